@@ -1,0 +1,50 @@
+# Targets of this repository; `make help` lists them.
+SHELL  := bash
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+EXTRAS := demo,bench,test,lint
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test soak lint format bench docs clean
+
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.ready: pyproject.toml
+	@command -v java >/dev/null || { echo "Java 17 is needed and no 'java' was found on the PATH."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
+	@touch $@
+
+setup: $(VENV)/.ready ## Make the virtual environment and install the package with all extras
+
+demo: setup ## Search a real table of handwritten digits, and draw the neighbours
+	$(BIN)/python docs/demo.py --output demo-output
+
+test: setup ## Run all tests
+	$(BIN)/python -m pytest
+
+soak: setup ## Run the long tests
+	$(BIN)/python -m pytest -m soak
+
+lint: setup ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup ## Rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## Time searches beside Hudi's own function and plain SQL
+	$(BIN)/python benchmarks/search.py --output bench-output
+
+docs: setup ## Write the generated pages of docs/
+	$(BIN)/python docs/generate.py
+
+clean: ## Remove everything the other targets made
+	rm -rf $(VENV) *.egg-info build dist demo-output bench-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+		spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

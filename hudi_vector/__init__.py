@@ -1,0 +1,69 @@
+"""Search, write and look after vectors and blobs in Apache Hudi tables, on Spark through PySpark."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector.version import __version__
+
+if TYPE_CHECKING:
+    from hudi_vector.schema import vector_field
+    from hudi_vector.search.report import last_reports
+    from hudi_vector.session import configure, register
+    from hudi_vector.spark.api import explain_search, search, search_batch
+    from hudi_vector.write.writer import write
+
+_HOMES = {
+    "configure": "hudi_vector.session",
+    "explain_search": "hudi_vector.spark.api",
+    "last_reports": "hudi_vector.search.report",
+    "register": "hudi_vector.session",
+    "search": "hudi_vector.spark.api",
+    "search_batch": "hudi_vector.spark.api",
+    "vector_field": "hudi_vector.schema",
+    "write": "hudi_vector.write.writer",
+}
+
+__all__ = [
+    "__version__",
+    "configure",
+    "explain_search",
+    "last_reports",
+    "register",
+    "search",
+    "search_batch",
+    "vector_field",
+    "write",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the room it lives in, when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hudi_vector' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _CallableRoom(ModuleType):
+    """A room that has the name of the function it is known for: ``hv.search(…)`` and ``hudi_vector.search.local``."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function()(*args, **kwargs)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._function())
+
+    def _function(self) -> Any:
+        return __getattr__(self.__name__.rpartition(".")[2])
+
+
+for _room in ("search", "write"):
+    import_module(f"hudi_vector.{_room}").__class__ = _CallableRoom

@@ -1,0 +1,1 @@
+"""The room of BLOB columns: their references, containers and readers."""

@@ -1,0 +1,132 @@
+"""Every error this package raises, in one tree.
+
+    HudiVectorError
+    ├── InvalidArgumentError          (also ValueError)   a value that is not allowed
+    │   ├── UnknownColumnError                            a column the table does not have
+    │   ├── DimensionMismatchError                        a vector of another length
+    │   ├── InvalidVectorError                            NULL, NaN or infinite elements
+    │   ├── InvalidFilterError                            a filter that does not parse or resolve
+    │   └── InvalidOptionError                            a setting with a value it cannot have
+    ├── InvalidTypeError              (also TypeError)    a value of the wrong type
+    ├── TableNotFoundError            (also LookupError)  no such table, or no Hudi table at the path
+    ├── UnsupportedTableError                             a table layout that cannot be read this way
+    ├── InstantNotAvailableError      (also LookupError)  a snapshot that is not, or no longer, there
+    ├── DataFileError                 (also OSError)      a data file that is gone or cannot be read
+    ├── SessionError                  (also RuntimeError) a SparkSession that lacks something
+    └── MissingDependencyError        (also ImportError)  an optional package that is not installed
+
+Every message is one sentence or two: what was given, what is allowed, what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "DataFileError",
+    "DimensionMismatchError",
+    "HudiVectorError",
+    "InstantNotAvailableError",
+    "InvalidArgumentError",
+    "InvalidFilterError",
+    "InvalidOptionError",
+    "InvalidTypeError",
+    "InvalidVectorError",
+    "MissingDependencyError",
+    "SessionError",
+    "TableNotFoundError",
+    "UnknownColumnError",
+    "UnsupportedTableError",
+]
+
+
+class HudiVectorError(Exception):
+    """The root of every error raised by this package."""
+
+
+class InvalidArgumentError(HudiVectorError, ValueError):
+    """An argument has a value that is not allowed."""
+
+
+class UnknownColumnError(InvalidArgumentError):
+    """A column was named that the table does not have."""
+
+    @classmethod
+    def of(cls, column: str, available: Iterable[str], table: str) -> UnknownColumnError:
+        """Name the column, and the nearest columns that exist.
+
+        Args:
+            column: The name that was given.
+            available: The names the table has.
+            table: How the user named the table.
+
+        Returns:
+            The error, ready to raise.
+        """
+        names = list(available)
+        by_folded_name = {name.lower(): name for name in names}
+        near = difflib.get_close_matches(column.lower(), by_folded_name, n=3, cutoff=0.5)
+        if near:
+            hint = "did you mean " + " or ".join(f"'{by_folded_name[name]}'" for name in near) + "?"
+        else:
+            hint = "its columns are " + ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+        return cls(f"column '{column}' does not exist in '{table}'; {hint}")
+
+
+class DimensionMismatchError(InvalidArgumentError):
+    """A vector has another length than the column holds."""
+
+
+class InvalidVectorError(InvalidArgumentError):
+    """A vector is NULL or empty, or holds NULL, NaN or infinite elements."""
+
+
+class InvalidFilterError(InvalidArgumentError):
+    """A filter does not parse, or names what the table does not have."""
+
+
+class InvalidOptionError(InvalidArgumentError):
+    """A setting has a value it cannot have."""
+
+
+class InvalidTypeError(HudiVectorError, TypeError):
+    """An argument is of the wrong type."""
+
+
+class TableNotFoundError(HudiVectorError, LookupError):
+    """A table, view or path was named that is not there or is no Hudi table."""
+
+
+class UnsupportedTableError(HudiVectorError):
+    """A table is laid out in a way that cannot be read as asked."""
+
+
+class InstantNotAvailableError(HudiVectorError, LookupError):
+    """An instant was asked for that the table does not have, or has no longer."""
+
+
+class DataFileError(HudiVectorError, OSError):
+    """A data file of the snapshot is gone or cannot be read."""
+
+
+class SessionError(HudiVectorError, RuntimeError):
+    """A SparkSession lacks something this package needs."""
+
+
+class MissingDependencyError(HudiVectorError, ImportError):
+    """An optional package is needed and not installed."""
+
+    @classmethod
+    def of(cls, package: str, extra: str, purpose: str) -> MissingDependencyError:
+        """Name the package, the extra that installs it and what it is for.
+
+        Args:
+            package: The distribution that could not be imported.
+            extra: The extra of ``hudi-vector`` that installs it.
+            purpose: What needs it, as the end of "… needs it".
+
+        Returns:
+            The error, ready to raise.
+        """
+        return cls(f"{purpose} needs '{package}': install it with pip install 'hudi-vector[{extra}]'")

@@ -1,0 +1,1 @@
+"""Numbers only: distances and the k smallest of them, on numpy arrays."""

@@ -1,0 +1,151 @@
+"""Columns of a file, in the types of the table.
+
+Files outlive schemas: a column may be absent from an older file, narrower in it, or stored in another physical
+type of the same meaning. What cannot be brought to the table's type is said, never guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.schema import HUDI_TYPE, VectorType
+
+__all__ = ["conform", "vector_type"]
+
+
+def vector_type(field: pa.Field) -> VectorType | None:
+    """The VECTOR a field of the table's schema is, or None if it is none."""
+    text = (field.metadata or {}).get(HUDI_TYPE.encode())
+    if text is None or not text.upper().startswith(b"VECTOR"):
+        return None
+    return VectorType.parse(text.decode())
+
+
+def conform(table: pa.Table | pa.RecordBatch, fields: list[pa.Field]) -> pa.Table:
+    """The given columns in the table's types, columns the file lacks filled with NULL.
+
+    Args:
+        table: What a file held.
+        fields: The wanted columns, as the table's schema has them.
+
+    Returns:
+        A table with exactly these columns, in this order.
+
+    Raises:
+        UnsupportedTableError: A column cannot be brought to its type.
+    """
+    present = {name.lower(): index for index, name in enumerate(table.schema.names)}
+    columns = []
+    for field in fields:
+        index = present.get(field.name.lower())
+        if index is None:
+            columns.append(pa.nulls(table.num_rows, field.type))
+            continue
+        columns.append(_column(table.column(index), field))
+    arrays = [column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column]) for column in columns]
+    schema = pa.schema([pa.field(field.name, field.type) for field in fields])
+    return pa.Table.from_arrays(arrays, schema=schema) if fields else pa.table({}).slice(0, 0)
+
+
+def _column(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    vector = vector_type(field)
+    return pa.chunked_array([_array(chunk, field.type, vector, field.name) for chunk in chunks], type=field.type)
+
+
+def _array(array: pa.Array, wanted: pa.DataType, vector: VectorType | None, name: str) -> pa.Array:
+    held = array.type
+    if held.equals(wanted):
+        return array
+    if pa.types.is_dictionary(held):
+        return _array(array.dictionary_decode(), wanted, vector, name)
+    if vector is not None and pa.types.is_fixed_size_binary(held):
+        return vectors_as_lists(array, vector, wanted)
+    if pa.types.is_struct(wanted) and pa.types.is_struct(held):
+        return _struct(array, wanted, name)
+    if pa.types.is_list(wanted) and _is_list(held):
+        return _list(array, wanted, name)
+    if pa.types.is_map(wanted) and pa.types.is_map(held):
+        return _map(array, wanted, name)
+    if pa.types.is_decimal(wanted) and pa.types.is_fixed_size_binary(held):
+        return _decimal(array, wanted)
+    try:
+        return pc.cast(array, wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+        raise UnsupportedTableError(
+            f"column '{name}' is stored as {held} in a file and cannot be read as {wanted}: {problem}"
+        ) from problem
+
+
+def vectors_as_lists(array: pa.Array, vector: VectorType, wanted: pa.DataType) -> pa.Array:
+    """Stored vectors (fixed-size binary, little-endian) as Arrow lists.
+
+    Args:
+        array: The stored vectors.
+        vector: Their dimension and element type.
+        wanted: The list type to give.
+
+    Returns:
+        Lists of the elements, NULL where the vector is NULL.
+    """
+    width = vector.width
+    raw = np.frombuffer(array.buffers()[1], np.uint8)[array.offset * width : (array.offset + len(array)) * width]
+    values = pa.array(raw.view(vector.dtype))
+    offsets = np.arange(len(array) + 1, dtype=np.int32) * vector.dimension
+    mask = array.is_null() if array.null_count else None
+    child = pa.field(wanted.value_field.name, wanted.value_type, wanted.value_field.nullable)
+    return pa.ListArray.from_arrays(pa.array(offsets), values.cast(wanted.value_type), pa.list_(child), mask=mask)
+
+
+def _is_list(held: pa.DataType) -> bool:
+    return bool(pa.types.is_list(held) or pa.types.is_large_list(held) or pa.types.is_fixed_size_list(held))
+
+
+def _struct(array: pa.StructArray, wanted: pa.StructType, name: str) -> pa.Array:
+    by_name = {array.type.field(i).name.lower(): i for i in range(array.type.num_fields)}
+    children = []
+    for i in range(wanted.num_fields):
+        field = wanted.field(i)
+        at = by_name.get(field.name.lower())
+        if at is None:
+            children.append(pa.nulls(len(array), field.type))
+        else:
+            children.append(_array(array.field(at), field.type, None, f"{name}.{field.name}"))
+    fields = [wanted.field(i) for i in range(wanted.num_fields)]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+def _list(array: Any, wanted: pa.ListType, name: str) -> pa.Array:
+    if not pa.types.is_list(array.type):
+        array = array.cast(pa.list_(array.type.value_field))
+    start, stop = (array.offsets[0].as_py(), array.offsets[-1].as_py()) if len(array) else (0, 0)
+    values = _array(array.values.slice(start, stop - start), wanted.value_type, None, name)
+    offsets = pc.subtract(array.offsets, start)
+    mask = array.is_null() if array.null_count else None
+    return pa.ListArray.from_arrays(offsets, values, pa.list_(wanted.value_field), mask=mask)
+
+
+def _map(array: pa.MapArray, wanted: pa.MapType, name: str) -> pa.Array:
+    start, stop = (array.offsets[0].as_py(), array.offsets[-1].as_py()) if len(array) else (0, 0)
+    keys = _array(array.keys.slice(start, stop - start), wanted.key_type, None, name)
+    items = _array(array.items.slice(start, stop - start), wanted.item_type, None, name)
+    offsets = pc.subtract(array.offsets, start)
+    mask = array.is_null() if array.null_count else None
+    return pa.MapArray.from_arrays(offsets, keys, items, pa.map_(wanted.key_type, wanted.item_field), mask=mask)
+
+
+def _decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    from decimal import Decimal
+
+    def value(raw: bytes | None) -> Decimal | None:
+        if raw is None:
+            return None
+        return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-wanted.scale)
+
+    return pa.array([value(raw) for raw in array.to_pylist()], wanted)

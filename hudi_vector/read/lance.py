@@ -1,0 +1,107 @@
+"""Slices of a Lance base file alone, through pylance's file reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.kernels.topk import VectorBlock
+from hudi_vector.read.cache import ByteCache, process_cache
+from hudi_vector.read.conform import conform
+from hudi_vector.read.predicate import evaluate
+from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.read.vectors import block_of
+from hudi_vector.storage import FileInfo, lance_options, scheme_of
+
+__all__ = ["LanceSlice"]
+
+_BATCH_ROWS = 8192
+
+
+class LanceSlice:
+    """One Lance base file, opened for one search.
+
+    Args:
+        file: The base file.
+        spec: What is read.
+        keep: Whether decoded vectors are kept in the process's cache.
+    """
+
+    def __init__(self, file: FileInfo, spec: ScanSpec, keep: bool) -> None:
+        self._file = file
+        self._spec = spec
+        self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
+
+    def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
+        """The rows under the predicate that have a vector, counted on the way."""
+        key = (self._file, "lance", self._spec.column, self._spec.predicate, self._spec.zone)
+        kept = self._cache.get(key) if self._cache is not None else None
+        if kept is not None:
+            blocks, own = kept
+            counts.add(own)
+            counts.cached_slices += 1
+            yield from blocks
+            return
+        own, blocks = ScanCounts(), []
+        for block in self._scan(own):
+            if self._cache is not None:
+                blocks.append(block)
+            yield block
+        own.bytes_read = self._file.size
+        counts.add(own)
+        if self._cache is not None:
+            own.bytes_read = 0
+            self._cache.put(key, (blocks, own), sum(block.nbytes for block in blocks) + 1024)
+
+    def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        """Columns of the rows at these positions, in the table's types and in this order."""
+        order = np.argsort(positions, kind="stable")
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        reader, held = self._open(names)
+        if not held:
+            return conform(pa.table({"\0": pa.nulls(len(positions))}), self._spec.fields(names))
+        read = reader.take_rows([int(row) for row in positions[order]]).to_table()
+        return conform(read.take(pa.array(back)), self._spec.fields(names))
+
+    def _scan(self, counts: ScanCounts) -> Iterator[VectorBlock]:
+        spec = self._spec
+        names = list(dict.fromkeys([spec.column.name, *spec.filter_columns]))
+        reader, held = self._open(names)
+        total = reader.num_rows()
+        if not held:
+            counts.rows += total
+            counts.nulls += total
+            return
+        done = 0
+        for batch in reader.read_all(batch_size=_BATCH_ROWS).to_batches():
+            positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
+            done += batch.num_rows
+            counts.rows += batch.num_rows
+            index = batch.schema.get_field_index(spec.column.name)
+            array: Any = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows, pa.list_(pa.float32()))
+            if spec.predicate is not None:
+                mask = evaluate(spec.predicate, conform(batch, spec.fields(spec.filter_columns)), spec.zone)
+                counts.filtered += int((~mask).sum())
+                positions, array = positions[mask], array.filter(pa.array(mask))
+            if len(array):
+                yield block_of(array, spec.column, positions, counts)
+
+    def _open(self, names: Sequence[str]) -> tuple[Any, list[str]]:
+        """A reader of those of the columns that the file has, and which these are."""
+        from lance.file import LanceFileReader
+
+        scheme = scheme_of(self._file.uri)
+        path = self._file.uri[len("file://") :] if scheme == "file" else self._file.uri
+        options = lance_options(scheme, self._spec.options)
+        try:
+            present = LanceFileReader(path, storage_options=options).metadata().schema.names
+            held = [name for name in names if name in present]
+            return LanceFileReader(path, storage_options=options, columns=held or None), held
+        except (OSError, ValueError) as problem:
+            raise DataFileError(f"the data file '{self._file.uri}' cannot be read: {problem}") from problem

@@ -1,0 +1,155 @@
+"""Slices with log files: the merged view, by hudi-rs.
+
+Merged rows come in an order of hudi-rs's own, so they are known by record key and commit sequence number; a
+position here is only a place in one reading of the slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.kernels.topk import VectorBlock
+from hudi_vector.read.cache import ByteCache, process_cache
+from hudi_vector.read.conform import conform
+from hudi_vector.read.predicate import evaluate
+from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
+from hudi_vector.read.vectors import block_of
+from hudi_vector.storage import hudi_rs_options, scheme_of
+from hudi_vector.table.model import FileSlice
+
+__all__ = ["MergedSlice"]
+
+_BATCH_ROWS = 8192
+
+
+class MergedSlice:
+    """One slice of a base file and log files, or of log files alone, opened for one search.
+
+    Args:
+        file_slice: The slice.
+        spec: What is read.
+        keep: Whether the merged vectors are kept in the process's cache.
+    """
+
+    def __init__(self, file_slice: FileSlice, spec: ScanSpec, keep: bool) -> None:
+        self._slice = file_slice
+        self._spec = spec
+        self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
+        self._ties: list[pa.Table] = []
+
+    def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
+        """The rows under the predicate that have a vector, counted on the way."""
+        key = (self._slice.files, "merged", self._spec.column, self._spec.predicate, self._spec.zone)
+        if self._cache is not None:
+            kept = self._cache.get(key)
+            if kept is not None:
+                blocks, self._ties, own = kept
+                counts.add(own)
+                counts.cached_slices += 1
+                yield from blocks
+                return
+        own, blocks, size = ScanCounts(), [], 0
+        for block in self._scan(own):
+            if self._cache is None:
+                yield block
+            else:
+                blocks.append(block)
+                size += block.nbytes
+        own.bytes_read += self._slice.size
+        counts.add(own)
+        if self._cache is not None:
+            own.bytes_read = 0
+            self._cache.put(key, (blocks, self._ties, own), size + sum(part.nbytes for part in self._ties))
+            yield from blocks
+
+    def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        """Columns of the rows at these positions of the last scan, in the table's types and in this order."""
+        ties = pa.concat_tables(self._ties) if self._ties else None
+        if ties is None:
+            return conform(pa.table({}), self._spec.fields(names))
+        wanted = ties.take(pa.array(positions))
+        if set(names) <= set(TIE_COLUMNS):
+            return wanted.select(list(names))
+        return self.rows_of(wanted, names)
+
+    def rows_of(self, keys: pa.Table, names: Sequence[str]) -> pa.Table:
+        """Columns of the rows with these record keys and sequence numbers, in this order.
+
+        Args:
+            keys: A table with the columns of `TIE_COLUMNS`.
+            names: The columns wanted.
+
+        Raises:
+            DataFileError: A row is no longer in the slice.
+        """
+        wanted = {(key, seqno): i for i, (key, seqno) in enumerate(_key_pairs(keys))}
+        needed = list(dict.fromkeys([*names, *TIE_COLUMNS]))
+        parts, places = [], []
+        for batch in self._stream(needed):
+            pairs = _key_pairs(batch)
+            here = [row for row, pair in enumerate(pairs) if pair in wanted]
+            if here:
+                parts.append(conform(batch.take(pa.array(here)), self._spec.fields(names)))
+                places += [wanted[pairs[row]] for row in here]
+        if len(set(places)) != len(wanted):
+            raise DataFileError(f"rows of file group '{self._slice.file_id}' are no longer in its slice")
+        order = np.empty(len(wanted), np.int64)
+        order[np.array(places)] = np.arange(len(places))
+        whole = pa.concat_tables(parts).take(pa.array(order))
+        again = np.array([wanted[pair] for pair in _key_pairs(keys)])
+        return whole.take(pa.array(again))
+
+    def _scan(self, counts: ScanCounts) -> Iterator[VectorBlock]:
+        spec = self._spec
+        self._ties = []
+        filters = spec.filter_columns
+        done = 0
+        for batch in self._stream([spec.column.name, *TIE_COLUMNS, *filters]):
+            positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
+            done += batch.num_rows
+            counts.rows += batch.num_rows
+            self._ties.append(conform(batch, spec.fields(TIE_COLUMNS)))
+            index = batch.schema.get_field_index(spec.column.name)
+            if index < 0:
+                counts.nulls += batch.num_rows
+                continue
+            array: Any = batch.column(index)
+            if spec.predicate is not None:
+                table = conform(batch, spec.fields(filters)) if filters else pa.table({"": pa.nulls(batch.num_rows)})
+                mask = evaluate(spec.predicate, table, spec.zone)
+                counts.filtered += int((~mask).sum())
+                positions, array = positions[mask], array.filter(pa.array(mask))
+            if len(array):
+                yield block_of(array, spec.column, positions, counts)
+
+    def _stream(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        from hudi import HudiFileGroupReader, HudiReadOptions
+
+        uri = self._spec.table_uri
+        options = hudi_rs_options(scheme_of(uri), self._spec.options)
+        start = len(uri) + 1
+        base = self._slice.base_file.uri[start:] if self._slice.base_file else ""
+        logs = [log.uri[start:] for log in self._slice.log_files]
+        present = [name for name in dict.fromkeys(names) if self._spec.schema.get_field_index(name) >= 0]
+        try:
+            reader = HudiFileGroupReader(uri, options)
+            wanted = HudiReadOptions(projection=present).with_batch_size(_BATCH_ROWS)
+            for batch in reader.read_file_slice_from_paths_stream(base, logs, wanted):
+                yield pa.record_batch(batch)
+        except DataFileError:
+            raise
+        except Exception as problem:
+            raise DataFileError(
+                f"the slice of file group '{self._slice.file_id}' cannot be merged: {problem}"
+            ) from problem
+
+
+def _key_pairs(batch: pa.Table | pa.RecordBatch) -> list[tuple[Any, Any]]:
+    key, _, seqno = TIE_COLUMNS
+    return list(zip(batch.column(key).to_pylist(), batch.column(seqno).to_pylist(), strict=True))

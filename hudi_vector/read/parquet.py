@@ -1,0 +1,303 @@
+"""Slices of a base file alone: the Parquet file read directly, the vector column without the others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.kernels.topk import VectorBlock
+from hudi_vector.read.cache import ByteCache, process_cache
+from hudi_vector.read.conform import conform
+from hudi_vector.read.predicate import evaluate
+from hudi_vector.read.predicate_prune import may_match, row_group_stats
+from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.read.vectors import block_of
+from hudi_vector.storage import FileInfo, open_storage, scheme_of
+
+__all__ = ["ParquetSlice"]
+
+_BLOCK_BYTES = 4 << 20
+_FETCH_BATCH_ROWS = 4096
+# Columns up to this size are decoded whole and kept: the next winner of the file costs nothing.
+_KEPT_COLUMN_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """The vectors of a row group, and what was left out of them."""
+
+    block: VectorBlock
+    nulls: int
+    invalid: int
+
+
+class ParquetSlice:
+    """One Parquet base file, opened for one search.
+
+    Args:
+        file: The base file.
+        spec: What is read.
+        keep: Whether decoded columns are kept in the process's cache. Without it the vectors are read in
+            blocks of a few megabytes, and no more is held.
+    """
+
+    def __init__(self, file: FileInfo, spec: ScanSpec, keep: bool) -> None:
+        self._file = file
+        self._spec = spec
+        self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
+        self._opened: pq.ParquetFile | None = None
+
+    def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
+        """The rows under the predicate that have a vector, counted on the way."""
+        start = 0
+        metadata = self._metadata()
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            yield from self._group_blocks(group, start, rows, counts)
+            start += rows
+        self.close()
+
+    def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        """Columns of the rows at these positions, in the table's types and in this order."""
+        order = np.argsort(positions, kind="stable")
+        ordered = positions[order]
+        metadata = self._metadata()
+        parts, start = [], 0
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            inside = ordered[(ordered >= start) & (ordered < start + rows)] - start
+            if len(inside):
+                parts.append(self._group_rows(group, inside, names))
+            start += rows
+        self.close()
+        fields = self._spec.fields(names)
+        if not parts:
+            return conform(pa.table({}), fields)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(parts).take(pa.array(back))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._opened is not None:
+            self._opened.close(force=True)
+            self._opened = None
+
+    def _group_blocks(self, group: int, start: int, rows: int, counts: ScanCounts) -> Iterator[VectorBlock]:
+        counts.rows += rows
+        spec = self._spec
+        mask: npt.NDArray[np.bool_] | None = None
+        if spec.predicate is not None:
+            if not self._may_match(group, rows):
+                counts.pruned += rows
+                return
+            mask = self._mask(group, rows)
+            kept = int(mask.sum())
+            counts.filtered += rows - kept
+            if not kept:
+                return
+            mask = None if kept == rows else mask
+        if self._cache is not None:
+            yield from self._whole(group, start, rows, mask, counts)
+        else:
+            yield from self._streamed(group, start, mask, counts)
+
+    def _may_match(self, group: int, rows: int) -> bool:
+        predicate = self._spec.predicate
+        assert predicate is not None
+        stats = row_group_stats(self._metadata().row_group(group), self._spec.schema)
+        return may_match(predicate, stats, rows, self._spec.zone)
+
+    def _mask(self, group: int, rows: int) -> npt.NDArray[np.bool_]:
+        spec = self._spec
+        assert spec.predicate is not None
+        names = spec.filter_columns
+        if self._cache is not None:
+            held = [self._kept_column(group, name) for name in names]
+            table = pa.Table.from_arrays(held, names=list(names)) if names else None
+            if table is not None:
+                return evaluate(spec.predicate, table, spec.zone)
+        mask = np.empty(rows, np.bool_)
+        done = 0
+        for batch in self._batches(group, names, rows if not names else 1 << 16):
+            table = conform(batch, spec.fields(names)) if names else pa.table({"": pa.nulls(rows)})
+            mask[done : done + table.num_rows] = evaluate(spec.predicate, table, spec.zone)
+            done += table.num_rows
+        return mask
+
+    def _whole(
+        self, group: int, start: int, rows: int, mask: npt.NDArray[np.bool_] | None, counts: ScanCounts
+    ) -> Iterator[VectorBlock]:
+        decoded = self._decoded(group, start, rows, counts)
+        if mask is None:
+            counts.nulls += decoded.nulls
+            counts.invalid += decoded.invalid
+            yield decoded.block
+            return
+        block = decoded.block.select(mask[decoded.block.positions - start])
+        # Rows without a usable vector are not told apart by reason once a filter has chosen among them.
+        counts.nulls += int(mask.sum()) - len(block)
+        yield block
+
+    def _decoded(self, group: int, start: int, rows: int, counts: ScanCounts) -> _Decoded:
+        assert self._cache is not None
+        key = (self._file, group, "vectors", self._spec.column)
+        found: _Decoded | None = self._cache.get(key)
+        if found is not None:
+            counts.cached_slices += group == 0
+            return found
+        own = ScanCounts()
+        column = self._spec.column.name
+        positions = np.arange(start, start + rows, dtype=np.int64)
+        if self._has(column):
+            with self._reading():
+                held = self._open().read_row_group(group, columns=[column], use_threads=False).column(0)
+            counts.bytes_read += self._column_bytes(group, column)
+            array = held.combine_chunks() if held.num_chunks != 1 else held.chunk(0)
+            block = block_of(array, self._spec.column, positions, own)
+        else:
+            own.nulls = rows
+            block = _empty_block(self._spec)
+        made = _Decoded(block, own.nulls, own.invalid)
+        self._cache.put(key, made, block.nbytes + 1024)
+        return made
+
+    def _streamed(
+        self, group: int, start: int, mask: npt.NDArray[np.bool_] | None, counts: ScanCounts
+    ) -> Iterator[VectorBlock]:
+        column = self._spec.column
+        if not self._has(column.name):
+            counts.nulls += int(mask.sum()) if mask is not None else self._metadata().row_group(group).num_rows
+            return
+        counts.bytes_read += self._column_bytes(group, column.name)
+        batch_rows = max(64, _BLOCK_BYTES // (column.dimension * column.dtype.itemsize))
+        done = 0
+        for batch in self._batches(group, [column.name], batch_rows):
+            positions = np.arange(start + done, start + done + batch.num_rows, dtype=np.int64)
+            array = batch.column(0)
+            if mask is not None:
+                wanted = mask[done : done + batch.num_rows]
+                positions, array = positions[wanted], array.filter(pa.array(wanted))
+            done += batch.num_rows
+            if len(array):
+                yield block_of(array, column, positions, counts)
+
+    def _group_rows(self, group: int, inside: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        """Columns of one row group at ascending positions within it."""
+        small = [name for name in names if self._cache is not None and self._is_small(group, name)]
+        large = [name for name in names if name not in small]
+        chosen = pa.array(inside)
+        columns = {name: self._kept_column(group, name).take(chosen) for name in small}
+        if large:
+            picked = self._picked(group, inside, large)
+            columns |= {name: picked.column(name) for name in large}
+        fields = self._spec.fields(names)
+        return pa.table([columns[name] for name in names], schema=pa.schema([(f.name, f.type) for f in fields]))
+
+    def _picked(self, group: int, inside: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        parts, done = [], 0
+        last = int(inside[-1])
+        for batch in self._batches(group, names, _FETCH_BATCH_ROWS):
+            wanted = inside[(inside >= done) & (inside < done + batch.num_rows)] - done
+            if len(wanted):
+                parts.append(conform(batch.take(pa.array(wanted)), self._spec.fields(names)))
+            done += batch.num_rows
+            if done > last:
+                break
+        return pa.concat_tables(parts)
+
+    def _batches(self, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        held = [name for name in names if self._has(name)]
+        if not held:
+            total = self._metadata().row_group(group).num_rows
+            for start in range(0, total, rows):
+                count = min(rows, total - start)
+                yield pa.RecordBatch.from_arrays([pa.nulls(count)], names=["\0"])
+            return
+        with self._reading():
+            yield from self._open().iter_batches(batch_size=rows, row_groups=[group], columns=held, use_threads=False)
+
+    def _kept_column(self, group: int, name: str) -> pa.ChunkedArray:
+        """A whole column of a row group in the table's type, from the cache or into it."""
+        assert self._cache is not None
+        field = self._spec.fields([name])[0]
+        key = (self._file, group, "column", name, str(field.type))
+        found: pa.ChunkedArray | None = self._cache.get(key)
+        if found is None:
+            rows = self._metadata().row_group(group).num_rows
+            if self._has(name):
+                with self._reading():
+                    read = self._open().read_row_group(group, columns=[name], use_threads=False)
+                found = conform(read, [field]).column(0)
+            else:
+                found = pa.chunked_array([pa.nulls(rows, field.type)])
+            self._cache.put(key, found, found.nbytes + 256)
+        return found
+
+    def _is_small(self, group: int, name: str) -> bool:
+        metadata = self._metadata().row_group(group)
+        size = 0
+        for index in range(metadata.num_columns):
+            column = metadata.column(index)
+            if column.path_in_schema.split(".")[0].lower() == name.lower():
+                size += column.total_uncompressed_size
+        return size <= _KEPT_COLUMN_BYTES
+
+    def _column_bytes(self, group: int, name: str) -> int:
+        metadata = self._metadata().row_group(group)
+        columns = (metadata.column(index) for index in range(metadata.num_columns))
+        return sum(c.total_compressed_size for c in columns if c.path_in_schema.split(".")[0] == name)
+
+    def _has(self, name: str) -> bool:
+        return name in self._names()
+
+    def _names(self) -> frozenset[str]:
+        metadata = self._metadata()
+        schema = metadata.schema
+        return frozenset(schema.column(index).path.split(".")[0] for index in range(len(schema)))
+
+    def _metadata(self) -> pq.FileMetaData:
+        key = (self._file, "footer")
+        found: pq.FileMetaData | None = process_cache().get(key)
+        if found is None:
+            found = self._open().metadata
+            process_cache().put(key, found, max(found.serialized_size, 1024))
+        return found
+
+    def _open(self) -> pq.ParquetFile:
+        if self._opened is None:
+            storage = open_storage(scheme_of(self._file.uri), self._spec.options)
+            with self._reading():
+                source = storage.open(self._file.uri)
+                if source.size() != self._file.size:
+                    source.close()
+                    raise OSError("it was written anew since it was listed")
+                self._opened = pq.ParquetFile(
+                    source,
+                    metadata=process_cache().get((self._file, "footer")),
+                    pre_buffer=False,
+                    coerce_int96_timestamp_unit="us",
+                )
+        return self._opened
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowInvalid) as problem:
+            if isinstance(problem, DataFileError):
+                raise
+            raise DataFileError(f"the data file '{self._file.uri}' cannot be read: {problem}") from problem
+
+
+def _empty_block(spec: ScanSpec) -> VectorBlock:
+    empty = np.empty((0, spec.column.dimension), spec.column.dtype)
+    nothing = np.empty(0, np.int64)
+    return VectorBlock(empty, nothing, np.empty(0, np.float32), nothing)

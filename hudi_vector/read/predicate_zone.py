@@ -1,0 +1,70 @@
+"""Session time zones: which are a fixed distance from UTC, and what instant a wall-clock time is in the others."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from hudi_vector.errors import InvalidFilterError
+
+__all__ = ["fixed_offset", "instant"]
+
+_UTC = frozenset({"utc", "z", "gmt", "etc/utc", "etc/gmt", "utc+0", "gmt0", "zulu", "etc/zulu"})
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{2}):(\d{2})")
+_EPOCH = datetime(1970, 1, 1)
+
+
+def fixed_offset(zone: str) -> int | None:
+    """Microseconds a zone is always ahead of UTC.
+
+    Args:
+        zone: As in ``spark.sql.session.timeZone``.
+
+    Returns:
+        The offset; None for a zone whose offset changes, or whose name is not plainly an offset.
+
+    Example:
+        >>> fixed_offset("+01:30"), fixed_offset("Etc/UTC"), fixed_offset("Europe/Berlin")
+        (5400000000, 0, None)
+    """
+    if zone.lower() in _UTC:
+        return 0
+    found = _OFFSET.fullmatch(zone)
+    if found is None:
+        return None
+    minutes = int(found[2]) * 60 + int(found[3])
+    return (-minutes if found[1] == "-" else minutes) * 60_000_000
+
+
+@lru_cache(maxsize=1024)
+def instant(micros: int, zone: str) -> int:
+    """The instant of a wall-clock time: in a gap it moves on by the gap, in an overlap it is the earlier one.
+
+    Args:
+        micros: Microseconds since 1970-01-01 00:00:00 on that clock.
+        zone: As in ``spark.sql.session.timeZone``.
+
+    Returns:
+        Microseconds since the epoch.
+
+    Raises:
+        InvalidFilterError: The zone is not known.
+
+    Example:
+        >>> instant(0, "+01:00")
+        -3600000000
+    """
+    fixed = fixed_offset(zone)
+    if fixed is not None:
+        return micros - fixed
+    try:
+        rules = ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        raise InvalidFilterError(
+            f"the time zone '{zone}' is not known here; use a region such as 'Europe/Berlin' or an offset as '+01:00'"
+        ) from None
+    # fold=0 keeps the offset from before a gap or overlap, which is java.time's rule as well.
+    offset = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=rules).utcoffset()
+    return micros - (offset or timedelta()) // timedelta(microseconds=1)

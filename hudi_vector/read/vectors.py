@@ -1,0 +1,85 @@
+"""Arrow columns of vectors as blocks for the kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
+from hudi_vector.read.spec import ScanCounts, VectorColumn
+
+__all__ = ["block_of"]
+
+
+def block_of(array: pa.Array, column: VectorColumn, positions: Ints, counts: ScanCounts) -> VectorBlock:
+    """Vectors as they were read, without the rows that have none or an invalid one.
+
+    Args:
+        array: Fixed-size binary as RFC-99 stores VECTOR, or lists.
+        column: What the table says of the column.
+        positions: The rows' positions in the slice, shape (n,).
+        counts: Where NULL and invalid rows are counted.
+
+    Returns:
+        The block; its values are a view of the Arrow buffer where that is possible.
+
+    Raises:
+        DataFileError: The column is stored with another width than the table declares.
+    """
+    if array.null_count:
+        counts.nulls += array.null_count
+        valid = np.asarray(array.is_valid())
+        positions = positions[valid]
+        array = array.filter(pa.array(valid))
+    if pa.types.is_fixed_size_binary(array.type):
+        values = _from_binary(array, column)
+    else:
+        values, right = _from_lists(array, column)
+        if not right.all():
+            counts.invalid += int((~right).sum())
+            positions = positions[right]
+    block, invalid = make_block(values, positions)
+    counts.invalid += invalid
+    return block
+
+
+def _from_binary(array: pa.FixedSizeBinaryArray, column: VectorColumn) -> npt.NDArray[Any]:
+    width = column.dimension * column.dtype.itemsize
+    if array.type.byte_width != width:
+        raise DataFileError(
+            f"column '{column.name}' is stored with {array.type.byte_width} bytes a vector; "
+            f"VECTOR({column.dimension}, {column.element.upper()}) has {width}"
+        )
+    raw = np.frombuffer(array.buffers()[1], np.uint8) if len(array) else np.empty(0, np.uint8)
+    part = raw[array.offset * width : (array.offset + len(array)) * width]
+    return part.view(column.dtype).reshape(len(array), column.dimension)
+
+
+def _from_lists(array: Any, column: VectorColumn) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Values of the lists of the right length and without NULL elements, and which lists those are."""
+    if pa.types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        flat = array.flatten()
+        if not len(array) or size != column.dimension:
+            return np.empty((0, column.dimension), column.dtype), np.zeros(len(array), np.bool_)
+        lengths = np.full(len(array), size)
+        begins = np.arange(len(array), dtype=np.int64) * size
+    else:
+        offsets = np.asarray(array.offsets, dtype=np.int64)
+        flat = array.values.slice(int(offsets[0]) if len(offsets) else 0)
+        begins, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
+    right = lengths == column.dimension
+    if flat.null_count:
+        missing = np.concatenate(([0], np.cumsum(np.asarray(flat.is_null(), dtype=np.int64))))
+        right &= missing[begins + lengths] == missing[begins]
+        flat = flat.fill_null(0)
+    numbers = flat.to_numpy(zero_copy_only=False)
+    if right.all() and len(array):
+        values = numbers[: len(array) * column.dimension].reshape(len(array), column.dimension)
+    else:
+        values = numbers[begins[right][:, None] + np.arange(column.dimension)[None, :]]
+    return values.astype(column.dtype, copy=False), right

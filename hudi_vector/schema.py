@@ -1,0 +1,123 @@
+"""The VECTOR logical type: its descriptor, its Spark and Arrow fields, its checks.
+
+The descriptor text follows RFC-99 as Hudi 1.2 writes it into the field metadata ``hudi_type``:
+``VECTOR(128)``, ``VECTOR(128, DOUBLE)``, ``VECTOR(128, INT8)``; FLOAT is the default and left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
+__all__ = ["HUDI_TYPE", "VectorType", "vector_field"]
+
+HUDI_TYPE = "hudi_type"
+"""The key of the field metadata in which Hudi keeps a logical type."""
+
+_DESCRIPTOR = re.compile(r"\s*VECTOR\s*\(\s*(\d+)\s*(?:,\s*(\w+)\s*)?\)\s*", re.IGNORECASE)
+_ELEMENTS = {"float": "float", "double": "double", "int8": "int8", "byte": "int8"}
+_DTYPES = {"float": "<f4", "double": "<f8", "int8": "i1"}
+_ARROW = {"float": pa.float32(), "double": pa.float64(), "int8": pa.int8()}
+
+
+@dataclass(frozen=True)
+class VectorType:
+    """A vector's number of elements and their type."""
+
+    dimension: int
+    element: str = "float"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.dimension, bool) or not isinstance(self.dimension, int):
+            raise InvalidTypeError(f"the dimension of a vector is a whole number, not {self.dimension!r}")
+        if self.dimension < 1:
+            raise InvalidArgumentError(f"the dimension of a vector is 1 or more, not {self.dimension}")
+        element = _ELEMENTS.get(str(self.element).lower())
+        if element is None:
+            raise InvalidArgumentError(f"the element type of a vector is float, double or int8, not {self.element!r}")
+        object.__setattr__(self, "element", element)
+
+    @classmethod
+    def parse(cls, descriptor: str) -> VectorType:
+        """Read a descriptor such as ``VECTOR(128, DOUBLE)``.
+
+        Args:
+            descriptor: The text, in any case; BYTE is another name of INT8.
+
+        Returns:
+            The type it describes.
+
+        Raises:
+            InvalidArgumentError: The text is no VECTOR descriptor.
+
+        Example:
+            >>> VectorType.parse("VECTOR(3, DOUBLE)")
+            VectorType(dimension=3, element='double')
+        """
+        found = _DESCRIPTOR.fullmatch(descriptor)
+        if found is None:
+            raise InvalidArgumentError(
+                f"{descriptor!r} is no vector type: write VECTOR(n) or VECTOR(n, FLOAT|DOUBLE|INT8)"
+            )
+        return cls(int(found[1]), found[2] or "float")
+
+    @property
+    def descriptor(self) -> str:
+        """The text Hudi keeps in ``hudi_type``."""
+        suffix = "" if self.element == "float" else f", {self.element.upper()}"
+        return f"VECTOR({self.dimension}{suffix})"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The little-endian numpy type of one element, as RFC-99 stores it."""
+        return np.dtype(_DTYPES[self.element])
+
+    @property
+    def width(self) -> int:
+        """Bytes of one vector in storage."""
+        return self.dimension * self.dtype.itemsize
+
+    @property
+    def arrow_element(self) -> pa.DataType:
+        """The Arrow type of one element."""
+        return _ARROW[self.element]
+
+
+def vector_field(name: str, dim: int, element: str = "float", nullable: bool = True) -> StructField:
+    """A Spark schema field that Hudi stores as ``VECTOR(dim, element)``.
+
+    Args:
+        name: The column's name.
+        dim: Elements of each vector, 1 or more.
+        element: ``"float"``, ``"double"`` or ``"int8"``.
+        nullable: Whether a row may have no vector; elements are never NULL.
+
+    Returns:
+        An ``ArrayType`` field without NULL elements, carrying Hudi's ``hudi_type`` metadata.
+
+    Raises:
+        InvalidArgumentError: The dimension or the element type is not allowed.
+        MissingDependencyError: pyspark is not installed.
+
+    Example:
+        >>> vector_field("embedding", 3).metadata
+        {'hudi_type': 'VECTOR(3)'}
+    """
+    try:
+        from pyspark.sql.types import ArrayType, ByteType, DoubleType, FloatType, StructField
+    except ImportError as absent:
+        raise MissingDependencyError("a Spark field needs pyspark: pip install pyspark") from absent
+    vector = VectorType(dim, element)
+    types = {"float": FloatType(), "double": DoubleType(), "int8": ByteType()}
+    return StructField(
+        name, ArrayType(types[vector.element], containsNull=False), nullable, {HUDI_TYPE: vector.descriptor}
+    )

@@ -1,0 +1,1 @@
+"""Plan, execute, merge: the search itself, on the driver or on executors."""

@@ -1,0 +1,106 @@
+"""The checks every way into a search shares: SQL, Python on Spark, Python without Spark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
+
+__all__ = ["MAXIMUM_K", "as_distance", "as_k", "as_text", "as_vector"]
+
+MAXIMUM_K = 100_000
+
+
+def as_text(value: Any, name: str, allow_null: bool = False) -> str | None:
+    """A text argument.
+
+    Raises:
+        InvalidTypeError: It is something else.
+    """
+    if value is None and allow_null:
+        return None
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidTypeError(f"the argument '{name}' must be text, not {_shown(value)}")
+    return value
+
+
+def as_k(value: Any) -> int:
+    """The number of neighbours.
+
+    Raises:
+        InvalidArgumentError: It is no whole number from 1 to 100,000.
+    """
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not 1 <= int(value) <= MAXIMUM_K:
+        raise InvalidArgumentError(f"k must be a whole number from 1 to {MAXIMUM_K}, not {_shown(value)}")
+    return int(value)
+
+
+def as_distance(value: Any) -> float | None:
+    """The largest distance wanted, or None.
+
+    Raises:
+        InvalidArgumentError: It is NaN.
+        InvalidTypeError: It is no number.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InvalidTypeError(f"max_distance must be a number or NULL, not {_shown(value)}")
+    if math.isnan(value):
+        raise InvalidArgumentError("max_distance is NaN; give a number or NULL")
+    return float(value)
+
+
+def as_vector(value: Any, dimension: int | None) -> npt.NDArray[np.float64]:
+    """A query vector, shape (d,), float64.
+
+    Args:
+        value: A list, tuple or 1-d array of numbers.
+        dimension: The column's dimension, or None if the column does not say.
+
+    Raises:
+        InvalidVectorError: It is NULL or empty, or holds NULL, NaN or infinite elements.
+        InvalidTypeError: It is no array of numbers.
+        DimensionMismatchError: It has another length than the column.
+    """
+    if value is None:
+        raise InvalidVectorError("the query vector is NULL; give an array of numbers")
+    vector = _as_array(value)
+    if vector.size == 0:
+        raise InvalidVectorError("the query vector is empty; give an array of numbers")
+    if not np.isfinite(vector).all():
+        raise InvalidVectorError("the query vector holds NaN or infinity; every element must be a finite number")
+    if dimension is not None and len(vector) != dimension:
+        raise DimensionMismatchError(
+            f"the query vector has {len(vector)} elements, the column has {dimension}; give {dimension}"
+        )
+    return vector
+
+
+def _as_array(value: Any) -> npt.NDArray[np.float64]:
+    if isinstance(value, (str, bytes, Mapping)) or np.isscalar(value):
+        raise InvalidTypeError(f"the query vector must be an array of numbers, not {_shown(value)}")
+    if isinstance(value, (list, tuple)) and any(element is None for element in value):
+        raise InvalidVectorError("the query vector holds NULL; every element must be a number")
+    try:
+        array = np.asarray(value.toArray() if hasattr(value, "toArray") else value)
+        if array.dtype == object:
+            array = np.array([float(element) for element in array.ravel()]).reshape(array.shape)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"the query vector must be an array of numbers, not {_shown(value)}") from None
+    if array.dtype.kind not in "fiu" or array.ndim != 1:
+        raise InvalidTypeError(
+            f"the query vector must be a one-dimensional array of numbers, not {array.ndim} dimensions of {array.dtype}"
+        )
+    return array.astype(np.float64)
+
+
+def _shown(value: Any) -> str:
+    text = "NULL" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"

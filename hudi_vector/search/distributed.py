@@ -1,0 +1,116 @@
+"""A search on executors: one stage, its tasks balanced by bytes, at most tasks × k candidates a query back."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from pyspark import SparkContext
+
+from hudi_vector.kernels.topk import Bounds
+from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
+from hudi_vector.search.execute import Question, open_slice, search_slice
+from hudi_vector.search.local import merge_winners
+from hudi_vector.search.merge import SliceHits, Winners, merge_hits
+from hudi_vector.search.plan import SearchPlan, SliceAccess
+from hudi_vector.search.report import Progress
+
+__all__ = ["balanced", "run_distributed"]
+
+_TASKS_PER_CORE = 3
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What one task gets: its slices with their places in the plan, and the question."""
+
+    slices: tuple[tuple[int, SliceAccess], ...]
+    spec: ScanSpec
+    question: Question
+
+
+def run_distributed(
+    context: SparkContext, plan: SearchPlan, question: Question, conf: Mapping[str, str], progress: Progress
+) -> Winners:
+    """Search every slice of a plan on the executors.
+
+    Args:
+        context: The Spark application.
+        plan: The search.
+        question: Its queries.
+        conf: Settings, as text.
+        progress: What is counted and timed on the way.
+
+    Returns:
+        The rows found.
+    """
+    del conf
+    begun = time.perf_counter()
+    sizes = [access.file_slice.size for access in plan.slices]
+    groups = balanced(sizes, min(len(sizes), max(1, context.defaultParallelism) * _TASKS_PER_CORE))
+    tasks = [_Task(tuple((i, plan.slices[i]) for i in group), plan.spec, question) for group in groups]
+    parts: list[SliceHits] = []
+    if tasks:
+        for hits, counts in context.parallelize(tasks, len(tasks)).mapPartitions(_run_tasks).collect():
+            parts += hits
+            progress.counts.add(counts)
+    scanned = time.perf_counter()
+    winners = merge_winners(plan, parts)
+    progress.seconds["scan"] = scanned - begun
+    progress.seconds["merge"] = time.perf_counter() - scanned
+    return winners
+
+
+def balanced(sizes: list[int], groups: int) -> list[list[int]]:
+    """Divide items into groups of nearly equal size, the largest items first.
+
+    Args:
+        sizes: The size of each item.
+        groups: How many groups at the most.
+
+    Returns:
+        The items' indices, group by group; no group is empty.
+
+    Example:
+        >>> balanced([5, 1, 4], 2)
+        [[0], [2, 1]]
+    """
+    heap = [(0, number) for number in range(groups)]
+    chosen: list[list[int]] = [[] for _ in range(groups)]
+    for index in sorted(range(len(sizes)), key=lambda at: (-sizes[at], at)):
+        size, number = heapq.heappop(heap)
+        chosen[number].append(index)
+        heapq.heappush(heap, (size + sizes[index], number))
+    return [group for group in chosen if group]
+
+
+def _run_tasks(tasks: Iterable[_Task]) -> Iterator[tuple[list[SliceHits], ScanCounts]]:
+    for task in tasks:
+        yield _run_task(task)
+
+
+def _run_task(task: _Task) -> tuple[list[SliceHits], ScanCounts]:
+    """Search a task's slices and keep at most k candidates a query over all of them."""
+    question, spec = task.question, task.spec
+    bounds = Bounds.of(len(question.vectors), question.max_distance)
+    total = ScanCounts()
+    access_of = dict(task.slices)
+    kept: list[SliceHits] = []
+    for index, access in task.slices:
+        hits, counts = search_slice(index, access, spec, question, bounds, keep=False)
+        total.add(counts)
+        kept = _fewest([*kept, hits], access_of, spec, question.k)
+    return kept, total
+
+
+def _fewest(parts: list[SliceHits], access_of: Mapping[int, SliceAccess], spec: ScanSpec, k: int) -> list[SliceHits]:
+    """The same candidates, those left out that k others beat."""
+
+    def keys(index: int, positions):  # type: ignore[no-untyped-def]
+        return open_slice(access_of[index], spec, keep=False).rows(positions, TIE_COLUMNS) if spec.has_keys else None
+
+    winners = merge_hits(parts, k, keys)
+    return [winners.of_slice(int(index)) for index in np.unique(winners.slice_index)]

@@ -1,0 +1,102 @@
+"""One slice searched: the step every execution mode shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.topk import Bounds, Hits, TopK
+from hudi_vector.read.lance import LanceSlice
+from hudi_vector.read.merged import MergedSlice
+from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec, SliceReader
+from hudi_vector.search.merge import SliceHits, break_ties
+from hudi_vector.search.plan import SliceAccess
+
+__all__ = ["Question", "open_slice", "search_slice"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """The query vectors, shape (m, d), float64, and how many neighbours each wants by which metric."""
+
+    vectors: Floats
+    metric: str
+    k: int
+    max_distance: float | None = None
+    block_queries: int = 1024
+
+
+def open_slice(access: SliceAccess, spec: ScanSpec, keep: bool) -> SliceReader:
+    """The reader of a slice.
+
+    Args:
+        access: The slice, and how the planner wants it read.
+        spec: What is read.
+        keep: Whether what is decoded is kept in the process's cache.
+
+    Returns:
+        The reader.
+    """
+    if access.access == "merged":
+        return MergedSlice(access.file_slice, spec, keep)
+    assert access.file_slice.base_file is not None
+    if access.access == "lance":
+        return LanceSlice(access.file_slice.base_file, spec, keep)
+    return ParquetSlice(access.file_slice.base_file, spec, keep)
+
+
+def search_slice(
+    index: int, access: SliceAccess, spec: ScanSpec, question: Question, bounds: Bounds, keep: bool
+) -> tuple[SliceHits, ScanCounts]:
+    """The nearest rows of one slice.
+
+    Args:
+        index: The slice's place in the plan.
+        access: The slice, and how it is read.
+        spec: What is read.
+        question: The queries.
+        bounds: What is known already of the k-th distances; tightened on the way.
+        keep: Whether what is decoded is kept in the process's cache.
+
+    Returns:
+        At most k hits a query, and what became of the slice's rows.
+    """
+    reader = open_slice(access, spec, keep)
+    counts = ScanCounts()
+    searches = _in_blocks(question, bounds)
+    for block in reader.blocks(counts):
+        if len(block):
+            for _, top in searches:
+                top.offer(block)
+
+    def keys(positions: npt.NDArray[np.int64]) -> pa.Table | None:
+        return reader.rows(positions, TIE_COLUMNS) if spec.has_keys else None
+
+    hits = _joined([(first, break_ties(top.hits(), question.k, keys)) for first, top in searches])
+    merged = access.access == "merged"
+    return SliceHits(index, hits, keys(hits.position) if merged else None), counts
+
+
+def _in_blocks(question: Question, bounds: Bounds) -> list[tuple[int, TopK]]:
+    """A search for each block of queries, with the number of its first query."""
+    searches = []
+    for first in range(0, len(question.vectors), question.block_queries):
+        last = first + question.block_queries
+        part = Bounds(bounds.distance[first:last], bounds.is_full[first:last])
+        searches.append((first, TopK(question.vectors[first:last], question.metric, question.k, part)))
+    return searches
+
+
+def _joined(parts: list[tuple[int, Hits]]) -> Hits:
+    if len(parts) == 1:
+        return parts[0][1]
+    return Hits(
+        np.concatenate([hits.query + first for first, hits in parts]),
+        np.concatenate([hits.distance for _, hits in parts]),
+        np.concatenate([hits.position for _, hits in parts]),
+    )

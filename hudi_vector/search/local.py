@@ -1,0 +1,80 @@
+"""A search on the driver, or in any process without Spark: threads over slices."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+from hudi_vector import options
+from hudi_vector.kernels.topk import Bounds
+from hudi_vector.read.cache import process_cache
+from hudi_vector.read.spec import TIE_COLUMNS
+from hudi_vector.search.execute import Question, open_slice, search_slice
+from hudi_vector.search.merge import SliceHits, Winners, merge_hits
+from hudi_vector.search.plan import SearchPlan
+from hudi_vector.search.report import Progress
+
+__all__ = ["run_local", "threads_of"]
+
+
+def run_local(plan: SearchPlan, question: Question, conf: Mapping[str, str], progress: Progress) -> Winners:
+    """Search every slice of a plan with threads of this process.
+
+    Args:
+        plan: The search.
+        question: Its queries.
+        conf: Settings, as text.
+        progress: What is counted and timed on the way.
+
+    Returns:
+        The rows found.
+    """
+    begun = time.perf_counter()
+    process_cache().resize(options.CACHE_MAX_BYTES.read(conf))
+    bounds = Bounds.of(len(question.vectors), question.max_distance)
+    # The largest first, so that no thread is left alone with one at the end.
+    order = sorted(range(len(plan.slices)), key=lambda index: -plan.slices[index].file_slice.size)
+    parts: list[SliceHits] = []
+    work = threads_of(conf).map(
+        lambda index: search_slice(index, plan.slices[index], plan.spec, question, bounds, keep=True), order
+    )
+    for hits, counts in work:
+        parts.append(hits)
+        progress.counts.add(counts)
+    scanned = time.perf_counter()
+    winners = merge_winners(plan, parts)
+    progress.seconds["scan"] = scanned - begun
+    progress.seconds["merge"] = time.perf_counter() - scanned
+    return winners
+
+
+def merge_winners(plan: SearchPlan, parts: list[SliceHits]) -> Winners:
+    """The winners among the candidates of all slices; keys are read only where distances tie."""
+
+    def keys(index: int, positions):  # type: ignore[no-untyped-def]
+        if not plan.spec.has_keys:
+            return None
+        return open_slice(plan.slices[index], plan.spec, keep=True).rows(positions, TIE_COLUMNS)
+
+    return merge_hits(sorted(parts, key=lambda part: part.slice_index), plan.k, keys)
+
+
+def threads_of(conf: Mapping[str, str]) -> ThreadPoolExecutor:
+    """The threads searches on the driver share.
+
+    Args:
+        conf: Settings, as text.
+
+    Returns:
+        The pool of that many threads.
+    """
+    asked = options.LOCAL_THREADS.read(conf)
+    return _pool(asked or len(os.sched_getaffinity(0)))
+
+
+@lru_cache(maxsize=8)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="hudi-vector")

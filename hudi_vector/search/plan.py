@@ -1,0 +1,81 @@
+"""What a search will do, as data: printed by explain, run by the executors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from hudi_vector.read.predicate import Predicate
+from hudi_vector.read.spec import ScanSpec
+from hudi_vector.table.model import FileSlice, Snapshot
+
+__all__ = ["Access", "SearchPlan", "SliceAccess"]
+
+Access = str
+"""How a slice is read: ``parquet``, ``lance``, ``merged`` or ``spark``."""
+
+
+@dataclass(frozen=True)
+class SliceAccess:
+    """A slice, how it is read, and why not faster."""
+
+    file_slice: FileSlice
+    access: Access
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """A search over one snapshot, decided: nothing is left to choose but the threads."""
+
+    snapshot: Snapshot
+    spec: ScanSpec
+    metric: str
+    k: int
+    max_distance: float | None
+    filter_text: str | None
+    slices: tuple[SliceAccess, ...]
+    pruned_slices: int
+    execution: str
+    reason: str
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """The filter that is applied before any distance."""
+        return self.spec.predicate
+
+    @property
+    def bytes_to_read(self) -> int:
+        """Bytes of the files the slices consist of: the most a search can read."""
+        return sum(access.file_slice.size for access in self.slices)
+
+    @property
+    def access_counts(self) -> dict[str, int]:
+        """How many slices are read in which way."""
+        return dict(sorted(Counter(access.access for access in self.slices).items()))
+
+    def describe(self) -> str:
+        """The plan as text, a line per fact; credentials never appear.
+
+        Returns:
+            Several lines.
+        """
+        snapshot, column = self.snapshot, self.spec.column
+        kind = "VECTOR" if column.is_vector else "ARRAY"
+        lines = [
+            f"Search of {snapshot.source.name} ({snapshot.source.uri})",
+            f"  snapshot    instant {snapshot.instant or 'none'}, completed until {snapshot.watermark or 'none'}"
+            + (f", as of {snapshot.as_of}" if snapshot.as_of else ""),
+            f"  column      {column.name} {kind}({column.dimension}, {column.element.upper()})",
+            f"  metric      {self.metric}, k = {self.k}"
+            + (f", max_distance = {self.max_distance}" if self.max_distance is not None else ""),
+            f"  filter      {self.filter_text or 'none'}",
+            f"  execution   {self.execution}: {self.reason}",
+            f"  slices      {len(self.slices)} to read"
+            + (f", {self.pruned_slices} pruned by partition" if self.pruned_slices else ""),
+            f"  bytes       {self.bytes_to_read} at the most",
+        ]
+        reasons = Counter((access.access, access.reason) for access in self.slices)
+        for (access, reason), count in sorted(reasons.items()):
+            lines.append(f"    {access:<9} {count}" + (f": {reason}" if reason else ""))
+        return "\n".join(lines)

@@ -1,0 +1,190 @@
+"""The planner: a snapshot and a request in, a plan out. It reads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from hudi_vector import options
+from hudi_vector.read.predicate import Predicate, evaluate, restrict
+from hudi_vector.read.spec import ScanSpec, VectorColumn
+from hudi_vector.schema import HUDI_TYPE
+from hudi_vector.search.plan import SearchPlan, SliceAccess
+from hudi_vector.storage import scheme_of
+from hudi_vector.table.model import FileSlice, Snapshot
+
+__all__ = ["SearchRequest", "make_plan", "table_needs_spark"]
+
+# What hudi-rs opens; the rest is merged by Spark.
+_HUDI_RS_SCHEMES = frozenset({"file", "s3", "gs", "az", "abfs", "abfss"})
+_UNKNOWN_PARTITIONS = frozenset({"__HIVE_DEFAULT_PARTITION__", "default", ""})
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """What a user asked for, checked: everything but the query vectors and the snapshot."""
+
+    column: VectorColumn
+    metric: str
+    k: int
+    max_distance: float | None = None
+    predicate: Predicate | None = None
+    filter_text: str | None = None
+    zone: str = "UTC"
+    execution: str = "auto"
+    why_spark: str | None = None
+
+
+def make_plan(snapshot: Snapshot, request: SearchRequest, conf: Mapping[str, str]) -> SearchPlan:
+    """Decide how every slice is read and where the search runs.
+
+    Args:
+        snapshot: The table at one set of completed instants.
+        request: What was asked for.
+        conf: Settings, as text.
+
+    Returns:
+        The plan.
+    """
+    spec = ScanSpec(
+        table_uri=snapshot.source.uri,
+        schema=snapshot.schema,
+        column=request.column,
+        predicate=request.predicate,
+        zone=request.zone,
+        has_keys=snapshot.config.populates_meta_fields,
+        options=snapshot.source.options,
+    )
+    kept = [entry for entry in snapshot.file_slices if _partition_may_match(entry, snapshot, request)]
+    whole_table = request.why_spark or table_needs_spark(snapshot)
+    slices = tuple(_access(entry, snapshot, whole_table) for entry in kept)
+    execution, reason = _execution(slices, request.execution, conf)
+    return SearchPlan(
+        snapshot=snapshot,
+        spec=spec,
+        metric=request.metric,
+        k=request.k,
+        max_distance=request.max_distance,
+        filter_text=request.filter_text,
+        slices=slices,
+        pruned_slices=len(snapshot.file_slices) - len(kept),
+        execution=execution,
+        reason=reason,
+    )
+
+
+def table_needs_spark(snapshot: Snapshot) -> str | None:
+    """Why no slice of this table is read directly, or None.
+
+    Args:
+        snapshot: The table.
+
+    Returns:
+        The reason, as the end of a sentence.
+    """
+    config = snapshot.config
+    if config.drops_partition_columns:
+        return "the table leaves its partition columns out of the files"
+    if config.partition_fields and not config.plain_key_generator:
+        return "its key generator makes partition paths that are not the columns' values"
+    if snapshot.evolves_on_read:
+        return "its schema evolves on read"
+    return None
+
+
+def _access(entry: FileSlice, snapshot: Snapshot, whole_table: str | None) -> SliceAccess:
+    if whole_table is not None:
+        return SliceAccess(entry, "spark", whole_table)
+    lance = entry.base_file is not None and entry.base_file.name.endswith(".lance")
+    if not entry.log_files:
+        return SliceAccess(entry, "lance" if lance else "parquet")
+    reason = _merge_needs_spark(snapshot, lance)
+    if reason:
+        return SliceAccess(entry, "spark", reason)
+    return SliceAccess(
+        entry, "merged", f"{len(entry.log_files)} log files" if len(entry.log_files) > 1 else "1 log file"
+    )
+
+
+def _merge_needs_spark(snapshot: Snapshot, lance: bool) -> str | None:
+    config = snapshot.config
+    if lance:
+        return "log files on a Lance base file"
+    if not config.plain_merge:
+        return "a merge mode or payload of the user's own"
+    if not config.populates_meta_fields:
+        return "log files without meta fields"
+    if any((field.metadata or {}).get(HUDI_TYPE.encode()) == b"BLOB" for field in snapshot.schema):
+        return "BLOB columns in log files"
+    if config.version < 8 and snapshot.as_of is not None:
+        return "log files of table version 6 as of an earlier instant"
+    if scheme_of(snapshot.source.uri) not in _HUDI_RS_SCHEMES:
+        return f"log files on '{scheme_of(snapshot.source.uri)}://'"
+    return None
+
+
+def _execution(slices: tuple[SliceAccess, ...], asked: str, conf: Mapping[str, str]) -> tuple[str, str]:
+    for access in slices:
+        if access.access == "spark":
+            return "spark", f"read by Spark's own Hudi reader, because of {access.reason}"
+    if asked == "auto":
+        asked = options.EXECUTION.read(conf)
+    if asked != "auto":
+        return asked, "as asked"
+    size, limit = sum(access.file_slice.size for access in slices), options.LOCAL_MAX_BYTES.read(conf)
+    if size <= limit:
+        return "local", f"{size} bytes, no more than {options.LOCAL_MAX_BYTES.key} = {limit}"
+    return "distributed", f"{size} bytes, more than {options.LOCAL_MAX_BYTES.key} = {limit}"
+
+
+def _partition_may_match(entry: FileSlice, snapshot: Snapshot, request: SearchRequest) -> bool:
+    config = snapshot.config
+    if request.predicate is None or not config.partition_fields or not config.plain_key_generator:
+        return True
+    values = partition_values(entry.partition_path, snapshot)
+    if not values:
+        return True
+    decided = restrict(request.predicate, tuple(values))
+    if decided is None:
+        return True
+    row = pa.table({name: pa.array([value.as_py()], value.type) for name, value in values.items()})
+    return bool(evaluate(decided, row, request.zone)[0])
+
+
+def partition_values(path: str, snapshot: Snapshot) -> dict[str, pa.Scalar]:
+    """The values of the partition columns that a partition path tells for certain.
+
+    Only text and whole numbers are told from the path; other types, NULLs and values with a slash are not.
+
+    Args:
+        path: The partition path, relative to the table.
+        snapshot: The table.
+
+    Returns:
+        Values by column name; columns that are not certain are left out.
+    """
+    config = snapshot.config
+    segments = path.split("/")
+    if len(segments) != len(config.partition_fields):
+        return {}
+    values: dict[str, pa.Scalar] = {}
+    for name, segment in zip(config.partition_fields, segments, strict=True):
+        text = segment
+        if config.hive_style_partitioning:
+            prefix, _, text = segment.partition("=")
+            if prefix != name:
+                return {}
+        if config.url_encode_partitioning:
+            text = unquote(text)
+        index = snapshot.schema.get_field_index(name)
+        if index < 0 or text in _UNKNOWN_PARTITIONS:
+            continue
+        kind = snapshot.schema.field(index).type
+        if pa.types.is_string(kind):
+            values[name] = pa.scalar(text, kind)
+        elif pa.types.is_integer(kind) and text.lstrip("-").isdigit():
+            values[name] = pa.scalar(int(text), kind)
+    return values

@@ -1,0 +1,56 @@
+"""The winners' other columns, read after the merge and for the winners only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_vector.read.conform import conform
+from hudi_vector.read.merged import MergedSlice
+from hudi_vector.read.spec import TIE_COLUMNS
+from hudi_vector.search.execute import open_slice
+from hudi_vector.search.merge import Winners
+from hudi_vector.search.plan import SearchPlan
+
+__all__ = ["fetch_rows"]
+
+
+def fetch_rows(
+    plan: SearchPlan, winners: Winners, names: Sequence[str], keep: bool, threads: Executor | None = None
+) -> pa.Table:
+    """Columns of the winning rows, in the winners' order and the table's types.
+
+    Args:
+        plan: The search.
+        winners: What it found.
+        names: The columns wanted.
+        keep: Whether what is decoded is kept in the process's cache.
+        threads: Where slices are read side by side; one after the other without it.
+
+    Returns:
+        A row for each winner.
+    """
+    fields = plan.spec.fields(names)
+    if not len(winners) or not names:
+        return conform(pa.table({}), fields) if names else pa.table({})
+    places = [np.flatnonzero(winners.slice_index == index) for index in np.unique(winners.slice_index)]
+
+    def read(here: np.ndarray) -> pa.Table:
+        return _rows_of_slice(plan, winners, here, names, keep)
+
+    parts = list(threads.map(read, places) if threads and len(places) > 1 else map(read, places))
+    back = np.empty(len(winners), np.int64)
+    back[np.concatenate(places)] = np.arange(len(winners))
+    return pa.concat_tables(parts).take(pa.array(back))
+
+
+def _rows_of_slice(plan: SearchPlan, winners: Winners, here: np.ndarray, names: Sequence[str], keep: bool) -> pa.Table:
+    access = plan.slices[int(winners.slice_index[here[0]])]
+    reader = open_slice(access, plan.spec, keep)
+    if isinstance(reader, MergedSlice):
+        assert winners.keys is not None
+        return reader.rows_of(winners.keys.take(pa.array(winners.key_row[here])).select(TIE_COLUMNS), names)
+    return reader.rows(winners.position[here], names)

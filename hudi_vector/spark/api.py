@@ -1,0 +1,238 @@
+"""The Python twins of the SQL functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+
+from hudi_vector.errors import InvalidTypeError
+from hudi_vector.search.checks import as_text, as_vector
+from hudi_vector.spark.batch import BatchShape, QueryRows, batch_plan
+from hudi_vector.spark.gateway import JavaObject
+from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
+from hudi_vector.spark.search import TableSearch
+from hudi_vector.spark.single import constant_query, single_relation
+from hudi_vector.spark.table_functions import checked_search
+
+__all__ = ["explain_search", "search", "search_batch"]
+
+
+def search(
+    spark: SparkSession,
+    table: str | DataFrame,
+    column: str,
+    query: Any,
+    k: int = 10,
+    *,
+    metric: str = "cosine",
+    filter: str | None = None,  # noqa: A002 - the name SQL gives it
+    max_distance: float | None = None,
+    as_of: Any = None,
+    columns: Sequence[str] | None = None,
+    execution: str = "auto",
+) -> DataFrame:
+    """The exact k nearest rows of a table to one vector.
+
+    Args:
+        spark: A registered session.
+        table: A catalog name, temporary view or path of a Hudi table; a DataFrame is searched too.
+        column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
+        query: The query vector: a list or one-dimensional array of numbers, as long as the column's vectors.
+        k: How many rows, 1 to 100,000.
+        metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
+        filter: A SQL condition over the table's columns, applied before distances.
+        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
+        columns: The columns to return; all without the vector, and ``_distance``, by default.
+        execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
+
+    Returns:
+        A lazy DataFrame, ascending by ``_distance``. ``_rank`` (from 1), ``_hudi_distance`` and the vector can be
+        selected too. The snapshot is chosen when the DataFrame is first run.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> hv.search(spark, "products", "embedding", [1.0, 2.0, 3.0], k=10).show()  # doctest: +SKIP
+    """
+    target = _target(spark, table)
+    vector = as_vector(query, None)
+    checked = checked_search(
+        spark,
+        target,
+        as_text(column, "column") or "",
+        len(vector),
+        k=k,
+        metric=metric,
+        filter=filter,
+        max_distance=max_distance,
+        as_of=as_of,
+        execution=execution,
+    )
+    found = _frame(spark, single_relation(checked, constant_query(vector, checked.column.dimension)))
+    return found if columns is None else found.select(list(columns))
+
+
+def search_batch(
+    spark: SparkSession,
+    table: str | DataFrame,
+    column: str,
+    queries: Any,
+    query_column: str | None = None,
+    k: int = 10,
+    *,
+    metric: str = "cosine",
+    filter: str | None = None,  # noqa: A002 - the name SQL gives it
+    max_distance: float | None = None,
+    as_of: Any = None,
+    columns: Sequence[str] | None = None,
+    execution: str = "auto",
+) -> DataFrame:
+    """The exact k nearest rows of a table to each of many vectors.
+
+    Args:
+        spark: A registered session.
+        table: A catalog name, temporary view or path of a Hudi table; a DataFrame is searched too.
+        column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
+        queries: A DataFrame or table name with a column of query vectors, or a two-dimensional array, shape
+            (queries, dimension).
+        query_column: The column of the query vectors; not given for an array.
+        k: How many rows each query gets, 1 to 100,000.
+        metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
+        filter: A SQL condition over the table's columns, applied before distances.
+        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
+        columns: The columns to return; all by default.
+        execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
+
+    Returns:
+        A lazy DataFrame: the table's columns without the vector, the queries' columns (clashing names with the
+        prefix ``_hudi_query_``), ``_hudi_query_index`` (the row number of an array), ``_distance``, ``_rank`` and
+        ``_hudi_distance``. Query rows without a vector give no rows.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> hv.search_batch(spark, "products", "embedding", numpy.eye(3), k=2).show()  # doctest: +SKIP
+    """
+    target = _target(spark, table)
+    rows = _query_rows(spark, queries, query_column)
+    checked = checked_search(
+        spark,
+        target,
+        as_text(column, "column") or "",
+        rows.dimension,
+        k=k,
+        metric=metric,
+        filter=filter,
+        max_distance=max_distance,
+        as_of=as_of,
+        execution=execution,
+    )
+    found = _frame(spark, batch_plan(checked, rows, BatchShape.CORPUS_FIRST))
+    return found if columns is None else found.select(list(columns))
+
+
+def explain_search(
+    spark: SparkSession,
+    table: str | DataFrame,
+    column: str,
+    query: Any,
+    k: int = 10,
+    *,
+    metric: str = "cosine",
+    filter: str | None = None,  # noqa: A002 - the name SQL gives it
+    max_distance: float | None = None,
+    as_of: Any = None,
+    columns: Sequence[str] | None = None,
+    execution: str = "auto",
+) -> str:
+    """What `search` with the same arguments would do now, without doing it.
+
+    Args:
+        spark: A registered session.
+        table: As for `search`.
+        column: As for `search`.
+        query: As for `search`.
+        k: As for `search`.
+        metric: As for `search`.
+        filter: As for `search`.
+        max_distance: As for `search`.
+        as_of: As for `search`.
+        columns: As for `search`; they do not change how the search runs.
+        execution: As for `search`.
+
+    Returns:
+        The plan as text: the instant, the slices by access path with reasons, the bytes to read.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> print(hv.explain_search(spark, "products", "embedding", [1.0, 2.0, 3.0]))  # doctest: +SKIP
+    """
+    del columns
+    target = _target(spark, table)
+    vector = as_vector(query, None)
+    checked = checked_search(
+        spark,
+        target,
+        as_text(column, "column") or "",
+        len(vector),
+        k=k,
+        metric=metric,
+        filter=filter,
+        max_distance=max_distance,
+        as_of=as_of,
+        execution=execution,
+    )
+    return _described(checked, len(vector))
+
+
+def _described(search: TableSearch, dimension: int) -> str:
+    plan = search.plan(dimension, search.conf())
+    if plan is not None:
+        return plan.describe()
+    return (
+        f"Search of {search.target.label}\n"
+        f"  execution   spark: searched by Spark over the plan itself, because {search.target.reason}"
+    )
+
+
+def _target(spark: SparkSession, table: str | DataFrame) -> Target:
+    if isinstance(table, DataFrame):
+        return resolve_frame(spark, table._jdf.queryExecution().analyzed(), "the DataFrame")
+    return resolve_name(spark, as_text(table, "table") or "")
+
+
+def _query_rows(spark: SparkSession, queries: Any, query_column: str | None) -> QueryRows:
+    if isinstance(queries, (DataFrame, str)):
+        if query_column is None:
+            raise InvalidTypeError("query_column is missing: name the column of the query vectors")
+        return QueryRows.of(spark, _target(spark, queries), query_column)
+    if query_column is not None:
+        raise InvalidTypeError("query_column goes with a DataFrame or table of queries; leave it out for an array")
+    return QueryRows.of_array(_as_matrix(queries))
+
+
+def _as_matrix(queries: Any) -> Any:
+    try:
+        matrix = np.asarray(queries, dtype=np.float64)
+    except (TypeError, ValueError):
+        matrix = np.empty(0)
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise InvalidTypeError("queries must be a DataFrame, a table's name or a two-dimensional array of numbers")
+    return matrix
+
+
+def _frame(spark: SparkSession, plan: JavaObject) -> DataFrame:
+    jvm: Any = spark._jvm
+    return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan), spark)

@@ -1,0 +1,307 @@
+"""Which table was named: from a name, a path or a plan to something that can be searched.
+
+A name or plan is searched directly only if nothing but plain projections stands between it and one Hudi table
+(decision 7); everything else is searched by Spark over the plan itself.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError
+from hudi_vector.spark.gateway import JavaObject, first_sentence, option_value, simple_name
+from hudi_vector.storage import StorageOptions, normalise, scheme_of
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+
+__all__ = ["Target", "resolve_frame", "resolve_name", "storage_options"]
+
+_QUERY_TYPE = "hoodie.datasource.query.type"
+_AS_OF = "as.of.instant"
+_PASSED_THROUGH = frozenset({"SubqueryAlias", "View", "Project"})
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to search.
+
+    `source` is the Hudi table that is read directly, None where the plan itself is searched, with `reason`.
+    `physical` maps each column of `schema` to the table's own name of it. `name` is a catalog name or path the
+    plan can be made anew from, None for a plan given as such.
+    """
+
+    label: str
+    schema: StructType
+    source: Source | None
+    physical: tuple[tuple[str, str], ...]
+    reason: str | None = None
+    as_of: str | None = None
+    name: str | None = None
+    plan: JavaObject | None = None
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The target as a DataFrame, with its files listed anew."""
+        if self.name is not None:
+            return _load(spark, self.name)
+        assert self.plan is not None
+        self.plan.refresh()
+        return DataFrame(_dataset(spark, self.plan), spark)
+
+
+def resolve_name(spark: SparkSession, name: str) -> Target:
+    """What a catalog name, a temporary view or a path stands for.
+
+    Args:
+        spark: The session the name is meant in.
+        name: ``table``, ``database.table``, a view, or a path with or without a scheme.
+
+    Returns:
+        The target.
+
+    Raises:
+        TableNotFoundError: There is no such table, or no Hudi table at the path.
+    """
+    known = _known(spark, name)
+    if known is not None:
+        return known[1]
+    frame = _load(spark, name)
+    target = _target(spark, frame._jdf.queryExecution().analyzed(), label=name, name=name)
+    _remember(spark, name, target)
+    return target
+
+
+def resolve_frame(spark: SparkSession, plan: JavaObject, label: str) -> Target:
+    """What an analysed plan can be searched as.
+
+    Args:
+        spark: Its session.
+        plan: A logical plan.
+        label: How messages name it.
+
+    Returns:
+        The target.
+    """
+    return _target(spark, plan, label, name=None)
+
+
+def is_path(name: str) -> bool:
+    """Whether a table argument is a path and no name."""
+    return "/" in name
+
+
+def _load(spark: SparkSession, name: str) -> DataFrame:
+    try:
+        if not is_path(name):
+            return spark.table(name)
+        _require_table_at(spark, name)
+        return spark.read.format("hudi").load(name)
+    except AnalysisException as problem:
+        text = first_sentence(problem)
+        if "TABLE_OR_VIEW_NOT_FOUND" in text or "cannot be found" in text:
+            raise TableNotFoundError(
+                f"there is no table, view or path '{name}'; give a catalog name, a temporary view, or the path of a "
+                "Hudi table"
+            ) from None
+        raise TableNotFoundError(f"'{name}' cannot be read: {text}") from None
+    except (Py4JJavaError, PySparkException) as problem:
+        raise TableNotFoundError(f"'{name}' cannot be read as a Hudi table: {first_sentence(problem)}") from None
+
+
+def _require_table_at(spark: SparkSession, path: str) -> None:
+    jvm = spark._jvm
+    assert jvm is not None
+    try:
+        folder = jvm.org.apache.hadoop.fs.Path(path)
+        system = folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        found = system.exists(jvm.org.apache.hadoop.fs.Path(folder, ".hoodie/hoodie.properties"))
+    except Py4JJavaError as problem:
+        raise TableNotFoundError(f"'{path}' cannot be opened: {_java_message(problem)}") from None
+    if not found:
+        raise TableNotFoundError(
+            f"there is no Hudi table at '{path}': it has no .hoodie/hoodie.properties; give the table's base path"
+        )
+
+
+def _java_message(problem: Py4JJavaError) -> str:
+    return str(problem.java_exception.toString()).splitlines()[0]
+
+
+def _target(spark: SparkSession, plan: JavaObject, label: str, name: str | None) -> Target:
+    schema = StructType.fromJson(json.loads(plan.schema().json()))
+    found = _table_behind(plan)
+    if isinstance(found, str):
+        return Target(label, schema, None, (), found, None, name, plan)
+    relation, columns = found
+    physical = _physical_names(plan, columns)
+    if physical is None:
+        return Target(label, schema, None, (), "the view computes columns", None, name, plan)
+    fs_relation = relation.relation()
+    uri = normalise(str(fs_relation.location().rootPaths().apply(0).toString()))
+    as_of = option_value(fs_relation.options().get(_AS_OF))
+    source = Source(uri, label, storage_options(spark, uri))
+    return Target(label, schema, source, physical, None, as_of, name, plan)
+
+
+def _table_behind(plan: JavaObject) -> tuple[JavaObject, dict[int, str]] | str:
+    """The one Hudi relation of a plan and what its plain projections call its columns, or why there is none."""
+    renamed: dict[int, int] = {}
+    node = plan
+    while True:
+        kind = simple_name(node)
+        if kind == "Project":
+            items = node.projectList()
+            for i in range(items.length()):
+                pair = _plain_column(items.apply(i))
+                if pair is None:
+                    return f"the view computes {items.apply(i).sql()}"
+                renamed[pair[0]] = renamed.get(pair[1], pair[1])
+                renamed = {outer: pair[1] if inner == pair[0] else inner for outer, inner in renamed.items()}
+        elif kind == "LogicalRelation":
+            break
+        elif kind not in _PASSED_THROUGH:
+            return f"a {kind} stands between the name and the table"
+        node = node.children().apply(0)
+    reason = _not_direct(node)
+    if reason:
+        return reason
+    output = node.output()
+    columns = {_id(output.apply(i)): str(output.apply(i).name()) for i in range(output.length())}
+    return node, columns | {outer: columns[inner] for outer, inner in renamed.items() if inner in columns}
+
+
+def _plain_column(expression: JavaObject) -> tuple[int, int] | None:
+    """For a column passed on as it is: its new and its old id."""
+    own = _id(expression)
+    while simple_name(expression) in ("Alias", "Cast", "UpCast"):
+        inner = expression.child()
+        if simple_name(expression) != "Alias" and not expression.dataType().sameType(inner.dataType()):
+            return None
+        expression = inner
+    if simple_name(expression) != "AttributeReference":
+        return None
+    return own, _id(expression)
+
+
+def _id(named: JavaObject) -> int:
+    return int(named.exprId().id())
+
+
+def _not_direct(relation: JavaObject) -> str | None:
+    fs_relation = relation.relation()
+    if simple_name(fs_relation) != "HadoopFsRelation" or simple_name(fs_relation.location()) != "HoodieFileIndex":
+        return "it is no snapshot of a Hudi table"
+    options = fs_relation.options()
+    if (option_value(options.get(_QUERY_TYPE)) or "snapshot") != "snapshot":
+        return f"it is read with {_QUERY_TYPE} = {option_value(options.get(_QUERY_TYPE))}"
+    return None
+
+
+def _physical_names(plan: JavaObject, columns: dict[int, str]) -> tuple[tuple[str, str], ...] | None:
+    output = plan.output()
+    pairs = []
+    for i in range(output.length()):
+        physical = columns.get(_id(output.apply(i)))
+        if physical is None:
+            return None
+        pairs.append((str(output.apply(i).name()), physical))
+    return tuple(pairs)
+
+
+def _dataset(spark: SparkSession, plan: JavaObject) -> JavaObject:
+    assert spark._jvm is not None
+    return spark._jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan)
+
+
+def storage_options(spark: SparkSession, uri: str) -> StorageOptions:
+    """The session's Hadoop settings for the storage a table lies on; local files need none."""
+    if scheme_of(uri) == "file":
+        return StorageOptions()
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    keys = "fs\\.(s3a|gs|abfs|azure)\\..*"
+    values = conf.getValByRegex(keys)
+    return StorageOptions.of({str(key): str(values.get(key)) for key in values.keySet().toArray()})
+
+
+class _Targets:
+    """Targets of tables that did not change since they were resolved: Spark need not load them again."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Any, Target] = OrderedDict()
+
+    def get(self, key: Any) -> Target | None:
+        with self._lock:
+            found = self._entries.get(key)
+            if found is not None:
+                self._entries.move_to_end(key)
+            return found
+
+    def put(self, key: Any, target: Target) -> None:
+        with self._lock:
+            self._entries[key] = target
+            while len(self._entries) > self._capacity:
+                self._entries.popitem(last=False)
+
+
+_TARGETS = _Targets(capacity=256)
+
+
+def _known(spark: SparkSession, name: str) -> tuple[Any, Target] | None:
+    key = _key(spark, name)
+    target = _TARGETS.get(key) if key is not None else None
+    return None if target is None else (key, target)
+
+
+def _remember(spark: SparkSession, name: str, target: Target) -> None:
+    # A plan is a JVM object: it is not kept, since frame() makes it anew from the name.
+    if target.source is None or target.as_of is not None:
+        return
+    key = _key(spark, name)
+    if key is not None:
+        _TARGETS.put(key, Target(**{**target.__dict__, "plan": None}))
+
+
+def _key(spark: SparkSession, name: str) -> Any | None:
+    """What a resolved target depends on: where the name points, and which instants the table has."""
+    located = (normalise(name), "") if is_path(name) else _catalog_location(spark, name)
+    if located is None:
+        return None
+    uri, schema = located
+    options = storage_options(spark, uri)
+    try:
+        identity = NativeTable(Source(uri, name, options)).timeline().identity
+    except (HudiVectorError, UnsupportedTableError, OSError):
+        return None
+    return (name, uri, schema, options, identity)
+
+
+def _catalog_location(spark: SparkSession, name: str) -> tuple[str, str] | None:
+    """Where the session catalog says a Hudi table lies, or None for views and everything else."""
+    state = spark._jsparkSession.sessionState()
+    try:
+        parts = state.sqlParser().parseMultipartIdentifier(name)
+        if parts.length() > 2:
+            return None
+        identifier = state.sqlParser().parseTableIdentifier(name)
+        catalog = state.catalog()
+        if catalog.isTempView(identifier):
+            return None
+        table = catalog.getTableMetadata(identifier)
+        provider = option_value(table.provider())
+        if provider is None or str(provider).lower() != "hudi":
+            return None
+        return normalise(
+            str(table.location().toString())
+        ), f"{table.identifier().unquotedString()} {table.schema().json()}"
+    except (Py4JJavaError, PySparkException):
+        return None

@@ -1,0 +1,90 @@
+"""``hudi_vector_search`` for one query vector, as a lazy relation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from hudi_vector.search.checks import as_vector
+from hudi_vector.spark.gateway import JavaObject
+from hudi_vector.spark.relation import lazy_relation
+from hudi_vector.spark.search import (
+    DISTANCE,
+    HUDI_DISTANCE,
+    RANK,
+    Found,
+    TableSearch,
+    distance_fields,
+    hidden_fields,
+    require_no_clash,
+)
+
+__all__ = ["single_relation"]
+
+FUNCTION = "hudi_vector_search"
+
+
+@dataclass(frozen=True)
+class _Single:
+    """A checked search and its query, known now or when the statement runs."""
+
+    search: TableSearch
+    query: Callable[[], Any]
+
+    def produce(self, names: Sequence[str]) -> pa.Table:
+        """The rows, with exactly these columns."""
+        vector = as_vector(self.query(), self.search.column.dimension or None)
+        added = (DISTANCE, HUDI_DISTANCE, RANK)
+        found = self.search.run(vector[None, :], [name for name in names if name not in added])
+        return with_added(found, names)
+
+    def describe(self) -> str:
+        """The text of EXPLAIN."""
+        search = self.search
+        text = f"{FUNCTION} {search.target.label} {search.column.name} k={search.k} {search.metric}"
+        return text + (f" filter=[{search.filter.text}]" if search.filter else "")
+
+
+def with_added(found: Found, names: Sequence[str]) -> pa.Table:
+    """The rows found with their distances and ranks, in the order of the names."""
+    columns: list[Any] = []
+    for name in names:
+        if name in (DISTANCE, HUDI_DISTANCE):
+            columns.append(pa.array(found.distance))
+        elif name == RANK:
+            columns.append(pa.array(found.rank.astype(np.int32)))
+        else:
+            columns.append(found.rows.column(name))
+    return pa.table(columns, names=list(names)) if names else _empty_rows(len(found.query))
+
+
+def _empty_rows(count: int) -> pa.Table:
+    return pa.table({"": pa.nulls(count)})
+
+
+def single_relation(search: TableSearch, query: Callable[[], Any]) -> JavaObject:
+    """The plan of a search for one vector.
+
+    Args:
+        search: The table, column, metric, k and filter, checked.
+        query: Gives the query vector when the search runs.
+
+    Returns:
+        A logical plan.
+    """
+    require_no_clash(search.target, (DISTANCE,))
+    single = _Single(search, query)
+    visible = StructType([*search.columns, *distance_fields()])
+    return lazy_relation(search.spark, FUNCTION, visible, hidden_fields(search), single.produce, single.describe)
+
+
+def constant_query(value: Any, dimension: int | None) -> Callable[[], npt.NDArray[np.float64]]:
+    """A query vector that is known, checked now."""
+    vector = as_vector(value, dimension)
+    return lambda: vector

@@ -1,0 +1,65 @@
+"""One snapshot per statement: chosen at planning, shared by every reference in it (decision 3)."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from pyspark.sql import SparkSession
+
+from hudi_vector.table.instants import AsOf
+from hudi_vector.table.model import Snapshot, Source
+from hudi_vector.table.native import NativeTable
+
+__all__ = ["forget", "snapshot_for", "writers_zone"]
+
+_Key = tuple[str, str, str, "AsOf | None"]
+_KEPT = 128
+_LOCK = threading.Lock()
+_CHOSEN: OrderedDict[_Key, Snapshot] = OrderedDict()
+
+
+def snapshot_for(spark: SparkSession, source: Source, as_of: AsOf | None) -> Snapshot:
+    """The snapshot of a table for the statement that is being planned.
+
+    Args:
+        spark: The session.
+        source: The table.
+        as_of: The point in its history, or None for now.
+
+    Returns:
+        The same snapshot for every reference within one SQL execution.
+    """
+    execution = spark.sparkContext.getLocalProperty("spark.sql.execution.id")
+    if execution is None:
+        return _choose(spark, source, as_of)
+    key = (str(spark.sparkContext.applicationId), execution, source.uri, as_of)
+    with _LOCK:
+        known = _CHOSEN.get(key)
+    if known is not None:
+        return known
+    chosen = _choose(spark, source, as_of)
+    with _LOCK:
+        chosen = _CHOSEN.setdefault(key, chosen)
+        while len(_CHOSEN) > _KEPT:
+            _CHOSEN.popitem(last=False)
+    return chosen
+
+
+def forget(spark: SparkSession, source: Source) -> None:
+    """Choose anew for the running statement: a file of its snapshot is gone (decision 9)."""
+    execution = spark.sparkContext.getLocalProperty("spark.sql.execution.id")
+    with _LOCK:
+        for key in [key for key in _CHOSEN if key[1] == execution and key[2] == source.uri]:
+            del _CHOSEN[key]
+
+
+def writers_zone(spark: SparkSession) -> str:
+    """The zone of this JVM, in which it writes the instants of a LOCAL timeline."""
+    assert spark._jvm is not None
+    return str(spark._jvm.java.util.TimeZone.getDefault().getID())
+
+
+def _choose(spark: SparkSession, source: Source, as_of: AsOf | None) -> Snapshot:
+    zone = writers_zone(spark) if as_of is not None else None
+    return NativeTable(source).snapshot(as_of, zone)

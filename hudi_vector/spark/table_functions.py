@@ -1,0 +1,256 @@
+"""The builders of the SQL table functions: expressions in, a checked search out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
+from hudi_vector.spark.arguments import Signature, bind, constant, is_deferred
+from hudi_vector.spark.batch import BatchShape, QueryRows, batch_plan
+from hudi_vector.spark.gateway import JavaObject, simple_name
+from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
+from hudi_vector.spark.search import TableSearch, checked_filter, vector_column
+from hudi_vector.spark.single import constant_query, single_relation
+from hudi_vector.table.instants import AsOf, parse_as_of
+
+__all__ = ["as_of_argument", "batch_function", "search_function"]
+
+_TABLE_ALIASES = (("table_name", "table"), ("table_path", "table"))
+_METRIC_ALIASES = (("metric", "distance_metric"),)
+
+_SINGLE = Signature(
+    "hudi_vector_search",
+    ("table", "embedding_col", "query_vector", "k", "distance_metric", "algorithm", "filter", "max_distance"),
+    ("table", "embedding_col", "query_vector", "k"),
+    named_only=("as_of", "execution"),
+    aliases=_TABLE_ALIASES + _METRIC_ALIASES,
+)
+_BATCH = Signature(
+    "hudi_vector_search_batch",
+    (
+        "table",
+        "embedding_col",
+        "query_table",
+        "query_col",
+        "k",
+        "distance_metric",
+        "algorithm",
+        "filter",
+        "max_distance",
+    ),
+    ("table", "embedding_col", "query_table", "query_col", "k"),
+    named_only=("as_of", "execution"),
+    aliases=_TABLE_ALIASES + _METRIC_ALIASES,
+)
+# RFC-102's form: each row of base_table gets its nearest rows of query_table.
+_JOINED = Signature(
+    "hudi_vector_search",
+    (),
+    ("base_table", "base_col", "query_table", "query_col", "k"),
+    named_only=(
+        "base_table",
+        "base_col",
+        "query_table",
+        "query_col",
+        "k",
+        "distance_metric",
+        "algorithm",
+        "filter",
+        "max_distance",
+        "as_of",
+        "execution",
+    ),
+    aliases=_METRIC_ALIASES,
+)
+
+
+def search_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
+    """``hudi_vector_search(…)``: one query vector, or RFC-102's form of two tables."""
+    named = {str(e.key()).lower() for e in expressions if simple_name(e) == "NamedArgumentExpression"}
+    if named & {"base_table", "base_col", "query_table", "query_col"}:
+        return _joined(spark, bind(_JOINED, expressions))
+    given = bind(_SINGLE, expressions)
+    target = _table(spark, given["table"], "table")
+    name = _text(given["embedding_col"], "embedding_col")
+    query, length = _query(spark, given["query_vector"])
+    column = vector_column(target.schema, name, target.label, length)
+    search = _search(spark, target, column.name, given, column.dimension or length)
+    if length is None:
+        return single_relation(search, query)
+    return single_relation(search, constant_query(query(), search.column.dimension))
+
+
+def batch_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
+    """``hudi_vector_search_batch(…)``: the nearest rows of a table for each row of a query table."""
+    given = bind(_BATCH, expressions)
+    corpus = _table(spark, given["table"], "table")
+    queries = _table(spark, given["query_table"], "query_table")
+    rows = QueryRows.of(spark, queries, _text(given["query_col"], "query_col"))
+    search = _search(spark, corpus, _text(given["embedding_col"], "embedding_col"), given, rows.dimension)
+    return batch_plan(search, rows, BatchShape.CORPUS_FIRST)
+
+
+def _joined(spark: SparkSession, given: Mapping[str, JavaObject]) -> JavaObject:
+    base = _table(spark, given["base_table"], "base_table")
+    corpus = _table(spark, given["query_table"], "query_table")
+    rows = QueryRows.of(spark, base, _text(given["base_col"], "base_col"))
+    search = _search(spark, corpus, _text(given["query_col"], "query_col"), given, rows.dimension)
+    return batch_plan(search, rows, BatchShape.QUERY_FIRST)
+
+
+def _search(
+    spark: SparkSession, target: Target, column: str, given: Mapping[str, JavaObject], dimension: int | None
+) -> TableSearch:
+    values = {
+        name: constant(given[name], name)
+        for name in ("k", "distance_metric", "algorithm", "filter", "max_distance", "as_of", "execution")
+        if name in given
+    }
+    return checked_search(
+        spark,
+        target,
+        column,
+        dimension,
+        k=values.get("k"),
+        metric=values.get("distance_metric"),
+        algorithm=values.get("algorithm"),
+        filter=values.get("filter"),
+        max_distance=values.get("max_distance"),
+        as_of=as_of_argument(values.get("as_of")),
+        execution=values.get("execution"),
+    )
+
+
+def checked_search(
+    spark: SparkSession,
+    target: Target,
+    column: str,
+    dimension: int | None,
+    *,
+    k: Any,
+    metric: Any = None,
+    algorithm: Any = None,
+    filter: Any = None,  # noqa: A002 - the name SQL gives it
+    max_distance: Any = None,
+    as_of: Any = None,
+    execution: Any = None,
+) -> TableSearch:
+    """Check everything about a search that can be checked before it runs.
+
+    Args:
+        spark: The session.
+        target: What is searched.
+        column: The vector column.
+        dimension: The queries' length, where it is known.
+        k: The number of neighbours.
+        metric: A metric's name, cosine by default.
+        algorithm: ``brute_force`` or nothing.
+        filter: A condition over the target's columns.
+        max_distance: The largest distance wanted.
+        as_of: An instant or timestamp.
+        execution: ``auto``, ``local`` or ``distributed``.
+
+    Returns:
+        The search.
+    """
+    found = vector_column(target.schema, column, target.label, dimension)
+    if found.is_vector and dimension is not None and dimension != found.dimension:
+        # Queries of an array column say their length only when they are read.
+        from hudi_vector.errors import DimensionMismatchError
+
+        raise DimensionMismatchError(
+            f"the query vectors have {dimension} elements, column '{found.name}' of '{target.label}' has "
+            f"{found.dimension}; give {found.dimension}"
+        )
+    _check_algorithm(algorithm)
+    text = as_text(filter, "filter", allow_null=True)
+    return TableSearch(
+        spark=spark,
+        target=target,
+        column=found,
+        metric=metric_named("cosine" if metric is None else metric),
+        k=as_k(k),
+        max_distance=as_distance(max_distance),
+        filter=checked_filter(spark, target, text),
+        as_of=_as_of(spark, target, as_of),
+        execution=_execution(execution),
+    )
+
+
+def _check_algorithm(algorithm: Any) -> None:
+    if algorithm is None:
+        return
+    name = as_text(algorithm, "algorithm")
+    if name is None or name.strip().lower() != "brute_force":
+        raise InvalidArgumentError(f"unknown algorithm {algorithm!r}; give brute_force, or leave it out")
+
+
+def _execution(execution: Any) -> str:
+    if execution is None:
+        return "auto"
+    name = (as_text(execution, "execution") or "").strip().lower()
+    if name not in ("auto", "local", "distributed"):
+        raise InvalidArgumentError(f"unknown execution {execution!r}; give auto, local or distributed")
+    return name
+
+
+def _as_of(spark: SparkSession, target: Target, value: Any) -> AsOf | None:
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    if value is None:
+        return parse_as_of(target.as_of, zone) if target.as_of else None
+    if target.as_of:
+        raise InvalidArgumentError(f"'{target.label}' is already read as of {target.as_of}; leave as_of out")
+    if target.source is None:
+        raise InvalidArgumentError(
+            f"as_of needs a Hudi table that is read directly, and for '{target.label}' {target.reason}; "
+            "put the time travel into the view or subquery instead"
+        )
+    return value if isinstance(value, AsOf) else parse_as_of(value, zone)
+
+
+def as_of_argument(value: Any) -> Any:
+    """An ``as_of`` value from SQL: timestamps come as microseconds, dates as days."""
+    if isinstance(value, tuple):
+        kind, number = value
+        if kind == "timestamp":
+            return AsOf(f"{number} µs", epoch_micros=number)
+        if kind == "date":
+            return (date(1970, 1, 1) + timedelta(days=number)).isoformat()
+        raise InvalidTypeError("as_of takes an instant, a TIMESTAMP or a DATE, not a TIMESTAMP_NTZ; cast it")
+    return value
+
+
+def _table(spark: SparkSession, expression: JavaObject, name: str) -> Target:
+    if simple_name(expression) == "FunctionTableSubqueryArgumentExpression":
+        return resolve_frame(spark, expression.plan(), "the TABLE argument")
+    return resolve_name(spark, _text(expression, name))
+
+
+def _text(expression: JavaObject, name: str) -> str:
+    text = as_text(constant(expression, name), name)
+    assert text is not None
+    return text
+
+
+def _query(spark: SparkSession, expression: JavaObject) -> tuple[Callable[[], Any], int | None]:
+    """The query vector, and its length if it is known before the statement runs."""
+    if is_deferred(expression):
+        return _subquery_value(spark, expression), None
+    value = constant(expression, "query_vector")
+    vector = as_vector(value, None)
+    return (lambda: vector), len(vector)
+
+
+def _subquery_value(spark: SparkSession, expression: JavaObject) -> Callable[[], Any]:
+    def evaluate() -> Any:
+        jvm: Any = spark._jvm
+        row = DataFrame(spark._jsparkSession.range(1).select(jvm.PythonUtils.toSeq([jvm.Column(expression)])), spark)
+        return row.collect()[0][0]
+
+    return evaluate

@@ -1,0 +1,1 @@
+"""The SQL functions, in one table."""

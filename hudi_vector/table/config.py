@@ -1,0 +1,166 @@
+"""A table's own settings, read from ``.hoodie/hoodie.properties``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["TableConfig", "parse_properties"]
+
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*[=:\s]")
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+# Key generators whose partition paths are the columns' own values.
+_PLAIN_GENERATORS = frozenset(
+    {
+        "SIMPLE",
+        "SIMPLE_AVRO",
+        "COMPLEX",
+        "COMPLEX_AVRO",
+        "NON_PARTITION",
+        "NON_PARTITION_AVRO",
+        "SimpleKeyGenerator",
+        "SimpleAvroKeyGenerator",
+        "ComplexKeyGenerator",
+        "ComplexAvroKeyGenerator",
+        "NonpartitionedKeyGenerator",
+        "NonpartitionedAvroKeyGenerator",
+    }
+)
+_PLAIN_PAYLOADS = frozenset({"OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "HoodieAvroPayload"})
+# The strategy ids Hudi gives its own two merge modes.
+_PLAIN_STRATEGIES = frozenset({"eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"})
+
+
+@dataclass(frozen=True)
+class TableConfig:
+    """The settings a reader needs, from the properties Hudi writes when a table is made."""
+
+    name: str
+    version: int
+    merge_on_read: bool
+    base_file_format: str
+    record_key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...]
+    ordering_fields: tuple[str, ...]
+    merge_mode: str
+    hive_style_partitioning: bool
+    url_encode_partitioning: bool
+    populates_meta_fields: bool
+    plain_key_generator: bool
+    plain_merge: bool
+    drops_partition_columns: bool
+    bootstrapped: bool
+    timeline_path: str
+    timeline_zone: str
+    create_schema: str | None
+
+    @classmethod
+    def parse(cls, text: str) -> TableConfig:
+        """Read the text of ``hoodie.properties``.
+
+        Args:
+            text: A Java properties file.
+
+        Returns:
+            The settings, with Hudi's defaults where a key is absent.
+        """
+        return cls._of(parse_properties(text))
+
+    @classmethod
+    def _of(cls, properties: Mapping[str, str]) -> TableConfig:
+        def flag(key: str, default: str) -> bool:
+            return properties.get(key, default).strip().lower() == "true"
+
+        def names(*keys: str) -> tuple[str, ...]:
+            text = next((properties[key] for key in keys if properties.get(key)), "")
+            return tuple(name.split(":")[0].strip() for name in text.split(",") if name.strip())
+
+        version = int(properties.get("hoodie.table.version", "0"))
+        timeline = properties.get("hoodie.timeline.path", "timeline") if version >= 8 else ""
+        return cls(
+            name=properties.get("hoodie.table.name", ""),
+            version=version,
+            merge_on_read=properties.get("hoodie.table.type", "COPY_ON_WRITE") == "MERGE_ON_READ",
+            base_file_format=properties.get("hoodie.table.base.file.format", "PARQUET").lower(),
+            record_key_fields=names("hoodie.table.recordkey.fields"),
+            partition_fields=names("hoodie.table.partition.fields"),
+            ordering_fields=names("hoodie.table.ordering.fields", "hoodie.table.precombine.field"),
+            merge_mode=properties.get("hoodie.record.merge.mode", ""),
+            hive_style_partitioning=flag("hoodie.datasource.write.hive_style_partitioning", "false"),
+            url_encode_partitioning=flag("hoodie.datasource.write.partitionpath.urlencode", "false"),
+            populates_meta_fields=flag("hoodie.populate.meta.fields", "true"),
+            plain_key_generator=_has_plain_key_generator(properties),
+            plain_merge=_has_plain_merge(properties),
+            drops_partition_columns=flag("hoodie.datasource.write.drop.partition.columns", "false"),
+            bootstrapped=bool(properties.get("hoodie.bootstrap.base.path")),
+            timeline_path=timeline,
+            timeline_zone=properties.get("hoodie.table.timeline.timezone", "LOCAL").upper(),
+            create_schema=properties.get("hoodie.table.create.schema"),
+        )
+
+
+def _has_plain_key_generator(properties: Mapping[str, str]) -> bool:
+    kind = properties.get("hoodie.table.keygenerator.type")
+    if kind is None:
+        kind = properties.get("hoodie.table.keygenerator.class", "SIMPLE").rpartition(".")[2]
+    if kind in ("CUSTOM", "CUSTOM_AVRO") or "Custom" in kind:
+        return False
+    return kind in _PLAIN_GENERATORS
+
+
+def _has_plain_merge(properties: Mapping[str, str]) -> bool:
+    mode = properties.get("hoodie.record.merge.mode")
+    strategy = properties.get("hoodie.record.merge.strategy.id")
+    payload = properties.get("hoodie.compaction.payload.class", "").rpartition(".")[2]
+    if properties.get("hoodie.table.partial.update.mode"):
+        return False
+    if mode == "CUSTOM" or (payload and payload not in _PLAIN_PAYLOADS):
+        return False
+    return mode is not None or strategy is None or strategy in _PLAIN_STRATEGIES
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    r"""Read a Java properties file.
+
+    Args:
+        text: Its content; ``#`` and ``!`` begin comments, ``\`` escapes and continues lines.
+
+    Returns:
+        Keys and values without their escapes.
+
+    Example:
+        >>> parse_properties("# made by hand\na=1\nb\\:c : x\\=y")
+        {'a': '1', 'b:c': 'x=y'}
+    """
+    values: dict[str, str] = {}
+    pending = ""
+    for raw in text.splitlines():
+        line = pending + raw.lstrip()
+        pending = ""
+        if not line or line[0] in "#!":
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2 == 1:
+            pending = line[:-1]
+            continue
+        found = _SEPARATOR.search(line)
+        if found is None:
+            values[_unescape(line)] = ""
+            continue
+        key, rest = line[: found.end() - 1], line[found.end() - 1 :].lstrip()
+        if rest[:1] in "=:":
+            rest = rest[1:].lstrip()
+        values[_unescape(key)] = _unescape(rest)
+    return values
+
+
+def _unescape(text: str) -> str:
+    def plain(found: re.Match[str]) -> str:
+        code = found[1]
+        if code[0] == "u" and len(code) == 5:
+            return chr(int(code[1:], 16))
+        return _CONTROL.get(code, code)
+
+    return _ESCAPE.sub(plain, text)

@@ -1,0 +1,64 @@
+"""What passes between the rooms: sources, snapshots, file slices. All frozen, all picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from hudi_vector.storage import FileInfo, StorageOptions
+from hudi_vector.table.config import TableConfig
+
+__all__ = ["FileSlice", "Snapshot", "Source"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is searched: a Hudi table by its base path, and how its storage is opened."""
+
+    uri: str
+    name: str
+    options: StorageOptions = field(default=StorageOptions(), repr=False)
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """One version of a file group: a base file, its log files, or both."""
+
+    partition_path: str
+    file_id: str
+    base_instant: str
+    base_file: FileInfo | None
+    log_files: tuple[FileInfo, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        base = self.base_file.size if self.base_file else 0
+        return base + sum(log.size for log in self.log_files)
+
+    @property
+    def files(self) -> tuple[FileInfo, ...]:
+        """Its files, the base file first."""
+        return (*((self.base_file,) if self.base_file else ()), *self.log_files)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A table at one set of completed instants. Chosen once per query."""
+
+    source: Source
+    config: TableConfig
+    identity: str
+    instant: str | None
+    watermark: str | None
+    schema: pa.Schema
+    file_slices: tuple[FileSlice, ...]
+    as_of: str | None = None
+    evolves_on_read: bool = False
+    commits: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(file_slice.size for file_slice in self.file_slices)

@@ -1,0 +1,295 @@
+"""A table's snapshots without a JVM: from the names of the timeline's files and of the data files."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_vector.errors import DataFileError, InstantNotAvailableError, TableNotFoundError, UnsupportedTableError
+from hudi_vector.storage import FileInfo, Storage, join, open_storage, scheme_of
+from hudi_vector.table import actions
+from hudi_vector.table.avro_schema import arrow_schema
+from hudi_vector.table.config import TableConfig
+from hudi_vector.table.instants import AsOf, as_timeline_time, zone_info
+from hudi_vector.table.model import FileSlice, Snapshot, Source
+from hudi_vector.table.slices import latest_slices
+from hudi_vector.table.timeline import Instant, Timeline, parse_layout_1, parse_layout_2
+
+__all__ = ["NativeTable"]
+
+_SUPPORTED_VERSIONS = (6, 8, 9)
+_MAXIMUM_ATTEMPTS = 20
+_HOODIE = ".hoodie"
+
+
+class NativeTable:
+    """One Hudi table, opened by its base path.
+
+    Example:
+        >>> NativeTable(Source("file:///tables/products", "products")).snapshot()  # doctest: +SKIP
+    """
+
+    def __init__(self, source: Source) -> None:
+        scheme = scheme_of(source.uri)
+        self.source = source
+        self.storage: Storage = open_storage(scheme, source.options)
+        self.config = self._read_config()
+        if self.config.version not in _SUPPORTED_VERSIONS:
+            raise UnsupportedTableError(
+                f"'{source.name}' is a Hudi table of version {self.config.version}; "
+                f"versions {', '.join(map(str, _SUPPORTED_VERSIONS))} can be read: upgrade the table"
+            )
+
+    def timeline(self) -> Timeline:
+        """The active timeline, listed now."""
+        if self.config.version >= 8:
+            folder = join(self.source.uri, _HOODIE, self.config.timeline_path)
+            return parse_layout_2(info.name for info in self.storage.list_files(folder))
+        zone = zone_info(self.timeline_zone(None))
+        listed = self.storage.list_files(join(self.source.uri, _HOODIE))
+        return parse_layout_1((info.name, _digits(info, zone)) for info in listed)
+
+    def timeline_zone(self, writers_zone: str | None) -> str:
+        """The zone of the instants: UTC if the table says so, else the writers' own.
+
+        Args:
+            writers_zone: The zone of the JVM that writes, where it is known.
+        """
+        return "UTC" if self.config.timeline_zone == "UTC" else writers_zone or _local_zone()
+
+    def snapshot(self, as_of: AsOf | None = None, writers_zone: str | None = None) -> Snapshot:
+        """The table now, or at a point in its history.
+
+        Args:
+            as_of: The point, or None for now.
+            writers_zone: The zone of the JVM that writes, for timestamps on a LOCAL timeline.
+
+        Returns:
+            The snapshot, with every file it consists of.
+
+        Raises:
+            InstantNotAvailableError: The point lies before what the table still keeps.
+            UnsupportedTableError: The table is of a kind that only Spark reads.
+        """
+        for _ in range(_MAXIMUM_ATTEMPTS):
+            whole = self.timeline()
+            visible, cut = self._visible(whole, as_of, writers_zone)
+            slices = self._slices(whole, visible, cut)
+            # A commit and a clean that came in between may have taken away what this timeline shows.
+            if slices is not None:
+                break
+        else:
+            raise DataFileError(f"'{self.source.name}' changed during {_MAXIMUM_ATTEMPTS} listings; try again")
+        commits = visible.commits
+        return Snapshot(
+            source=self.source,
+            config=self.config,
+            identity=visible.identity,
+            instant=commits[-1].requested if commits else None,
+            watermark=visible.watermark,
+            schema=self.schema(visible),
+            file_slices=slices,
+            as_of=as_of.given if as_of else None,
+            evolves_on_read=self._evolves_on_read(visible),
+            commits=frozenset(entry.requested for entry in commits),
+        )
+
+    def schema(self, visible: Timeline) -> pa.Schema:
+        """The schema of the newest commit that recorded one, as Arrow.
+
+        Raises:
+            UnsupportedTableError: Neither a commit nor the table's properties hold a schema.
+        """
+        for instant in sorted(visible.commits, key=lambda entry: entry.completed, reverse=True):
+            text = actions.written_schema(self._action(instant))
+            if text:
+                return _arrow_schema(text, True)
+        if self.config.create_schema:
+            return _arrow_schema(self.config.create_schema, True)
+        raise UnsupportedTableError(f"'{self.source.name}' has no commit yet and no schema; write to it first")
+
+    def _evolves_on_read(self, visible: Timeline) -> bool:
+        """Whether the newest commit carries the history of schemas that evolution on read needs."""
+        newest = max(visible.commits, key=lambda entry: entry.completed, default=None)
+        return newest is not None and actions.evolved_schema(self._action(newest)) is not None
+
+    def _visible(self, whole: Timeline, as_of: AsOf | None, writers_zone: str | None) -> tuple[Timeline, str | None]:
+        if as_of is None:
+            return whole, None
+        if as_of.instant is not None:
+            visible, cut = whole.until_requested(as_of.instant), as_of.instant.ljust(17, "9")
+        else:
+            assert as_of.epoch_micros is not None
+            limit = as_timeline_time(as_of.epoch_micros, self.timeline_zone(writers_zone))
+            visible, cut = whole.until_completed(limit), None
+        self._require_retained(whole, visible, as_of)
+        return visible, cut
+
+    def _require_retained(self, whole: Timeline, visible: Timeline, as_of: AsOf) -> None:
+        oldest = self._oldest_available(whole)
+        newest = visible.commits[-1].requested if visible.commits else None
+        if newest is None:
+            first = whole.start
+            raise InstantNotAvailableError(
+                f"as_of = '{as_of.given}' lies before the first commit of '{self.source.name}'"
+                + (f"; the oldest available instant is {oldest or first}" if first else ", which has none yet")
+            )
+        asked = as_of.instant.ljust(17, "9") if as_of.instant else newest
+        if oldest is not None and asked < oldest:
+            raise InstantNotAvailableError(
+                f"the files of '{self.source.name}' as of '{as_of.given}' were cleaned away; "
+                f"the oldest available instant is {oldest}"
+            )
+
+    def _oldest_available(self, whole: Timeline) -> str | None:
+        """The first instant that no clean, completed or under way, has touched."""
+        for clean in sorted((entry for entry in whole.completed if entry.action == "clean"), reverse=True):
+            retained = actions.earliest_retained(self._action(clean))
+            if retained:
+                break
+        else:
+            retained = None
+        for requested in whole.pending_cleans:
+            plan = actions.read_action(self.storage, self._timeline_file(f"{requested}.clean.requested"))
+            retained = max(retained or "", actions.earliest_retained(plan) or "") or None
+        return retained
+
+    def _slices(self, whole: Timeline, visible: Timeline, cut: str | None) -> tuple[FileSlice, ...] | None:
+        key = (self.source.uri, whole.identity, visible.identity, cut)
+        cached = _SLICES.get(key)
+        if cached is not None:
+            return cached
+        if self.config.bootstrapped:
+            raise UnsupportedTableError("a bootstrapped table is only read through Spark")
+        replaced: set[tuple[str, str]] = set()
+        for instant in visible.commits:
+            if instant.action == "replacecommit":
+                replaced |= actions.replaced_file_ids(self._action(instant))
+        slices = latest_slices(
+            self.source.uri,
+            self._data_files(),
+            visible,
+            whole,
+            frozenset(replaced),
+            _ArchivedCompletions(self),
+            logs_bear_own_instant=self.config.version >= 8,
+            cut=cut,
+        )
+        if self.timeline().identity != whole.identity:
+            return None
+        _SLICES.put(key, slices)
+        return slices
+
+    def _data_files(self) -> list[FileInfo]:
+        files = [info for info in self.storage.list_files(self.source.uri) if not info.name.endswith(".crc")]
+        for folder in self.storage.list_folders(self.source.uri):
+            if folder != _HOODIE:
+                files += self.storage.list_files(join(self.source.uri, folder), recursive=True)
+        return files
+
+    def _action(self, instant: Instant) -> Mapping[str, Any]:
+        name = instant.name if self.config.version >= 8 else f"{instant.requested}.{instant.action}"
+        return _action(self.storage, self._timeline_file(name), instant)
+
+    def _timeline_file(self, name: str) -> str:
+        return join(self.source.uri, _HOODIE, self.config.timeline_path, name)
+
+    def _read_config(self) -> TableConfig:
+        uri = join(self.source.uri, _HOODIE, "hoodie.properties")
+        try:
+            return _parsed_config(self.storage.read(uri))
+        except FileNotFoundError:
+            raise TableNotFoundError(
+                f"there is no Hudi table at '{self.source.name}': '{uri}' does not exist"
+            ) from None
+        except OSError as problem:
+            raise DataFileError(f"'{uri}' cannot be read: {problem}") from problem
+
+
+class _ArchivedCompletions:
+    """Completion times of instants that left the active timeline, read from its history when first needed."""
+
+    def __init__(self, table: NativeTable) -> None:
+        self._table = table
+        self._known: dict[str, str] | None = None
+
+    def __call__(self, instant: str) -> str | None:
+        if self._known is None:
+            self._known = self._read()
+        return self._known.get(instant)
+
+    def _read(self) -> dict[str, str]:
+        folder = join(self._table.source.uri, _HOODIE, self._table.config.timeline_path, "history")
+        known: dict[str, str] = {}
+        for info in self._table.storage.list_files(folder):
+            if info.name.endswith(".parquet"):
+                with self._table.storage.open(info.uri) as file:
+                    rows = pq.read_table(file, columns=["instantTime", "completionTime"])
+                known.update(zip(rows[0].to_pylist(), rows[1].to_pylist(), strict=True))
+        return known
+
+
+_SliceKey = tuple[str, str, str, "str | None"]
+
+
+class _SliceCache:
+    """The slice lists of the last snapshots: a table that did not change is not listed again."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[_SliceKey, tuple[FileSlice, ...]] = OrderedDict()
+
+    def get(self, key: _SliceKey) -> tuple[FileSlice, ...] | None:
+        with self._lock:
+            found = self._entries.get(key)
+            if found is not None:
+                self._entries.move_to_end(key)
+            return found
+
+    def put(self, key: _SliceKey, slices: tuple[FileSlice, ...]) -> None:
+        with self._lock:
+            self._entries[key] = slices
+            while len(self._entries) > self._capacity:
+                self._entries.popitem(last=False)
+
+
+_SLICES = _SliceCache(capacity=64)
+
+
+@lru_cache(maxsize=1024)
+def _action(storage: Storage, uri: str, instant: Instant) -> Mapping[str, Any]:
+    # The instant is part of the key: a table made anew at the same path has other completion times.
+    del instant
+    return actions.read_action(storage, uri)
+
+
+@lru_cache(maxsize=256)
+def _parsed_config(content: bytes) -> TableConfig:
+    return TableConfig.parse(content.decode("utf-8"))
+
+
+_arrow_schema = lru_cache(maxsize=256)(arrow_schema)
+
+
+def _digits(info: FileInfo, zone: Any) -> str:
+    moment = datetime.fromtimestamp(info.mtime_ns / 1e9, zone)
+    return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
+
+
+def _local_zone() -> str:
+    named = os.environ.get("TZ")
+    if named:
+        return named.lstrip(":")
+    offset = -time.altzone if time.localtime().tm_isdst else -time.timezone
+    sign = "+" if offset >= 0 else "-"
+    return f"{sign}{abs(offset) // 3600:02d}:{abs(offset) % 3600 // 60:02d}"

@@ -1,0 +1,147 @@
+"""Which files are a table at an instant: file slices computed from a timeline and the files' names.
+
+Follows Hudi's file-system view: a base file counts if its instant is committed, or lies before the active
+timeline and is not pending; from table version 8 on a log file belongs to the newest base file requested no
+later than the log's completion, before it to the base file whose instant it bears; a slice whose compaction is
+pending continues the slice before it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.storage import FileInfo
+from hudi_vector.table.model import FileSlice
+from hudi_vector.table.names import BaseFileName, LogFileName, parse_base_file, parse_log_file
+from hudi_vector.table.timeline import Timeline
+
+__all__ = ["latest_slices"]
+
+_READABLE_FORMATS = frozenset({"parquet", "lance"})
+_PARTITION_METADATA = ".hoodie_partition_metadata"
+
+
+@dataclass
+class _FileGroup:
+    bases: list[tuple[BaseFileName, FileInfo]] = field(default_factory=list)
+    logs: list[tuple[LogFileName, FileInfo]] = field(default_factory=list)
+
+
+def latest_slices(
+    base_uri: str,
+    files: Iterable[FileInfo],
+    visible: Timeline,
+    whole: Timeline,
+    replaced: frozenset[tuple[str, str]],
+    archived_completion: Callable[[str], str | None],
+    logs_bear_own_instant: bool,
+    cut: str | None = None,
+) -> tuple[FileSlice, ...]:
+    """The latest slice of every file group at a snapshot.
+
+    Args:
+        base_uri: The table's base path, normalised.
+        files: Every data file below it, ``.hoodie`` left out.
+        visible: The part of the timeline the snapshot sees.
+        whole: The whole active timeline.
+        replaced: The file groups replaced by what the snapshot sees.
+        archived_completion: The completion time of an instant that has left the active timeline.
+        logs_bear_own_instant: True from table version 8 on.
+        cut: The instant of an as-of read: as in Hudi, a log file that belongs to a base file requested later
+            is not part of it.
+
+    Returns:
+        The slices, by partition path and file id.
+
+    Raises:
+        UnsupportedTableError: There are data files of a format that is not read here.
+    """
+    committed = _Committed(visible, whole, archived_completion)
+    slices = []
+    for (partition, file_id), group in sorted(_groups(base_uri, files).items()):
+        if (partition, file_id) in replaced:
+            continue
+        made = _latest(partition, file_id, group, committed, logs_bear_own_instant, cut)
+        if made is not None:
+            slices.append(made)
+    return tuple(slices)
+
+
+class _Committed:
+    """Which instants count, and when they completed."""
+
+    def __init__(self, visible: Timeline, whole: Timeline, archived: Callable[[str], str | None]) -> None:
+        self._completed = {instant.requested: instant.completed for instant in visible.commits}
+        self._pending = whole.pending
+        self._start = whole.start
+        self._archived = archived
+
+    def __contains__(self, instant: str) -> bool:
+        return instant in self._completed or self._is_archived(instant)
+
+    def completion(self, instant: str) -> str | None:
+        """When an instant that counts was completed."""
+        done = self._completed.get(instant)
+        if done is None and self._is_archived(instant):
+            return self._archived(instant) or instant
+        return done
+
+    def _is_archived(self, instant: str) -> bool:
+        return self._start is not None and instant < self._start and instant not in self._pending
+
+
+def _groups(base_uri: str, files: Iterable[FileInfo]) -> dict[tuple[str, str], _FileGroup]:
+    groups: dict[tuple[str, str], _FileGroup] = {}
+    for partition, name, info in _located(base_uri, files):
+        if name.startswith("."):
+            log = parse_log_file(name)
+            if log is not None and not log.is_cdc:
+                groups.setdefault((partition, log.file_id), _FileGroup()).logs.append((log, info))
+            continue
+        base = parse_base_file(name)
+        if base is not None:
+            groups.setdefault((partition, base.file_id), _FileGroup()).bases.append((base, info))
+    return groups
+
+
+def _located(base_uri: str, files: Iterable[FileInfo]) -> Iterator[tuple[str, str, FileInfo]]:
+    start = len(base_uri) + 1
+    for info in files:
+        partition, name = posixpath.split(info.uri[start:])
+        if not name.startswith(_PARTITION_METADATA) and not name.endswith(".crc"):
+            yield partition, name, info
+
+
+def _latest(
+    partition: str,
+    file_id: str,
+    group: _FileGroup,
+    committed: _Committed,
+    logs_bear_own_instant: bool,
+    cut: str | None,
+) -> FileSlice | None:
+    bases = [(name, info) for name, info in group.bases if name.instant in committed]
+    base_name, base_info = max(bases, key=lambda base: base[0].instant, default=(None, None))
+    if base_name is not None and base_name.format not in _READABLE_FORMATS:
+        raise UnsupportedTableError(f"base files of format '{base_name.format}' are only read through Spark")
+    start = base_name.instant if base_name is not None else ""
+    keys = sorted(name.instant for name, _ in group.bases)
+    logs = []
+    for log, info in group.logs:
+        if logs_bear_own_instant:
+            done = committed.completion(log.instant)
+            if done is None:
+                continue
+            belongs_to = max((key for key in keys if key <= done), default="")
+        else:
+            belongs_to = log.instant
+        if belongs_to >= start and (cut is None or belongs_to <= cut):
+            logs.append((log, info))
+    if base_info is None and not logs:
+        return None
+    logs.sort(key=lambda entry: (entry[0].instant, entry[0].version, entry[0].write_token))
+    oldest = start or min(log.instant for log, _ in logs)
+    return FileSlice(partition, file_id, oldest, base_info, tuple(info for _, info in logs))

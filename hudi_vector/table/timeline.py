@@ -1,0 +1,177 @@
+"""A Hudi timeline, read from the names of its files.
+
+Layout 2 (table versions 8 and 9) keeps ``<requested>_<completed>.<action>`` in ``.hoodie/timeline``; layout 1
+(versions up to 6) keeps ``<requested>.<action>`` in ``.hoodie`` itself. In both, ``.requested`` and
+``.inflight`` mark earlier states and stay after completion in layout 2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+__all__ = ["Instant", "Timeline", "parse_layout_1", "parse_layout_2"]
+
+_NAME = re.compile(r"(\d{17}|\d{14})(?:_(\d{17}|\d{14}))?\.([a-z]+)(?:\.([a-z]+))?")
+
+_COMMITS = frozenset({"commit", "deltacommit", "replacecommit"})
+# A completed compaction becomes a commit, a completed clustering a replacecommit.
+_STATES = frozenset({"requested", "inflight"})
+
+
+@dataclass(frozen=True, order=True)
+class Instant:
+    """An action on the timeline that was completed, with the times it was requested and completed."""
+
+    requested: str
+    completed: str
+    action: str
+
+    @property
+    def name(self) -> str:
+        """The name layout 2 gives the completed action's file."""
+        return f"{self.requested}_{self.completed}.{self.action}"
+
+    @property
+    def wrote_data(self) -> bool:
+        """Whether this action may have added or replaced data files."""
+        return self.action in _COMMITS
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The completed and the pending actions of a table, as one listing showed them."""
+
+    completed: tuple[Instant, ...]
+    pending: frozenset[str] = frozenset()
+    pending_cleans: frozenset[str] = frozenset()
+
+    @property
+    def identity(self) -> str:
+        """A hash of the set of completed instants: equal timelines, equal snapshots.
+
+        It is never "the last instant", since an action may complete after one requested later.
+        """
+        names = "\n".join(sorted(instant.name for instant in self.completed))
+        return hashlib.sha256(names.encode()).hexdigest()[:32]
+
+    @property
+    def commits(self) -> tuple[Instant, ...]:
+        """The completed actions that may have changed data files, by requested time."""
+        return tuple(sorted(instant for instant in self.completed if instant.wrote_data))
+
+    @property
+    def start(self) -> str | None:
+        """The first commit still on the active timeline; data of earlier ones is committed and archived.
+
+        A savepoint keeps its commit on the timeline while those around it are archived, so savepointed commits
+        at the beginning do not count.
+        """
+        saved = {instant.requested for instant in self.completed if instant.action == "savepoint"}
+        commits = [instant.requested for instant in self.commits]
+        return next((requested for requested in commits if requested not in saved), commits[0] if commits else None)
+
+    @property
+    def watermark(self) -> str | None:
+        """The newest completion time among the commits."""
+        return max((instant.completed for instant in self.commits), default=None)
+
+    def until_requested(self, instant: str) -> Timeline:
+        """What Hudi's own as-of read sees: the actions requested no later than an instant.
+
+        Args:
+            instant: An instant of 14 or 17 digits.
+
+        Returns:
+            The shorter timeline; what was pending stays pending.
+        """
+        return self._keep(lambda entry: entry.requested <= _padded(instant, len(entry.requested)))
+
+    def until_completed(self, instant: str) -> Timeline:
+        """What was visible at a time: the actions completed no later than it.
+
+        Args:
+            instant: A time in the timeline's own zone, as 17 digits.
+
+        Returns:
+            The shorter timeline.
+        """
+        return self._keep(lambda entry: entry.completed <= _padded(instant, len(entry.completed)))
+
+    def _keep(self, wanted: Callable[[Instant], bool]) -> Timeline:
+        kept = tuple(entry for entry in self.completed if wanted(entry))
+        return Timeline(kept, self.pending, self.pending_cleans)
+
+
+def parse_layout_2(names: Iterable[str]) -> Timeline:
+    """Read the file names of ``.hoodie/timeline``.
+
+    Args:
+        names: File names; anything that is no instant is passed over.
+
+    Returns:
+        The timeline.
+
+    Example:
+        >>> parse_layout_2(["20260101000000000_20260101000001000.commit"]).watermark
+        '20260101000001000'
+    """
+    completed: list[Instant] = []
+    begun: dict[str, set[str]] = {}
+    for name in names:
+        found = _NAME.fullmatch(name)
+        if found is None:
+            continue
+        requested, done, action, state = found.groups()
+        if action == "inflight" and state is None:
+            action, state = "commit", "inflight"
+        if done is not None:
+            completed.append(Instant(requested, done, action))
+        elif state in _STATES:
+            begun.setdefault(requested, set()).add(action)
+    return _timeline(completed, begun)
+
+
+def parse_layout_1(modified: Iterable[tuple[str, str]]) -> Timeline:
+    """Read the file names of ``.hoodie`` of a table of version 6 or less.
+
+    Args:
+        modified: File names with their modification times in the timeline's zone as 17 digits, which stand
+            for the completion times this layout does not record.
+
+    Returns:
+        The timeline.
+
+    Example:
+        >>> parse_layout_1([("20260101000000000.commit", "20260101000001000")]).start
+        '20260101000000000'
+    """
+    completed: list[Instant] = []
+    begun: dict[str, set[str]] = {}
+    for name, time in modified:
+        found = _NAME.fullmatch(name)
+        if found is None or found[2] is not None:
+            continue
+        requested, _, action, state = found.groups()
+        if action == "inflight" and state is None:
+            action, state = "commit", "inflight"
+        if state is None:
+            completed.append(Instant(requested, time, action))
+        elif state in _STATES:
+            begun.setdefault(requested, set()).add(action)
+    return _timeline(completed, begun)
+
+
+def _timeline(completed: list[Instant], begun: dict[str, set[str]]) -> Timeline:
+    # A savepoint bears the time of the commit it saves, so it says nothing about that commit's completion.
+    done = {instant.requested for instant in completed if instant.action != "savepoint"}
+    pending = {time: actions for time, actions in begun.items() if time not in done and actions != {"savepoint"}}
+    cleans = frozenset(time for time, actions in pending.items() if "clean" in actions)
+    return Timeline(tuple(sorted(completed)), frozenset(pending), cleans)
+
+
+def _padded(instant: str, digits: int) -> str:
+    """An instant of seconds covers every millisecond of its second."""
+    return instant + "9" * (digits - len(instant)) if len(instant) < digits else instant[:digits]

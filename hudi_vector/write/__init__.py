@@ -1,0 +1,1 @@
+"""Checked DataFrames into Hudi tables."""

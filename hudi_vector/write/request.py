@@ -1,0 +1,181 @@
+"""What a caller asked to be written: the arguments of ``write``, in one form and checked on their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.schema import VectorType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["OPERATIONS", "TABLE_TYPES", "VectorSpec", "WriteRequest", "vector_type", "write_request"]
+
+VectorSpec = int | tuple[int, str] | str | VectorType
+"""How a vector column may be described: ``128``, ``(128, "double")``, ``"VECTOR(128, INT8)"`` or a `VectorType`."""
+
+OPERATIONS = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table")
+TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
+
+# Avro, in which Hudi keeps the schema, counts the bytes of a fixed field in a Java int.
+_MAX_WIDTH = 2**31 - 1
+
+# Options that say the same as an argument: two answers to one question are refused, not ranked.
+_ARGUMENT_OF = {
+    "path": "table",
+    "hoodie.datasource.write.operation": "operation",
+    "hoodie.datasource.write.recordkey.field": "record_key",
+    "hoodie.table.recordkey.fields": "record_key",
+    "hoodie.datasource.write.partitionpath.field": "partition_by",
+    "hoodie.table.partition.fields": "partition_by",
+    "hoodie.table.ordering.fields": "ordering",
+    "hoodie.table.precombine.field": "ordering",
+    "hoodie.datasource.write.precombine.field": "ordering",
+    "hoodie.datasource.write.table.type": "table_type",
+    "hoodie.table.type": "table_type",
+}
+
+
+@dataclass(frozen=True)
+class WriteRequest:
+    """One call of ``write``; None stands for what was not said."""
+
+    table: str
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...] | None
+    ordering: tuple[str, ...] | None
+    table_type: str | None
+    operation: str
+    vectors: Mapping[str, VectorType]
+    options: Mapping[str, str]
+    sort_by: tuple[str, ...]
+
+
+def write_request(
+    table: str,
+    *,
+    record_key: str | Iterable[str],
+    partition_by: str | Iterable[str] | None = None,
+    ordering: str | Iterable[str] | None = None,
+    table_type: str | None = None,
+    operation: str = "upsert",
+    vectors: Mapping[str, VectorSpec] | None = None,
+    options: Mapping[str, object] | None = None,
+    sort_by: str | Iterable[str] | None = None,
+) -> WriteRequest:
+    """Bring the arguments of ``write`` into one form.
+
+    Args:
+        table: A path with or without a scheme, or a catalog name.
+        record_key: One column or several.
+        partition_by: One column or several; none makes an unpartitioned table.
+        ordering: The columns that decide which of two rows of one key is newer.
+        table_type: ``"cow"`` or ``"mor"``.
+        operation: One of `OPERATIONS`.
+        vectors: The vector columns.
+        options: Hudi's own settings.
+        sort_by: The columns a bulk insert sorts by.
+
+    Returns:
+        The request.
+
+    Raises:
+        InvalidArgumentError: A value is not allowed.
+        InvalidTypeError: A value is of the wrong type.
+
+    Example:
+        >>> write_request("/tables/a", record_key="id", vectors={"emb": 3}).vectors
+        {'emb': VectorType(dimension=3, element='float')}
+    """
+    if not isinstance(table, str) or not table.strip():
+        raise InvalidTypeError(f"table is a path or a catalog name, not {table!r}")
+    keys = _names("record_key", record_key)
+    if not keys:
+        raise InvalidArgumentError("record_key is empty; name the column, or the columns, that identify a row")
+    request = WriteRequest(
+        table=table.strip(),
+        record_key=keys,
+        partition_by=None if partition_by is None else _names("partition_by", partition_by),
+        ordering=None if ordering is None else _names("ordering", ordering),
+        table_type=None if table_type is None else _one_of("table_type", table_type, tuple(TABLE_TYPES)),
+        operation=_one_of("operation", operation, OPERATIONS),
+        vectors={name: vector_type(name, spec) for name, spec in (vectors or {}).items()},
+        options=_options(options or {}),
+        sort_by=() if sort_by is None else _names("sort_by", sort_by),
+    )
+    if request.sort_by and request.operation != "bulk_insert":
+        raise InvalidArgumentError(
+            f"sort_by is for operation 'bulk_insert' and cannot be used with '{request.operation}'; leave it out"
+        )
+    return request
+
+
+def vector_type(column: str, spec: VectorSpec) -> VectorType:
+    """The vector type that one value of ``vectors`` describes.
+
+    Args:
+        column: The column, for messages.
+        spec: A dimension, a dimension with an element type, a descriptor, or a `VectorType`.
+
+    Returns:
+        The type.
+
+    Raises:
+        InvalidArgumentError: The dimension or the element type is not allowed.
+        InvalidTypeError: It is none of these forms.
+
+    Example:
+        >>> vector_type("emb", (128, "double")).descriptor
+        'VECTOR(128, DOUBLE)'
+    """
+    if isinstance(spec, VectorType):
+        found = spec
+    elif isinstance(spec, str):
+        found = VectorType.parse(spec)
+    elif isinstance(spec, int) and not isinstance(spec, bool):
+        found = VectorType(spec)
+    elif isinstance(spec, (tuple, list)) and len(spec) == 2:
+        found = VectorType(*spec)
+    else:
+        raise InvalidTypeError(
+            f"vectors[{column!r}] = {spec!r} describes no vector: "
+            "give 128, (128, 'double'), 'VECTOR(128, INT8)' or a VectorType"
+        )
+    if found.width > _MAX_WIDTH:
+        raise InvalidArgumentError(
+            f"column '{column}' would be {found.descriptor}, {found.width} bytes a vector; "
+            f"Hudi allows {_MAX_WIDTH // found.dtype.itemsize} elements of {found.element.upper()}"
+        )
+    return found
+
+
+def _names(argument: str, value: str | Iterable[str]) -> tuple[str, ...]:
+    # A text with commas is Hudi's own way to write several names.
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise InvalidTypeError(f"{argument} is a column name or a list of them, not {value!r}")
+    tidy = tuple(name.strip() for name in names if name.strip())
+    repeated = next((name for name in tidy if tidy.count(name) > 1), None)
+    if repeated is not None:
+        raise InvalidArgumentError(f"{argument} names column '{repeated}' more than once; name it once")
+    return tidy
+
+
+def _one_of(argument: str, value: object, allowed: tuple[str, ...]) -> str:
+    found = value.strip().lower() if isinstance(value, str) else None
+    if found not in allowed:
+        raise InvalidArgumentError(f"{argument} = {value!r} is not allowed: give one of {', '.join(allowed)}")
+    return found
+
+
+def _options(options: Mapping[str, object]) -> dict[str, str]:
+    for key in options:
+        if key in _ARGUMENT_OF:
+            raise InvalidArgumentError(f"options holds '{key}'; use the argument {_ARGUMENT_OF[key]} instead")
+    return {key: _text(value) for key, value in options.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

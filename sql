@@ -1,0 +1,1 @@
+hudi_vector/sql

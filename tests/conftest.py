@@ -1,0 +1,76 @@
+"""One SparkSession for the whole run, started only when a test asks for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The same examples on every run: a failure found once is found again.
+settings.register_profile("project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("project")
+
+collect_ignore_glob: list[str] = []
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("-m"):
+        return
+    kept = [item for item in items if item.get_closest_marker("soak") is None]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for warehouse, metastore and tables of this run."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(workspace: Path) -> Iterator[SparkSession]:
+    """A registered session on two cores, with Hudi's real bundle."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    import hudi_vector as hv
+
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("hudi-vector-tests")
+        .config("spark.driver.memory", "5g")
+        .config("spark.ui.enabled", "false")  # no port to find
+        .config("spark.sql.shuffle.partitions", "2")  # tables here are small
+        .config("spark.default.parallelism", "2")
+        .config("spark.sql.session.timeZone", "UTC")  # the oracle computes in UTC
+        .config("spark.sql.warehouse.dir", str(workspace / "warehouse"))
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={workspace / 'derby'}")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+    )
+    session = hv.register(hv.configure(builder).getOrCreate())
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def clean_session(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, without temporary views, cached tables and settings of other tests."""
+    before = {row["key"]: row["value"] for row in spark.sql("SET").collect()}
+    yield spark
+    spark.catalog.clearCache()
+    for table in spark.catalog.listTables():
+        if table.isTemporary:
+            spark.catalog.dropTempView(table.name)
+    for row in spark.sql("SET").collect():
+        if row["key"] not in before:
+            spark.conf.unset(row["key"])

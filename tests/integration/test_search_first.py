@@ -1,0 +1,41 @@
+"""The thin path: a written table, one search by SQL and by Python, against the oracle and Hudi's own function."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import oracle, tables
+
+import hudi_vector as hv
+
+
+@pytest.fixture(scope="module")
+def products(spark, workspace):
+    path = tables.fresh_path(workspace, "products")
+    tables.write(tables.frame(spark, range(200)), path, datasource__write__partitionpath__field="category")
+    name = tables.fresh_name("products")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    return name
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2", "dot_product"])
+def test_sql_python_and_hudis_own_function_agree_with_the_oracle(spark, products, metric):
+    query = tables.vectors(1, 99)[0].astype(float).tolist()
+    expected = oracle.nearest(spark.table(products), "emb", query, 7, metric)
+    array = "array(" + ", ".join(f"{x!r}D" for x in query) + ")"
+    oracle.assert_nearest(
+        spark.sql(f"SELECT * FROM hudi_vector_search('{products}', 'emb', {array}, 7, '{metric}')"), expected
+    )
+    oracle.assert_nearest(hv.search(spark, products, "emb", np.array(query), 7, metric=metric), expected)
+    native = spark.sql(f"SELECT * FROM hudi_vector_search_native('{products}', 'emb', {array}, 7, '{metric}')")
+    oracle.assert_nearest(native.withColumnRenamed("_hudi_distance", "_distance"), expected)
+
+
+def test_star_has_the_tables_columns_without_the_vector_and_the_distance(spark, products):
+    found = hv.search(spark, products, "emb", [1.0] * 8, 3)
+    assert found.columns == [c for c in spark.table(products).columns if c != "emb"] + ["_distance"]
+    hidden = found.select("emb", "_hudi_distance", "_rank", "_distance", "id").collect()
+    assert [row["_rank"] for row in hidden] == [1, 2, 3]
+    assert all(row["_hudi_distance"] == row["_distance"] for row in hidden)
+    by_id = {row["id"]: row["emb"] for row in spark.table(products).collect()}
+    assert all(row["emb"] == by_id[row["id"]] for row in hidden)
