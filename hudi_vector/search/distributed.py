@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from pyspark import SparkContext
 
+from hudi_vector.errors import HudiVectorError
 from hudi_vector.kernels.topk import Bounds
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
 from hudi_vector.search.execute import Question, open_slice, search_slice
@@ -32,29 +33,28 @@ class _Task:
     question: Question
 
 
-def run_distributed(
-    context: SparkContext, plan: SearchPlan, question: Question, conf: Mapping[str, str], progress: Progress
-) -> Winners:
+def run_distributed(context: SparkContext, plan: SearchPlan, question: Question, progress: Progress) -> Winners:
     """Search every slice of a plan on the executors.
 
     Args:
         context: The Spark application.
         plan: The search.
         question: Its queries.
-        conf: Settings, as text.
         progress: What is counted and timed on the way.
 
     Returns:
         The rows found.
     """
-    del conf
     begun = time.perf_counter()
     sizes = [access.file_slice.size for access in plan.slices]
     groups = balanced(sizes, min(len(sizes), max(1, context.defaultParallelism) * _TASKS_PER_CORE))
     tasks = [_Task(tuple((i, plan.slices[i]) for i in group), plan.spec, question) for group in groups]
     parts: list[SliceHits] = []
     if tasks:
-        for hits, counts in context.parallelize(tasks, len(tasks)).mapPartitions(_run_tasks).collect():
+        for outcome in context.parallelize(tasks, len(tasks)).mapPartitions(_run_tasks).collect():
+            if isinstance(outcome, HudiVectorError):
+                raise outcome
+            hits, counts = outcome
             parts += hits
             progress.counts.add(counts)
     scanned = time.perf_counter()
@@ -87,9 +87,13 @@ def balanced(sizes: list[int], groups: int) -> list[list[int]]:
     return [group for group in chosen if group]
 
 
-def _run_tasks(tasks: Iterable[_Task]) -> Iterator[tuple[list[SliceHits], ScanCounts]]:
+def _run_tasks(tasks: Iterable[_Task]) -> Iterator[tuple[list[SliceHits], ScanCounts] | HudiVectorError]:
     for task in tasks:
-        yield _run_task(task)
+        try:
+            yield _run_task(task)
+        except HudiVectorError as problem:
+            # As a value it reaches the driver in its own words, and is not tried four times.
+            yield type(problem)(str(problem))
 
 
 def _run_task(task: _Task) -> tuple[list[SliceHits], ScanCounts]:

@@ -9,9 +9,10 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from hudi_vector.read.spec import ScanCounts
+from hudi_vector.search.execute import Question
 from hudi_vector.search.plan import SearchPlan
 
-__all__ = ["SearchReport", "keep_report", "last_reports"]
+__all__ = ["Progress", "SearchReport", "keep_report", "last_reports", "report_of", "report_of_frame"]
 
 _LOG = logging.getLogger("hudi_vector.search")
 _KEPT = 100
@@ -74,6 +75,7 @@ class Progress:
 
     counts: ScanCounts = field(default_factory=ScanCounts)
     seconds: dict[str, float] = field(default_factory=dict)
+    unusable_queries: int = 0
 
 
 def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int, fewest: int) -> SearchReport:
@@ -89,17 +91,73 @@ def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int,
     Returns:
         The report.
     """
-    counts = progress.counts
+    return _report(
+        progress,
+        returned,
+        fewest,
+        _Facts(plan.snapshot.source.name, plan.metric, plan.k, plan.max_distance, queries),
+        _Way(
+            plan.snapshot.instant,
+            plan.execution,
+            plan.reason,
+            plan.access_counts,
+            plan.pruned_slices,
+            filtered=plan.filter_text is not None,
+        ),
+    )
+
+
+def report_of_frame(
+    table: str, reason: str, question: Question, progress: Progress, returned: int, fewest: int
+) -> SearchReport:
+    """The report of a search over a plan that is no Hudi table's.
+
+    Args:
+        table: How the user named it.
+        reason: Why Spark searched it.
+        question: What was asked.
+        progress: What was counted.
+        returned: Rows returned.
+        fewest: Rows of the query that got the fewest.
+
+    Returns:
+        The report.
+    """
+    facts = _Facts(table, question.metric, question.k, question.max_distance, len(question.vectors))
+    return _report(progress, returned, fewest, facts, _Way(None, "spark", reason, {}, 0, filtered=True))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    table: str
+    metric: str
+    k: int
+    max_distance: float | None
+    queries: int
+
+
+@dataclass(frozen=True)
+class _Way:
+    instant: str | None
+    execution: str
+    reason: str
+    slices: dict[str, int]
+    pruned_slices: int
+    filtered: bool
+
+
+def _report(progress: Progress, returned: int, fewest: int, facts: _Facts, way: _Way) -> SearchReport:
+    counts, reached = progress.counts, fewest >= facts.k
     return SearchReport(
-        table=plan.snapshot.source.name,
-        instant=plan.snapshot.instant,
-        metric=plan.metric,
-        k=plan.k,
-        queries=queries,
-        execution=plan.execution,
-        execution_reason=plan.reason,
-        slices=plan.access_counts,
-        slices_pruned=plan.pruned_slices,
+        table=facts.table,
+        instant=way.instant,
+        metric=facts.metric,
+        k=facts.k,
+        queries=facts.queries,
+        execution=way.execution,
+        execution_reason=way.reason,
+        slices=way.slices,
+        slices_pruned=way.pruned_slices,
         rows=counts.rows,
         pruned=counts.pruned,
         filtered=counts.filtered,
@@ -108,28 +166,29 @@ def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int,
         bytes_read=counts.bytes_read,
         cached_slices=counts.cached_slices,
         returned=returned,
-        reached_k=fewest >= plan.k,
-        why_fewer="" if fewest >= plan.k else _why_fewer(plan, counts),
+        reached_k=reached,
+        why_fewer="" if reached else _why_fewer(counts, facts, way),
+        invalid_queries=progress.unusable_queries,
         seconds=dict(progress.seconds),
     )
 
 
-def _why_fewer(plan: SearchPlan, counts: ScanCounts) -> str:
-    searched = counts.rows - counts.pruned - counts.filtered - counts.nulls - counts.invalid
+def _why_fewer(counts: ScanCounts, facts: _Facts, way: _Way) -> str:
+    if not facts.queries:
+        return "no query has a usable vector"
     reasons = []
-    if not counts.rows and not plan.pruned_slices:
-        return "the table holds no rows at this instant"
-    if counts.filtered or counts.pruned or plan.pruned_slices:
+    if counts.filtered or counts.pruned or way.pruned_slices or (way.execution == "spark" and way.filtered):
         reasons.append("the filter left out the others")
+    elif not counts.rows:
+        return "the table holds no rows at this instant"
     if counts.nulls:
         reasons.append(f"{counts.nulls} rows have no vector")
     if counts.invalid:
         reasons.append(f"{counts.invalid} rows have an invalid one")
-    if plan.max_distance is not None and searched >= plan.k:
-        reasons.append(f"the others lie beyond max_distance = {plan.max_distance}")
-    if not reasons:
-        reasons.append(f"the table holds {counts.rows} rows")
-    return ", ".join(reasons)
+    searched = counts.rows - counts.pruned - counts.filtered - counts.nulls - counts.invalid
+    if facts.max_distance is not None and searched >= facts.k:
+        reasons.append(f"the others lie beyond max_distance = {facts.max_distance}")
+    return ", ".join(reasons) or f"the table holds {counts.rows} rows"
 
 
 _REPORTS: deque[SearchReport] = deque(maxlen=_KEPT)

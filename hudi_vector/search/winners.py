@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 
 import numpy as np
@@ -15,7 +15,7 @@ from hudi_vector.search.execute import open_slice
 from hudi_vector.search.merge import Winners
 from hudi_vector.search.plan import SearchPlan
 
-__all__ = ["fetch_rows"]
+__all__ = ["fetch_rows", "named_rows"]
 
 
 def fetch_rows(
@@ -45,6 +45,29 @@ def fetch_rows(
     back = np.empty(len(winners), np.int64)
     back[np.concatenate(places)] = np.arange(len(winners))
     return pa.concat_tables(parts).take(pa.array(back))
+
+
+def named_rows(
+    plan: SearchPlan,
+    winners: Winners,
+    names: Sequence[str],
+    physical: Mapping[str, str],
+    threads: Executor | None = None,
+) -> pa.Table:
+    """The same for a view's names: several may stand for one column of the table.
+
+    Args:
+        plan: The search.
+        winners: What it found.
+        names: The columns wanted, as the view calls them.
+        physical: The table's own name of each.
+        threads: Where slices are read side by side.
+
+    Returns:
+        A row for each winner, its columns under the view's names.
+    """
+    rows = fetch_rows(plan, winners, list(dict.fromkeys(physical[name] for name in names)), keep=True, threads=threads)
+    return pa.table([rows.column(physical[name]) for name in names], names=list(names)) if names else rows
 
 
 def _rows_of_slice(plan: SearchPlan, winners: Winners, here: np.ndarray, names: Sequence[str], keep: bool) -> pa.Table:

@@ -217,7 +217,7 @@ def _query_rows(spark: SparkSession, queries: Any, query_column: str | None) -> 
     if isinstance(queries, (DataFrame, str)):
         if query_column is None:
             raise InvalidTypeError("query_column is missing: name the column of the query vectors")
-        return QueryRows.of(spark, _target(spark, queries), query_column)
+        return QueryRows.of(_target(spark, queries), query_column)
     if query_column is not None:
         raise InvalidTypeError("query_column goes with a DataFrame or table of queries; leave it out for an array")
     return QueryRows.of_array(_as_matrix(queries))

@@ -1,35 +1,41 @@
-"""``hudi_vector_search_batch`` and RFC-102's form: the nearest rows for every row of a query table."""
+"""``hudi_vector_search_batch`` and RFC-102's form: the nearest rows for every row of a query table.
+
+A small query set comes to the driver when the statement is planned, and the search runs over the slices. A large one
+stays where its partitions are: see `hudi_vector.spark.spread`.
+"""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StructField, StructType
 
-from hudi_vector.errors import DimensionMismatchError
+from hudi_vector import options
 from hudi_vector.read.conform import conform
-from hudi_vector.read.spec import ScanCounts, VectorColumn
-from hudi_vector.read.vectors import block_of
+from hudi_vector.read.spec import VectorColumn
+from hudi_vector.search.plan import SearchPlan
+from hudi_vector.spark.batch_rows import Column, assemble, query_vectors
+from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash, vector_column
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.relation import lazy_relation
 from hudi_vector.spark.resolve import Target
-from hudi_vector.spark.search import DISTANCE, HUDI_DISTANCE, RANK, Found, TableSearch, require_no_clash, vector_column
+from hudi_vector.spark.search import TableSearch
+from hudi_vector.spark.spread import SpreadSearch, spread_plan
 
 __all__ = ["BatchShape", "QueryRows", "batch_plan"]
 
 INDEX = "_hudi_query_index"
 _PREFIX = "_hudi_query_"
 _RFC_DISTANCE = "distance"
-_ARRAY_COLUMN = "\0query"
+_ARRAY_COLUMN = "__hudi_vector_query"
 
 
 class BatchShape(enum.Enum):
@@ -41,7 +47,7 @@ class BatchShape(enum.Enum):
 
 @dataclass(frozen=True)
 class QueryRows:
-    """The rows that ask: a target and the column of their vectors."""
+    """The rows that ask: a target and the column of their vectors, or an array."""
 
     target: Target
     column: VectorColumn
@@ -55,9 +61,8 @@ class QueryRows:
         return cls(Target("the array of queries", schema, None, ()), column, matrix)
 
     @classmethod
-    def of(cls, spark: SparkSession, target: Target, name: str) -> QueryRows:
+    def of(cls, target: Target, name: str) -> QueryRows:
         """The rows of a target that ask by one of its columns."""
-        del spark
         return cls(target, vector_column(target.schema, name, target.label, None))
 
     @property
@@ -70,116 +75,116 @@ class QueryRows:
         """The columns without the vectors."""
         return [field for field in self.target.schema.fields if field.name != self.column.name]
 
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The rows as a DataFrame."""
+        if self.matrix is None:
+            return self.target.frame(spark)
+        parts = np.array_split(np.arange(len(self.matrix)), max(1, self.matrix.nbytes >> 24))
+        rows = [(int(part[0]), self.matrix[part].tobytes(), len(part)) for part in parts if len(part)]
+        packed = spark.createDataFrame(rows, "first LONG, vectors BINARY, count INT")
+        width = self.matrix.shape[1]
+        schema = StructType([StructField(INDEX, LongType()), *self.target.schema.fields])
+        return packed.repartition(len(rows) or 1).mapInArrow(lambda batches: _unpacked(batches, width), schema)
+
+    def rows(self, spark: SparkSession, names: Sequence[str]) -> pa.Table:
+        """Columns of the rows and their vectors, brought to the driver."""
+        if self.matrix is not None:
+            return pa.table({_ARRAY_COLUMN: _as_lists(self.matrix)})
+        frame = self.target.frame(spark)
+        chosen = frame.select([frame[f"`{name}`"] for name in dict.fromkeys([*names, self.column.name])])
+        fields, batches = arrow_fields(chosen.schema), chosen._collect_as_arrow()
+        return conform(pa.Table.from_batches(batches), fields) if batches else pa.schema(fields).empty_table()
+
+    def estimated_bytes(self, spark: SparkSession) -> int:
+        """What Spark believes the rows to be, without running anything."""
+        if self.matrix is not None:
+            return int(self.matrix.nbytes)
+        plan = self.target.frame(spark)._jdf.queryExecution().optimizedPlan()
+        return int(str(plan.stats().sizeInBytes()))
+
+
+def _as_lists(matrix: npt.NDArray[np.float64]) -> pa.ListArray:
+    offsets = np.arange(len(matrix) + 1, dtype=np.int32) * matrix.shape[1]
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.ascontiguousarray(matrix).ravel()))
+
+
+def _unpacked(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            matrix = np.frombuffer(row["vectors"], np.float64).reshape(-1, width)
+            index = pa.array(np.arange(row["first"], row["first"] + len(matrix)))
+            yield pa.RecordBatch.from_arrays([index, _as_lists(matrix)], names=[INDEX, _ARRAY_COLUMN])
+
 
 @dataclass(frozen=True)
-class _Column:
-    """An output column: its field, and where it comes from."""
+class _Output:
+    """An output column and its Spark field."""
 
+    column: Column
     field: StructField
-    side: str
-    source: str
 
 
 @dataclass(frozen=True)
 class _Batch:
+    """A checked batch search and its output."""
+
     search: TableSearch
     queries: QueryRows
-    columns: tuple[_Column, ...]
-    hidden: tuple[_Column, ...]
+    visible: tuple[_Output, ...]
+    hidden: tuple[_Output, ...]
     name: str
 
     def produce(self, names: Sequence[str]) -> pa.Table:
         """The rows, with exactly these columns, by query and rank."""
-        by_name = {column.field.name: column for column in (*self.hidden, *self.columns)}
+        by_name = {output.column.name: output.column for output in (*self.hidden, *self.visible)}
         wanted = [by_name[name] for name in names]
-        asked = [column.source for column in wanted if column.side == "query"]
-        rows = self._query_rows(asked)
-        vectors, at, _ = query_vectors(rows, self.queries, self.search.column.dimension or None)
-        found = self.search.run(vectors, list(dict.fromkeys(c.source for c in wanted if c.side == "corpus")))
-        if not wanted:
-            return pa.table({"": pa.nulls(len(found.query))})
-        return assemble(wanted, found, rows, at)
-
-    def _query_rows(self, names: Sequence[str]) -> pa.Table:
-        if self.queries.matrix is not None:
-            return _as_rows(self.queries.matrix)
-        frame = self.queries.target.frame(self.search.spark)
-        needed = list(dict.fromkeys([*names, self.queries.column.name]))
-        chosen = frame.select([frame[f"`{name}`"] for name in needed])
-        batches = chosen._collect_as_arrow()
-        fields = arrow_fields(chosen.schema)
-        return conform(pa.Table.from_batches(batches), fields) if batches else pa.schema(fields).empty_table()
+        rows = self.queries.rows(self.search.spark, [column.source for column in wanted if column.side == "query"])
+        column, label = self.queries.column, self.queries.target.label
+        vectors, at, unusable = query_vectors(rows, column, label, self.search.column.dimension or None)
+        sources = list(dict.fromkeys(column.source for column in wanted if column.side == "corpus"))
+        found = self.search.run(vectors, sources, unusable)
+        return assemble(wanted, found, rows, at) if wanted else pa.table({"": pa.nulls(len(found.query))})
 
     def describe(self) -> str:
         """The text of EXPLAIN."""
         search = self.search
         return f"{self.name} {search.target.label} {search.column.name} k={search.k} {search.metric}"
 
+    def lazy(self) -> JavaObject:
+        """The plan for a query set that comes to the driver."""
+        visible = StructType([output.field for output in self.visible])
+        hidden = [output.field for output in self.hidden]
+        return lazy_relation(self.search.spark, self.name, visible, hidden, self.produce, self.describe)
 
-def _as_rows(matrix: npt.NDArray[np.float64]) -> pa.Table:
-    offsets = np.arange(len(matrix) + 1, dtype=np.int32) * matrix.shape[1]
-    vectors = pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.ascontiguousarray(matrix).ravel()))
-    return pa.table({_ARRAY_COLUMN: vectors})
-
-
-def query_vectors(
-    rows: pa.Table, queries: QueryRows, dimension: int | None
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], int]:
-    """The vectors of the rows that ask.
-
-    Args:
-        rows: The query rows, the vectors among their columns.
-        queries: Which column that is.
-        dimension: The corpus's dimension, if it has one.
-
-    Returns:
-        Vectors, shape (m, d), float64; the row each stands in; and how many rows had none that is usable.
-
-    Raises:
-        DimensionMismatchError: A row's vector has another length than the corpus.
-    """
-    array = rows.column(queries.column.name)
-    chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
-    lengths = np.asarray(pc.list_value_length(chunk.drop_null())) if len(chunk) else np.empty(0, np.int64)
-    expected = dimension or (int(lengths[0]) if len(lengths) else 0)
-    wrong = lengths[lengths != expected]
-    if len(wrong):
-        raise DimensionMismatchError(
-            f"{len(wrong)} rows of '{queries.target.label}' have query vectors of other lengths (such as "
-            f"{int(wrong[0])}) than {expected}; give vectors of one length, that of the searched column"
+    def spread(self, plan: SearchPlan) -> JavaObject:
+        """The plan for a query set that stays where it is."""
+        spark = self.search.spark
+        outputs = (*self.visible, *self.hidden)
+        frame = self.queries.frame(spark)
+        if self.queries.matrix is None:
+            needed = {output.column.source for output in outputs if output.column.side == "query"}
+            names = [name for name in frame.columns if name in needed or name == self.queries.column.name]
+            frame = frame.select([frame[f"`{name}`"] for name in names])
+            frame = frame.withColumn(INDEX, F.monotonically_increasing_id())
+        columns = tuple(
+            Column(o.column.name, o.column.side, INDEX) if o.column.side == "index" else o.column for o in outputs
         )
-    counts = ScanCounts()
-    column = replace(queries.column, dimension=expected, is_vector=False)
-    block = block_of(chunk, column, np.arange(len(chunk), dtype=np.int64), counts)
-    return block.values.astype(np.float64), block.positions, counts.nulls + counts.invalid
-
-
-def assemble(columns: Sequence[_Column], found: Found, rows: pa.Table, at: npt.NDArray[np.int64]) -> pa.Table:
-    """Output columns from what was found and the rows that asked.
-
-    Args:
-        columns: The output columns, in order.
-        found: The rows found.
-        rows: The query rows.
-        at: The query row of each query vector.
-
-    Returns:
-        A row for each row found.
-    """
-    asking = at[found.query]
-    taken = pa.array(asking)
-    out: list[Any] = []
-    for column in columns:
-        if column.side == "query":
-            out.append(rows.column(column.source).take(taken))
-        elif column.side == "corpus":
-            out.append(found.rows.column(column.source))
-        elif column.side == "index":
-            index = rows.column(column.source).take(taken) if column.source else pa.array(asking)
-            out.append(index)
-        else:
-            out.append(pa.array(found.rank.astype(np.int32)) if column.side == "rank" else pa.array(found.distance))
-    return pa.table(out, names=[column.field.name for column in columns])
+        search = SpreadSearch(
+            plan=plan,
+            query_column=self.queries.column,
+            query_label=self.queries.target.label,
+            columns=columns,
+            physical=self.search.target.physical,
+            schema=tuple(arrow_fields(StructType([output.field for output in outputs]))),
+            conf=tuple(self.search.conf().items()),
+        )
+        return spread_plan(
+            spark,
+            frame,
+            search,
+            StructType([output.field for output in self.visible]),
+            [output.field for output in self.hidden],
+        )
 
 
 def batch_plan(search: TableSearch, queries: QueryRows, shape: BatchShape) -> JavaObject:
@@ -191,51 +196,47 @@ def batch_plan(search: TableSearch, queries: QueryRows, shape: BatchShape) -> Ja
         shape: The order of the output's columns.
 
     Returns:
-        A logical plan.
+        A logical plan: lazy for a query set that can come to the driver, one Python stage over the partitions of
+        a larger one.
     """
-    columns, hidden = _layout(search, queries, shape)
-    batch = _Batch(search, queries, tuple(columns), tuple(hidden), shape.value)
-    visible = StructType([column.field for column in columns])
-    return lazy_relation(
-        search.spark, shape.value, visible, [column.field for column in hidden], batch.produce, batch.describe
-    )
+    visible, hidden = _layout(search, queries, shape)
+    batch = _Batch(search, queries, tuple(visible), tuple(hidden), shape.value)
+    conf = search.conf()
+    if queries.estimated_bytes(search.spark) > options.BATCH_COLLECT_MAX_BYTES.read(conf):
+        plan = search.plan(queries.dimension or search.column.dimension, conf)
+        if plan is not None and plan.execution != "spark":
+            return batch.spread(plan)
+    return batch.lazy()
 
 
-def _layout(search: TableSearch, queries: QueryRows, shape: BatchShape) -> tuple[list[_Column], list[_Column]]:
-    distance = _Column(StructField(DISTANCE, DoubleType(), False), "distance", "")
-    rank = _Column(StructField(RANK, IntegerType(), False), "rank", "")
+def _layout(search: TableSearch, queries: QueryRows, shape: BatchShape) -> tuple[list[_Output], list[_Output]]:
+    distance = _added(DISTANCE, "distance", DoubleType())
+    rank = _added(RANK, "rank", IntegerType())
     if shape is BatchShape.CORPUS_FIRST:
         require_no_clash(search.target, (DISTANCE, RANK, HUDI_DISTANCE, INDEX))
-        first = [_Column(field, "corpus", field.name) for field in search.columns]
+        first = [_of(field, "corpus", field.name) for field in search.columns]
         second = _prefixed(queries.fields, "query", first)
-        index = _Column(StructField(INDEX, LongType(), False), "index", "")
-        same = _Column(StructField(HUDI_DISTANCE, DoubleType(), False), "distance", "")
-        return [*first, *second, index, distance, rank, same], []
+        index = _added(INDEX, "index", LongType())
+        return [*first, *second, index, distance, rank, _added(HUDI_DISTANCE, "distance", DoubleType())], []
     require_no_clash(queries.target, (DISTANCE, RANK))
-    first = [_Column(field, "query", field.name) for field in queries.fields]
+    first = [_of(field, "query", field.name) for field in queries.fields]
     second = _prefixed(search.columns, "corpus", first)
-    own = StructField(queries.column.name, queries.target.schema[queries.column.name].dataType)
-    other = _Column(StructField(search.column.name, search.vector_field.dataType), "corpus", search.column.name)
-    hidden = [_Column(own, "query", queries.column.name)]
-    if other.field.name.lower() == own.name.lower():
-        other = replace(other, field=replace_name(other.field, _PREFIX + other.field.name))
-    hidden.append(other)
-    names = {column.field.name.lower() for column in (*first, *second)}
-    if _RFC_DISTANCE not in names:
-        hidden.append(_Column(StructField(_RFC_DISTANCE, DoubleType()), "distance", ""))
+    own = queries.target.schema[queries.column.name]
+    hidden = [_of(own, "query", own.name), *_prefixed([search.vector_field], "corpus", [_of(own, "query", own.name)])]
+    if _RFC_DISTANCE not in {output.column.name.lower() for output in (*first, *second)}:
+        hidden.append(_added(_RFC_DISTANCE, "distance", DoubleType()))
     return [*first, *second, distance, rank], hidden
 
 
-def _prefixed(fields: Sequence[StructField], side: str, first: Sequence[_Column]) -> list[_Column]:
+def _added(name: str, side: str, kind: DoubleType | IntegerType | LongType) -> _Output:
+    return _Output(Column(name, side, ""), StructField(name, kind, False))
+
+
+def _of(field: StructField, side: str, name: str) -> _Output:
+    return _Output(Column(name, side, field.name), StructField(name, field.dataType, field.nullable, field.metadata))
+
+
+def _prefixed(fields: Sequence[StructField], side: str, first: Sequence[_Output]) -> list[_Output]:
     """The second side's columns, those whose names the first side has too under a prefix."""
-    taken = {column.field.name.lower() for column in first}
-    out = []
-    for field in fields:
-        name = _PREFIX + field.name if field.name.lower() in taken else field.name
-        out.append(_Column(replace_name(field, name), side, field.name))
-    return out
-
-
-def replace_name(field: StructField, name: str) -> StructField:
-    """The same field under another name."""
-    return StructField(name, field.dataType, field.nullable, field.metadata)
+    taken = {output.column.name.lower() for output in first}
+    return [_of(f, side, _PREFIX + f.name if f.name.lower() in taken else f.name) for f in fields]

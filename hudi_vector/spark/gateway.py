@@ -29,6 +29,8 @@ __all__ = [
 JavaObject = Any
 """A py4j handle. py4j makes its members up at run time, so no better type exists."""
 
+_LOG = logging.getLogger(__name__)
+
 _ANALYSIS_CLASS = "_LEGACY_ERROR_TEMP_1332"
 """The error class of Spark 3.5 and 4.1 whose text is its argument ``errorMessage`` and nothing else."""
 
@@ -70,6 +72,11 @@ class _Builder:
             raise analysis_error(self._gateway, f"{self._name}: {problem}") from None
         except PySparkException as problem:
             raise analysis_error(self._gateway, f"{self._name}: {first_sentence(problem)}") from None
+        except Exception as problem:  # noqa: BLE001 - see the next line
+            # A defect of ours or a state of the JVM nobody foresaw: one line for the caller, the rest for the log.
+            _LOG.exception("%s failed at analysis", self._name)
+            text = f"{self._name}: failed unexpectedly: {type(problem).__name__}: {first_sentence(problem)}"
+            raise analysis_error(self._gateway, text) from None
 
     def toString(self) -> str:  # noqa: N802 - Java's name
         return self._name

@@ -6,12 +6,13 @@ columns that are wanted, and one batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark import Accumulator
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
@@ -20,24 +21,22 @@ from hudi_vector.read.spec import ScanCounts, VectorColumn
 from hudi_vector.read.vectors import block_of
 from hudi_vector.search.execute import Question
 from hudi_vector.search.merge import break_ties, order_of_keys
+from hudi_vector.spark.batch_rows import Found
 
-__all__ = ["Scanned", "search_frame"]
+__all__ = ["search_frame"]
 
-_QUERY, _DISTANCE = "\0query", "\0distance"
-
-
-@dataclass(frozen=True)
-class Scanned:
-    """Rows Spark found, by query and distance: three parallel parts."""
-
-    query: npt.NDArray[np.int64]
-    distance: npt.NDArray[np.float64]
-    rows: pa.Table
+_QUERY, _DISTANCE = "__hudi_vector_query", "__hudi_vector_distance"
+_COUNTED = ("rows", "nulls", "invalid")
 
 
 def search_frame(
-    frame: DataFrame, column: VectorColumn, question: Question, names: Sequence[str], ties: Sequence[str]
-) -> Scanned:
+    frame: DataFrame,
+    column: VectorColumn,
+    question: Question,
+    names: Sequence[str],
+    ties: Sequence[str],
+    counts: ScanCounts,
+) -> Found:
     """The nearest rows of a DataFrame.
 
     Args:
@@ -46,6 +45,7 @@ def search_frame(
         question: The queries.
         names: The columns wanted.
         ties: The columns that order rows of equal distance, the most significant first.
+        counts: Where the rows are counted; a task that is run again counts again.
 
     Returns:
         At most k rows a query, in order.
@@ -54,69 +54,68 @@ def search_frame(
     needed = frame.select([_quoted(name) for name in dict.fromkeys([*carried, column.name])])
     kept = [needed.schema[name] for name in carried]
     schema = StructType([StructField(_QUERY, LongType()), StructField(_DISTANCE, DoubleType()), *kept])
-    found = needed.mapInArrow(_task(column, question, tuple(carried), tuple(ties)), schema)._collect_as_arrow()
-    table = pa.Table.from_batches(found) if found else None
-    if table is None or not table.num_rows:
-        return Scanned(np.empty(0, np.int64), np.empty(0), pa.table({name: pa.nulls(0) for name in names}))
+    context = frame.sparkSession.sparkContext
+    seen = {name: context.accumulator(0) for name in _COUNTED}
+    task = _Task(column, question, tuple(carried), tuple(ties), seen)
+    batches = needed.mapInArrow(task, schema)._collect_as_arrow()
+    for name, accumulator in seen.items():
+        setattr(counts, name, getattr(counts, name) + accumulator.value)
+    if not batches:
+        nothing = np.empty(0, np.int64)
+        return Found(nothing, np.empty(0), nothing, pa.table({name: pa.nulls(0) for name in names}))
+    table = pa.Table.from_batches(batches)
     query = table.column(_QUERY).to_numpy()
     distance = table.column(_DISTANCE).to_numpy()
     places = order_of_keys(table.select(list(ties))) if ties else np.zeros(len(query), np.int64)
     order, rank = rank_within(query, distance, places)
-    order = order[rank < question.k]
-    return Scanned(query[order], distance[order], table.select(list(names)).take(pa.array(order)))
+    order, rank = order[rank < question.k], rank[rank < question.k]
+    return Found(query[order], distance[order], rank + 1, table.select(list(names)).take(pa.array(order)))
 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _task(
-    column: VectorColumn, question: Question, carried: tuple[str, ...], ties: tuple[str, ...]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _nearest(batches, column, question, carried, ties)
+@dataclass(frozen=True)
+class _Task:
+    """What one task does: the nearest of its rows, kept by their position in the order they arrive."""
 
-    return run
+    column: VectorColumn
+    question: Question
+    carried: tuple[str, ...]
+    ties: tuple[str, ...]
+    seen: Mapping[str, Accumulator[int]]
 
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        question, counts = self.question, ScanCounts()
+        bounds = Bounds.of(len(question.vectors), question.max_distance)
+        top = TopK(question.vectors, question.metric, question.k, bounds)
+        held: pa.Table | None = None
+        places = np.empty(0, np.int64)
+        for batch in batches:
+            first = counts.rows
+            counts.rows += batch.num_rows
+            positions = np.arange(first, counts.rows, dtype=np.int64)
+            array = batch.column(batch.schema.get_field_index(self.column.name))
+            block = block_of(array, self.column, positions, counts)
+            if len(block):
+                top.offer(block)
+            wanted = np.unique(top.hits().position)
+            fresh, old = wanted[wanted >= first], np.isin(places, wanted)
+            rows = pa.Table.from_batches([batch.select(list(self.carried))]).take(pa.array(fresh - first))
+            held = rows if held is None else pa.concat_tables([held.filter(pa.array(old)), rows])
+            places = np.concatenate([places[old], fresh])
+        for name, accumulator in self.seen.items():
+            accumulator.add(getattr(counts, name))
+        if held is not None:
+            yield from self._output(top.hits(), held, places)
 
-def _nearest(
-    batches: Iterable[pa.RecordBatch],
-    column: VectorColumn,
-    question: Question,
-    carried: tuple[str, ...],
-    ties: tuple[str, ...],
-) -> Iterator[pa.RecordBatch]:
-    """The rows of one task, kept by their position in the order they arrived."""
-    top = TopK(question.vectors, question.metric, question.k, Bounds.of(len(question.vectors), question.max_distance))
-    held: pa.Table | None = None
-    places = np.empty(0, np.int64)
-    done = 0
-    counts = ScanCounts()
-    for batch in batches:
-        positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
-        block = block_of(batch.column(batch.schema.get_field_index(column.name)), column, positions, counts)
-        if len(block):
-            top.offer(block)
-        wanted = np.unique(top.hits().position)
-        fresh = wanted[wanted >= done] - done
-        old = np.isin(places, wanted)
-        rows = pa.Table.from_batches([batch.select(list(carried))]).take(pa.array(fresh))
-        held = rows if held is None else pa.concat_tables([held.filter(pa.array(old)), rows])
-        places = np.concatenate([places[old], fresh + done])
-        done += batch.num_rows
-    if held is None:
-        return
-    table = held
+    def _output(self, hits: Hits, table: pa.Table, places: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        def keys(at: npt.NDArray[np.int64]) -> pa.Table | None:
+            return table.select(list(self.ties)).take(pa.array(np.searchsorted(places, at))) if self.ties else None
 
-    def keys(at: npt.NDArray[np.int64]) -> pa.Table | None:
-        return table.select(list(ties)).take(pa.array(np.searchsorted(places, at))) if ties else None
-
-    yield from _as_batches(break_ties(top.hits(), question.k, keys), table, places, carried)
-
-
-def _as_batches(
-    hits: Hits, table: pa.Table, places: npt.NDArray[np.int64], carried: tuple[str, ...]
-) -> Iterator[pa.RecordBatch]:
-    rows = table.take(pa.array(np.searchsorted(places, hits.position)))
-    columns = [pa.array(hits.query), pa.array(hits.distance), *(rows.column(name) for name in carried)]
-    yield from pa.table(columns, names=[_QUERY, _DISTANCE, *carried]).combine_chunks().to_batches()
+        hits = break_ties(hits, self.question.k, keys)
+        rows = table.take(pa.array(np.searchsorted(places, hits.position)))
+        columns = [pa.array(hits.query), pa.array(hits.distance), *(rows.column(name) for name in self.carried)]
+        made = pa.table(columns, names=[_QUERY, _DISTANCE, *self.carried])
+        yield from made.combine_chunks().to_batches()

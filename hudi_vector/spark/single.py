@@ -9,21 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 
 from hudi_vector.search.checks import as_vector
+from hudi_vector.spark.batch_rows import Found
+from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.relation import lazy_relation
-from hudi_vector.spark.search import (
-    DISTANCE,
-    HUDI_DISTANCE,
-    RANK,
-    Found,
-    TableSearch,
-    distance_fields,
-    hidden_fields,
-    require_no_clash,
-)
+from hudi_vector.spark.search import TableSearch
 
 __all__ = ["single_relation"]
 
@@ -80,8 +73,13 @@ def single_relation(search: TableSearch, query: Callable[[], Any]) -> JavaObject
     """
     require_no_clash(search.target, (DISTANCE,))
     single = _Single(search, query)
-    visible = StructType([*search.columns, *distance_fields()])
-    return lazy_relation(search.spark, FUNCTION, visible, hidden_fields(search), single.produce, single.describe)
+    visible = StructType([*search.columns, StructField(DISTANCE, DoubleType(), False)])
+    hidden = [
+        StructField(search.column.name, search.vector_field.dataType),
+        StructField(HUDI_DISTANCE, DoubleType()),
+        StructField(RANK, IntegerType()),
+    ]
+    return lazy_relation(search.spark, FUNCTION, visible, hidden, single.produce, single.describe)
 
 
 def constant_query(value: Any, dimension: int | None) -> Callable[[], npt.NDArray[np.float64]]:

@@ -8,14 +8,16 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
 from hudi_vector.spark.arguments import Signature, bind, constant, is_deferred
 from hudi_vector.spark.batch import BatchShape, QueryRows, batch_plan
+from hudi_vector.spark.columns import vector_column
 from hudi_vector.spark.gateway import JavaObject, simple_name
+from hudi_vector.spark.predicates import analyse_filter
 from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
-from hudi_vector.spark.search import TableSearch, checked_filter, vector_column
+from hudi_vector.spark.search import TableSearch
 from hudi_vector.spark.single import constant_query, single_relation
 from hudi_vector.table.instants import AsOf, parse_as_of
 
@@ -91,7 +93,7 @@ def batch_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaOb
     given = bind(_BATCH, expressions)
     corpus = _table(spark, given["table"], "table")
     queries = _table(spark, given["query_table"], "query_table")
-    rows = QueryRows.of(spark, queries, _text(given["query_col"], "query_col"))
+    rows = QueryRows.of(queries, _text(given["query_col"], "query_col"))
     search = _search(spark, corpus, _text(given["embedding_col"], "embedding_col"), given, rows.dimension)
     return batch_plan(search, rows, BatchShape.CORPUS_FIRST)
 
@@ -99,7 +101,7 @@ def batch_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaOb
 def _joined(spark: SparkSession, given: Mapping[str, JavaObject]) -> JavaObject:
     base = _table(spark, given["base_table"], "base_table")
     corpus = _table(spark, given["query_table"], "query_table")
-    rows = QueryRows.of(spark, base, _text(given["base_col"], "base_col"))
+    rows = QueryRows.of(base, _text(given["base_col"], "base_col"))
     search = _search(spark, corpus, _text(given["query_col"], "query_col"), given, rows.dimension)
     return batch_plan(search, rows, BatchShape.QUERY_FIRST)
 
@@ -161,9 +163,6 @@ def checked_search(
     """
     found = vector_column(target.schema, column, target.label, dimension)
     if found.is_vector and dimension is not None and dimension != found.dimension:
-        # Queries of an array column say their length only when they are read.
-        from hudi_vector.errors import DimensionMismatchError
-
         raise DimensionMismatchError(
             f"the query vectors have {dimension} elements, column '{found.name}' of '{target.label}' has "
             f"{found.dimension}; give {found.dimension}"
@@ -177,7 +176,7 @@ def checked_search(
         metric=metric_named("cosine" if metric is None else metric),
         k=as_k(k),
         max_distance=as_distance(max_distance),
-        filter=checked_filter(spark, target, text),
+        filter=None if text is None else analyse_filter(spark, target.schema, text, target.label),
         as_of=_as_of(spark, target, as_of),
         execution=_execution(execution),
     )

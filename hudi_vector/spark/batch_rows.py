@@ -1,0 +1,101 @@
+"""Query rows in, output rows out: what a batch search does with Arrow on either side of the search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_vector.errors import DimensionMismatchError
+from hudi_vector.read.spec import ScanCounts, VectorColumn
+from hudi_vector.read.vectors import block_of
+
+__all__ = ["Column", "Found", "assemble", "query_vectors"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows found: for each its query, its distance, its rank from 1, and the columns asked for."""
+
+    query: npt.NDArray[np.int64]
+    distance: npt.NDArray[np.float64]
+    rank: npt.NDArray[np.int64]
+    rows: pa.Table
+
+
+@dataclass(frozen=True)
+class Column:
+    """An output column: its name, the side it comes from, and its name there.
+
+    Sides are ``query``, ``corpus``, ``index``, ``distance`` and ``rank``.
+    """
+
+    name: str
+    side: str
+    source: str
+
+
+def query_vectors(
+    rows: pa.Table, column: VectorColumn, label: str, dimension: int | None
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], int]:
+    """The vectors of the rows that ask.
+
+    Args:
+        rows: The query rows, the vectors among their columns.
+        column: Which column that is.
+        label: How messages name the query rows.
+        dimension: The corpus's dimension, if it has one.
+
+    Returns:
+        Vectors, shape (m, d), float64; the row each stands in; and how many rows had none that is usable.
+
+    Raises:
+        DimensionMismatchError: A row's vector has another length than the corpus.
+    """
+    array = rows.column(column.name)
+    chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+    lengths = np.asarray(pc.list_value_length(chunk.drop_null())) if len(chunk) else np.empty(0, np.int64)
+    expected = dimension or (int(lengths[0]) if len(lengths) else 0)
+    wrong = lengths[lengths != expected]
+    if len(wrong):
+        raise DimensionMismatchError(
+            f"{len(wrong)} rows of '{label}' have query vectors of other lengths (such as "
+            f"{int(wrong[0])}) than {expected}; give vectors of one length, that of the searched column"
+        )
+    counts = ScanCounts()
+    sized = replace(column, dimension=expected, is_vector=False)
+    block = block_of(chunk, sized, np.arange(len(chunk), dtype=np.int64), counts)
+    return block.values.astype(np.float64), block.positions, counts.nulls + counts.invalid
+
+
+def assemble(columns: Sequence[Column], found: Found, rows: pa.Table, at: npt.NDArray[np.int64]) -> pa.Table:
+    """Output columns from what was found and the rows that asked.
+
+    Args:
+        columns: The output columns, in order.
+        found: The rows found.
+        rows: The query rows.
+        at: The query row of each query vector.
+
+    Returns:
+        A row for each row found.
+    """
+    asking = at[found.query]
+    taken = pa.array(asking)
+    out: list[Any] = []
+    for column in columns:
+        if column.side == "query":
+            out.append(rows.column(column.source).take(taken))
+        elif column.side == "corpus":
+            out.append(found.rows.column(column.source))
+        elif column.side == "index":
+            index = rows.column(column.source).take(taken) if column.source else pa.array(asking)
+            out.append(index)
+        else:
+            out.append(pa.array(found.rank.astype(np.int32)) if column.side == "rank" else pa.array(found.distance))
+    return pa.table(out, names=[column.name for column in columns])
