@@ -78,12 +78,23 @@ def _block(block: Floats, query: Floats, metric: str) -> Floats:
         if metric == "l2":
             return _l2(block, query)
         if metric == "dot_product":
-            return 0.0 - _row_sums(block * query)
+            return 0.0 - _dots(block, query)
         return _cosine(block, query)
 
 
 def _row_sums(products: Floats) -> Floats:
     sums: Floats = np.add.reduce(products, axis=1)
+    return sums
+
+
+def _dots(block: Floats, query: Floats) -> Floats:
+    sums = _row_sums(block * query)
+    lost = ~np.isfinite(sums)
+    if lost.any():
+        # Products beyond float64's range may still sum to something within it.
+        rows, row_scale = _unit_scaled(block[lost])
+        ask, ask_scale = _unit_scaled(np.atleast_2d(query if query.ndim == 1 else query[lost]))
+        sums[lost] = _row_sums(rows * ask) * row_scale * ask_scale
     return sums
 
 
@@ -106,7 +117,8 @@ def _cosine(block: Floats, query: Floats) -> Floats:
     query_norm = _row_sums(np.atleast_2d(query * query))
     dots = _row_sums(block * query)
     similarity = dots / (np.sqrt(norms) * np.sqrt(query_norm))
-    odd = ~np.isfinite(similarity) | (norms < 1e-290) | (query_norm < 1e-290)
+    in_range = (norms >= 1e-290) & (query_norm >= 1e-290) & np.isfinite(norms) & np.isfinite(query_norm)
+    odd = ~(in_range & np.isfinite(similarity))
     if odd.any():
         similarity[odd] = _scaled_cosine(block[odd], query if query.ndim == 1 else query[odd])
     distances: Floats = np.clip(1.0 - similarity, 0.0, 2.0)

@@ -324,7 +324,7 @@ class _Screen:
                 limits = bounds * bounds * (1 + 1e-12) - self._norms**2 * (1 - self._error)
             else:
                 limits = bounds + np.abs(bounds) * 1e-12
-        return np.asarray(limits, np.float64)
+        return np.where(self._useless, np.inf, np.asarray(limits, np.float64))
 
     def _cosine(self, values: Values, norms: Values) -> Values:
         inverse = np.where(norms > 0, 1 / np.where(norms > 0, norms, 1), 0).astype(self._precision)

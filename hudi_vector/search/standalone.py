@@ -7,7 +7,7 @@ order of rows. Slices that only Spark can read are refused with the reason.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,11 +102,11 @@ def search_table(
     asked = _Asked.of(table, column, query, k, metric, filter, max_distance, as_of, columns, options, zone)
     opened = NativeTable(_source(table, storage_options))
     try:
-        return asked.run(opened, opened.snapshot(asked.as_of))
-    except DataFileError as problem:
+        return asked.run(lambda: opened.snapshot(asked.as_of))
+    except DataFileError:
         # Hudi's clean took a planned file (decision 9): the newest snapshot does not need it; an older one does,
         # and asking for it again says so.
-        return asked.run(opened, _newer_snapshot(opened, asked.as_of, problem))
+        return asked.run(lambda: _snapshot_again(opened, asked.as_of, problem))
 
 
 def explain_table(
@@ -238,10 +238,10 @@ class _Asked:
         wanted = [name if name in added else _spelled(name, schema, self.table) for name in self.columns]
         return list(dict.fromkeys([*wanted, *added]))
 
-    def run(self, opened: NativeTable, snapshot: Snapshot) -> SearchResult:
-        """Plan, search and read the winners' columns."""
+    def run(self, choose: Callable[[], Snapshot]) -> SearchResult:
+        """Choose a snapshot, plan, search and read the winners' columns."""
         begun = time.perf_counter()
-        del opened
+        snapshot = choose()
         names = self.names(snapshot)
         plan = self.plan(snapshot)
         _require_readable(plan)
@@ -266,7 +266,7 @@ def _source(table: str, storage_options: Mapping[str, str] | None) -> Source:
     return Source(normalise(table), table, StorageOptions.of(storage_options or {}))
 
 
-def _newer_snapshot(opened: NativeTable, as_of: AsOf | None, problem: DataFileError) -> Snapshot:
+def _snapshot_again(opened: NativeTable, as_of: AsOf | None, problem: DataFileError) -> Snapshot:
     if as_of is not None:
         opened.snapshot(as_of)  # says which instants are left, if this one is no longer there
         raise problem

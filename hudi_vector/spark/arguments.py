@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pyspark import SparkContext
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.spark.gateway import JavaObject, simple_name
+from hudi_vector.spark.handles import active_handles
 
 __all__ = ["Signature", "bind", "constant", "is_deferred", "is_outer"]
 
@@ -96,12 +96,12 @@ def constant(expression: JavaObject, name: str) -> Any:
     """
     while simple_name(expression) == "Alias":
         expression = expression.child()
-    if is_outer(expression):
-        raise InvalidArgumentError(
-            f"the argument '{name}' refers to a column of another table ({expression.sql()}); a search takes one "
-            "query vector: use hudi_vector_search_batch to search for every row of a table"
-        )
     if not expression.foldable():
+        if is_outer(expression):
+            raise InvalidArgumentError(
+                f"the argument '{name}' refers to a column of another table ({expression.sql()}); a search takes one "
+                "query vector: use hudi_vector_search_batch to search for every row of a table"
+            )
         raise InvalidArgumentError(f"the argument '{name}' must be a constant, not {expression.sql()}")
     return _python_value(expression.eval(None), expression.dataType())
 
@@ -131,9 +131,8 @@ def _numbers(value: JavaObject, data_type: JavaObject) -> Any:
         raise InvalidTypeError(f"an array of {element} was given; a vector is an array of numbers")
     if value.numElements() == 0:
         return np.empty(0)
-    context: Any = SparkContext._active_spark_context
     # One text for all elements, not one call into the JVM for each.
-    types = context._jvm.org.apache.spark.sql.catalyst.CatalystTypeConverters
+    types = active_handles().type_converters
     text = str(types.convertToScala(value, data_type).mkString(","))
     words = text.split(",")
     numbers = [math.nan if word == "null" else float(word) for word in words]

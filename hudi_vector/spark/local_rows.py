@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -14,11 +14,14 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructF
 
 from hudi_vector.read.conform import conform
 from hudi_vector.spark.gateway import JavaObject
+from hudi_vector.spark.handles import Handles, handles_of
 
 __all__ = ["arrow_fields", "internal_rows"]
 
 # Half of the default of spark.sql.execution.arrow.localRelationThreshold.
 _PART_BYTES = 24 << 20
+# Up to this size an argument of a py4j call is quicker than a socket.
+_INLINE_BYTES = 1 << 20
 
 
 _UNREAD = StructType([StructField("", BooleanType())])
@@ -53,28 +56,25 @@ def internal_rows(spark: SparkSession, table: pa.Table | None, schema: StructTyp
     Returns:
         ``InternalRow[]``.
     """
-    gateway = spark.sparkContext._gateway
-    assert gateway is not None
-    row_class = gateway.jvm.org.apache.spark.sql.catalyst.InternalRow
+    handles = handles_of(spark)
     if table is None or not table.num_rows:
-        return gateway.new_array(row_class, 0)
+        return handles.no_rows
     if not schema.fields:
         # Rows without columns, as count(*) wants them: a column that nobody reads carries their number.
-        return _through_arrow(spark, gateway.jvm, pa.table({"": pa.repeat(True, table.num_rows)}), _UNREAD)
-    return _through_arrow(spark, gateway.jvm, conform(table, arrow_fields(schema)), schema)
+        return _through_arrow(spark, handles, pa.table({"": pa.repeat(True, table.num_rows)}), _UNREAD)
+    return _through_arrow(spark, handles, conform(table, arrow_fields(schema)), schema)
 
 
-def _through_arrow(spark: SparkSession, jvm: Any, table: pa.Table, schema: StructType) -> JavaObject:
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    row_class = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow", True, loader)
-    tag = jvm.scala.reflect.ClassTag.apply(row_class)
-    parts = [_converted(spark, jvm, part, schema).toArray(tag) for part in _parts(table)]
+def _through_arrow(spark: SparkSession, handles: Handles, table: pa.Table, schema: StructType) -> JavaObject:
+    described = json.dumps(schema.jsonValue())
+    tag = handles.internal_row_tag
+    parts = [_converted(spark, handles, part, described).toArray(tag) for part in _parts(table)]
     if len(parts) == 1:
         return parts[0]
-    whole = jvm.java.lang.reflect.Array.newInstance(row_class, table.num_rows)
+    whole = handles.jvm.java.lang.reflect.Array.newInstance(handles.internal_row, table.num_rows)
     done = 0
     for part in parts:
-        jvm.java.lang.System.arraycopy(part, 0, whole, done, len(part))
+        handles.jvm.java.lang.System.arraycopy(part, 0, whole, done, len(part))
         done += len(part)
     return whole
 
@@ -86,13 +86,24 @@ def _parts(table: pa.Table) -> Iterator[pa.Table]:
         yield table.slice(start, rows)
 
 
-def _converted(spark: SparkSession, jvm: Any, table: pa.Table, schema: StructType) -> JavaObject:
+def _converted(spark: SparkSession, handles: Handles, table: pa.Table, described: str) -> JavaObject:
     java_session = spark._jsparkSession
-    handle = spark.sparkContext._serialize_to_jvm(
-        table.combine_chunks().to_batches(),
-        ArrowStreamSerializer(),
-        jvm.PythonSQLUtils.readArrowStreamFromFile,
-        lambda: jvm.ArrowRDDServer(java_session),
-    )
-    frame = jvm.PythonSQLUtils.toDataFrame(handle, json.dumps(schema.jsonValue()), java_session)
+    batches = table.combine_chunks().to_batches()
+    if table.nbytes <= _INLINE_BYTES:
+        stream = _inline(handles, batches)
+    else:
+        read = handles.python_sql_utils.readArrowStreamFromFile
+        server = partial(handles.jvm.ArrowRDDServer, java_session)
+        stream = spark.sparkContext._serialize_to_jvm(batches, ArrowStreamSerializer(), read, server)
+    frame = handles.python_sql_utils.toDataFrame(stream, described, java_session)
     return frame.queryExecution().analyzed().data()
+
+
+def _inline(handles: Handles, batches: list[pa.RecordBatch]) -> JavaObject:
+    """Arrow batches as one argument of a call: no socket, no file."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    channel = handles.channels.newChannel(handles.byte_stream(sink.getvalue().to_pybytes()))
+    return handles.arrow_converters.getBatchesFromStream(channel)

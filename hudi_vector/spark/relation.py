@@ -21,6 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.spark.gateway import JavaObject, execution_error, first_sentence
+from hudi_vector.spark.handles import handles_of
 from hudi_vector.spark.local_rows import internal_rows
 
 __all__ = ["Produce", "lazy_relation"]
@@ -69,14 +70,9 @@ def lazy_relation(
     Returns:
         A ``DataSourceV2Relation``.
     """
-    jvm = spark._jvm
-    assert jvm is not None
-    shape = _Shape(name, _as_visible(visible), tuple(hidden))
-    table = _Table(spark, shape, produce, describe)
-    none = getattr(jvm.scala, "None$")
-    none = getattr(none, "MODULE$")
-    empty = jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap.empty()
-    return jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation.create(table, none, none, empty)
+    handles = handles_of(spark)
+    table = _Table(spark, _Shape(name, _as_visible(visible), tuple(hidden)), produce, describe)
+    return handles.v2_relation.create(table, handles.none, handles.none, handles.no_options)
 
 
 def _as_visible(schema: StructType) -> StructType:
@@ -125,42 +121,26 @@ class _Table(_Proxy):
         return self._schema
 
     def columns(self) -> JavaObject:
-        assert self._spark._jvm is not None
-        util = self._spark._jvm.org.apache.spark.sql.connector.catalog.CatalogV2Util
-        return util.structTypeToV2Columns(self._schema)
+        return handles_of(self._spark).v2_util.structTypeToV2Columns(self._schema)
 
     def partitioning(self) -> JavaObject:
-        return self._array(f"{_V2}.expressions.Transform", [])
+        return handles_of(self._spark).no_transforms
 
     def properties(self) -> JavaObject:
-        assert self._spark._jvm is not None
-        return self._spark._jvm.java.util.HashMap()
+        return handles_of(self._spark).no_properties
 
     def capabilities(self) -> JavaObject:
-        jvm = self._spark._jvm
-        assert jvm is not None
-        able = jvm.java.util.HashSet()
-        able.add(jvm.org.apache.spark.sql.connector.catalog.TableCapability.BATCH_READ)
-        return able
+        return handles_of(self._spark).batch_read
 
     def newScanBuilder(self, options: JavaObject) -> _ScanBuilder:  # noqa: N802, ARG002 - Java's signature
         return _ScanBuilder(self._spark, self._shape, self._produce, self._describe)
 
     def metadataColumns(self) -> JavaObject:  # noqa: N802 - Java's name
-        return self._array(
-            f"{_V2}.catalog.MetadataColumn", [_HiddenColumn(self._spark, field) for field in self._shape.hidden]
-        )
+        hidden = [_HiddenColumn(self._spark, field) for field in self._shape.hidden]
+        return handles_of(self._spark).array(f"{_V2}.catalog.MetadataColumn", hidden)
 
     def canRenameConflictingMetadataColumns(self) -> bool:  # noqa: N802 - Java's name
         return True
-
-    def _array(self, class_name: str, items: Sequence[Any]) -> JavaObject:
-        gateway = self._spark.sparkContext._gateway
-        assert gateway is not None
-        made = gateway.new_array(_class(gateway.jvm, class_name), len(items))
-        for index, item in enumerate(items):
-            gateway.jvm.java.lang.reflect.Array.set(made, index, item)
-        return made
 
     class Java:
         """The interfaces py4j presents to the JVM."""
@@ -181,7 +161,7 @@ class _HiddenColumn(_Proxy):
         return self._field.name
 
     def dataType(self) -> JavaObject:  # noqa: N802 - Java's name
-        return self._spark._jsparkSession.parseDataType(self._field.dataType.json())
+        return handles_of(self._spark).data_type(self._spark._jsparkSession, self._field.dataType.json())
 
     def isNullable(self) -> bool:  # noqa: N802 - Java's name
         return True
@@ -240,10 +220,10 @@ class _Scan(_Proxy):
         return self._describe()
 
     def supportedCustomMetrics(self) -> JavaObject:  # noqa: N802 - Java's name
-        return self._empty(f"{_V2}.metric.CustomMetric")
+        return handles_of(self._spark).no_metrics
 
     def reportDriverMetrics(self) -> JavaObject:  # noqa: N802 - Java's name
-        return self._empty(f"{_V2}.metric.CustomTaskMetric")
+        return handles_of(self._spark).no_task_metrics
 
     def rows(self) -> JavaObject:
         """The rows, made once for each execution: adaptive execution plans what is left of a statement again."""
@@ -269,11 +249,6 @@ class _Scan(_Proxy):
             self._made = (execution, made)
         return made
 
-    def _empty(self, class_name: str) -> JavaObject:
-        gateway = self._spark.sparkContext._gateway
-        assert gateway is not None
-        return gateway.new_array(_class(gateway.jvm, class_name), 0)
-
     class Java:
         """The interface py4j presents to the JVM."""
 
@@ -288,11 +263,4 @@ def _is_explained(jvm: JavaObject) -> bool:
 
 
 def _java_schema(spark: SparkSession, schema: StructType) -> JavaObject:
-    return spark._jsparkSession.parseDataType(json.dumps(schema.jsonValue()))
-
-
-def _class(jvm: JavaObject, dotted: str) -> JavaObject:
-    found = jvm
-    for part in dotted.split("."):
-        found = getattr(found, part)
-    return found
+    return handles_of(spark).data_type(spark._jsparkSession, json.dumps(schema.jsonValue()))

@@ -36,7 +36,6 @@ from hudi_vector.table.native import NativeTable
 
 __all__ = ["TableSearch"]
 
-_SETTINGS = "hoodie.vector."
 _ATTEMPTS = 3
 
 
@@ -65,10 +64,10 @@ class TableSearch:
         return self.target.schema[self.column.name]
 
     def conf(self) -> Mapping[str, str]:
-        """The session's settings of this package, in one call."""
-        settings = self.spark._jsparkSession.sessionState().conf().settings()
-        keys = [str(key) for key in settings.keySet().toArray() if str(key).startswith(_SETTINGS)]
-        return {key: str(settings.get(key)) for key in keys}
+        """The session's settings of this package."""
+        settings = self.spark._jsparkSession.sessionState().conf()
+        read = {option.key: settings.getConfString(option.key, None) for option in options.ALL}
+        return {key: str(value) for key, value in read.items() if value is not None}
 
     def plan(self, dimension: int, conf: Mapping[str, str]) -> SearchPlan | None:
         """What will be done now, or None where Spark searches a plan that is no Hudi table's.

@@ -1,0 +1,183 @@
+"""Tables of every layout, made once per run: histories of real Hudi commits, kept at the stages tests ask for.
+
+A history is a function that writes one table. Where it says `stage`, the folder as it stands is copied, so that
+every stage is a table of its own: a Hudi table may be moved.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+
+import hudi_vector as hv
+
+DIMENSION = 4
+ID, TS, NAME = StructField("id", LongType()), StructField("ts", LongType()), StructField("name", StringType())
+PRICE, CATEGORY = StructField("price", DoubleType()), StructField("category", StringType())
+EMB = hv.vector_field("emb", DIMENSION)
+
+# A commit takes a second with these and four without; layouts that need the other values say so.
+QUICK: Mapping[str, str] = {
+    "hoodie.metadata.enable": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.compact.inline": "false",
+    "hoodie.bloom.index.filter.type": "SIMPLE",
+    "hoodie.index.bloom.num_entries": "100",
+    "hoodie.upsert.shuffle.parallelism": "1",
+    "hoodie.insert.shuffle.parallelism": "1",
+    "hoodie.bulkinsert.shuffle.parallelism": "1",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A stage of a history, and what is expected of a search of it.
+
+    `access` is how its slices are read, `reason` a part of what explain says of it. `native` tells whether
+    Hudi's own function answers right, `condition` is a filter that keeps some rows.
+    """
+
+    history: str
+    stage: str
+    access: frozenset[str]
+    reason: str = ""
+    native: bool = False
+    column: str = "emb"
+    condition: str = "price < 500"
+    keyed: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.history}-{self.stage}"
+
+
+CASES: list[Case] = []
+_HISTORIES: dict[str, Callable[[Table], None]] = {}
+
+
+def stage(name: str, *access: str, **expected: Any) -> Case:
+    """A stage of the history that is being declared."""
+    return Case("", name, frozenset(access), **expected)
+
+
+def history(*stages: Case) -> Callable[[Callable[[Table], None]], Callable[[Table], None]]:
+    """Declare a history by its function, and the stages it is kept at."""
+
+    def declare(write: Callable[[Table], None]) -> Callable[[Table], None]:
+        _HISTORIES[write.__name__] = write
+        CASES.extend(Case(**{**entry.__dict__, "history": write.__name__}) for entry in stages)
+        return write
+
+    return declare
+
+
+class Table:
+    """One table while it is written."""
+
+    def __init__(self, spark: SparkSession, root: Path, name: str) -> None:
+        self.spark = spark
+        self.path = root / name
+        self.stages: dict[str, Path] = {}
+        self._settings: dict[str, str] = {}
+        self._root = root
+        self._name = name
+
+    def configure(self, table_type: str = "COPY_ON_WRITE", key: str = "id", ordering: str | None = "ts", **more: Any):
+        """Settings of every write; ``a__b`` stands for ``hoodie.a.b``."""
+        self._settings = {
+            **QUICK,
+            "hoodie.table.name": f"layout_{self._name}",
+            "hoodie.datasource.write.table.type": table_type,
+            "hoodie.datasource.write.recordkey.field": key,
+            **({"hoodie.table.ordering.fields": ordering} if ordering else {}),
+            **_keys(more),
+        }
+        return self
+
+    def write(self, rows: DataFrame, operation: str = "upsert", **more: Any) -> None:
+        """One commit."""
+        settings = {**self._settings, "hoodie.datasource.write.operation": operation, **_keys(more)}
+        rows.write.format("hudi").options(**settings).mode("append").save(str(self.path))
+
+    def delete(self, ids: Iterable[int], ts: int = 1000) -> None:
+        """Delete rows by id."""
+        self.write(self.rows(ids, ts=ts), "delete")
+
+    def rows(self, ids: Iterable[int], seed: int = 0, ts: int = 10, **columns: Any) -> DataFrame:
+        """Rows of id, name, price, category, ts, emb; ``columns`` gives a column other values, by id."""
+        ids = list(ids)
+        numbers = np.random.default_rng(seed)
+        emb = numbers.standard_normal((len(ids), DIMENSION)).astype(np.float32)
+        price = numbers.integers(0, 1000, len(ids))
+        rows = [
+            {
+                "id": i,
+                "name": f"name {i}.{seed}",
+                "price": float(price[n]),
+                "category": f"c{i % 3}",
+                "ts": ts,
+                "emb": emb[n].tolist(),
+                **{name: value(i) for name, value in columns.items()},
+            }
+            for n, i in enumerate(ids)
+        ]
+        return self.frame([tuple(row.values()) for row in rows], ID, NAME, PRICE, CATEGORY, TS, EMB)
+
+    def frame(self, rows: list[tuple[Any, ...]], *fields: StructField) -> DataFrame:
+        """Rows of a schema of their own."""
+        return self.spark.createDataFrame(rows, StructType(list(fields)))
+
+    def sql(self, text: str) -> DataFrame:
+        """A statement; ``{path}`` is the table's path, ``{table}`` a name for it."""
+        return self.spark.sql(text.format(path=self.path, table=f"layout_{self._name}"))
+
+    def call(self, procedure: str, **arguments: Any) -> list[Any]:
+        """One of Hudi's procedures, on this table."""
+        if procedure in ("run_compaction", "run_clustering"):
+            arguments["options"] = ",".join(f"{key}={value}" for key, value in QUICK.items())
+        given = ", ".join(f"{key} => {value!r}" for key, value in arguments.items())
+        return self.spark.sql(f"CALL {procedure}(table => '{self.register()}', {given})").collect()
+
+    def register(self) -> str:
+        """A catalog name of the table, for statements that need one."""
+        self.sql("CREATE TABLE IF NOT EXISTS {table} USING hudi LOCATION '{path}'")
+        self.sql("REFRESH TABLE {table}")
+        return f"layout_{self._name}"
+
+    def instants(self) -> list[str]:
+        """The completed commits' requested times."""
+        names = (entry.name for entry in (self.path / ".hoodie/timeline").iterdir())
+        return sorted(name.split("_")[0] for name in names if name.endswith(("commit", "replacecommit")) and "_" in name)
+
+    def stage(self, name: str) -> None:
+        """Keep the table as it stands."""
+        self.stages[name] = self._root / f"{self._name}-{name}"
+        shutil.copytree(self.path, self.stages[name])
+
+
+def path_of(spark: SparkSession, workspace: Path, history_name: str, stage_name: str) -> str:
+    """The path of a stage; its history is written when it is first asked for."""
+    return str(_written(spark, workspace, history_name)[stage_name])
+
+
+@lru_cache(maxsize=None)
+def _written(spark: SparkSession, workspace: Path, name: str) -> dict[str, Path]:
+    root = workspace / "layouts"
+    root.mkdir(exist_ok=True)
+    table = Table(spark, root, name)
+    _HISTORIES[name](table)
+    return table.stages
+
+
+def _keys(options: Mapping[str, Any]) -> dict[str, str]:
+    return {f"hoodie.{key.replace('__', '.')}": str(value) for key, value in options.items()}
