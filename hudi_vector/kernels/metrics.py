@@ -38,7 +38,7 @@ def metric_named(name: Any) -> str:
         >>> metric_named("Euclidean")
         'l2'
     """
-    folded = name.strip().lower() if isinstance(name, str) else name
+    folded = name.strip().lower() if isinstance(name, str) else ""
     folded = _ALIASES.get(folded, folded)
     if folded not in METRICS:
         raise InvalidArgumentError(

@@ -64,7 +64,7 @@ def _array(array: pa.Array, wanted: pa.DataType, vector: VectorType | None, name
         return array
     if pa.types.is_dictionary(held):
         return _array(array.dictionary_decode(), wanted, vector, name)
-    if vector is not None and pa.types.is_fixed_size_binary(held):
+    if vector is not None and held == pa.binary(vector.width):
         return vectors_as_lists(array, vector, wanted)
     if pa.types.is_struct(wanted) and pa.types.is_struct(held):
         return _struct(array, wanted, name)

@@ -88,7 +88,8 @@ class MergedSlice:
         Raises:
             DataFileError: A row is no longer in the slice.
         """
-        wanted = {(key, seqno): i for i, (key, seqno) in enumerate(_key_pairs(keys))}
+        asked = _key_pairs(keys)
+        wanted = {pair: place for place, pair in enumerate(dict.fromkeys(asked))}
         needed = list(dict.fromkeys([*names, *TIE_COLUMNS]))
         parts, places = [], []
         for batch in self._stream(needed):
@@ -102,8 +103,7 @@ class MergedSlice:
         order = np.empty(len(wanted), np.int64)
         order[np.array(places)] = np.arange(len(places))
         whole = pa.concat_tables(parts).take(pa.array(order))
-        again = np.array([wanted[pair] for pair in _key_pairs(keys)])
-        return whole.take(pa.array(again))
+        return whole.take(pa.array([wanted[pair] for pair in asked]))
 
     def _scan(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         spec = self._spec

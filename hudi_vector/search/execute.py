@@ -93,6 +93,8 @@ def _in_blocks(question: Question, bounds: Bounds) -> list[tuple[int, TopK]]:
 
 
 def _joined(parts: list[tuple[int, Hits]]) -> Hits:
+    if not parts:
+        return Hits.none()
     if len(parts) == 1:
         return parts[0][1]
     return Hits(

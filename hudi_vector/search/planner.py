@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -20,6 +22,7 @@ __all__ = ["SearchRequest", "make_plan", "table_needs_spark"]
 
 # What hudi-rs opens; the rest is merged by Spark.
 _HUDI_RS_SCHEMES = frozenset({"file", "s3", "gs", "az", "abfs", "abfss"})
+_WHOLE_NUMBER = re.compile(r"-?\d+", re.ASCII)
 _UNKNOWN_PARTITIONS = frozenset({"__HIVE_DEFAULT_PARTITION__", "default", ""})
 
 
@@ -101,7 +104,7 @@ def _access(entry: FileSlice, snapshot: Snapshot, whole_table: str | None) -> Sl
     lance = entry.base_file is not None and entry.base_file.name.endswith(".lance")
     if not entry.log_files:
         return SliceAccess(entry, "lance" if lance else "parquet")
-    reason = _merge_needs_spark(snapshot, lance)
+    reason = _merge_needs_spark(entry, snapshot, lance)
     if reason:
         return SliceAccess(entry, "spark", reason)
     return SliceAccess(
@@ -109,16 +112,25 @@ def _access(entry: FileSlice, snapshot: Snapshot, whole_table: str | None) -> Sl
     )
 
 
-def _merge_needs_spark(snapshot: Snapshot, lance: bool) -> str | None:
+def _merge_needs_spark(entry: FileSlice, snapshot: Snapshot, lance: bool) -> str | None:
+    """Why hudi-rs cannot merge this slice right, or None."""
     config = snapshot.config
+    if entry.base_file is None:
+        return "log files without a base file"
+    if entry.base_instant in snapshot.older_schemas:
+        return "log files on a base file of an older schema"
     if lance:
         return "log files on a Lance base file"
     if not config.plain_merge:
         return "a merge mode or payload of the user's own"
     if not config.populates_meta_fields:
         return "log files without meta fields"
-    if any((field.metadata or {}).get(HUDI_TYPE.encode()) == b"BLOB" for field in snapshot.schema):
+    kinds = [(field.metadata or {}).get(HUDI_TYPE.encode()) for field in snapshot.schema]
+    if b"BLOB" in kinds:
         return "BLOB columns in log files"
+    vectors = [kind for kind in kinds if kind is not None]
+    if len(vectors) > len(set(vectors)):
+        return "several VECTOR columns of one type in log files"
     if config.version < 8 and snapshot.as_of is not None:
         return "log files of table version 6 as of an earlier instant"
     if scheme_of(snapshot.source.uri) not in _HUDI_RS_SCHEMES:
@@ -185,6 +197,7 @@ def partition_values(path: str, snapshot: Snapshot) -> dict[str, pa.Scalar]:
         kind = snapshot.schema.field(index).type
         if pa.types.is_string(kind):
             values[name] = pa.scalar(text, kind)
-        elif pa.types.is_integer(kind) and text.lstrip("-").isdigit():
-            values[name] = pa.scalar(int(text), kind)
+        elif pa.types.is_integer(kind) and _WHOLE_NUMBER.fullmatch(text):
+            with contextlib.suppress(pa.ArrowInvalid, OverflowError):  # too large for the column: not its value
+                values[name] = pa.scalar(int(text), kind)
     return values

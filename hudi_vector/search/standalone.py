@@ -103,10 +103,11 @@ def search_table(
     opened = NativeTable(_source(table, storage_options))
     try:
         return asked.run(lambda: opened.snapshot(asked.as_of))
-    except DataFileError:
-        # Hudi's clean took a planned file (decision 9): the newest snapshot does not need it; an older one does,
-        # and asking for it again says so.
-        return asked.run(lambda: _snapshot_again(opened, asked.as_of, problem))
+    except DataFileError as problem:
+        failed = problem
+    # Hudi's clean took a planned file (decision 9): the newest snapshot does not need it; an older one does, and
+    # asking for it again says so.
+    return asked.run(lambda: _snapshot_again(opened, asked.as_of, failed))
 
 
 def explain_table(

@@ -135,6 +135,16 @@ class Handles:
         return self.named("java.io.ByteArrayInputStream")
 
     @cached_property
+    def spark_utils(self) -> JavaObject:
+        """Spark's own utilities."""
+        return self.named("org.apache.spark.util.Utils")
+
+    @cached_property
+    def exception(self) -> JavaObject:
+        """A class whose instances know the JVM's stack."""
+        return self.named("java.lang.Exception")
+
+    @cached_property
     def type_converters(self) -> JavaObject:
         """From Catalyst's values to Scala's."""
         return self.named("org.apache.spark.sql.catalyst.CatalystTypeConverters")

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.spark.gateway import JavaObject, execution_error, first_sentence
-from hudi_vector.spark.handles import handles_of
+from hudi_vector.spark.handles import Handles, handles_of
 from hudi_vector.spark.local_rows import internal_rows
 
 __all__ = ["Produce", "lazy_relation"]
@@ -233,7 +233,7 @@ class _Scan(_Proxy):
         gateway = self._spark.sparkContext._gateway
         assert gateway is not None
         try:
-            if execution is None and _is_explained(gateway.jvm):
+            if _is_explained(handles_of(self._spark), execution):
                 return internal_rows(self._spark, None, self._schema)
             made = internal_rows(self._spark, self._produce(self._schema.names), self._schema)
         except HudiVectorError as problem:
@@ -255,11 +255,13 @@ class _Scan(_Proxy):
         implements = [f"{_V2}.read.LocalScan"]  # noqa: RUF012 - py4j reads a list
 
 
-def _is_explained(jvm: JavaObject) -> bool:
-    """Whether the plan is made only to be shown: EXPLAIN and DataFrame.explain plan, and run nothing."""
-    utils = jvm.org.apache.spark.util.Utils
-    stack = utils.exceptionString(jvm.java.lang.Exception())
-    return "ExplainCommand" in stack or "explainString" in stack
+def _is_explained(handles: Handles, execution: str | None) -> bool:
+    """Whether the plan is made only to be shown: EXPLAIN and DataFrame.explain plan, and run nothing.
+
+    Every execution has its plan explained too, for the listeners, but only after it was given its id.
+    """
+    stack = handles.spark_utils.exceptionString(handles.exception())
+    return "ExplainCommand" in stack or (execution is None and "explainString" in stack)
 
 
 def _java_schema(spark: SparkSession, schema: StructType) -> JavaObject:

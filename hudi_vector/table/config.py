@@ -9,7 +9,9 @@ from dataclasses import dataclass
 __all__ = ["TableConfig", "parse_properties"]
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*[=:\s]")
+_SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*[=: \t\f]")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANKS = " \t\f"
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 # Key generators whose partition paths are the columns' own values.
@@ -29,6 +31,7 @@ _PLAIN_GENERATORS = frozenset(
         "NonpartitionedAvroKeyGenerator",
     }
 )
+_MERGE_PROPERTY = "hoodie.record.merge.property."
 _PLAIN_PAYLOADS = frozenset({"OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "HoodieAvroPayload"})
 # The strategy ids Hudi gives its own two merge modes.
 _PLAIN_STRATEGIES = frozenset({"eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"})
@@ -115,7 +118,8 @@ def _has_plain_merge(properties: Mapping[str, str]) -> bool:
     mode = properties.get("hoodie.record.merge.mode")
     strategy = properties.get("hoodie.record.merge.strategy.id")
     payload = properties.get("hoodie.compaction.payload.class", "").rpartition(".")[2]
-    if properties.get("hoodie.table.partial.update.mode"):
+    # Payloads of old became a merge mode with properties of its own, markers of deleted rows among them.
+    if any(key.startswith(_MERGE_PROPERTY) or key == "hoodie.table.partial.update.mode" for key in properties):
         return False
     if mode == "CUSTOM" or (payload and payload not in _PLAIN_PAYLOADS):
         return False
@@ -136,12 +140,12 @@ def parse_properties(text: str) -> dict[str, str]:
         {'a': '1', 'b:c': 'x=y'}
     """
     values: dict[str, str] = {}
-    pending = ""
-    for raw in text.splitlines():
-        line = pending + raw.lstrip()
-        pending = ""
-        if not line or line[0] in "#!":
+    pending: str | None = None
+    for raw in [*_LINE_END.split(text), ""]:
+        line = raw.lstrip(_BLANKS)
+        if pending is None and line[:1] in ("", "#", "!"):
             continue
+        line, pending = (pending or "") + line, None
         if (len(line) - len(line.rstrip("\\"))) % 2 == 1:
             pending = line[:-1]
             continue
@@ -149,9 +153,9 @@ def parse_properties(text: str) -> dict[str, str]:
         if found is None:
             values[_unescape(line)] = ""
             continue
-        key, rest = line[: found.end() - 1], line[found.end() - 1 :].lstrip()
-        if rest[:1] in "=:":
-            rest = rest[1:].lstrip()
+        key, rest = line[: found.end() - 1], line[found.end() - 1 :].lstrip(_BLANKS)
+        if rest[:1] in ("=", ":"):
+            rest = rest[1:].lstrip(_BLANKS)
         values[_unescape(key)] = _unescape(rest)
     return values
 
@@ -163,4 +167,5 @@ def _unescape(text: str) -> str:
             return chr(int(code[1:], 16))
         return _CONTROL.get(code, code)
 
-    return _ESCAPE.sub(plain, text)
+    # Java writes characters beyond 16 bits as two escapes, which are one character here.
+    return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

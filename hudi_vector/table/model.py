@@ -57,6 +57,8 @@ class Snapshot:
     as_of: str | None = None
     evolves_on_read: bool = False
     commits: frozenset[str] = field(default=frozenset(), repr=False)
+    # The instants of base files, under log files, that have other columns than the schema.
+    older_schemas: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def size(self) -> int:

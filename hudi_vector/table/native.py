@@ -90,18 +90,40 @@ class NativeTable:
         else:
             raise DataFileError(f"'{self.source.name}' changed during {_MAXIMUM_ATTEMPTS} listings; try again")
         commits = visible.commits
+        schema = self.schema(visible)
         return Snapshot(
             source=self.source,
             config=self.config,
             identity=visible.identity,
             instant=commits[-1].requested if commits else None,
             watermark=visible.watermark,
-            schema=self.schema(visible),
+            schema=schema,
             file_slices=slices,
             as_of=as_of.given if as_of else None,
             evolves_on_read=self._evolves_on_read(visible),
             commits=frozenset(entry.requested for entry in commits),
+            older_schemas=self._older_schemas(slices, visible, schema),
         )
+
+    def _older_schemas(self, slices: tuple[FileSlice, ...], visible: Timeline, schema: pa.Schema) -> frozenset[str]:
+        """The instants of base files, under log files, that have other columns than the newest schema."""
+        commits = {entry.requested: entry for entry in visible.commits}
+        bases = {entry.base_instant: entry.base_file for entry in slices if entry.log_files and entry.base_file}
+        older = set()
+        for instant, file in bases.items():
+            text = actions.written_schema(self._action(commits[instant])) if instant in commits else None
+            # A commit that was archived, or recorded no schema, is told by the file itself.
+            held = _columns(_arrow_schema(text, True)) if text else set(self._columns_of(file))
+            if held != (_columns(schema) if text else set(schema.names)):
+                older.add(instant)
+        return frozenset(older)
+
+    def _columns_of(self, file: FileInfo) -> list[str]:
+        if not file.name.endswith(".parquet"):
+            return []
+        with self.storage.open(file.uri) as opened:
+            names: list[str] = pq.read_schema(opened).names
+        return names
 
     def schema(self, visible: Timeline) -> pa.Schema:
         """The schema of the newest commit that recorded one, as Arrow.
@@ -279,6 +301,10 @@ def _parsed_config(content: bytes) -> TableConfig:
 
 
 _arrow_schema = lru_cache(maxsize=256)(arrow_schema)
+
+
+def _columns(schema: pa.Schema) -> set[tuple[str, str]]:
+    return {(field.name, str(field.type)) for field in schema}
 
 
 def _digits(info: FileInfo, zone: Any) -> str:

@@ -127,7 +127,7 @@ def parse_layout_2(names: Iterable[str]) -> Timeline:
         requested, done, action, state = found.groups()
         if action == "inflight" and state is None:
             action, state = "commit", "inflight"
-        if done is not None:
+        if done is not None and state is None:
             completed.append(Instant(requested, done, action))
         elif state in _STATES:
             begun.setdefault(requested, set()).add(action)

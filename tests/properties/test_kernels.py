@@ -242,3 +242,26 @@ def test_dot_products_that_overflow_on_the_way() -> None:
     query = np.array([1e200, -1e200])
     assert exact_distances(rows, query, "dot_product").tolist() == [0.0, -np.inf, 1e200]
     assert [position for _, _, position in search(Case(rows, query[None, :]), "dot_product", 3, None, [])] == [1, 0, 2]
+
+
+@pytest.mark.parametrize("scale", [1e-36, 1e36])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("queries", [1, 5])
+def test_rows_beyond_float32s_squares_are_found_among_others(metric: str, queries: int, scale: float) -> None:
+    numbers = np.random.default_rng(5)
+    rows = numbers.standard_normal((400, 6)).astype(np.float32)
+    asked = numbers.standard_normal((queries, 6))
+    rows[::40] = (asked[0] * scale).astype(np.float32)  # the nearest by cosine
+    case = Case(rows, asked)
+    for k in (1, 7, 30):
+        assert search(case, metric, k, None, [130, 260]) == nearest(case, metric, k, None)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("queries", [1, 5])
+def test_queries_beyond_float32s_range_find_float32_rows(metric: str, queries: int) -> None:
+    numbers = np.random.default_rng(6)
+    rows = numbers.standard_normal((300, 6)).astype(np.float32)
+    rows[::3, :2] = 0  # zero times what overflows float32 is NaN
+    case = Case(rows, numbers.standard_normal((queries, 6)) * 1e60)
+    assert search(case, metric, 8, None, [100]) == nearest(case, metric, 8, None)

@@ -55,7 +55,7 @@ def assert_found(got: list[Row], expected: list[tuple[float, tuple[Any, ...]]]) 
     if rows != wanted_rows:
         # Distances that differ by rounding only may change places.
         assert _has_near_ties([distance for distance, _ in expected]), _first_difference(rows, wanted_rows)
-        assert set(rows[:-1]) <= set(wanted_rows), _first_difference(rows, wanted_rows)
+        assert set(map(repr, rows[:-1])) <= set(map(repr, wanted_rows)), _first_difference(rows, wanted_rows)
 
 
 def _is_vector(value: Any, dimension: int) -> bool:

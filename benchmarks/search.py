@@ -1,0 +1,520 @@
+"""How fast is a search? Hudi's native function, Spark SQL expressions and ours, in one run over the same tables.
+
+    python benchmarks/search.py [--rows 400000] [--dimension 128] [--files 8] [--codecs snappy,zstd,uncompressed,gzip]
+                                [--output bench-output] [--quick]
+
+Every time is taken through ``spark.sql`` end to end: parsing, planning, searching, collecting. Hudi itself writes the
+tables (bulk insert, sort mode NONE, one file for each task). "First touch" is the first search of a table in a warm
+JVM: a copy of the table by hard links under a path that nothing has seen, and an empty cache. Prints medians and
+their ratios to the native function, and writes ``search.json`` and ``search.png``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import io
+import itertools
+import json
+import os
+import platform
+import pstats
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+K = 10
+BATCH, LARGE_BATCH = 20, 1000
+NATIVE, OURS = "native", "ours"
+COLUMNS = "id, name, price, category, grp, stock, _distance"
+_GROWTH = (0.25, 0.5, 1.0, 2.0)  # of --rows: 100k to 800k
+_AIMS = {
+    "first touch, snappy": 10,
+    "first touch, gzip": 3,
+    "repeated, id": 40,
+    "repeated, 5 columns": 28,
+    "batch of 20": 100,
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the tables are and how often each time is taken."""
+
+    rows: int
+    dimension: int
+    files: int
+    codecs: tuple[str, ...]
+    repeats: int
+    native_repeats: int
+
+
+@dataclass
+class Results:
+    """Medians and single times in seconds, by table and way."""
+
+    seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+
+    def median(self, table: str, way: str) -> float | None:
+        """The median of one way, or None if it was not taken."""
+        times = self.seconds.get(table, {}).get(way)
+        return statistics.median(times) if times else None
+
+    def add(self, table: str, way: str, times: list[float]) -> None:
+        """Keep times, and print their median."""
+        self.seconds.setdefault(table, {})[way] = times
+        print(f"  {table:<22} {way:<34} {statistics.median(times) * 1000:10.1f} ms   of {len(times)}", flush=True)
+
+
+def main() -> None:
+    """Measure everything, print it, write it."""
+    arguments = _arguments()
+    size = _size(arguments)
+    output: Path = arguments.output.resolve()
+    shutil.rmtree(output / "tables", ignore_errors=True)
+    output.mkdir(parents=True, exist_ok=True)
+    spark = session(output)
+    bench = Bench(spark, output / "tables", size)
+    try:
+        warm_up(bench)
+        for codec in size.codecs:
+            by_codec(bench, codec)
+        merge_on_read(bench)
+        growth(bench)
+        profile = profiled(bench)
+    finally:
+        spark.stop()
+    shutil.rmtree(output / "tables", ignore_errors=True)
+    lines = ratios(bench.results, size)
+    print("\n" + "\n".join(lines) + "\n\n" + profile)
+    write_json(output / "search.json", size, bench, lines, profile)
+    draw(output / "search.png", bench.results, size)
+    print(f"\nWritten: {output / 'search.json'} and {output / 'search.png'}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--dimension", type=int, default=128)
+    parser.add_argument("--files", type=int, default=8)
+    parser.add_argument("--codecs", default="snappy,zstd,uncompressed,gzip")
+    parser.add_argument("--output", type=Path, default=Path("bench-output"))
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the rows, one codec, few repeats")
+    return parser.parse_args()
+
+
+def _size(arguments: argparse.Namespace) -> Size:
+    codecs = tuple(arguments.codecs.split(","))
+    if arguments.quick:
+        return Size(max(1000, arguments.rows // 100), arguments.dimension, min(2, arguments.files), codecs[:1], 3, 1)
+    return Size(arguments.rows, arguments.dimension, arguments.files, codecs, 15, 3)
+
+
+def session(output: Path) -> SparkSession:
+    """A local session with Hudi and our functions."""
+    from pyspark.sql import SparkSession
+
+    import hudi_vector as hv
+
+    builder = (
+        SparkSession.builder.master("local[*]")
+        .appName("hudi-vector benchmark")
+        .config("spark.driver.memory", "6g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.warehouse.dir", str(output / "warehouse"))
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={output / 'derby'}")
+    )
+    spark = hv.register(hv.configure(builder).getOrCreate())
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+class Bench:
+    """The session, the tables and what was measured."""
+
+    def __init__(self, spark: SparkSession, folder: Path, size: Size) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.size = size
+        self.results = Results()
+        self._copies = itertools.count()
+        self._queries = np.random.default_rng(7).standard_normal((4096, size.dimension)).round(4)
+        self._next_query = itertools.count()
+
+    def query(self) -> str:
+        """A query vector that was not asked before, as SQL."""
+        vector = self._queries[next(self._next_query) % len(self._queries)]
+        return "ARRAY(" + ", ".join(f"{x}D" for x in vector) + ")"
+
+    def queries_view(self, count: int) -> str:
+        """A temporary view of so many query vectors, held by Spark so that no way pays for making it."""
+        from pyspark.sql.types import ArrayType, FloatType, LongType, StructField, StructType
+
+        name = f"queries_{count}"
+        schema = StructType([StructField("qid", LongType()), StructField("qvec", ArrayType(FloatType(), False))])
+        rows = [(i, [float(np.float32(x)) for x in self._queries[i]]) for i in range(count)]
+        frame = self.spark.createDataFrame(rows, schema).coalesce(1).cache()
+        frame.count()
+        frame.createOrReplaceTempView(name)
+        return name
+
+    def copy(self, table: Path) -> Path:
+        """The table under a path that nothing has seen, by hard links."""
+        path = self.folder / f"copy_{next(self._copies)}"
+        shutil.copytree(table, path, copy_function=os.link)
+        return path
+
+    def timed(self, table: str, way: str, statements: Iterator[str], repeats: int, warm: int = 1) -> None:
+        """Run statements and keep their times; the first ones only warm up."""
+        times = []
+        for number, statement in enumerate(itertools.islice(statements, warm + repeats)):
+            begun = time.perf_counter()
+            rows = self.spark.sql(statement).collect()
+            if number >= warm:
+                times.append(time.perf_counter() - begun)
+            assert rows, statement
+        self.results.add(table, way, times)
+
+
+def search_sql(bench: Bench, table: Path, columns: str = "id, _distance", function: str = "") -> Iterator[str]:
+    """One search after another, each with a query of its own."""
+    name = f"hudi_vector_search{function}"
+    if function:
+        columns = columns.replace("_distance", "_hudi_distance AS _distance")
+    while True:
+        yield f"SELECT {columns} FROM {name}('{table}', 'emb', {bench.query()}, {K}, 'cosine')"
+
+
+def batch_sql(table: Path, queries: str, function: str = "") -> Iterator[str]:
+    """A batch search, again and again."""
+    name = f"hudi_vector_search_batch{function}"
+    distance = "_hudi_distance AS _distance" if function else "_distance"
+    arguments = f"'{table}', 'emb', '{queries}', 'qvec', {K}, 'cosine'"
+    return itertools.repeat(f"SELECT qid, id, {distance} FROM {name}({arguments})")
+
+
+def expression_sql(bench: Bench, view: str) -> Iterator[str]:
+    """The search that needs no function: cosine distance by higher-order functions, ordered and limited."""
+    product = "aggregate(zip_with(emb, q, (a, b) -> CAST(a AS DOUBLE) * b), 0D, (s, x) -> s + x)"
+    norm = "sqrt(aggregate({0}, 0D, (s, x) -> s + CAST(x AS DOUBLE) * x))"
+    distance = f"1 - {product} / ({norm.format('emb')} * {norm.format('q')})"
+    while True:
+        yield (
+            f"SELECT id, {distance} AS _distance FROM (SELECT id, emb, {bench.query()} AS q FROM {view}) "
+            f"ORDER BY _distance LIMIT {K}"
+        )
+
+
+def warm_up(bench: Bench) -> None:
+    """Let JVM, Python workers and every way run once on a small table."""
+    table = make_table(bench, "warm", 2000, "snappy")
+    queries = bench.queries_view(BATCH)
+    for statement in (
+        *itertools.islice(search_sql(bench, table), 5),
+        *itertools.islice(search_sql(bench, table, COLUMNS), 5),
+        next(search_sql(bench, table, function="_native")),
+        next(batch_sql(table, queries)),
+        next(batch_sql(table, queries, "_native")),
+    ):
+        bench.spark.sql(statement).collect()
+    bench.queries_view(LARGE_BATCH)
+
+
+def by_codec(bench: Bench, codec: str) -> None:
+    """Every way on the table of one codec."""
+    table = make_table(bench, codec, bench.size.rows, codec)
+    size = bench.size
+    print(f"\n{codec}: {size.rows} x {size.dimension} in {_file_count(table)} files, {_megabytes(table):.0f} MB")
+    bench.timed(codec, NATIVE, search_sql(bench, table, function="_native"), size.native_repeats)
+    columns = search_sql(bench, table, COLUMNS, "_native")
+    bench.timed(codec, f"{NATIVE}, 5 columns", columns, size.native_repeats)
+    bench.spark.read.format("hudi").load(str(table)).createOrReplaceTempView("plain")
+    bench.timed(codec, "SQL expressions", expression_sql(bench, "plain"), size.native_repeats)
+    first_touch(bench, codec, table)
+    repeated(bench, codec, table)
+    bench.timed(codec, f"{OURS}, batch of {BATCH}", batch_sql(table, f"queries_{BATCH}"), size.repeats)
+    if codec == size.codecs[0]:
+        native = batch_sql(table, f"queries_{BATCH}", "_native")
+        bench.timed(codec, f"{NATIVE}, batch of {BATCH}", native, 1, warm=0)
+    bench.timed(codec, f"{OURS}, batch of {LARGE_BATCH}", batch_sql(table, f"queries_{LARGE_BATCH}"), 3)
+
+
+def first_touch(bench: Bench, name: str, table: Path) -> None:
+    """The first search of tables that nothing has seen."""
+    from hudi_vector.read.cache import process_cache
+
+    times = []
+    for _ in range(max(3, bench.size.native_repeats)):
+        copy = bench.copy(table)
+        process_cache().clear()
+        begun = time.perf_counter()
+        bench.spark.sql(next(search_sql(bench, copy))).collect()
+        times.append(time.perf_counter() - begun)
+        shutil.rmtree(copy)
+    process_cache().clear()
+    bench.results.add(name, f"{OURS}, first touch", times)
+
+
+def repeated(bench: Bench, name: str, table: Path) -> None:
+    """Searches of a table that was searched before, on the driver and on the executors."""
+    repeats = bench.size.repeats
+    bench.timed(name, f"{OURS}, repeated", search_sql(bench, table), repeats, warm=3)
+    bench.timed(name, f"{OURS}, repeated, 5 columns", search_sql(bench, table, COLUMNS), repeats, warm=3)
+    bench.spark.conf.set("hoodie.vector.search.execution", "distributed")
+    try:
+        bench.timed(name, f"{OURS}, distributed", search_sql(bench, table), max(3, repeats // 3), warm=2)
+    finally:
+        bench.spark.conf.unset("hoodie.vector.search.execution")
+
+
+def merge_on_read(bench: Bench) -> None:
+    """A table with a tenth of its rows updated in log files."""
+    from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+
+    name = "mor, 10 % in logs"
+    table = make_table(bench, "mor", bench.size.rows, "snappy", "MERGE_ON_READ")
+    # Every tenth key, with other vectors and prices.
+    changed = frame(bench, bench.size.rows, seed=1).where("id % 10 = 3").withColumn("price", F.col("price") + 1)
+    write(changed, table, "snappy", "MERGE_ON_READ", "upsert")
+    print(f"\n{name}: {_log_count(table)} log files")
+    assert _log_count(table), "the updates were to be in log files"
+    bench.timed(name, NATIVE, search_sql(bench, table, function="_native"), bench.size.native_repeats)
+    first_touch(bench, name, table)
+    repeated(bench, name, table)
+
+
+def growth(bench: Bench) -> None:
+    """The same search on tables of more and more rows."""
+    print("\ngrowth")
+    for share in _GROWTH:
+        rows = int(bench.size.rows * share)
+        name = f"{rows} rows"
+        table = make_table(bench, f"growth_{rows}", rows, "snappy")
+        bench.timed(name, NATIVE, search_sql(bench, table, function="_native"), bench.size.native_repeats)
+        first_touch(bench, name, table)
+        bench.timed(name, f"{OURS}, repeated", search_sql(bench, table), bench.size.repeats, warm=3)
+        shutil.rmtree(table)
+
+
+def profiled(bench: Bench) -> str:
+    """Where the time of a repeated search goes: the report's phases, and the Python functions that take the most."""
+    import hudi_vector as hv
+
+    table = bench.folder / bench.size.codecs[0]
+    statements = list(itertools.islice(search_sql(bench, table), 23))
+    phases: dict[str, list[float]] = {}
+    whole = []
+    for number, statement in enumerate(statements):
+        begun = time.perf_counter()
+        bench.spark.sql(statement).collect()
+        if number < 3:
+            continue
+        whole.append(time.perf_counter() - begun)
+        for phase, seconds in hv.last_reports()[0].seconds.items():
+            phases.setdefault(phase, []).append(seconds)
+    medians = {phase: statistics.median(times) * 1000 for phase, times in phases.items()}
+    total = statistics.median(whole) * 1000
+    lines = [f"Where a repeated search of {table.name} spends its {total:.1f} ms (medians)"]
+    lines += [f"  {phase:<28} {median:8.1f} ms" for phase, median in medians.items()]
+    lines.append(f"  {'Spark and py4j, the rest':<28} {total - sum(medians.values()):8.1f} ms")
+    return "\n".join(lines) + "\n\n" + _without_spark(bench, table)
+
+
+def _without_spark(bench: Bench, table: Path) -> str:
+    """The same search profiled in Python alone, on one thread so that the profiler sees the work."""
+    from hudi_vector.search.standalone import search_table
+
+    conf = {"hoodie.vector.search.local.threads": "1"}
+    query = bench._queries[0]
+    profile = cProfile.Profile()
+    for _ in range(2):
+        search_table(str(table), "emb", query, K, columns=["id"], options=conf)
+    profile.enable()
+    for _ in range(10):
+        search_table(str(table), "emb", query, K, columns=["id"], options=conf)
+    profile.disable()
+    text = io.StringIO()
+    pstats.Stats(profile, stream=text).strip_dirs().sort_stats("tottime").print_stats(12)
+    return "Ten repeated searches without Spark, by time within the function\n" + text.getvalue().strip()
+
+
+def make_table(bench: Bench, name: str, rows: int, codec: str, kind: str = "COPY_ON_WRITE") -> Path:
+    """A table of so many rows, written by Hudi."""
+    path = bench.folder / name
+    write(frame(bench, rows), path, codec, kind, "bulk_insert")
+    return path
+
+
+def frame(bench: Bench, rows: int, seed: int = 0) -> DataFrame:
+    """Rows with normally distributed vectors, in as many partitions as files are wanted."""
+    from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+    from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
+
+    import hudi_vector as hv
+
+    dimension = bench.size.dimension
+    fields = [
+        StructField("id", LongType()),
+        StructField("name", StringType()),
+        StructField("price", DoubleType()),
+        StructField("category", StringType()),
+        StructField("grp", IntegerType()),
+        StructField("stock", IntegerType()),
+        hv.vector_field("emb", dimension),
+    ]
+    make = _row_maker(dimension, seed)
+    made = bench.spark.range(0, rows, 1, bench.size.files).mapInArrow(make, StructType(fields))
+    return made.withColumn("emb", F.col("emb").alias("emb", metadata=fields[-1].metadata))
+
+
+def _row_maker(dimension: int, seed: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            ids = batch.column(0).to_numpy()
+            numbers = np.random.default_rng([seed, int(ids[0])])
+            vectors = numbers.standard_normal((len(ids), dimension), dtype=np.float32)
+            offsets = pa.array(np.arange(len(ids) + 1, dtype=np.int32) * dimension)
+            columns = {
+                "id": batch.column(0),
+                "name": pa.array([f"product {i}" for i in ids]),
+                "price": pa.array(numbers.random(len(ids)) * 100),
+                "category": pa.array([f"category {i % 20}" for i in ids]),
+                "grp": pa.array((ids % 7).astype(np.int32)),
+                "stock": pa.array(numbers.integers(0, 1000, len(ids)).astype(np.int32)),
+                "emb": pa.ListArray.from_arrays(offsets, pa.array(vectors.reshape(-1))),
+            }
+            yield pa.RecordBatch.from_pydict(columns)
+
+    return fill
+
+
+def write(rows: DataFrame, path: Path, codec: str, kind: str, operation: str) -> None:
+    """Write with Hudi's own writer."""
+    options = {
+        "hoodie.table.name": "bench",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.table.type": kind,
+        "hoodie.datasource.write.operation": operation,
+        "hoodie.bulkinsert.sort.mode": "NONE",
+        "hoodie.parquet.compression.codec": codec,
+        "hoodie.upsert.shuffle.parallelism": "8",
+        "hoodie.compact.inline": "false",
+    }
+    rows.write.format("hudi").options(**options).mode("append").save(str(path))
+
+
+def _file_count(table: Path) -> int:
+    return len(list(table.glob("*.parquet")))
+
+
+def _log_count(table: Path) -> int:
+    return len(list(table.glob(".*.log.*-*")))
+
+
+def _megabytes(table: Path) -> float:
+    return sum(file.stat().st_size for file in table.glob("*.parquet")) / 1e6
+
+
+def ratios(results: Results, size: Size) -> list[str]:
+    """How many times faster than the native function, table by table, and whether the aims were reached."""
+    lines = [f"Times the native function is slower ({size.rows} x {size.dimension}, {size.files} files, k = {K})"]
+    for table, ways in results.seconds.items():
+        for way in ways:
+            ratio = _ratio(results, table, way)
+            if way.startswith((OURS, "SQL")) and ratio is not None:
+                lines.append(f"  {table:<22} {way:<34} {ratio:8.1f} x")
+    lines.append("Aims")
+    for aim, wanted in _AIMS.items():
+        reached = _aim(results, size, aim)
+        if reached is not None:
+            lines.append(f"  {aim:<28} {reached:8.1f} x, at least {wanted}: {'yes' if reached >= wanted else 'NO'}")
+    return lines
+
+
+def _ratio(results: Results, table: str, way: str) -> float | None:
+    suffix = way.removeprefix(OURS)
+    if "batch" in suffix:
+        native = results.median(table, NATIVE + suffix)
+    else:
+        native = results.median(table, f"{NATIVE}, 5 columns" if "5 columns" in suffix else NATIVE)
+        native = native or results.median(table, NATIVE)
+    ours = results.median(table, way)
+    return native / ours if native and ours else None
+
+
+def _aim(results: Results, size: Size, aim: str) -> float | None:
+    table = "gzip" if "gzip" in aim else "snappy" if "snappy" in size.codecs else size.codecs[0]
+    ways = {"first": "first touch", "batch": f"batch of {BATCH}"}
+    way = ways.get(aim.split(maxsplit=1)[0].rstrip(","), "repeated, 5 columns" if "5 columns" in aim else "repeated")
+    return _ratio(results, table, f"{OURS}, {way}")
+
+
+def write_json(path: Path, size: Size, bench: Bench, lines: Sequence[str], profile: str) -> None:
+    """Everything that was measured."""
+    import pyspark
+
+    import hudi_vector as hv
+
+    content: dict[str, Any] = {
+        "size": asdict(size),
+        "processors": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        "pyspark": pyspark.__version__,
+        "pyarrow": pa.__version__,
+        "numpy": np.__version__,
+        "hudi_vector": hv.__version__,
+        "seconds": bench.results.seconds,
+        "medians": {
+            table: {way: statistics.median(times) for way, times in ways.items()}
+            for table, ways in bench.results.seconds.items()
+        },
+        "ratios": list(lines),
+        "profile": profile.splitlines(),
+    }
+    path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def draw(path: Path, results: Results, size: Size) -> None:
+    """Medians by codec and way, and growth, on logarithmic axes."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(14, 5.5))
+    ways = (NATIVE, "SQL expressions", f"{OURS}, first touch", f"{OURS}, distributed", f"{OURS}, repeated")
+    tables = [name for name in (*size.codecs, "mor, 10 % in logs") if name in results.seconds]
+    width = 0.8 / len(ways)
+    for number, way in enumerate(ways):
+        medians = [(results.median(table, way) or np.nan) * 1000 for table in tables]
+        left.bar(np.arange(len(tables)) + number * width, medians, width, label=way)
+    left.set_xticks(np.arange(len(tables)) + 0.4 - width / 2, tables)
+    left.set(yscale="log", ylabel="milliseconds, median", title=f"{size.rows} x {size.dimension}, {size.files} files")
+    left.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.08), ncol=len(ways))
+    rows = [int(size.rows * share) for share in _GROWTH]
+    for way in (NATIVE, f"{OURS}, first touch", f"{OURS}, repeated"):
+        medians = [(results.median(f"{count} rows", way) or np.nan) * 1000 for count in rows]
+        right.plot(rows, medians, marker="o", label=way)
+    right.set(xscale="log", yscale="log", title="growth by rows, snappy")
+    right.set_xticks(rows, [f"{count:,}" for count in rows])
+    right.minorticks_off()
+    right.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.08), ncol=3)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Batch search: every query its own nearest rows, whichever way the query set takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import oracle, tables
+
+import hudi_vector as hv
+from hudi_vector import options
+
+K = 5
+
+
+@pytest.fixture(scope="module")
+def corpus(spark, workspace):
+    path = tables.fresh_path(workspace, "corpus")
+    tables.write(tables.frame(spark, range(120)), path, datasource__write__table__type="MERGE_ON_READ")
+    tables.write(tables.frame(spark, range(0, 120, 10), seed=8), path)
+    name = tables.fresh_name("corpus")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    return name
+
+
+@pytest.fixture(scope="module")
+def asked(spark, workspace):
+    frame = tables.frame(spark, range(1000, 1017), seed=21)
+    with_null = frame.unionByName(frame.limit(1).selectExpr("9999L AS id", "name", "price", "category", "NULL AS emb"))
+    path = tables.fresh_path(workspace, "asked")
+    tables.write(with_null.to(tables.schema()), path, datasource__write__operation="bulk_insert")
+    name = tables.fresh_name("asked")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    return name
+
+
+@pytest.fixture(params=["collected", "spread"])
+def way(request, spark, clean_session):
+    if request.param == "spread":
+        spark.conf.set(options.BATCH_COLLECT_MAX_BYTES.key, "0")
+    return request.param
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2", "dot_product"])
+def test_a_batch_equals_its_single_queries(spark, corpus, asked, way, metric):
+    found = spark.sql(
+        f"SELECT * FROM hudi_vector_search_batch('{corpus}', 'emb', '{asked}', 'emb', {K}, '{metric}')"
+    ).collect()
+    vectors = {row["id"]: row["emb"] for row in spark.table(asked).collect()}
+    assert {row["_hudi_query_id"] for row in found} == {number for number, v in vectors.items() if v is not None}
+    for number, vector in vectors.items():
+        if vector is None:
+            continue
+        mine = sorted((row for row in found if row["_hudi_query_id"] == number), key=lambda row: row["_rank"])
+        single = hv.search(spark, corpus, "emb", vector, K, metric=metric).select("id", "_distance", "_rank").collect()
+        assert [(row["id"], row["_distance"], row["_rank"]) for row in mine] == [tuple(row) for row in single]
+        assert all(row["_hudi_distance"] == row["_distance"] for row in mine)
+        assert len({row["_hudi_query_index"] for row in mine}) == 1
+    indices = {row["_hudi_query_id"]: row["_hudi_query_index"] for row in found}
+    assert len(set(indices.values())) == len(indices)
+
+
+def test_it_equals_hudis_own_batch(spark, corpus, asked):
+    arguments = f"'{corpus}', 'emb', '{asked}', 'emb', {K}, 'l2'"
+    ours = spark.sql(f"SELECT _hudi_query_id, id, _hudi_distance FROM hudi_vector_search_batch({arguments})").collect()
+    native = spark.sql(
+        f"SELECT _hudi_query_id, id, _hudi_distance FROM hudi_vector_search_batch_native({arguments})"
+    ).collect()
+    assert {(row[0], row[1]) for row in ours} == {(row[0], row[1]) for row in native}
+    distances = {(row[0], row[1]): row[2] for row in native}
+    for row in ours:
+        oracle.assert_close(row[2], distances[row[0], row[1]])
+
+
+def test_columns_and_their_order(spark, corpus, asked, way):
+    frame = spark.sql(f"SELECT * FROM hudi_vector_search_batch('{corpus}', 'emb', '{asked}', 'emb', 2)")
+    own = [name for name in spark.table(corpus).columns if name != "emb"]
+    queries = ["_hudi_query_" + name for name in spark.table(asked).columns if name != "emb"]
+    assert frame.columns == [*own, *queries, "_hudi_query_index", "_distance", "_rank", "_hudi_distance"]
+
+
+def test_arrays_of_queries(spark, corpus, way):
+    queries = tables.vectors(9, 4).astype(float)
+    queries[4, 2] = np.nan
+    found = hv.search_batch(spark, corpus, "emb", queries, k=3).orderBy("_hudi_query_index", "_rank").collect()
+    assert sorted({row["_hudi_query_index"] for row in found}) == [0, 1, 2, 3, 5, 6, 7, 8]
+    for number in (0, 3, 8):
+        single = [row["id"] for row in hv.search(spark, corpus, "emb", queries[number], 3).collect()]
+        assert [row["id"] for row in found if row["_hudi_query_index"] == number] == single
+
+
+def test_filter_distance_and_small_query_blocks(spark, corpus, asked, way, clean_session):
+    spark.conf.set(options.BATCH_BLOCK_QUERIES.key, "4")
+    found = hv.search_batch(
+        spark, corpus, "emb", asked, "emb", 50, metric="l2", filter="category = 'c1'", max_distance=3.0
+    ).collect()
+    rows = spark.table(corpus).filter("category = 'c1'").collect()
+    corpus_vectors = np.array([row["emb"] for row in rows], float)
+    for query in spark.table(asked).filter("emb IS NOT NULL").collect():
+        expected = oracle.distances(corpus_vectors, np.array(query["emb"]), "l2")
+        wanted = {row["id"] for row, distance in zip(rows, expected, strict=True) if distance <= 3.0}
+        assert {row["id"] for row in found if row["_hudi_query_id"] == query["id"]} == wanted
+
+
+def test_distributed_batches(spark, corpus, asked):
+    def answer(execution):
+        rows = hv.search_batch(spark, corpus, "emb", asked, "emb", 3, execution=execution).collect()
+        return [(row["_hudi_query_id"], row["id"], row["_distance"]) for row in rows]
+
+    assert answer("distributed") == answer("local")
+
+
+def test_a_query_set_that_is_any_plan(spark, corpus, way):
+    spark.range(3).createOrReplaceTempView("three")
+    found = spark.sql(
+        f"SELECT n, _rank, id FROM hudi_vector_search_batch('{corpus}', 'emb', "
+        "TABLE(SELECT id AS n, transform(sequence(1, 8), x -> double(x * id)) AS v FROM three WHERE id > 0), 'v', 2)"
+    ).collect()
+    assert sorted((row["n"], row["_rank"]) for row in found) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    by_query = {n: [row["id"] for row in found if row["n"] == n] for n in (1, 2)}
+    assert by_query[1] == by_query[2]  # cosine does not see the length
+
+
+def test_empty_query_set(spark, corpus, way):
+    assert (
+        spark.sql(
+            f"SELECT * FROM hudi_vector_search_batch('{corpus}', 'emb', TABLE(SELECT id, emb FROM {corpus} WHERE false), "
+            "'emb', 2)"
+        ).collect()
+        == []
+    )

@@ -1,0 +1,41 @@
+"""The main job on a real standalone cluster: driver and executors are processes of their own."""
+
+from __future__ import annotations
+
+from support import servers
+
+PROGRAM = """
+import numpy as np
+from support import searched, tables
+
+master, path = sys.argv[1:3]
+spark = application(master, conf={"spark.executor.memory": "700m", "spark.executor.cores": "1", "spark.cores.max": "2",
+                                  "spark.driver.host": "127.0.0.1"})
+partitioned = {"datasource__write__partitionpath__field": "category", "metadata__enable": "false"}
+mor = {"datasource__write__table__type": "MERGE_ON_READ", "table__ordering__fields": "price", **partitioned}
+tables.write(tables.frame(spark, range(120)), path, **mor)
+tables.write(tables.frame(spark, range(0, 120, 9), seed=1), path, **mor)
+
+pids = spark.sparkContext.parallelize(range(8), 8).map(lambda _: (__import__("time").sleep(0.3), os.getpid())[1])
+workers = set(pids.collect())
+assert len(workers) == 2 and os.getpid() not in workers, workers
+query = tables.vectors(1, 99)[0].astype(float)
+expected = searched.Expected(spark.read.format("hudi").load(path), "emb", "price < 600", 8)
+for filtered, metric in ((False, "cosine"), (True, "l2")):
+    text = "price < 600" if filtered else None
+    got = searched.search(spark, path, "emb", query, 9, metric=metric, filter=text, execution="distributed")
+    searched.assert_found(got, expected.nearest(query, 9, metric, filtered))
+assert "execution   distributed" in hv.explain_search(spark, path, "emb", query, execution="distributed")
+batch = hv.search_batch(spark, path, "emb", np.stack([query, -query]), k=4, execution="distributed").collect()
+near = [row["id"] for row in batch if row["_hudi_query_index"] == 0]
+id_at = spark.read.format("hudi").load(path).drop("emb").columns.index("id")
+assert near == [row[id_at] for _, row in expected.nearest(query, 4, "cosine", False)]
+print("PASSED")
+spark.stop()
+"""
+
+
+def test_the_main_job_on_a_standalone_cluster(tmp_path):
+    with servers.cluster() as master:
+        result = servers.run_program(PROGRAM, master, str(tmp_path / "t"))
+    assert "PASSED" in result.stdout, result.stdout[-2000:] + result.stderr[-4000:]

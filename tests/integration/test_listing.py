@@ -1,0 +1,91 @@
+"""The native listing equals Hudi's own file-system view, and searches as of an instant Hudi's own as-of read."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from pyspark.errors import AnalysisException
+from support import jvm_view, layout_histories, layouts, searched
+
+import hudi_vector as hv
+from hudi_vector.errors import InstantNotAvailableError
+from hudi_vector.table.instants import parse_as_of
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+
+del layout_histories  # imported for the histories it declares
+
+QUERY = np.array([0.6, -0.3, 1.1, 0.2])
+LAST = {case.history: case for case in layouts.CASES}
+# Their whole history is read again; the others differ from these in columns, not in files.
+SEARCHED = ("cow", "mor", "log_only", "partial", "evolved_mor", "archived_cow", "archived_mor", "duplicates")
+
+
+@pytest.mark.parametrize("case", layouts.CASES, ids=str)
+def test_the_native_listing_is_hudis_view_at_every_instant(spark, workspace, case):
+    path = layouts.path_of(spark, workspace, case.history, case.stage)
+    table = NativeTable(Source(jvm_view.source_uri(path), case.history))
+    view = jvm_view.View(spark, path)
+    instants = view.instants()
+    assert [entry.requested for entry in table.timeline().commits] == instants
+    if not instants:
+        assert table.snapshot().file_slices == ()
+        return
+    assert jvm_view.listed(table.snapshot()) == view.slices(instants[-1])
+    compared = 0
+    for instant in instants:
+        try:
+            snapshot = table.snapshot(parse_as_of(instant, "UTC"))
+        except InstantNotAvailableError:
+            continue
+        assert jvm_view.listed(snapshot) == view.slices(instant), instant
+        compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_a_search_as_of_an_instant_is_hudis_own_as_of_read(spark, workspace, name):
+    case = LAST[name]
+    path = layouts.path_of(spark, workspace, name, case.stage)
+    compared = 0
+    for instant in jvm_view.View(spark, path).instants():
+        reader = spark.read.format("hudi").option("as.of.instant", instant)
+        try:
+            frame = reader.load(path)
+            if "emb" not in frame.columns:
+                continue
+            expected = searched.Expected(frame.select(*spark.read.format("hudi").load(path).columns), "emb", "true", 4)
+        except Exception as refused:  # Hudi's own refusal below what its clean has kept
+            assert "Cleaner cleaned up" in str(refused) or "cannot be resolved" in str(refused), refused
+            continue
+        got = searched.search(spark, path, "emb", QUERY, 7, metric="l2", as_of=instant)
+        searched.assert_found(got, expected.nearest(QUERY, 7, "l2", filtered=False))
+        compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("name", ["archived_cow", "archived_mor"])
+def test_an_instant_that_was_cleaned_away_is_refused_with_the_oldest_available_one(spark, workspace, name):
+    path = layouts.path_of(spark, workspace, name, "late")
+    with pytest.raises((InstantNotAvailableError, AnalysisException)) as refused:
+        hv.search(spark, path, "emb", QUERY, 3, as_of="20200101000000000").collect()
+    oldest = re.search(r"oldest available instant is (\d{17})", str(refused.value))[1]
+    instants = jvm_view.View(spark, path).instants()
+    assert _hudi_reads(spark, path, oldest)
+    earlier = [instant for instant in instants if instant < oldest]
+    assert earlier, "the clean kept everything"
+    for instant in earlier:
+        assert not _hudi_reads(spark, path, instant)
+        with pytest.raises((InstantNotAvailableError, AnalysisException), match=oldest):
+            hv.search(spark, path, "emb", QUERY, 3, as_of=instant).collect()
+
+
+def _hudi_reads(spark, path, instant):
+    try:
+        spark.read.format("hudi").option("as.of.instant", instant).load(path).collect()
+    except Exception as refused:
+        assert "Cleaner cleaned up" in str(refused)
+        return False
+    return True

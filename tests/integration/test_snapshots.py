@@ -1,0 +1,204 @@
+"""Which rows a search sees: one snapshot per statement, chosen when it is planned."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from py4j.java_gateway import java_import
+from support import oracle, tables
+
+import hudi_vector as hv
+from hudi_vector.errors import DataFileError
+from hudi_vector.read import parquet
+from hudi_vector.spark import snapshots
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+
+ONES = "ARRAY(" + ",".join(["1.0D"] * 8) + ")"
+
+
+def table_of(spark, workspace, *, kind="COPY_ON_WRITE", ids=range(6)):
+    path = tables.fresh_path(workspace)
+    tables.write(tables.frame(spark, ids), path, datasource__write__table__type=kind)
+    return path
+
+
+def found(spark, path, **arguments):
+    return sorted(row["id"] for row in hv.search(spark, str(path), "emb", [1.0] * 8, 1000, **arguments).collect())
+
+
+def timeline(path):
+    return NativeTable(Source(f"file://{path}", "t")).timeline()
+
+
+def test_a_commit_that_completes_after_one_requested_later_is_seen(spark, workspace):
+    path = table_of(spark, workspace)
+    tables.write(tables.frame(spark, range(6, 9), seed=4), path, datasource__write__operation="insert")
+    second = timeline(path).commits[-1]
+    tables.write(tables.frame(spark, range(9, 12), seed=5), path, datasource__write__operation="insert")
+    third = timeline(path).commits[-1]
+    # The second commit is still running: only the third, requested later, has completed.
+    done = path / ".hoodie" / "timeline" / second.name
+    away = workspace / second.name
+    shutil.move(done, away)
+    (done.parent / f".{second.name}.crc").unlink(missing_ok=True)
+    before = found(spark, path)
+    assert before == found(spark, path)
+    assert set(before) >= {9, 10, 11}
+    assert not set(before) & {6, 7, 8}
+    # Now it completes, with the completion time of now.
+    later = datetime.strptime(third.completed, "%Y%m%d%H%M%S%f") + timedelta(seconds=5)
+    late_name = f"{second.requested}_{later.strftime('%Y%m%d%H%M%S%f')[:17]}.commit"
+    shutil.move(away, done.parent / late_name)
+    assert set(found(spark, path)) >= {6, 7, 8, 9, 10, 11}
+    between = datetime.strptime(third.completed, "%Y%m%d%H%M%S%f").replace(tzinfo=_zone(spark)) + timedelta(seconds=1)
+    assert found(spark, path, as_of=between) == before
+
+
+def _zone(spark):
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(snapshots.writers_zone(spark))
+
+
+def test_two_references_in_one_statement_see_the_same_commit(spark, workspace, monkeypatch):
+    path = table_of(spark, workspace)
+    real, calls = NativeTable.snapshot, []
+
+    def then_commit(self, *args):
+        taken = real(self, *args)
+        calls.append(taken.identity)
+        if len(calls) == 1:
+            # A commit between the planning of the first reference and of the second.
+            writer = threading.Thread(target=lambda: tables.write(tables.frame(spark, range(6, 9), seed=4), path))
+            writer.start()
+            writer.join()
+        return taken
+
+    monkeypatch.setattr(NativeTable, "snapshot", then_commit)
+    search = f"hudi_vector_search('{path}', 'emb', {ONES}, 100)"
+    row = spark.sql(f"SELECT (SELECT count(*) FROM {search}) AS a, (SELECT count(*) FROM {search}) AS b").collect()[0]
+    assert (row["a"], row["b"]) == (6, 6)
+    assert len(calls) == 1
+    assert spark.sql(f"SELECT count(*) FROM {search}").collect()[0][0] == 9
+
+
+def test_a_cached_plan_stays_where_it_is(spark, workspace):
+    path = table_of(spark, workspace)
+    text = f"SELECT id FROM hudi_vector_search('{path}', 'emb', {ONES}, 100)"
+    kept = spark.sql(text).cache()
+    try:
+        assert kept.count() == 6
+        tables.write(tables.frame(spark, range(6, 9), seed=4), path)
+        assert kept.count() == 6
+        assert spark.sql(text).count() == 9
+    finally:
+        kept.unpersist()
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_as_of_instants_and_timestamps(spark, workspace, kind):
+    path = table_of(spark, workspace, kind=kind)
+    tables.write(tables.frame(spark, range(3, 9), seed=4), path)
+    tables.write(tables.frame(spark, range(1)), path, datasource__write__operation="delete")
+    zone = _zone(spark)
+    query = [1.0] * 8
+    for commit in timeline(path).commits:
+        frame = spark.read.format("hudi").option("as.of.instant", commit.requested).load(str(path))
+        expected = oracle.nearest(frame, "emb", query, 100)
+        oracle.assert_nearest(hv.search(spark, str(path), "emb", query, 100, as_of=commit.requested), expected)
+        done = datetime.strptime(commit.completed, "%Y%m%d%H%M%S%f").replace(tzinfo=zone)
+        oracle.assert_nearest(hv.search(spark, str(path), "emb", query, 100, as_of=done), expected)
+        text = done.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        sql = (
+            f"SELECT * FROM hudi_vector_search(table => '{path}', embedding_col => 'emb', query_vector => {ONES}, "
+            f"k => 100, as_of => %s)"
+        )
+        for value in (f"TIMESTAMP '{text}'", f"'{text}'", f"'{text.replace(' ', 'T')}Z'"):
+            oracle.assert_nearest(spark.sql(sql % value), expected)
+        earlier = done - timedelta(milliseconds=1)
+        if commit != timeline(path).commits[0]:
+            assert found(spark, path, as_of=earlier) != [row[1] for row in expected]
+
+
+def test_time_travel_written_into_the_table_itself(spark, workspace):
+    path = table_of(spark, workspace)
+    first = timeline(path).commits[0].requested
+    tables.write(tables.frame(spark, range(6, 9), seed=4), path)
+    spark.read.format("hudi").option("as.of.instant", first).load(str(path)).createOrReplaceTempView("at_first")
+    rows = hv.search(spark, "at_first", "emb", [1.0] * 8, 100).collect()
+    assert sorted(row["id"] for row in rows) == list(range(6))
+    assert hv.last_reports()[0].execution == "local"
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_writers_in_other_zones(spark, workspace, zone):
+    java_import(spark._jvm, "java.util.TimeZone")
+    jvm = spark._jvm
+    default = jvm.TimeZone.getDefault()
+    jvm.TimeZone.setDefault(jvm.TimeZone.getTimeZone(zone))
+    try:
+        path = table_of(spark, workspace)
+        before = datetime.now(timezone.utc)
+        tables.write(tables.frame(spark, range(6, 9), seed=4), path)
+        after = datetime.now(timezone.utc)
+        assert found(spark, path, as_of=before) == list(range(6))
+        assert found(spark, path, as_of=after) == list(range(9))
+        utc = before.strftime("%Y-%m-%d %H:%M:%S.%f")
+        assert found(spark, path, as_of=utc) == list(range(6))  # the session's zone is UTC
+    finally:
+        jvm.TimeZone.setDefault(default)
+
+
+def test_a_file_that_goes_between_plan_and_read(spark, workspace, monkeypatch):
+    path = table_of(spark, workspace)
+    old = next(path.glob("*.parquet"))
+    real = parquet.ParquetSlice._open
+    gone = []
+
+    def without_the_old_file(self):
+        if not gone:
+            gone.append(self._file.uri)
+            # A new version of the file, and Hudi's clean takes the old one.
+            tables.write(tables.frame(spark, range(6, 9), seed=4), path)
+            old.unlink()
+        return real(self)
+
+    monkeypatch.setattr(parquet.ParquetSlice, "_open", without_the_old_file)
+    assert found(spark, path, execution="local") == list(range(9))
+    assert old.name in gone[0]
+    monkeypatch.undo()
+    first = timeline(path).commits[0].requested
+    with pytest.raises(Exception, match=re.escape("cannot be")) as raised:
+        found(spark, path, as_of=first)
+    assert "\n" not in str(raised.value)
+    assert issubclass(DataFileError, OSError)
+
+
+def test_concurrent_commits_never_give_a_mixture(spark, workspace):
+    path = table_of(spark, workspace, ids=range(4))
+    stop, problems = threading.Event(), []
+
+    def keep_searching():
+        # Every commit rewrites all four rows with one price: a mixture would show two.
+        while not stop.is_set():
+            rows = hv.search(spark, str(path), "emb", [1.0] * 8, 10).select("id", "price").collect()
+            if len(rows) != 4 or len({row["price"] for row in rows}) > (1 if commits else 4):
+                problems.append(rows)
+
+    commits = []
+    thread = threading.Thread(target=keep_searching)
+    for number in range(2):
+        tables.write(
+            tables.frame(spark, range(4)).selectExpr("id", "name", f"{number}D AS price", "category", "emb"), path
+        )
+        commits.append(number)
+        if number == 0:
+            thread.start()
+    stop.set()
+    thread.join()
+    assert not problems

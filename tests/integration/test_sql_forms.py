@@ -1,0 +1,217 @@
+"""Where the function can stand in a statement, and what may stand in its parentheses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from support import oracle, tables
+
+import hudi_vector as hv
+from hudi_vector.errors import UnknownColumnError
+from hudi_vector.table.native import NativeTable
+
+K = 4
+
+
+@pytest.fixture(scope="module")
+def t(spark, workspace):
+    path = tables.fresh_path(workspace)
+    tables.write(tables.frame(spark, range(60)), path, datasource__write__operation="bulk_insert")
+    name = tables.fresh_name()
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    return name, str(path)
+
+
+@pytest.fixture(scope="module")
+def query():
+    return tables.vectors(1, 77)[0].astype(float)
+
+
+@pytest.fixture(scope="module")
+def array(query):
+    return "ARRAY(" + ", ".join(f"{x!r}D" for x in query.tolist()) + ")"
+
+
+@pytest.fixture(scope="module")
+def expected(spark, t, query):
+    return [int(key) for _, key, _ in oracle.nearest(spark.table(t[0]), "emb", query, K)]
+
+
+def ids(frame):
+    return [row["id"] for row in frame.collect()]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT id FROM hudi_vector_search('{t}', 'emb', {q}, 4)",
+        "SELECT id FROM hudi_vector_search('{t}', 'emb', {q}, 4, 'COSINE', 'brute_force')",
+        "SELECT id FROM hudi_vector_search('{t}', 'emb', {q}, 4, 'cosine', 'BRUTE_FORCE', NULL, NULL)",
+        "SELECT id FROM hudi_vector_search('{t}', 'EMB', {q}, 2 + 2)",
+        "SELECT id FROM hudi_vector_search('{path}', 'emb', {q}, 4)",
+        "SELECT id FROM hudi_vector_search('file://{path}', 'emb', {q}, 4)",
+        "SELECT id FROM hudi_vector_search(table_path => '{path}', embedding_col => 'emb', query_vector => {q}, k => 4)",
+        "SELECT id FROM hudi_vector_search(k => 4, query_vector => {q}, embedding_col => 'emb', table => '{t}')",
+        "SELECT id FROM hudi_vector_search('default.{t}', 'emb', {q}, 4)",
+        "SELECT id FROM hudi_vector_search('spark_catalog.default.{t}', 'emb', {q}, 4)",
+        "SELECT id FROM hudi_vector_search('`{t}`', 'emb', {q}, 4)",
+        "SELECT id FROM hudi_vector_search(TABLE({t}), 'emb', {q}, 4)",
+        "SELECT id FROM hudi_vector_search(TABLE(SELECT id, emb FROM {t}), 'emb', {q}, 4)",
+        "SELECT id FROM hudi_vector_search(table => TABLE(SELECT id, emb FROM {t}), embedding_col => 'emb', "
+        "query_vector => {q}, k => 4)",
+        "SELECT id FROM hudi_vector_search(TABLE(SELECT id, price + 1 AS p, emb FROM {t}), 'emb', {q}, 4)",
+        "SELECT id FROM hudi_vector_search('{t}', 'emb', CAST({q} AS ARRAY<DOUBLE>), 4)",
+        "SELECT id FROM hudi_vector_search('{t}', 'emb', from_json('{json}', 'array<double>'), 4)",
+        "SELECT id FROM hudi_vector_search('{t}', 'emb', (SELECT {q}), 4)",
+        "WITH found AS (SELECT * FROM hudi_vector_search('{t}', 'emb', {q}, 4)) SELECT id FROM found ORDER BY _distance",
+        "SELECT id FROM (SELECT * FROM hudi_vector_search('{t}', 'emb', {q}, 9)) ORDER BY _distance LIMIT 4",
+        "SELECT id FROM {t} WHERE id IN (SELECT id FROM hudi_vector_search('{t}', 'emb', {q}, 4)) "
+        "ORDER BY array_position({order}, id)",
+        "SELECT a.id FROM hudi_vector_search('{t}', 'emb', {q}, 4) a JOIN hudi_vector_search('{t}', 'emb', {q}, 4) b "
+        "ON a.id = b.id ORDER BY a._rank",
+        "SELECT id FROM hudi_vector_search('{t}', 'emb', {q}, 4) s WHERE s._hudi_distance <= 2 ORDER BY s._hudi_distance",
+    ],
+)
+def test_every_form_finds_the_same_rows(spark, t, query, array, expected, statement):
+    text = statement.format(
+        t=t[0],
+        path=t[1],
+        q=array,
+        json=json.dumps(query.tolist()),
+        order="array(" + ",".join(f"{i}L" for i in expected) + ")",
+    )
+    assert ids(spark.sql(text)) == expected
+
+
+def test_float_literals_mean_their_float_values(spark, t):
+    found = spark.sql(
+        f"SELECT _distance FROM hudi_vector_search('{t[0]}', 'emb', CAST(ARRAY(0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8) "
+        "AS ARRAY<FLOAT>), 1)"
+    ).collect()
+    query = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], np.float32).astype(float)
+    oracle.assert_close(found[0][0], oracle.nearest(spark.table(t[0]), "emb", query, 1)[0][0])
+
+
+def test_negative_int_and_decimal_literals(spark, t):
+    found = spark.sql(f"SELECT id FROM hudi_vector_search('{t[0]}', 'emb', ARRAY(-1, 2, 0.5, -0.25, 1, 0, 0, 3), 4)")
+    expected = oracle.nearest(spark.table(t[0]), "emb", [-1, 2, 0.5, -0.25, 1, 0, 0, 3], 4)
+    assert ids(found) == [int(key) for _, key, _ in expected]
+
+
+def test_bound_parameter(spark, t, query, expected):
+    text = f"SELECT id FROM hudi_vector_search('{t[0]}', 'emb', from_json(:q, 'array<double>'), :k)"
+    assert ids(spark.sql(text, args={"q": json.dumps(query.tolist()), "k": K})) == expected
+
+
+def test_views_are_searched_by_their_own_columns(spark, t, query, expected, clean_session):
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW renamed AS SELECT id AS number, emb AS vector, price FROM {t[0]}")
+    found = hv.search(spark, "renamed", "vector", query, K, filter="number >= 0")
+    assert found.columns == ["number", "price", "_distance"]
+    assert [row["number"] for row in found.collect()] == expected
+    assert hv.last_reports()[0].execution == "local"
+
+
+def test_a_view_that_filters_lets_no_row_past(spark, t, query, clean_session):
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW filtered AS SELECT * FROM {t[0]} WHERE category = 'c1'")
+    found = hv.search(spark, "filtered", "emb", query, 60).collect()
+    assert len(found) == 20
+    assert {row["category"] for row in found} == {"c1"}
+    assert "Filter stands between" in hv.last_reports()[0].execution_reason
+
+
+def test_a_view_that_hides_columns_hides_them_from_filters(spark, t, query, clean_session):
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW narrow AS SELECT id, emb FROM {t[0]}")
+    assert hv.search(spark, "narrow", "emb", query, 2).columns == ["id", "_distance"]
+    with pytest.raises(UnknownColumnError, match="price"):
+        hv.search(spark, "narrow", "emb", query, 2, filter="price > 1")
+
+
+def test_permanent_view(spark, t, query, expected):
+    spark.sql(f"CREATE OR REPLACE VIEW kept_view AS SELECT id, emb FROM {t[0]}")
+    try:
+        assert ids(hv.search(spark, "kept_view", "emb", query, K)) == expected
+    finally:
+        spark.sql("DROP VIEW kept_view")
+
+
+def test_views_over_the_function_see_later_rows(spark, workspace, clean_session):
+    path = tables.fresh_path(workspace)
+    tables.write(tables.frame(spark, range(5)), path)
+    array = "ARRAY(" + ",".join(["1.0D"] * 8) + ")"
+    spark.sql(f"CREATE TEMPORARY VIEW by_sql AS SELECT id FROM hudi_vector_search('{path}', 'emb', {array}, 100)")
+    spark.sql(f"SELECT id FROM hudi_vector_search('{path}', 'emb', {array}, 100)").createOrReplaceTempView("by_frame")
+    tables.write(tables.frame(spark, range(5, 9), seed=3), path)
+    assert spark.table("by_sql").count() == 9
+    assert spark.table("by_frame").count() == 9
+
+
+def test_nothing_is_listed_or_read_before_the_statement_runs(spark, t, array, clean_session, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("a snapshot was taken")
+
+    monkeypatch.setattr(NativeTable, "snapshot", refuse)
+    text = f"SELECT id FROM hudi_vector_search('{t[0]}', 'emb', {array}, 4, 'l2', 'brute_force', 'price > 3')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW lazy AS {text}")
+    frame = spark.sql(text)
+    assert frame.columns == ["id"]
+    with pytest.raises(Exception, match="a snapshot was taken"):
+        frame.collect()
+
+
+def test_explain_searches_nothing(spark, t, array):
+    before = hv.last_reports(100)
+    text = f"SELECT id FROM hudi_vector_search('{t[0]}', 'emb', {array}, 4)"
+    assert "LocalTableScan" in spark.sql(f"EXPLAIN {text}").collect()[0][0]
+    spark.sql(text).explain()
+    assert hv.last_reports(100) == before
+
+
+def test_plans_without_an_sql_execution_run_all_the_same(spark, t, array, expected):
+    frame = spark.sql(f"SELECT id FROM hudi_vector_search('{t[0]}', 'emb', {array}, 4)")
+    assert [row["id"] for row in frame.rdd.collect()] == expected
+
+
+def test_only_the_needed_columns_are_asked_for(spark, t, array):
+    assert spark.sql(f"SELECT count(*) FROM hudi_vector_search('{t[0]}', 'emb', {array}, 4)").collect()[0][0] == 4
+    rows = spark.sql(f"SELECT 1 AS one FROM hudi_vector_search('{t[0]}', 'emb', {array}, 4)").collect()
+    assert [row["one"] for row in rows] == [1, 1, 1, 1]
+
+
+def test_hidden_columns_end_where_star_passes_through_a_subquery(spark, t, array):
+    with pytest.raises(Exception, match="_rank"):
+        spark.sql(f"SELECT _rank FROM (SELECT * FROM hudi_vector_search('{t[0]}', 'emb', {array}, 4))")
+
+
+def test_the_functions_are_there_in_new_sessions_and_registering_twice_changes_nothing(spark, t, array, expected):
+    text = f"SELECT id FROM hudi_vector_search('{t[0]}', 'emb', {array}, 4)"
+    hv.register(hv.register(spark))
+    assert ids(spark.sql(text)) == expected
+    other = spark.newSession()
+    assert ids(other.sql(text)) == expected
+    native = other.sql(f"SELECT id FROM hudi_vector_search_native('{t[0]}', 'emb', {array}, 4)")
+    assert ids(native) == expected
+
+
+def test_max_distance_is_inclusive(spark, t, query):
+    found = hv.search(spark, t[0], "emb", query, 10, metric="l2").collect()
+    limit = found[4]["_distance"]
+    again = hv.search(spark, t[0], "emb", query, 10, metric="l2", max_distance=limit).collect()
+    assert [row["id"] for row in again] == [row["id"] for row in found[:5]]
+    assert "max_distance" in hv.last_reports()[0].why_fewer
+
+
+def test_a_filter_comes_before_the_distances(spark, t, query):
+    found = hv.search(spark, t[0], "emb", query, 5, filter="category = 'c2' AND price < 500").collect()
+    frame = spark.table(t[0]).filter("category = 'c2' AND price < 500")
+    assert [row["id"] for row in found] == [int(key) for _, key, _ in oracle.nearest(frame, "emb", query, 5)]
+
+
+def test_written_as_a_table_and_cached(spark, t, array, expected, workspace):
+    frame = spark.sql(f"SELECT id, _distance FROM hudi_vector_search('{t[0]}', 'emb', {array}, 4)")
+    target = str(workspace / tables.fresh_name("written"))
+    frame.write.parquet(target)
+    assert sorted(ids(spark.read.parquet(target))) == sorted(expected)
+    assert ids(frame.cache()) == expected
+    frame.unpersist()

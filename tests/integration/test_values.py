@@ -1,0 +1,95 @@
+"""The winners' columns: every Spark type as Spark itself reads it, every leaf of a struct, NULLs anywhere."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import StructType
+from support import tables
+
+import hudi_vector as hv
+
+TYPES = """
+    id LONG,
+    a_boolean BOOLEAN, a_byte TINYINT, a_short SMALLINT, an_int INT, a_long LONG, a_float FLOAT, a_double DOUBLE,
+    a_decimal DECIMAL(10, 2), a_wide_decimal DECIMAL(38, 10), a_string STRING, a_binary BINARY, a_date DATE,
+    a_timestamp TIMESTAMP, a_timestamp_ntz TIMESTAMP_NTZ,
+    an_array ARRAY<INT>, strings ARRAY<STRING>, structs ARRAY<STRUCT<x: INT, y: STRING>>,
+    a_map MAP<STRING, DOUBLE>, deep_map MAP<STRING, ARRAY<LONG>>,
+    a_struct STRUCT<i: INT, s: STRING, d: DATE, n: STRUCT<t: TIMESTAMP, b: BINARY, l: ARRAY<DOUBLE>>>
+"""
+VALUES = [
+    """1L, true, cast(1 as tinyint), cast(-300 as smallint), 2147483647, -9223372036854775808L, 1.5F, double('NaN'),
+    12345678.91, 1234567890123456789012345678.0123456789, 'ünïcode 🚀', x'00FF10', date'1969-12-31',
+    timestamp'2024-03-10 02:30:00.123456', timestamp_ntz'1950-01-01 00:00:00.5',
+    array(1, NULL, 3), array('a', NULL, ''), array(named_struct('x', 1, 'y', 'q'), NULL),
+    map('k', 1.5D, 'n', NULL), map('a', array(1L, NULL)),
+    named_struct('i', 7, 's', 'text', 'd', date'2000-02-29',
+      'n', named_struct('t', timestamp'2001-01-01 00:00:00', 'b', x'01', 'l', array(0.5D)))""",
+    "2L, " + ", ".join(["NULL"] * 20),
+    """3L, false, cast(-128 as tinyint), cast(0 as smallint), 0, 0L, float('-Infinity'), -0.0D,
+    -0.01, -0.0000000001, '', x'', date'9999-12-31',
+    timestamp'1677-01-01 00:00:00', timestamp_ntz'2262-12-31 23:59:59.999999',
+    array(), array('only'), array(), map(), map('e', array()),
+    named_struct('i', NULL, 's', NULL, 'd', NULL, 'n', NULL)""",
+]
+
+
+@pytest.fixture(scope="module", params=["COPY_ON_WRITE", "MERGE_ON_READ"])
+def typed(request, spark, workspace):
+    """Three rows of every type; on a merge-on-read table they stand in a log file too."""
+    schema = StructType.fromDDL(TYPES)
+    names = schema.fieldNames()
+    query = " UNION ALL ".join(
+        f"SELECT * FROM VALUES ({values}) AS t({', '.join(names)})"
+        for values in VALUES
+    )
+    raw = spark.sql(query)
+    casted = raw.select([F.col(field.name).cast(field.dataType).alias(field.name) for field in schema.fields])
+    vector = F.transform(F.sequence(F.lit(1), F.lit(4)), lambda i: (i * F.col("id")).cast("float"))
+    rows = casted.withColumn("emb", vector)
+    frame = spark.createDataFrame(rows.rdd, StructType([*schema.fields, hv.vector_field("emb", 4)]))
+    path = tables.fresh_path(workspace, "typed")
+    tables.write(frame, path, datasource__write__table__type=request.param)
+    if request.param == "MERGE_ON_READ":
+        tables.write(frame.filter("id <> 2"), path)
+    return str(path)
+
+
+def rows_of(frame):
+    return sorted((row.asDict(recursive=True) for row in frame.collect()), key=lambda row: row["id"])
+
+
+def test_every_type_is_decoded_as_spark_decodes_it(spark, typed):
+    found = hv.search(spark, typed, "emb", [1.0, 2.0, 3.0, 5.0], 10)
+    expected = spark.read.format("hudi").load(typed).drop("emb")
+    assert [(f.name, f.dataType) for f in found.schema.fields[:-1]] == [
+        (f.name, f.dataType) for f in expected.schema.fields
+    ]
+    for mine, theirs in zip(rows_of(found.drop("_distance")), rows_of(expected), strict=True):
+        for name, value in theirs.items():
+            assert repr(mine[name]) == repr(value), name
+
+
+def test_every_leaf_selected_from_the_function_equals_the_whole(spark, typed):
+    leaves = ["a_struct.i", "a_struct.s", "a_struct.d", "a_struct.n.t", "a_struct.n.b", "a_struct.n.l", "structs.y"]
+    array = "ARRAY(1.0D, 2.0D, 3.0D, 5.0D)"
+    expected = {row["id"]: row for row in spark.read.format("hudi").load(typed).selectExpr("id", *leaves).collect()}
+    for leaf in leaves:
+        text = f"SELECT id, {leaf} AS leaf FROM hudi_vector_search('{typed}', 'emb', {array}, 10)"
+        for row in spark.sql(text).collect():
+            assert repr(row["leaf"]) == repr(expected[row["id"]][leaf.rpartition(".")[2]]), leaf
+
+
+def test_filters_over_every_simple_type(spark, typed):
+    frame = spark.read.format("hudi").load(typed)
+    for condition in (
+        "a_boolean", "a_byte < 0", "a_short = -300", "an_int IS NULL", "a_long < 0", "a_float < 0", "a_double = -0.0",
+        "isnan(a_double)", "a_decimal < 0", "a_wide_decimal > 1", "a_string LIKE '%🚀'", "a_binary = x''",
+        "a_date < date'2000-01-01'", "a_timestamp > timestamp'2000-01-01 00:00:00'",
+        "a_timestamp_ntz < timestamp_ntz'2000-01-01 00:00:00'", "a_struct.i = 7", "a_struct.n.b = x'01'",
+        "size(an_array) = 3", "a_map['k'] = 1.5",
+    ):  # fmt: skip
+        expected = sorted(row["id"] for row in frame.filter(condition).select("id").collect())
+        mine = hv.search(spark, typed, "emb", [1.0, 2.0, 3.0, 5.0], 10, filter=condition).select("id").collect()
+        assert sorted(row["id"] for row in mine) == expected, condition

@@ -1,0 +1,187 @@
+"""The table of wrong inputs: each gets one sentence, as an AnalysisException in SQL and our own error in Python."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from pyspark.errors import AnalysisException
+from support import tables
+
+import hudi_vector as hv
+from hudi_vector import errors
+
+
+@pytest.fixture(scope="module")
+def t(spark, workspace):
+    path = tables.fresh_path(workspace)
+    tables.write(tables.frame(spark, range(10), dimension=3), path, datasource__write__operation="bulk_insert")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS wrong USING hudi LOCATION '{path}'")
+    (workspace / "no_table").mkdir()
+    return path
+
+
+Q = "ARRAY(1.0, 2.0, 3.0)"
+SQL = [
+    ("'nowhere', 'emb', {q}, 3", "there is no table, view or path 'nowhere'"),
+    ("'nodb.nowhere', 'emb', {q}, 3", "there is no table, view or path 'nodb.nowhere'"),
+    ("'/no/such/path', 'emb', {q}, 3", "there is no Hudi table at '/no/such/path'"),
+    ("'{workspace}/no_table', 'emb', {q}, 3", "it has no .hoodie/hoodie.properties"),
+    ("'what://x/y', 'emb', {q}, 3", "'what://x/y' cannot be opened"),
+    ("'wrong', 'embb', {q}, 3", "column 'embb' does not exist in 'wrong'; did you mean 'emb'?"),
+    ("'wrong', 'zzzzzz', {q}, 3", "its columns are _hoodie_commit_time"),
+    ("'wrong', 'name', {q}, 3", "column 'name' of 'wrong' is STRING; a search needs a VECTOR"),
+    ("'wrong', 'emb', ARRAY(1.0, 2.0), 3", "the query vector has 2 elements, the column has 3; give 3"),
+    ("'wrong', 'emb', NULL, 3", "the query vector is NULL"),
+    ("'wrong', 'emb', ARRAY(1.0, NULL, 2.0), 3", "the query vector holds NULL"),
+    ("'wrong', 'emb', ARRAY(1.0D, double('NaN'), 2.0D), 3", "the query vector holds NaN or infinity"),
+    ("'wrong', 'emb', ARRAY(1.0D, double('Infinity'), 2.0D), 3", "the query vector holds NaN or infinity"),
+    ("'wrong', 'emb', ARRAY(), 3", "the query vector is empty"),
+    ("'wrong', 'emb', ARRAY('a', 'b', 'c'), 3", "an array of string was given"),
+    ("'wrong', 'emb', 'text', 3", "the query vector must be an array of numbers, not 'text'"),
+    ("'wrong', 'emb', ARRAY(rand(), 1.0D, 1.0D), 3", "the argument 'query_vector' must be a constant"),
+    ("'wrong', 'emb', {q}, 0", "k must be a whole number from 1 to 100000, not 0"),
+    ("'wrong', 'emb', {q}, -1", "k must be a whole number from 1 to 100000, not -1"),
+    ("'wrong', 'emb', {q}, 100001", "k must be a whole number from 1 to 100000, not 100001"),
+    ("'wrong', 'emb', {q}, 2.5", "k must be a whole number from 1 to 100000, not 2.5"),
+    ("'wrong', 'emb', {q}, 'three'", "k must be a whole number from 1 to 100000, not 'three'"),
+    ("'wrong', 'emb', {q}, NULL", "k must be a whole number from 1 to 100000, not NULL"),
+    ("'wrong', 'emb', {q}, 3, 'manhattan'", "unknown metric 'manhattan'; give cosine"),
+    ("'wrong', 'emb', {q}, 3, 'cosine', 'hnsw'", "unknown algorithm 'hnsw'; give brute_force"),
+    ("'wrong', 'emb', {q}, 3, 'cosine', 'brute_force', 'price <'", "the filter"),
+    ("'wrong', 'emb', {q}, 3, 'cosine', 'brute_force', 'prise < 3'", "did you mean 'price'?"),
+    ("'wrong', 'emb', {q}, 3, 'cosine', 'brute_force', 'price + 1'", "filter"),
+    ("'wrong', 'emb', {q}, 3, 'cosine', 'brute_force', 'id IN (SELECT 1)'", "filter"),
+    (
+        "'wrong', 'emb', {q}, 3, 'cosine', 'brute_force', NULL, 'far'",
+        "max_distance must be a number or NULL, not 'far'",
+    ),
+    ("'wrong', 'emb', {q}", "the argument 'k' is missing"),
+    ("'wrong'", "the argument 'embedding_col' is missing"),
+    (
+        "'wrong', 'emb', {q}, 3, 'cosine', 'brute_force', NULL, NULL, 1",
+        "9 arguments were given, at most 8 are allowed without a name",
+    ),
+    ("'wrong', 'emb', {q}, k => 3, k => 4", "the argument 'k' is given twice"),
+    ("'wrong', 'emb', {q}, 3, k => 4", "the argument 'k' is given twice"),
+    ("table => 'wrong', table_name => 'wrong', embedding_col => 'emb', query_vector => {q}, k => 3", "given twice"),
+    ("table => 'wrong', 'emb', {q}, 3", "an argument without a name stands after one with a name"),
+    ("'wrong', 'emb', {q}, kk => 3", "there is no argument 'kk'; the arguments are table, embedding_col"),
+    ("table => 'wrong', embedding_col => 'emb', query_vector => {q}, k => 3, as_of => 'yesterday'", "is no instant"),
+    ("table => 'wrong', embedding_col => 'emb', query_vector => {q}, k => 3, execution => 'fast'", "give auto, local"),
+    ("base_table => 'wrong', base_col => 'emb', query_table => 'wrong', k => 3", "'query_col' is missing"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), SQL)
+def test_sql(spark, t, workspace, arguments, sentence, caplog):
+    text = arguments.format(q=Q, workspace=workspace)
+    with caplog.at_level(logging.WARNING), pytest.raises(AnalysisException) as raised:
+        spark.sql(f"SELECT * FROM hudi_vector_search({text})")
+    message = str(raised.value)
+    assert message.startswith("hudi_vector_search: ")
+    assert sentence in message
+    assert "\n" not in message.strip()
+    assert "Traceback" not in message
+    assert len(message) < 600
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("'wrong', 'emb', 'wrong', 'name', 3", "column 'name' of 'wrong' is STRING"),
+        ("'wrong', 'emb', 'nowhere', 'emb', 3", "there is no table, view or path 'nowhere'"),
+        (
+            "'wrong', 'emb', TABLE(SELECT array(1D, 2D) AS v), 'v', 3",
+            "query vectors of other lengths (such as 2) than 3",
+        ),
+        ("'wrong', 'emb', 'wrong', 'emb', 3, 'l2', 'brute_force', NULL, NULL, 1", "at most 9 are allowed"),
+    ],
+)
+def test_sql_batch(spark, t, arguments, sentence):
+    with pytest.raises((AnalysisException, Exception)) as raised:
+        spark.sql(f"SELECT * FROM hudi_vector_search_batch({arguments})").collect()
+    assert sentence in str(raised.value)
+    assert "\n" not in str(raised.value).strip()
+
+
+def test_lateral_names_the_batch_function(spark, t):
+    with pytest.raises(AnalysisException, match="hudi_vector_search_batch"):
+        spark.sql("SELECT * FROM wrong a, LATERAL hudi_vector_search('wrong', 'emb', a.emb, 3)").collect()
+
+
+PYTHON = [
+    ({"table": "nowhere"}, errors.TableNotFoundError, "there is no table"),
+    ({"table": 7}, errors.InvalidTypeError, "the argument 'table' must be text, not 7"),
+    ({"column": "embb"}, errors.UnknownColumnError, "did you mean 'emb'"),
+    ({"column": "name"}, errors.InvalidTypeError, "is STRING"),
+    ({"query": [1.0, 2.0]}, errors.DimensionMismatchError, "2 elements"),
+    ({"query": None}, errors.InvalidVectorError, "is NULL"),
+    ({"query": []}, errors.InvalidVectorError, "is empty"),
+    ({"query": [1.0, None, 2.0]}, errors.InvalidVectorError, "holds NULL"),
+    ({"query": [1.0, float("nan"), 2.0]}, errors.InvalidVectorError, "NaN"),
+    ({"query": np.zeros((3, 1))}, errors.InvalidTypeError, "one-dimensional"),
+    ({"query": "abc"}, errors.InvalidTypeError, "array of numbers"),
+    ({"k": 0}, errors.InvalidArgumentError, "from 1 to 100000, not 0"),
+    ({"k": 1.5}, errors.InvalidArgumentError, "not 1.5"),
+    ({"k": True}, errors.InvalidArgumentError, "not True"),
+    ({"metric": "hamming"}, errors.InvalidArgumentError, "unknown metric"),
+    ({"filter": "prise > 1"}, errors.UnknownColumnError, "did you mean 'price'"),
+    ({"filter": "price >"}, errors.InvalidFilterError, "price >"),
+    ({"filter": 3}, errors.InvalidTypeError, "'filter' must be text"),
+    ({"max_distance": "far"}, errors.InvalidTypeError, "max_distance must be a number"),
+    ({"max_distance": float("nan")}, errors.InvalidArgumentError, "NaN"),
+    ({"as_of": "soon"}, errors.InvalidArgumentError, "is no instant"),
+    ({"as_of": "20000101000000000"}, errors.InstantNotAvailableError, "before the first commit"),
+    ({"execution": "slow"}, errors.InvalidArgumentError, "give auto, local or distributed"),
+]
+
+
+@pytest.mark.parametrize(("changed", "kind", "sentence"), PYTHON)
+def test_python(spark, t, changed, kind, sentence):
+    arguments = {"table": "wrong", "column": "emb", "query": [1.0, 2.0, 3.0], "k": 3, **changed}
+    table, column, query = arguments.pop("table"), arguments.pop("column"), arguments.pop("query")
+    with pytest.raises(kind, match=sentence) as raised:
+        hv.explain_search(spark, table, column, query, **arguments)
+    assert isinstance(raised.value, errors.HudiVectorError)
+    assert isinstance(raised.value, (ValueError, TypeError, LookupError))
+
+
+def test_a_data_file_that_cannot_be_read(spark, workspace):
+    path = tables.fresh_path(workspace)
+    tables.write(tables.frame(spark, range(5)), path)
+    (data,) = path.glob("*.parquet")
+    size = data.stat().st_size
+    data.write_bytes(b"x" * size)
+    for execution in ("local", "distributed"):
+        with pytest.raises(Exception, match="cannot be read") as raised:
+            hv.search(spark, str(path), "emb", [1.0] * 8, execution=execution).collect()
+        assert str(raised.value).count("\n") == 0
+
+
+def test_a_table_of_an_unsupported_version(spark, workspace):
+    path = tables.fresh_path(workspace)
+    tables.write(tables.frame(spark, range(5)), path)
+    properties = path / ".hoodie" / "hoodie.properties"
+    properties.write_text(properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=5"))
+    (path / ".hoodie" / ".hoodie.properties.crc").unlink()
+    with pytest.raises(Exception, match="version 5|versions 6, 8, 9"):
+        hv.search(spark, str(path), "emb", [1.0] * 8).collect()
+
+
+def test_a_table_with_a_column_named_like_the_distance(spark, workspace):
+    frame = tables.frame(spark, range(5)).withColumnRenamed("price", "_distance")
+    path = tables.fresh_path(workspace)
+    tables.write(frame, path)
+    with pytest.raises(errors.InvalidArgumentError, match="has a column '_distance'"):
+        hv.search(spark, str(path), "emb", [1.0] * 8)
+
+
+def test_sessions_that_lack_something(spark):
+    class Connect:
+        __module__ = "pyspark.sql.connect.session"
+
+    with pytest.raises(errors.SessionError, match="Spark Connect session"):
+        hv.register(Connect())

@@ -1,0 +1,134 @@
+"""Real parts beside the main session: programs with a Spark of their own, an object store, a cluster.
+
+Every process is ended by its own id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[2]
+_PRELUDE = """
+import os, sys
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from pyspark.sql import SparkSession
+import hudi_vector as hv
+
+def application(master="local[2]", packages=None, conf=None):
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+    given = {
+        "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.driver.memory": "1g",
+        "spark.sql.session.timeZone": "UTC", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": os.path.abspath("warehouse"), **(conf or {}),
+    }
+    if packages:
+        given["spark.jars.packages"] = packages
+    for key, value in given.items():
+        builder = builder.config(key, value)
+    return hv.register(hv.configure(builder).getOrCreate())
+"""
+
+
+def run_program(program: str, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run Python text in an interpreter of its own, in an empty folder, with ``application(…)`` to start Spark."""
+    import tempfile
+
+    paths = [str(_ROOT), str(_ROOT / "tests")]
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run(
+            [sys.executable, "-c", _PRELUDE + program, *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "SPARK_LOCAL_IP": "127.0.0.1", **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+
+@contextlib.contextmanager
+def object_store() -> Iterator[str]:
+    """The endpoint of an S3-compatible server that runs as long as the block."""
+    port = free_port()
+    with _process(sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)):
+        _wait_for(port)
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def cluster(workers: int = 2) -> Iterator[str]:
+    """The URL of a standalone cluster, a master and workers of one core, from the installed pyspark."""
+    import pyspark
+
+    home = os.path.dirname(pyspark.__file__)
+    port, web = free_port(), free_port()
+    url = f"spark://127.0.0.1:{port}"
+    paths = os.pathsep.join([str(_ROOT), str(_ROOT / "tests")])
+    env = {**os.environ, "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": paths}
+    run = [f"{home}/bin/spark-class", "org.apache.spark.deploy.{}", "--host", "127.0.0.1", "--webui-port"]
+    master = [part.format("master.Master") for part in run]
+    worker = [part.format("worker.Worker") for part in run]
+    import tempfile
+
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        env["SPARK_WORKER_DIR"] = env["SPARK_LOG_DIR"] = env["SPARK_LOCAL_DIRS"] = folder
+        stack.enter_context(_process(*master, str(web), "--port", str(port), env=env))
+        _wait_for(port)
+        for _ in range(workers):
+            settings = ["--cores", "1", "--memory", "1g", url]
+            stack.enter_context(_process(*worker, str(free_port()), *settings, env=env))
+        _wait_for_workers(web, workers)
+        yield url
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _process(*command: str, env: dict[str, str] | None = None) -> Iterator[None]:
+    started = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        started.terminate()
+        try:
+            started.wait(20)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _wait_for_workers(web: int, workers: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            state = urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5).read().decode()
+            if state.count('"ALIVE"') >= workers + 1:
+                return
+        time.sleep(0.5)
+    raise TimeoutError("the workers did not come up")

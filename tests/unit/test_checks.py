@@ -1,0 +1,156 @@
+"""The checks of arguments: what they take, and the sentence for what they do not."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
+from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
+
+NAN, INF = float("nan"), float("inf")
+
+
+class Dense:
+    """What pyspark.ml gives for a vector."""
+
+    def toArray(self) -> np.ndarray:  # noqa: N802 - pyspark's name
+        return np.array([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [1, 2],
+        (1.0, 2.0),
+        [Decimal(1), Decimal("2.0")],
+        [1, Fraction(2)],
+        np.array([1, 2]),
+        np.array([1, 2], np.float32),
+        np.array([1, 2], np.int8),
+        Dense(),
+    ],
+)
+def test_vectors(given: Any) -> None:
+    made = as_vector(given, 2)
+    assert made.tolist() == [1.0, 2.0]
+    assert made.dtype == np.float64
+    assert as_vector(given, None).tolist() == [1.0, 2.0]
+
+
+NUMBERS = "the query vector must be an array of numbers, not "
+ONE = "the query vector must be a one-dimensional array of numbers, not "
+FINITE = "the query vector holds NaN or infinity; every element must be a finite number"
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (None, InvalidVectorError, "the query vector is NULL; give an array of numbers"),
+        ([], InvalidVectorError, "the query vector is empty; give an array of numbers"),
+        (np.array([]), InvalidVectorError, "the query vector is empty; give an array of numbers"),
+        ([1, None], InvalidVectorError, "the query vector holds NULL; every element must be a number"),
+        ([1, NAN], InvalidVectorError, FINITE),
+        ([1, -INF], InvalidVectorError, FINITE),
+        ([1, 2, 3], DimensionMismatchError, "the query vector has 3 elements, the column has 2; give 2"),
+        ([1], DimensionMismatchError, "the query vector has 1 elements, the column has 2; give 2"),
+        ("[1, 2]", InvalidTypeError, NUMBERS + "'[1, 2]'"),
+        (b"12", InvalidTypeError, NUMBERS + "b'12'"),
+        (3, InvalidTypeError, NUMBERS + "3"),
+        ({"a": 1}, InvalidTypeError, NUMBERS + "{'a': 1}"),
+        ([1, "x"], InvalidTypeError, ONE + "1 dimensions of <U21"),
+        ([[1, 2]], InvalidTypeError, ONE + "2 dimensions of int64"),
+        ([True, False], InvalidTypeError, ONE + "1 dimensions of bool"),
+        ([1j, 2], InvalidTypeError, ONE + "1 dimensions of complex128"),
+    ],
+)  # fmt: skip
+def test_wrong_vectors(given: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as refused:
+        as_vector(given, 2)
+    assert str(refused.value) == message
+
+
+def test_a_long_value_is_shown_in_short() -> None:
+    with pytest.raises(InvalidTypeError, match=r"…$") as refused:
+        as_vector("x" * 1000, 2)
+    assert len(str(refused.value)) < 150
+
+
+@pytest.mark.parametrize("given", [1, 100_000, np.int32(7)])
+def test_k(given: Any) -> None:
+    assert as_k(given) == int(given)
+    assert type(as_k(given)) is int
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [(0, "0"), (-1, "-1"), (100_001, "100001"), (1.0, "1.0"), ("3", "'3'"), (True, "True"), (None, "NULL")],
+)
+def test_wrong_k(given: Any, shown: str) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        as_k(given)
+    assert str(refused.value) == f"k must be a whole number from 1 to 100000, not {shown}"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [(None, None), (1, 1.0), (-0.5, -0.5), (np.float32(0.5), 0.5), (INF, INF)]
+)
+def test_distances(given: Any, wanted: float | None) -> None:
+    assert as_distance(given) == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (NAN, InvalidArgumentError, "max_distance is NaN; give a number or NULL"),
+        ("1", InvalidTypeError, "max_distance must be a number or NULL, not '1'"),
+        (True, InvalidTypeError, "max_distance must be a number or NULL, not True"),
+        ([1], InvalidTypeError, "max_distance must be a number or NULL, not [1]"),
+    ],
+)
+def test_wrong_distances(given: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as refused:
+        as_distance(given)
+    assert str(refused.value) == message
+
+
+def test_texts() -> None:
+    assert as_text("a b", "table") == "a b"
+    assert as_text(None, "filter", allow_null=True) is None
+
+
+@pytest.mark.parametrize(("given", "shown"), [(None, "NULL"), (3, "3"), ("", "''"), ("  ", "'  '"), (b"x", "b'x'")])
+def test_wrong_texts(given: Any, shown: str) -> None:
+    with pytest.raises(InvalidTypeError) as refused:
+        as_text(given, "table")
+    assert str(refused.value) == f"the argument 'table' must be text, not {shown}"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("cosine", "cosine"),
+        (" COSINE ", "cosine"),
+        ("l2", "l2"),
+        ("Euclidean", "l2"),
+        ("dot_product", "dot_product"),
+        ("dot", "dot_product"),
+        ("INNER_PRODUCT", "dot_product"),
+    ],
+)
+def test_metrics(given: str, wanted: str) -> None:
+    assert metric_named(given) == wanted
+
+
+@pytest.mark.parametrize("given", ["", "manhattan", None, 2, [], {}])
+def test_wrong_metrics(given: Any) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        metric_named(given)
+    assert str(refused.value) == (
+        f"unknown metric {given!r}; give cosine, l2 (euclidean) or dot_product (dot, inner_product)"
+    )

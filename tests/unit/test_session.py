@@ -1,0 +1,107 @@
+"""What configure adds to a real builder; no session is started."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import hudi_vector as hv
+from hudi_vector.errors import InvalidArgumentError, SessionError
+from hudi_vector.session import register
+
+COORDINATE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
+EXTENSION = "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
+
+
+class _Builder(SparkSession.Builder):
+    """Spark's own builder with options of its own: those of ``SparkSession.builder`` outlive a test."""
+
+    def __init__(self) -> None:
+        self._options: dict[str, Any] = {}
+
+
+@pytest.fixture
+def builder(monkeypatch: pytest.MonkeyPatch) -> SparkSession.Builder:
+    monkeypatch.delenv("HUDI_VECTOR_BUNDLE", raising=False)
+    monkeypatch.setattr("hudi_vector.jars.bundle_for.__defaults__", (None, None, ()))
+    monkeypatch.setenv("PYSPARK_PYTHON", "kept")
+    return _Builder()
+
+
+def test_an_empty_builder_gets_everything(builder: SparkSession.Builder) -> None:
+    assert hv.configure(builder) is builder
+    assert builder._options == {
+        "spark.jars.packages": COORDINATE,
+        "spark.sql.extensions": EXTENSION,
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    }
+
+
+def test_configuring_twice_changes_nothing(builder: SparkSession.Builder) -> None:
+    once = dict(hv.configure(builder)._options)
+    assert hv.configure(builder)._options == once
+
+
+def test_lists_are_merged(builder: SparkSession.Builder) -> None:
+    builder.config("spark.jars.packages", "g:a:1, g:b:2").config("spark.sql.extensions", "my.Extension")
+    builder.config("spark.kryo.registrator", "my.Registrar")
+    options = hv.configure(builder)._options
+    assert options["spark.jars.packages"] == f"g:a:1,g:b:2,{COORDINATE}"
+    assert options["spark.sql.extensions"] == f"my.Extension,{EXTENSION}"
+    assert options["spark.kryo.registrator"] == "my.Registrar,org.apache.spark.HoodieSparkKryoRegistrar"
+
+
+def test_single_values_are_kept_and_said(builder: SparkSession.Builder, caplog: pytest.LogCaptureFixture) -> None:
+    builder.config("spark.serializer", "my.Serializer")
+    with caplog.at_level(logging.WARNING, "hudi_vector.session"):
+        assert hv.configure(builder)._options["spark.serializer"] == "my.Serializer"
+    assert "spark.serializer stays my.Serializer" in caplog.text
+
+
+@pytest.mark.parametrize("key", ["spark.jars.packages", "spark.jars"])
+def test_a_bundle_the_builder_has_is_kept(builder: SparkSession.Builder, key: str) -> None:
+    own = "g:hudi-spark3.5-bundle_2.12:9" if key.endswith("packages") else "/jars/hudi-spark3.5-bundle_2.12-9.jar"
+    options = hv.configure(builder.config(key, own))._options
+    assert [options.get(name) for name in ("spark.jars.packages", "spark.jars") if name in options] == [own]
+
+
+def test_an_argument_is_added_as_what_it_is(builder: SparkSession.Builder, tmp_path: Any) -> None:
+    jar = tmp_path / "hudi.jar"
+    jar.touch()
+    options = hv.configure(builder, bundle=str(jar))._options
+    assert options["spark.jars"] == str(jar)
+    assert "spark.jars.packages" not in options
+
+
+def test_a_wrong_bundle_is_refused(builder: SparkSession.Builder) -> None:
+    with pytest.raises(InvalidArgumentError, match="'hudi' names no Hudi bundle"):
+        hv.configure(builder, bundle="hudi")
+
+
+def test_workers_get_this_interpreter(builder: SparkSession.Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    hv.configure(builder)
+    assert os.environ["PYSPARK_PYTHON"] == "kept"
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    hv.configure(builder)
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_a_stopped_session_is_refused() -> None:
+    class Stopped:
+        _sc = None
+
+    with pytest.raises(SessionError, match="no running JVM"):
+        register(Stopped())  # type: ignore[arg-type]
+
+
+def test_a_connect_session_is_refused() -> None:
+    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(SessionError, match="Spark Connect session"):
+        register(connect)
