@@ -7,6 +7,7 @@ Spark asks the table for its schema at analysis, hands the scan the columns it r
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ _LOG = logging.getLogger(__name__)
 Produce = Callable[[Sequence[str]], pa.Table]
 """From the names of the wanted columns to a table with exactly these."""
 
+_NUMBERS = itertools.count(1)
 _METADATA_MARK = "__metadata_col"
 _V2 = "org.apache.spark.sql.connector"
 
@@ -96,18 +98,24 @@ def _as_visible(schema: StructType) -> StructType:
 class _Proxy:
     """What every Python object seen by the JVM needs."""
 
+    def __init__(self) -> None:
+        self._number = next(_NUMBERS)
+
     def toString(self) -> str:  # noqa: N802 - Java's name
-        return type(self).__name__.strip("_")
+        return f"{type(self).__name__.strip('_')}#{self._number}"
 
     def hashCode(self) -> int:  # noqa: N802 - Java's name
-        return id(self) % (1 << 31)
+        return self._number % (1 << 31)
 
     def equals(self, other: Any) -> bool:
-        return self is other
+        # What the JVM hands back is a handle, not this object: two of one text are the same. Spark finds a cached
+        # plan again by this.
+        return other is not None and str(other.toString()) == self.toString()
 
 
 class _Table(_Proxy):
     def __init__(self, spark: SparkSession, shape: _Shape, produce: Produce, describe: Callable[[], str]) -> None:
+        super().__init__()
         self._spark = spark
         self._shape = shape
         self._produce = produce
@@ -154,6 +162,7 @@ class _Table(_Proxy):
 
 class _HiddenColumn(_Proxy):
     def __init__(self, spark: SparkSession, field: StructField) -> None:
+        super().__init__()
         self._spark = spark
         self._field = field
 
@@ -183,6 +192,7 @@ class _HiddenColumn(_Proxy):
 
 class _ScanBuilder(_Proxy):
     def __init__(self, spark: SparkSession, shape: _Shape, produce: Produce, describe: Callable[[], str]) -> None:
+        super().__init__()
         self._spark = spark
         self._shape = shape
         self._produce = produce
@@ -206,6 +216,7 @@ class _ScanBuilder(_Proxy):
 
 class _Scan(_Proxy):
     def __init__(self, spark: SparkSession, schema: StructType, produce: Produce, describe: Callable[[], str]) -> None:
+        super().__init__()
         self._spark = spark
         self._schema = schema
         self._java = _java_schema(spark, schema)

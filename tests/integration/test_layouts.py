@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from support import layout_histories, layouts, searched
 
@@ -47,3 +49,18 @@ def test_explain_says_how_each_slice_is_read(spark, workspace, case):
     assert set(re.findall(r"^ +(parquet|merged|lance|spark) +\d", text, re.MULTILINE)) == case.access, text
     assert case.reason in text
     assert ("execution   spark" in text) == ("spark" in case.access)
+
+
+def test_the_table_of_several_row_groups_has_them(spark, workspace):
+    path = Path(layouts.path_of(spark, workspace, "several_row_groups", "row_groups"))
+    (file,) = path.glob("*.parquet")
+    assert pq.ParquetFile(file).num_row_groups > 1
+    vectors = pq.read_table(file, columns=["emb"])["emb"]
+    assert not vectors[0].is_valid
+    assert not vectors[-1].is_valid
+
+
+def test_a_table_of_another_type_of_partition_is_pruned_by_its_path(spark, workspace):
+    path = layouts.path_of(spark, workspace, "partitions_hive", "one_column")
+    text = hv.explain_search(spark, path, "emb", QUERY, filter="category = '50%'")
+    assert "pruned by partition" in text

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 from support import servers
 
-SECRET = "secret-of-the-test-0123456789"  # noqa: S105
+SECRET = "secret-of-the-test-0123456789"
 PROGRAM = """
 import logging, io, sys
 import boto3

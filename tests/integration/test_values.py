@@ -38,12 +38,9 @@ VALUES = [
 @pytest.fixture(scope="module", params=["COPY_ON_WRITE", "MERGE_ON_READ"])
 def typed(request, spark, workspace):
     """Three rows of every type; on a merge-on-read table they stand in a log file too."""
-    schema = StructType.fromDDL(TYPES)
+    schema = spark.createDataFrame([], TYPES).schema
     names = schema.fieldNames()
-    query = " UNION ALL ".join(
-        f"SELECT * FROM VALUES ({values}) AS t({', '.join(names)})"
-        for values in VALUES
-    )
+    query = " UNION ALL ".join(f"SELECT * FROM VALUES ({values}) AS t({', '.join(names)})" for values in VALUES)
     raw = spark.sql(query)
     casted = raw.select([F.col(field.name).cast(field.dataType).alias(field.name) for field in schema.fields])
     vector = F.transform(F.sequence(F.lit(1), F.lit(4)), lambda i: (i * F.col("id")).cast("float"))

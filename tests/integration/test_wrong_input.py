@@ -167,7 +167,7 @@ def test_a_table_of_an_unsupported_version(spark, workspace):
     properties = path / ".hoodie" / "hoodie.properties"
     properties.write_text(properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=5"))
     (path / ".hoodie" / ".hoodie.properties.crc").unlink()
-    with pytest.raises(Exception, match="version 5|versions 6, 8, 9"):
+    with pytest.raises(Exception, match=r"version 5|versions 6, 8, 9"):
         hv.search(spark, str(path), "emb", [1.0] * 8).collect()
 
 

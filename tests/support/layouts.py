@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +157,9 @@ class Table:
     def instants(self) -> list[str]:
         """The completed commits' requested times."""
         names = (entry.name for entry in (self.path / ".hoodie/timeline").iterdir())
-        return sorted(name.split("_")[0] for name in names if name.endswith(("commit", "replacecommit")) and "_" in name)
+        return sorted(
+            name.split("_")[0] for name in names if name.endswith(("commit", "replacecommit")) and "_" in name
+        )
 
     def stage(self, name: str) -> None:
         """Keep the table as it stands."""
@@ -170,7 +172,7 @@ def path_of(spark: SparkSession, workspace: Path, history_name: str, stage_name:
     return str(_written(spark, workspace, history_name)[stage_name])
 
 
-@lru_cache(maxsize=None)
+@cache
 def _written(spark: SparkSession, workspace: Path, name: str) -> dict[str, Path]:
     root = workspace / "layouts"
     root.mkdir(exist_ok=True)
