@@ -10,6 +10,7 @@
     ├── InvalidTypeError              (also TypeError)    a value of the wrong type
     ├── TableNotFoundError            (also LookupError)  no such table, or no Hudi table at the path
     ├── UnsupportedTableError                             a table layout that cannot be read this way
+    │   └── UnmergeableError                              log files that only Spark can merge
     ├── InstantNotAvailableError      (also LookupError)  a snapshot that is not, or no longer, there
     ├── DataFileError                 (also OSError)      a data file that is gone or cannot be read
     ├── SessionError                  (also RuntimeError) a SparkSession that lacks something
@@ -37,6 +38,7 @@ __all__ = [
     "SessionError",
     "TableNotFoundError",
     "UnknownColumnError",
+    "UnmergeableError",
     "UnsupportedTableError",
 ]
 
@@ -100,6 +102,10 @@ class TableNotFoundError(HudiVectorError, LookupError):
 
 class UnsupportedTableError(HudiVectorError):
     """A table is laid out in a way that cannot be read as asked."""
+
+
+class UnmergeableError(UnsupportedTableError):
+    """A slice's log files cannot be merged without Spark."""
 
 
 class InstantNotAvailableError(HudiVectorError, LookupError):

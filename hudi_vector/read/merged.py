@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hudi_vector.errors import DataFileError
+from hudi_vector.errors import DataFileError, HudiVectorError, UnmergeableError
 from hudi_vector.kernels.topk import VectorBlock
 from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.predicate import evaluate
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
 from hudi_vector.read.vectors import block_of
-from hudi_vector.storage import hudi_rs_options, scheme_of
+from hudi_vector.storage import hudi_rs_options, open_storage, scheme_of
 from hudi_vector.table.model import FileSlice
 
 __all__ = ["MergedSlice"]
@@ -142,12 +142,19 @@ class MergedSlice:
             wanted = HudiReadOptions(projection=present).with_batch_size(_BATCH_ROWS)
             for batch in reader.read_file_slice_from_paths_stream(base, logs, wanted):
                 yield pa.record_batch(batch)
-        except DataFileError:
-            raise
         except Exception as problem:
-            raise DataFileError(
-                f"the slice of file group '{self._slice.file_id}' cannot be merged: {problem}"
-            ) from problem
+            raise self._failure(problem) from problem
+
+    def _failure(self, problem: Exception) -> HudiVectorError:
+        """Hudi-rs tells a file that is gone from one it cannot merge only by its words: look at the files."""
+        if isinstance(problem, HudiVectorError):
+            return problem
+        storage = open_storage(scheme_of(self._spec.table_uri), self._spec.options)
+        for file in self._slice.files:
+            if storage.info(file.uri) is None:
+                return DataFileError(f"the data file '{file.uri}' cannot be opened: it is gone")
+        first = str(problem).strip().partition("\n")[0][:200]
+        return UnmergeableError(f"the log files of file group '{self._slice.file_id}' cannot be merged here: {first}")
 
 
 def _key_pairs(batch: pa.Table | pa.RecordBatch) -> list[tuple[Any, Any]]:

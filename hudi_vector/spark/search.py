@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from hudi_vector import options
-from hudi_vector.errors import DataFileError, UnsupportedTableError
-from hudi_vector.read.spec import TIE_COLUMNS, VectorColumn
+from hudi_vector.errors import DataFileError, UnmergeableError, UnsupportedTableError
+from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.search.distributed import run_distributed
 from hudi_vector.search.execute import Question
@@ -69,18 +69,19 @@ class TableSearch:
         read = {option.key: settings.getConfString(option.key, None) for option in options.ALL}
         return {key: str(value) for key, value in read.items() if value is not None}
 
-    def plan(self, dimension: int, conf: Mapping[str, str]) -> SearchPlan | None:
+    def plan(self, dimension: int, conf: Mapping[str, str], why_spark: str | None = None) -> SearchPlan | None:
         """What will be done now, or None where Spark searches a plan that is no Hudi table's.
 
         Args:
             dimension: The queries' length.
             conf: Settings, as text.
+            why_spark: Why Spark has to read the table, if something is known that the planner cannot see.
         """
         source = self.target.source
         if source is None:
             return None
         snapshot = snapshot_for(self.spark, source, self.as_of)
-        return make_plan(self._in_sparks_types(snapshot), self._request(dimension), conf)
+        return make_plan(self._in_sparks_types(snapshot), self._request(dimension, why_spark), conf)
 
     def run(self, vectors: npt.NDArray[np.float64], names: Sequence[str], unusable: int = 0) -> Found:
         """Search, and read the columns asked for.
@@ -100,6 +101,9 @@ class TableSearch:
         for attempt in range(_ATTEMPTS):
             try:
                 return self._run(plan, question, names, conf, progress)
+            except UnmergeableError as problem:
+                progress.counts = ScanCounts()
+                plan = self.plan(vectors.shape[1], conf, f"log files that only it merges ({problem})")
             except DataFileError:
                 newer = None if attempt + 1 == _ATTEMPTS else self._newer_plan(plan, question, conf, progress)
                 if newer is None:
@@ -199,7 +203,7 @@ class TableSearch:
                 "commits that completed later; give as_of an instant of the timeline, or run the query again"
             )
 
-    def _request(self, dimension: int) -> SearchRequest:
+    def _request(self, dimension: int, why_spark: str | None) -> SearchRequest:
         physical = dict(self.target.physical)
         predicate = self.filter.predicate if self.filter else None
         return SearchRequest(
@@ -211,7 +215,7 @@ class TableSearch:
             filter_text=self.filter.text if self.filter else None,
             zone=str(self.spark.conf.get("spark.sql.session.timeZone")),
             execution=self.execution,
-            why_spark=f"the filter ({self.filter.reason})" if self.filter and predicate is None else None,
+            why_spark=why_spark or (f"the filter ({self.filter.reason})" if self.filter and not predicate else None),
         )
 
     def _in_sparks_types(self, snapshot: Snapshot) -> Snapshot:

@@ -173,7 +173,8 @@ def test_a_file_that_goes_before_an_as_of_read_is_refused(spark, workspace, monk
     real = parquet.ParquetSlice._open
 
     def without_the_file(self):
-        next(path.glob("*.parquet")).unlink()
+        for file in path.glob("*.parquet"):
+            file.unlink()
         return real(self)
 
     monkeypatch.setattr(parquet.ParquetSlice, "_open", without_the_file)

@@ -18,18 +18,19 @@ TYPES = """
     a_map MAP<STRING, DOUBLE>, deep_map MAP<STRING, ARRAY<LONG>>,
     a_struct STRUCT<i: INT, s: STRING, d: DATE, n: STRUCT<t: TIMESTAMP, b: BINARY, l: ARRAY<DOUBLE>>>
 """
+# Hudi 1.2 writes no arrays with NULL elements.
 VALUES = [
     """1L, true, cast(1 as tinyint), cast(-300 as smallint), 2147483647, -9223372036854775808L, 1.5F, double('NaN'),
     12345678.91, 1234567890123456789012345678.0123456789, 'ünïcode 🚀', x'00FF10', date'1969-12-31',
     timestamp'2024-03-10 02:30:00.123456', timestamp_ntz'1950-01-01 00:00:00.5',
-    array(1, NULL, 3), array('a', NULL, ''), array(named_struct('x', 1, 'y', 'q'), NULL),
-    map('k', 1.5D, 'n', NULL), map('a', array(1L, NULL)),
+    array(1, 2, 3), array('a', ''), array(named_struct('x', 1, 'y', 'q'), named_struct('x', NULL, 'y', NULL)),
+    map('k', 1.5D, 'n', NULL), map('a', array(1L, 2L)),
     named_struct('i', 7, 's', 'text', 'd', date'2000-02-29',
       'n', named_struct('t', timestamp'2001-01-01 00:00:00', 'b', x'01', 'l', array(0.5D)))""",
     "2L, " + ", ".join(["NULL"] * 20),
     """3L, false, cast(-128 as tinyint), cast(0 as smallint), 0, 0L, float('-Infinity'), -0.0D,
     -0.01, -0.0000000001, '', x'', date'9999-12-31',
-    timestamp'1677-01-01 00:00:00', timestamp_ntz'2262-12-31 23:59:59.999999',
+    timestamp'1901-01-01 00:00:00', timestamp_ntz'2262-12-31 23:59:59.999999',
     array(), array('only'), array(), map(), map('e', array()),
     named_struct('i', NULL, 's', NULL, 'd', NULL, 'n', NULL)""",
 ]
