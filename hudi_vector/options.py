@@ -19,7 +19,6 @@ __all__ = [
     "CACHE_MAX_BYTES",
     "EXECUTION",
     "INVALID_VECTORS",
-    "LISTING",
     "LOCAL_MAX_BYTES",
     "LOCAL_THREADS",
     "Option",
@@ -117,14 +116,6 @@ CACHE_MAX_BYTES: Option[int] = Option(
     "Decoded vectors and columns kept in memory by each process, the driver and every Python worker; 0 turns it off.",
     minimum=0,
 )
-LISTING: Option[str] = Option(
-    "hoodie.vector.listing",
-    "auto",
-    "",
-    "Who lists the file slices: the timeline's and the files' own names (`native`), Hudi's file-system view (`jvm`), "
-    "or the first with the second where it cannot (`auto`).",
-    allowed=("auto", "native", "jvm"),
-)
 BATCH_BLOCK_QUERIES: Option[int] = Option(
     "hoodie.vector.search.batch.block.queries",
     1024,
@@ -154,7 +145,6 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     LOCAL_MAX_BYTES,
     LOCAL_THREADS,
     CACHE_MAX_BYTES,
-    LISTING,
     BATCH_BLOCK_QUERIES,
     BATCH_COLLECT_MAX_BYTES,
     INVALID_VECTORS,

@@ -64,7 +64,7 @@ def make_plan(snapshot: Snapshot, request: SearchRequest, conf: Mapping[str, str
     kept = [entry for entry in snapshot.file_slices if _partition_may_match(entry, snapshot, request)]
     whole_table = request.why_spark or table_needs_spark(snapshot)
     slices = tuple(_access(entry, snapshot, whole_table) for entry in kept)
-    execution, reason = _execution(slices, request.execution, conf)
+    execution, reason = _execution(slices, whole_table, request.execution, conf)
     return SearchPlan(
         snapshot=snapshot,
         spec=spec,
@@ -89,6 +89,8 @@ def table_needs_spark(snapshot: Snapshot) -> str | None:
         The reason, as the end of a sentence.
     """
     config = snapshot.config
+    if config.bootstrapped:
+        return "the table is bootstrapped"
     if config.drops_partition_columns:
         return "the table leaves its partition columns out of the files"
     if config.partition_fields and not config.plain_key_generator:
@@ -101,7 +103,10 @@ def table_needs_spark(snapshot: Snapshot) -> str | None:
 def _access(entry: FileSlice, snapshot: Snapshot, whole_table: str | None) -> SliceAccess:
     if whole_table is not None:
         return SliceAccess(entry, "spark", whole_table)
-    lance = entry.base_file is not None and entry.base_file.name.endswith(".lance")
+    kind = entry.base_file.name.rpartition(".")[2] if entry.base_file else "parquet"
+    if kind not in ("parquet", "lance"):
+        return SliceAccess(entry, "spark", f"base files of format {kind}")
+    lance = kind == "lance"
     if not entry.log_files:
         return SliceAccess(entry, "lance" if lance else "parquet")
     reason = _merge_needs_spark(entry, snapshot, lance)
@@ -140,10 +145,12 @@ def _merge_needs_spark(entry: FileSlice, snapshot: Snapshot, lance: bool) -> str
     return None
 
 
-def _execution(slices: tuple[SliceAccess, ...], asked: str, conf: Mapping[str, str]) -> tuple[str, str]:
-    for access in slices:
-        if access.access == "spark":
-            return "spark", f"read by Spark's own Hudi reader, because of {access.reason}"
+def _execution(
+    slices: tuple[SliceAccess, ...], whole_table: str | None, asked: str, conf: Mapping[str, str]
+) -> tuple[str, str]:
+    reason = whole_table or next((access.reason for access in slices if access.access == "spark"), None)
+    if reason is not None:
+        return "spark", f"read by Spark's own Hudi reader ({reason})"
     if asked == "auto":
         asked = options.EXECUTION.read(conf)
     if asked != "auto":

@@ -30,7 +30,7 @@ from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
 from hudi_vector.search.execute import Question
 from hudi_vector.search.local import run_local, threads_of
 from hudi_vector.search.plan import SearchPlan
-from hudi_vector.search.planner import SearchRequest, make_plan
+from hudi_vector.search.planner import SearchRequest, make_plan, table_needs_spark
 from hudi_vector.search.report import Progress, SearchReport, keep_report, report_of
 from hudi_vector.search.winners import fetch_rows
 from hudi_vector.storage import StorageOptions, normalise
@@ -275,12 +275,13 @@ def _snapshot_again(opened: NativeTable, as_of: AsOf | None, problem: DataFileEr
 
 
 def _require_readable(plan: SearchPlan) -> None:
-    for access in plan.slices:
-        if access.access == "spark":
-            raise UnsupportedTableError(
-                f"'{plan.snapshot.source.name}' can only be searched through Spark, because of {access.reason}; "
-                "use hudi_vector.search(spark, …)"
-            )
+    slices = (access.reason for access in plan.slices if access.access == "spark")
+    reason = table_needs_spark(plan.snapshot) or next(slices, None)
+    if reason is not None:
+        raise UnsupportedTableError(
+            f"'{plan.snapshot.source.name}' can only be searched through Spark, because of {reason}; "
+            "use hudi_vector.search(spark, …)"
+        )
 
 
 def _spelled(name: str, schema: pa.Schema, table: str) -> str:

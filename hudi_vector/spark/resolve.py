@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError
 from hudi_vector.spark.gateway import JavaObject, first_sentence, option_value, simple_name
-from hudi_vector.storage import StorageOptions, normalise, scheme_of
+from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 
@@ -148,6 +148,10 @@ def _target(spark: SparkSession, plan: JavaObject, label: str, name: str | None)
     uri = normalise(str(fs_relation.location().rootPaths().apply(0).toString()))
     as_of = option_value(fs_relation.options().get(_AS_OF))
     source = Source(uri, label, storage_options(spark, uri))
+    try:
+        open_storage(scheme_of(uri), source.options)
+    except HudiVectorError as problem:
+        return Target(label, schema, None, (), str(problem), None, name, plan)
     return Target(label, schema, source, physical, None, as_of, name, plan)
 
 

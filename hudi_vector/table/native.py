@@ -190,8 +190,6 @@ class NativeTable:
         cached = _SLICES.get(key)
         if cached is not None:
             return cached
-        if self.config.bootstrapped:
-            raise UnsupportedTableError("a bootstrapped table is only read through Spark")
         replaced: set[tuple[str, str]] = set()
         for instant in visible.commits:
             if instant.action == "replacecommit":

@@ -12,7 +12,6 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.storage import FileInfo
 from hudi_vector.table.model import FileSlice
 from hudi_vector.table.names import BaseFileName, LogFileName, parse_base_file, parse_log_file
@@ -20,7 +19,6 @@ from hudi_vector.table.timeline import Timeline
 
 __all__ = ["latest_slices"]
 
-_READABLE_FORMATS = frozenset({"parquet", "lance"})
 _PARTITION_METADATA = ".hoodie_partition_metadata"
 
 
@@ -55,9 +53,6 @@ def latest_slices(
 
     Returns:
         The slices, by partition path and file id.
-
-    Raises:
-        UnsupportedTableError: There are data files of a format that is not read here.
     """
     committed = _Committed(visible, whole, archived_completion)
     slices = []
@@ -125,8 +120,6 @@ def _latest(
 ) -> FileSlice | None:
     bases = [(name, info) for name, info in group.bases if name.instant in committed]
     base_name, base_info = max(bases, key=lambda base: base[0].instant, default=(None, None))
-    if base_name is not None and base_name.format not in _READABLE_FORMATS:
-        raise UnsupportedTableError(f"base files of format '{base_name.format}' are only read through Spark")
     start = base_name.instant if base_name is not None else ""
     keys = sorted(name.instant for name, _ in group.bases)
     logs = []

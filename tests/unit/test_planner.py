@@ -159,8 +159,18 @@ def test_where_a_search_runs(asked: str, conf: dict[str, str], execution: str, r
 def test_one_slice_that_only_spark_reads_sends_the_search_to_spark() -> None:
     made = plan(snapshot(slice_of(), slice_of(logs=1), schema=BLOB), execution="local")
     assert made.execution == "spark"
-    assert made.reason == "read by Spark's own Hudi reader, because of BLOB columns in log files"
+    assert made.reason == "read by Spark's own Hudi reader (BLOB columns in log files)"
     assert made.access_counts == {"parquet": 1, "spark": 1}
+
+
+def test_base_files_of_other_formats_are_read_by_spark() -> None:
+    assert access(snapshot(slice_of(name="f_0_1.orc"))) == ("spark", "base files of format orc")
+
+
+def test_a_bootstrapped_table_is_read_by_spark_even_if_it_shows_no_slices() -> None:
+    made = plan(snapshot(text="hoodie.bootstrap.base.path=/elsewhere\n", file_slices=()))
+    assert made.execution == "spark"
+    assert made.reason == "read by Spark's own Hudi reader (the table is bootstrapped)"
 
 
 def test_an_empty_table_is_searched_on_the_driver() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.storage import FileInfo
 from hudi_vector.table.slices import latest_slices
 from hudi_vector.table.timeline import Instant, Timeline
@@ -165,6 +164,5 @@ def test_before_version_8_logs_bear_the_instant_of_their_base() -> None:
 
 
 @pytest.mark.parametrize("suffix", ["orc", "hfile"])
-def test_other_formats_are_refused(suffix: str) -> None:
-    with pytest.raises(UnsupportedTableError, match=f"format '{suffix}' are only read through Spark"):
-        slices([base(1, suffix=suffix)], timeline((1, 2)))
+def test_other_formats_are_listed_too(suffix: str) -> None:
+    assert slices([base(1, suffix=suffix)], timeline((1, 2))) == [("", at(1), base(1, suffix=suffix), [])]
