@@ -176,14 +176,18 @@ class Storage:
             return None
         return FileInfo(uri, entry.size, int(entry.mtime_ns or 0))
 
-    def open(self, uri: str) -> pa.NativeFile:
+    def open(self, uri: str, mapped: bool = True) -> pa.NativeFile:
         """Open a data file for reading at random.
+
+        Args:
+            uri: The file.
+            mapped: Whether a local file is mapped into memory, which is quickest where most of it is read at once.
 
         Raises:
             DataFileError: The file is gone or cannot be opened.
         """
         try:
-            if self.scheme == "file":
+            if self.scheme == "file" and mapped:
                 return pa.memory_map(self.path(uri))
             return self.filesystem.open_input_file(self.path(uri))
         except OSError as problem:

@@ -25,6 +25,7 @@ __all__ = ["ParquetSlice"]
 
 _BLOCK_BYTES = 4 << 20
 _FETCH_BATCH_ROWS = 4096
+_PAGE_BUFFER_BYTES = 1 << 20
 # Columns up to this size are decoded whole and kept: the next winner of the file costs nothing.
 _KEPT_COLUMN_BYTES = 8 << 20
 
@@ -275,7 +276,7 @@ class ParquetSlice:
         if self._opened is None:
             storage = open_storage(scheme_of(self._file.uri), self._spec.options)
             with self._reading():
-                source = storage.open(self._file.uri)
+                source = storage.open(self._file.uri, mapped=self._cache is not None)
                 if source.size() != self._file.size:
                     source.close()
                     raise OSError("it was written anew since it was listed")
@@ -283,6 +284,8 @@ class ParquetSlice:
                     source,
                     metadata=process_cache().get((self._file, "footer")),
                     pre_buffer=False,
+                    # Without the cache no more than a block is held: pages are read as they are needed.
+                    buffer_size=0 if self._cache is not None else _PAGE_BUFFER_BYTES,
                     coerce_int96_timestamp_unit="us",
                 )
         return self._opened
