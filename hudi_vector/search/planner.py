@@ -133,8 +133,6 @@ def _merge_needs_spark(entry: FileSlice, snapshot: Snapshot, lance: bool) -> str
     kinds = [(field.metadata or {}).get(HUDI_TYPE.encode()) for field in snapshot.schema]
     if b"BLOB" in kinds:
         return "BLOB columns in log files"
-    if any(pa.types.is_struct(field.type) for field in snapshot.schema):
-        return "struct columns in log files"
     vectors = [kind for kind in kinds if kind is not None]
     if len(vectors) > len(set(vectors)):
         return "several VECTOR columns of one type in log files"

@@ -48,7 +48,8 @@ def test_explain_says_how_each_slice_is_read(spark, workspace, case):
     text = hv.explain_search(spark, path, case.column, QUERY)
     assert set(re.findall(r"^ +(parquet|merged|lance|spark) +\d", text, re.MULTILINE)) == case.access, text
     assert case.reason in text
-    assert ("execution   spark" in text) == ("spark" in case.access)
+    # A table that was never written has no slices; Spark finds that out by itself.
+    assert ("execution   spark" in text) == ("spark" in case.access or not case.access)
 
 
 def test_the_table_of_several_row_groups_has_them(spark, workspace):

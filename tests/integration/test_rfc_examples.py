@@ -149,6 +149,7 @@ def test_each_row_of_the_base_table_gets_its_nearest_of_the_query_table(spark, r
           k => 2,
           distance_metric => 'l2'
         )
+        ORDER BY id, distance
         """
     ).collect()
     printed = [

@@ -79,6 +79,14 @@ def test_every_leaf_selected_from_the_function_equals_the_whole(spark, typed):
             assert repr(row["leaf"]) == repr(expected[row["id"]][leaf.rpartition(".")[2]]), leaf
 
 
+def test_what_hudi_rs_cannot_merge_is_read_by_spark_and_the_report_says_so(spark, typed):
+    hv.search(spark, typed, "emb", [1.0, 2.0, 3.0, 5.0], 10).select("a_struct").collect()
+    report = hv.last_reports()[0]
+    logs = "log file" in hv.explain_search(spark, typed, "emb", [1.0, 2.0, 3.0, 5.0])
+    assert (report.execution == "spark") == logs
+    assert ("cannot be merged" in report.execution_reason) == logs
+
+
 def test_filters_over_every_simple_type(spark, typed):
     frame = spark.read.format("hudi").load(typed)
     for condition in (

@@ -38,7 +38,10 @@ class View:
         engine = self._hudi.common.engine.HoodieLocalEngineContext(self._conf)
         config = self._hudi.common.config.HoodieMetadataConfig.newBuilder().enable(False).build()
         manager = self._hudi.common.table.view.FileSystemViewManager
-        view = manager.createInMemoryFileSystemView(engine, self.client, config)
+        # As Hudi's own readers do. Without the pending compactions on its timeline the view would leave out the
+        # log files that were written since one was scheduled.
+        timeline = self.client.getCommitsAndCompactionTimeline().filterCompletedAndCompactionInstants()
+        view = manager.createInMemoryFileSystemViewWithTimeline(engine, self.client, config, timeline)
         try:
             found = []
             for partition in self._hudi.common.fs.FSUtils.getAllPartitionPaths(engine, self.client, config):
