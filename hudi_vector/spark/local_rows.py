@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -93,7 +92,10 @@ def _converted(spark: SparkSession, handles: Handles, table: pa.Table, described
         stream = _inline(handles, batches)
     else:
         read = handles.python_sql_utils.readArrowStreamFromFile
-        server = partial(handles.jvm.ArrowRDDServer, java_session)
+
+        def server() -> JavaObject:
+            return handles.jvm.ArrowRDDServer(java_session)
+
         stream = spark.sparkContext._serialize_to_jvm(batches, ArrowStreamSerializer(), read, server)
     frame = handles.python_sql_utils.toDataFrame(stream, described, java_session)
     return frame.queryExecution().analyzed().data()

@@ -17,7 +17,8 @@ QUERY = np.array([0.6, -0.3, 1.1, 0.2])
 def path(spark, workspace):
     table = layouts.Table(spark, workspace, "many_slices").configure()
     fields = (layouts.ID, layouts.PRICE, layouts.TS, layouts.EMB)
-    table.write(table.frame([(i, 1.0 * i, 1, [float(i), 1.0, 0.0, 2.0]) for i in range(4)], *fields), "bulk_insert")
+    rows = table.frame([(i, 1.0 * i, 1, [float(i), 1.0, 0.0, 2.0]) for i in range(4)], *fields)
+    table.write(rows.coalesce(1), "bulk_insert")
     many_slices.multiply(table.path, COUNT)
     return str(table.path)
 

@@ -306,7 +306,7 @@ def several_row_groups(table: Table) -> None:
     table.configure(parquet__block__size="4096", parquet__page__size="512")
     without = {0, 1, 250, 498, 499}
     rows = [(i, f"name {i}", 2.0 * i, 1, None if i in without else [i % 7 - 3.5, 1.0, i / 9, 2.0]) for i in range(500)]
-    table.write(table.frame(rows, ID, NAME, PRICE, TS, EMB), "bulk_insert")
+    table.write(table.frame(rows, ID, NAME, PRICE, TS, EMB).coalesce(1), "bulk_insert")
     table.stage("row_groups")
 
 
