@@ -34,6 +34,7 @@ def test_a_task_holds_one_block_whatever_its_slices_size(tmp_path, rows):
     assert measured["grown"] < 64 * MEGABYTE, f"{measured['grown'] / MEGABYTE:.0f} MB for {measured['bytes']} bytes"
 
 
+@pytest.mark.soak
 def test_a_hundred_thousand_queries(spark, workspace):
     path = tables.fresh_path(workspace, "many")
     corpus = tables.vectors(20_000, 1)
