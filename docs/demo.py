@@ -121,9 +121,9 @@ def _searches(spark: SparkSession, first_commit: str) -> None:
         "Batch: the two nearest of every digit of the table 'asked', by Euclidean distance",
         "SELECT number, _rank, id, label, round(_distance, 4) AS distance FROM "
         "hudi_vector_search_batch('digits', 'embedding', 'asked', 'image', 2, 'l2') ORDER BY number, _rank",
-        "SELECT number, id, label, round(_hudi_distance, 4) AS distance FROM "
-        "hudi_vector_search_batch_native('digits', 'embedding', 'asked', 'image', 2, 'l2') "
-        "ORDER BY number, _hudi_distance",
+        "SELECT number, CAST(row_number() OVER (PARTITION BY number ORDER BY _hudi_distance) AS INT) AS _rank, id, "
+        "label, round(_hudi_distance, 4) AS distance FROM "
+        "hudi_vector_search_batch_native('digits', 'embedding', 'asked', 'image', 2, 'l2') ORDER BY number, _rank",
     )
     _show(
         spark,

@@ -206,6 +206,10 @@ class TopK:
         self._reduce()
         return self._pool
 
+    def candidates(self) -> Ints:
+        """The positions of the rows that are still among the nearest, in no order, some of them twice."""
+        return np.concatenate([self._pool.position, *(found.position for found in self._fresh)])
+
     def _offer(self, block: VectorBlock) -> None:
         precision = product_dtype(block.values.dtype)
         screen = self._screens.get(precision)

@@ -26,6 +26,8 @@ from hudi_vector.table.model import FileSlice
 __all__ = ["MergedSlice"]
 
 _BATCH_ROWS = 8192
+# Keys of rows that lost are dropped when so many are held.
+_HELD_ROWS = 1 << 16
 
 
 class MergedSlice:
@@ -41,7 +43,7 @@ class MergedSlice:
         self._slice = file_slice
         self._spec = spec
         self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
-        self._ties: list[pa.Table] = []
+        self._ties = _Ties()
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         """The rows under the predicate that have a vector, counted on the way."""
@@ -65,15 +67,19 @@ class MergedSlice:
         counts.add(own)
         if self._cache is not None:
             own.bytes_read = 0
-            self._cache.put(key, (blocks, self._ties, own), size + sum(part.nbytes for part in self._ties))
+            self._cache.put(key, (blocks, self._ties, own), size + self._ties.nbytes)
             yield from blocks
+
+    def retain(self, positions: Sequence[npt.NDArray[np.int64]]) -> None:
+        """Forget the keys of all rows scanned so far but these, unless everything is kept for later searches."""
+        if self._cache is None:
+            self._ties.retain(positions)
 
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Columns of the rows at these positions of the last scan, in the table's types and in this order."""
-        ties = pa.concat_tables(self._ties) if self._ties else None
-        if ties is None:
+        wanted = self._ties.at(positions)
+        if wanted is None:
             return conform(pa.table({}), self._spec.fields(names))
-        wanted = ties.take(pa.array(positions))
         if set(names) <= set(TIE_COLUMNS):
             return wanted.select(list(names))
         return self.rows_of(wanted, names)
@@ -107,14 +113,14 @@ class MergedSlice:
 
     def _scan(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         spec = self._spec
-        self._ties = []
+        self._ties = _Ties()
         filters = spec.filter_columns
         done = 0
         for batch in self._stream([spec.column.name, *TIE_COLUMNS, *filters]):
             positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
             done += batch.num_rows
             counts.rows += batch.num_rows
-            self._ties.append(conform(batch, spec.fields(TIE_COLUMNS)))
+            self._ties.add(conform(batch, spec.fields(TIE_COLUMNS)))
             index = batch.schema.get_field_index(spec.column.name)
             if index < 0:
                 counts.nulls += batch.num_rows
@@ -141,7 +147,10 @@ class MergedSlice:
             reader = HudiFileGroupReader(uri, options)
             wanted = HudiReadOptions(projection=present).with_batch_size(_BATCH_ROWS)
             for batch in reader.read_file_slice_from_paths_stream(base, logs, wanted):
-                yield pa.record_batch(batch)
+                # hudi-rs may hand over a whole slice at once.
+                whole = pa.record_batch(batch)
+                for start in range(0, whole.num_rows, _BATCH_ROWS):
+                    yield whole.slice(start, _BATCH_ROWS)
         except Exception as problem:
             raise self._failure(problem) from problem
 
@@ -155,6 +164,46 @@ class MergedSlice:
                 return DataFileError(f"the data file '{file.uri}' cannot be opened: it is gone")
         first = str(problem).strip().partition("\n")[0][:200]
         return UnmergeableError(f"the log files of file group '{self._slice.file_id}' cannot be merged here: {first}")
+
+
+class _Ties:
+    """The key columns of the rows of one reading, by position; those of rows that lost can be dropped."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._parts: list[pa.Table] = []
+        self._positions: list[npt.NDArray[np.int64]] = []
+        self._held = 0
+        self._limit = _HELD_ROWS
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns."""
+        return sum(part.nbytes for part in self._parts)
+
+    def add(self, part: pa.Table) -> None:
+        """The keys of the next rows."""
+        self._parts.append(part)
+        self._positions.append(np.arange(self._done, self._done + part.num_rows, dtype=np.int64))
+        self._done += part.num_rows
+        self._held += part.num_rows
+
+    def at(self, positions: npt.NDArray[np.int64]) -> pa.Table | None:
+        """The keys at these positions, None if nothing was read."""
+        if not self._parts:
+            return None
+        held = np.concatenate(self._positions)
+        return pa.concat_tables(self._parts).take(pa.array(np.searchsorted(held, positions)))
+
+    def retain(self, positions: Sequence[npt.NDArray[np.int64]]) -> None:
+        """Drop all but these, once there are many."""
+        if self._held <= self._limit:
+            return
+        kept = np.unique(np.concatenate(positions))
+        part = self.at(kept)
+        assert part is not None
+        self._parts, self._positions, self._held = [part], [kept], len(kept)
+        self._limit = max(_HELD_ROWS, 2 * len(kept))
 
 
 def _key_pairs(batch: pa.Table | pa.RecordBatch) -> list[tuple[Any, Any]]:

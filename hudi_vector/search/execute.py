@@ -73,13 +73,14 @@ def search_slice(
         if len(block):
             for _, top in searches:
                 top.offer(block)
+            if isinstance(reader, MergedSlice):
+                reader.retain([top.candidates() for _, top in searches])
 
     def keys(positions: npt.NDArray[np.int64]) -> pa.Table | None:
         return reader.rows(positions, TIE_COLUMNS) if spec.has_keys else None
 
     hits = _joined([(first, break_ties(top.hits(), question.k, keys)) for first, top in searches])
-    merged = access.access == "merged"
-    return SliceHits(index, hits, keys(hits.position) if merged else None), counts
+    return SliceHits(index, hits, keys(hits.position) if isinstance(reader, MergedSlice) else None), counts
 
 
 def _in_blocks(question: Question, bounds: Bounds) -> list[tuple[int, TopK]]:

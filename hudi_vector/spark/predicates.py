@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import threading
-from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -37,6 +35,7 @@ from hudi_vector.read.predicate_nodes import (
     conjunction,
 )
 from hudi_vector.spark.predicates_catalyst import UntranslatableError, translate
+from hudi_vector.table.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,33 +60,8 @@ class Filter:
     columns: tuple[str, ...]
 
 
-T = TypeVar("T")
-
-
-class _Recent(Generic[T]):
-    """The values used last, for several threads."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._lock = threading.Lock()
-        self._values: OrderedDict[tuple[str, ...], T] = OrderedDict()
-
-    def get(self, key: tuple[str, ...]) -> T | None:
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            return self._values.get(key)
-
-    def put(self, key: tuple[str, ...], value: T) -> None:
-        with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            if len(self._values) > self._size:
-                self._values.popitem(last=False)
-
-
-_FILTERS: _Recent[Filter] = _Recent(256)
-_RELATIONS: _Recent[Any] = _Recent(16)
+_FILTERS: Recent[tuple[str, ...], Filter] = Recent(256)
+_RELATIONS: Recent[tuple[str, ...], Any] = Recent(16)
 
 # Words after which the same text may mean something else a moment later. A backslash may hide one of them.
 _MOVING = re.compile(

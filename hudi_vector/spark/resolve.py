@@ -7,23 +7,23 @@ A name or plan is searched directly only if nothing but plain projections stands
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError
 from hudi_vector.spark.gateway import JavaObject, first_sentence, option_value, simple_name
 from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
+from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table.recent import Recent
 
-__all__ = ["Target", "resolve_frame", "resolve_name", "storage_options"]
+__all__ = ["Target", "as_it_was", "resolve_frame", "resolve_name", "storage_options"]
 
 _QUERY_TYPE = "hoodie.datasource.query.type"
 _AS_OF = "as.of.instant"
@@ -91,6 +91,35 @@ def resolve_frame(spark: SparkSession, plan: JavaObject, label: str) -> Target:
         The target.
     """
     return _target(spark, plan, label, name=None)
+
+
+def as_it_was(spark: SparkSession, target: Target, as_of: AsOf, writers_zone: str) -> Target:
+    """A target with the columns its table had at a point in its history, as Hudi's own as-of read shows them.
+
+    Args:
+        spark: The session.
+        target: What is searched, with the columns of now.
+        as_of: The point.
+        writers_zone: The zone of the JVM that writes.
+
+    Returns:
+        The target; the columns that came later are left out, those of other types have the types of then.
+
+    Raises:
+        InstantNotAvailableError: The point lies before what the table still keeps.
+    """
+    assert target.source is not None
+    instant = NativeTable(target.source).instant_of_other_schema(as_of, writers_zone)
+    if instant is None:
+        return target
+    read = spark.read.format("hudi").option(_AS_OF, instant).load(target.source.uri).schema
+    fields = {field.name: field for field in read.fields}
+    kept = [pair for pair in target.physical if pair[1] in fields]
+    columns = []
+    for outer, inner in kept:
+        field = fields[inner]
+        columns.append(StructField(outer, field.dataType, field.nullable, field.metadata))
+    return replace(target, schema=StructType(columns), physical=tuple(kept))
 
 
 def is_path(name: str) -> bool:
@@ -235,29 +264,8 @@ def storage_options(spark: SparkSession, uri: str) -> StorageOptions:
     return StorageOptions.of({str(key): str(values.get(key)) for key in values.keySet().toArray()})
 
 
-class _Targets:
-    """Targets of tables that did not change since they were resolved: Spark need not load them again."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[Any, Target] = OrderedDict()
-
-    def get(self, key: Any) -> Target | None:
-        with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
-                self._entries.move_to_end(key)
-            return found
-
-    def put(self, key: Any, target: Target) -> None:
-        with self._lock:
-            self._entries[key] = target
-            while len(self._entries) > self._capacity:
-                self._entries.popitem(last=False)
-
-
-_TARGETS = _Targets(capacity=256)
+# Targets of tables that did not change since they were resolved: Spark need not load them again.
+_TARGETS: Recent[Any, Target] = Recent(256)
 
 
 def _known(spark: SparkSession, name: str) -> tuple[Any, Target] | None:
@@ -272,7 +280,7 @@ def _remember(spark: SparkSession, name: str, target: Target) -> None:
         return
     key = _key(spark, name)
     if key is not None:
-        _TARGETS.put(key, Target(**{**target.__dict__, "plan": None}))
+        _TARGETS.put(key, replace(target, plan=None))
 
 
 def _key(spark: SparkSession, name: str) -> Any | None:

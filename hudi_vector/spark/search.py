@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from hudi_vector import options
@@ -189,11 +188,7 @@ class TableSearch:
             return self.target.frame(self.spark).limit(0)
         self._require_told_apart(snapshot)
         frame = self.spark.read.format("hudi").option("as.of.instant", snapshot.instant).load(source.uri)
-        own = []
-        for (outer, inner), field in zip(self.target.physical, self.target.schema.fields, strict=True):
-            # As of an earlier instant the table may not have had the column yet.
-            column = frame[inner] if inner in frame.columns else F.lit(None).cast(field.dataType)
-            own.append(column.alias(outer))
+        own = [frame[inner].alias(outer) for outer, inner in self.target.physical]
         shown = {inner for _, inner in self.target.physical}
         return frame.select(own + [frame[name] for name in TIE_COLUMNS if name in frame.columns and name not in shown])
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-
 from pyspark.sql import SparkSession
 
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table.recent import Recent
 
 __all__ = ["forget", "snapshot_for", "writers_zone"]
 
 _Key = tuple[str, str, str, "AsOf | None"]
-_KEPT = 128
-_LOCK = threading.Lock()
-_CHOSEN: OrderedDict[_Key, Snapshot] = OrderedDict()
+_CHOSEN: Recent[_Key, Snapshot] = Recent(128)
 
 
 def snapshot_for(spark: SparkSession, source: Source, as_of: AsOf | None) -> Snapshot:
@@ -34,24 +30,14 @@ def snapshot_for(spark: SparkSession, source: Source, as_of: AsOf | None) -> Sna
     if execution is None:
         return _choose(spark, source, as_of)
     key = (str(spark.sparkContext.applicationId), execution, source.uri, as_of)
-    with _LOCK:
-        known = _CHOSEN.get(key)
-    if known is not None:
-        return known
-    chosen = _choose(spark, source, as_of)
-    with _LOCK:
-        chosen = _CHOSEN.setdefault(key, chosen)
-        while len(_CHOSEN) > _KEPT:
-            _CHOSEN.popitem(last=False)
-    return chosen
+    known = _CHOSEN.get(key)
+    return known if known is not None else _CHOSEN.first(key, _choose(spark, source, as_of))
 
 
 def forget(spark: SparkSession, source: Source) -> None:
     """Choose anew for the running statement: a file of its snapshot is gone (decision 9)."""
     execution = spark.sparkContext.getLocalProperty("spark.sql.execution.id")
-    with _LOCK:
-        for key in [key for key in _CHOSEN if key[1] == execution and key[2] == source.uri]:
-            del _CHOSEN[key]
+    _CHOSEN.forget(lambda key: key[1] == execution and key[2] == source.uri)
 
 
 def writers_zone(spark: SparkSession) -> str:

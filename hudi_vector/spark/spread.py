@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector import options
+from hudi_vector.errors import HudiVectorError, UnmergeableError
 from hudi_vector.kernels.topk import Bounds
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.conform import conform
@@ -107,7 +108,16 @@ def _unmarked(schema: StructType) -> list[StructField]:
 def _task(search: SpreadSearch) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from search.run(pa.Table.from_batches([batch]))
+            try:
+                yield from search.run(pa.Table.from_batches([batch]))
+            except UnmergeableError as problem:
+                key = options.BATCH_COLLECT_MAX_BYTES.key
+                raise UnmergeableError(
+                    f"{problem}; Spark merges them for queries on the driver: set {key} above the queries' size"
+                ) from None
+            except HudiVectorError as problem:
+                # Raised anew, without the frames of the search, which Spark would print.
+                raise type(problem)(str(problem)) from None
 
     return run
 

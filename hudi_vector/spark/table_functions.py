@@ -16,9 +16,10 @@ from hudi_vector.spark.batch import BatchShape, QueryRows, batch_plan
 from hudi_vector.spark.columns import vector_column
 from hudi_vector.spark.gateway import JavaObject, simple_name
 from hudi_vector.spark.predicates import analyse_filter
-from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
+from hudi_vector.spark.resolve import Target, as_it_was, resolve_frame, resolve_name
 from hudi_vector.spark.search import TableSearch
 from hudi_vector.spark.single import constant_query, single_relation
+from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.table.instants import AsOf, parse_as_of
 
 __all__ = ["as_of_argument", "batch_function", "search_function"]
@@ -161,6 +162,9 @@ def checked_search(
     Returns:
         The search.
     """
+    instant = _as_of(spark, target, as_of)
+    if instant is not None and target.as_of is None:
+        target = as_it_was(spark, target, instant, writers_zone(spark))
     found = vector_column(target.schema, column, target.label, dimension)
     if found.is_vector and dimension is not None and dimension != found.dimension:
         raise DimensionMismatchError(
@@ -177,7 +181,7 @@ def checked_search(
         k=as_k(k),
         max_distance=as_distance(max_distance),
         filter=None if text is None else analyse_filter(spark, target.schema, text, target.label),
-        as_of=_as_of(spark, target, as_of),
+        as_of=instant,
         execution=_execution(execution),
     )
 

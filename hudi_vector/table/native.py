@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -21,6 +19,7 @@ from hudi_vector.table.avro_schema import arrow_schema
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.instants import AsOf, as_timeline_time, zone_info
 from hudi_vector.table.model import FileSlice, Snapshot, Source
+from hudi_vector.table.recent import Recent
 from hudi_vector.table.slices import latest_slices
 from hudi_vector.table.timeline import Instant, Timeline, parse_layout_1, parse_layout_2
 
@@ -138,6 +137,22 @@ class NativeTable:
         if self.config.create_schema:
             return _arrow_schema(self.config.create_schema, True)
         raise UnsupportedTableError(f"'{self.source.name}' has no commit yet and no schema; write to it first")
+
+    def instant_of_other_schema(self, as_of: AsOf, writers_zone: str | None = None) -> str | None:
+        """The last instant at a point in the table's history, if its columns differed from today's; else None.
+
+        Args:
+            as_of: The point.
+            writers_zone: The zone of the JVM that writes, for timestamps on a LOCAL timeline.
+
+        Raises:
+            InstantNotAvailableError: The point lies before what the table still keeps.
+        """
+        whole = self.timeline()
+        visible, _ = self._visible(whole, as_of, writers_zone)
+        if self.schema(visible).equals(self.schema(whole), check_metadata=True):
+            return None
+        return visible.commits[-1].requested
 
     def _evolves_on_read(self, visible: Timeline) -> bool:
         """Whether the newest commit carries the history of schemas that evolution on read needs."""
@@ -261,29 +276,8 @@ class _ArchivedCompletions:
 _SliceKey = tuple[str, str, str, "str | None"]
 
 
-class _SliceCache:
-    """The slice lists of the last snapshots: a table that did not change is not listed again."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[_SliceKey, tuple[FileSlice, ...]] = OrderedDict()
-
-    def get(self, key: _SliceKey) -> tuple[FileSlice, ...] | None:
-        with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
-                self._entries.move_to_end(key)
-            return found
-
-    def put(self, key: _SliceKey, slices: tuple[FileSlice, ...]) -> None:
-        with self._lock:
-            self._entries[key] = slices
-            while len(self._entries) > self._capacity:
-                self._entries.popitem(last=False)
-
-
-_SLICES = _SliceCache(capacity=64)
+# A table that did not change is not listed again.
+_SLICES: Recent[_SliceKey, tuple[FileSlice, ...]] = Recent(64)
 
 
 @lru_cache(maxsize=1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pyspark.errors import PySparkException
 from support import oracle, tables
 
 import hudi_vector as hv
@@ -128,3 +129,11 @@ def test_empty_query_set(spark, corpus, way):
         ).collect()
         == []
     )
+
+
+def test_query_vectors_of_several_lengths_are_one_sentence(spark, corpus, way):
+    mixed = f"TABLE(SELECT array(1D, 2D) AS v UNION ALL SELECT array_repeat(1D, {tables.DIMENSION}) AS v)"
+    with pytest.raises(PySparkException) as refused:
+        spark.sql(f"SELECT * FROM hudi_vector_search_batch('{corpus}', 'emb', {mixed}, 'v', 2)").collect()
+    assert f"of other lengths (such as 2) than {tables.DIMENSION}; give vectors" in str(refused.value)
+    assert "query_vectors(" not in str(refused.value)  # no frame of ours
