@@ -17,6 +17,7 @@ from hudi_vector.errors import DataFileError, HudiVectorError, UnmergeableError
 from hudi_vector.kernels.topk import VectorBlock
 from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
+from hudi_vector.read.merged_rows import Asked, KeptColumns, is_small, select_rows
 from hudi_vector.read.predicate import evaluate
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
 from hudi_vector.read.vectors import block_of
@@ -28,6 +29,8 @@ __all__ = ["MergedSlice"]
 _BATCH_ROWS = 8192
 # Keys of rows that lost are dropped when so many are held.
 _HELD_ROWS = 1 << 16
+# A slice's columns take no more than this share of the cache.
+_KEPT_SHARE = 8
 
 
 class MergedSlice:
@@ -94,22 +97,41 @@ class MergedSlice:
         Raises:
             DataFileError: A row is no longer in the slice.
         """
-        asked = _key_pairs(keys)
-        wanted = {pair: place for place, pair in enumerate(dict.fromkeys(asked))}
-        needed = list(dict.fromkeys([*names, *TIE_COLUMNS]))
-        parts, places = [], []
-        for batch in self._stream(needed):
-            pairs = _key_pairs(batch)
-            here = [row for row, pair in enumerate(pairs) if pair in wanted]
-            if here:
-                parts.append(conform(batch.take(pa.array(here)), self._spec.fields(names)))
-                places += [wanted[pairs[row]] for row in here]
-        if len(set(places)) != len(wanted):
+        asked = Asked(keys)
+        found = self._kept_rows(asked, names) if self._cache is not None and self._all_small(names) else None
+        if found is None:
+            needed = list(dict.fromkeys([*names, *TIE_COLUMNS]))
+            fields = self._spec.fields(names)
+            found = select_rows(asked, self._stream(needed), lambda batch: conform(batch, fields))
+        if found is None:
             raise DataFileError(f"rows of file group '{self._slice.file_id}' are no longer in its slice")
-        order = np.empty(len(wanted), np.int64)
-        order[np.array(places)] = np.arange(len(places))
-        whole = pa.concat_tables(parts).take(pa.array(order))
-        return whole.take(pa.array([wanted[pair] for pair in asked]))
+        return found
+
+    def _all_small(self, names: Sequence[str]) -> bool:
+        return all(is_small(field.type) for field in self._spec.fields(names))
+
+    def _kept_rows(self, asked: Asked, names: Sequence[str]) -> pa.Table | None:
+        """The same from columns kept whole; None if they are too large to be kept."""
+        assert self._cache is not None
+        key = (self._slice.files, "merged columns")
+        kept: KeptColumns | None = self._cache.get(key)
+        if kept is None or not kept.has(self._spec.fields(names)):
+            before = kept.rows.column_names if kept is not None else TIE_COLUMNS
+            again = [name for name in before if name in self._spec.schema.names]
+            kept = self._whole_columns(list(dict.fromkeys([*again, *names])), self._cache.budget // _KEPT_SHARE)
+            if kept is None:
+                return None
+            self._cache.put(key, kept, kept.nbytes)
+        return kept.select(asked, names)
+
+    def _whole_columns(self, names: Sequence[str], limit: int) -> KeptColumns | None:
+        fields, parts, size = self._spec.fields(names), [], 0
+        for batch in self._stream(names):
+            parts.append(conform(batch, fields))
+            size += parts[-1].nbytes
+            if size > limit:
+                return None
+        return KeptColumns(pa.concat_tables(parts).combine_chunks()) if parts else None
 
     def _scan(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         spec = self._spec
@@ -204,8 +226,3 @@ class _Ties:
         assert part is not None
         self._parts, self._positions, self._held = [part], [kept], len(kept)
         self._limit = max(_HELD_ROWS, 2 * len(kept))
-
-
-def _key_pairs(batch: pa.Table | pa.RecordBatch) -> list[tuple[Any, Any]]:
-    key, _, seqno = TIE_COLUMNS
-    return list(zip(batch.column(key).to_pylist(), batch.column(seqno).to_pylist(), strict=True))

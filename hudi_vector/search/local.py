@@ -11,7 +11,7 @@ from functools import lru_cache
 from hudi_vector import options
 from hudi_vector.kernels.topk import Bounds
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.spec import TIE_COLUMNS
+from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts
 from hudi_vector.search.execute import Question, open_slice, search_slice
 from hudi_vector.search.merge import SliceHits, Winners, merge_hits
 from hudi_vector.search.plan import SearchPlan
@@ -38,10 +38,12 @@ def run_local(plan: SearchPlan, question: Question, conf: Mapping[str, str], pro
     # The largest first, so that no thread is left alone with one at the end.
     order = sorted(range(len(plan.slices)), key=lambda index: -plan.slices[index].file_slice.size)
     parts: list[SliceHits] = []
-    work = threads_of(conf).map(
-        lambda index: search_slice(index, plan.slices[index], plan.spec, question, bounds, keep=True), order
-    )
-    for hits, counts in work:
+    threads = threads_of(conf)
+
+    def search(index: int) -> tuple[SliceHits, ScanCounts]:
+        return search_slice(index, plan.slices[index], plan.spec, question, bounds, keep=True)
+
+    for hits, counts in threads.map(search, order) if threads else map(search, order):
         parts.append(hits)
         progress.counts.add(counts)
     scanned = time.perf_counter()
@@ -62,17 +64,17 @@ def merge_winners(plan: SearchPlan, parts: list[SliceHits]) -> Winners:
     return merge_hits(sorted(parts, key=lambda part: part.slice_index), plan.k, keys)
 
 
-def threads_of(conf: Mapping[str, str]) -> ThreadPoolExecutor:
+def threads_of(conf: Mapping[str, str]) -> ThreadPoolExecutor | None:
     """The threads searches on the driver share.
 
     Args:
         conf: Settings, as text.
 
     Returns:
-        The pool of that many threads.
+        The pool of that many threads; None for one, which is the caller's own.
     """
-    asked = options.LOCAL_THREADS.read(conf)
-    return _pool(asked or len(os.sched_getaffinity(0)))
+    count = options.LOCAL_THREADS.read(conf) or len(os.sched_getaffinity(0))
+    return _pool(count) if count > 1 else None
 
 
 @lru_cache(maxsize=8)
