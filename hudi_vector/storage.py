@@ -146,6 +146,11 @@ class Storage:
         self.filesystem = filesystem
         self.scheme = scheme
 
+    @property
+    def fsspec(self) -> Any | None:
+        """The driver of fsspec below, or None where pyarrow has its own."""
+        return self.filesystem.handler.fs if isinstance(self.filesystem, pafs.PyFileSystem) else None
+
     def path(self, uri: str) -> str:
         """The path pyarrow wants for a normalised URI."""
         return uri[len("file://") :] if self.scheme == "file" else uri.partition("://")[2]

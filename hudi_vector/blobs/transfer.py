@@ -1,0 +1,129 @@
+"""Planned reads carried out: by threads, from files straight into the output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from hudi_vector.blobs.files import BlobFile, LocalFile, OpenLocalFile, RemoteFile, in_threads, reason_of
+from hudi_vector.blobs.ranges import Reads
+
+__all__ = ["Failure", "transfer"]
+
+# More pieces of work than threads, so that none waits long for the last one.
+_PIECES_PER_THREAD = 4
+# What a read costs beside its bytes, counted in bytes: many small reads are as much work as a few large ones.
+_READ_COST = 64 << 10
+# Less work than this is done sooner than a thread is started.
+_WORTH_A_THREAD = 2 << 20
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A read whose bytes did not come, and why."""
+
+    read: int
+    reason: str
+
+
+def transfer(reads: Reads, files: Sequence[BlobFile | None], output: memoryview, threads: int) -> list[Failure]:
+    """Carry out reads.
+
+    Args:
+        reads: The plan; its targets are places in the output.
+        files: The file of each number in the plan, all local or all remote.
+        output: Where the bytes go.
+        threads: The most threads that read at once.
+
+    Returns:
+        The reads that failed; the bytes of the others are in the output.
+    """
+    if not len(reads):
+        return []
+    cost = np.cumsum(reads.length + _READ_COST)
+    total = int(cost[-1])
+    first = files[int(reads.file[0])]
+    small = isinstance(first, LocalFile) and total < _WORTH_A_THREAD
+    pieces = 1 if small or threads == 1 else min(len(reads), threads * _PIECES_PER_THREAD)
+    cuts = np.unique(np.searchsorted(cost, np.linspace(0, total, pieces + 1)[1:-1]))
+    bounds = [0, *cuts[cuts > 0].tolist(), len(reads)]
+    job = _Job(reads, files, output)
+    done = in_threads(job.run, list(pairwise(bounds)), threads)
+    return [failure for piece in done for failure in piece]
+
+
+class _Job:
+    """What all threads share; plain lists, because numpy's scalars are slow one by one."""
+
+    def __init__(self, reads: Reads, files: Sequence[BlobFile | None], output: memoryview) -> None:
+        self._files = files
+        self._output = output
+        self._file = reads.file.tolist()
+        self._offset = reads.offset.tolist()
+        self._length = reads.length.tolist()
+        self._overlapping = reads.overlapping.tolist()
+        self._first_run = reads.first_run.tolist()
+        self._source = reads.run_source.tolist()
+        self._target = reads.run_target.tolist()
+        self._size = reads.run_size.tolist()
+        # Bytes between ranges go here; nobody reads them, so threads may write over each other.
+        self._sink = np.empty(_widest_gap(reads), np.uint8).data
+
+    def run(self, piece: tuple[int, int]) -> list[Failure]:
+        """Carry out some reads; each file stays open from its first read to its last."""
+        failures = []
+        opened: OpenLocalFile | RemoteFile | None = None
+        number = -1
+        try:
+            for read in range(*piece):
+                try:
+                    if opened is None or self._file[read] != number:
+                        if opened is not None:
+                            opened.close()
+                        opened, number = None, self._file[read]
+                        file = self._files[number]
+                        assert file is not None
+                        opened = file.open()
+                    self._carry(opened, read)
+                except OSError as problem:
+                    failures.append(Failure(read, reason_of(problem)))
+        finally:
+            if opened is not None:
+                opened.close()
+        return failures
+
+    def _carry(self, opened: OpenLocalFile | RemoteFile, read: int) -> None:
+        length, offset = self._length[read], self._offset[read]
+        if not self._overlapping[read]:
+            got = opened.read_into(self._views(read), offset)
+        else:
+            scratch = np.empty(length, np.uint8).data
+            got = opened.read_into([scratch], offset)
+            for source, target, size in self._runs(read):
+                self._output[target : target + size] = scratch[source - offset : source - offset + size]
+        if got < length:
+            raise OSError(f"the file ended at byte {offset + got} while it was read")
+
+    def _views(self, read: int) -> list[memoryview]:
+        """Where the bytes of a read go, in the order of the file."""
+        views = []
+        position = self._offset[read]
+        for source, target, size in self._runs(read):
+            if source > position:
+                views.append(self._sink[: source - position])
+            views.append(self._output[target : target + size])
+            position = source + size
+        return views
+
+    def _runs(self, read: int) -> zip[tuple[int, int, int]]:
+        runs = slice(self._first_run[read], self._first_run[read + 1])
+        return zip(self._source[runs], self._target[runs], self._size[runs], strict=True)
+
+
+def _widest_gap(reads: Reads) -> int:
+    gaps = reads.run_source[1:] - reads.run_source[:-1] - reads.run_size[:-1]
+    gaps[reads.first_run[1:-1] - 1] = 0  # from one read to the next nothing is read
+    return int(gaps.max(initial=0))
