@@ -26,6 +26,7 @@ __all__ = [
     "BLOB_WRITE_LEASE",
     "CACHE_MAX_BYTES",
     "EXECUTION",
+    "GUARD_BLOBS",
     "INVALID_VECTORS",
     "LOCAL_MAX_BYTES",
     "LOCAL_THREADS",
@@ -206,6 +207,16 @@ BATCH_COLLECT_MAX_BYTES: Option[int] = Option(
     "brought to the driver and sent to every task.",
     minimum=0,
 )
+GUARD_BLOBS: Option[str] = Option(
+    "hoodie.blob.guard.fields",
+    "true",
+    "",
+    "Whether `register` sets `spark.sql.optimizer.nestedSchemaPruning.enabled` to false in the session and in every "
+    "later one. Hudi 1.2 answers queries over single fields of a BLOB wrongly, and says nothing, where a table has "
+    "log files and Spark reads structs in part. It costs the reading of whole structs, of all tables, where a query "
+    "names only some of their fields.",
+    allowed=("true", "false"),
+)
 INVALID_VECTORS: Option[str] = Option(
     "hoodie.vector.invalid",
     "fail",
@@ -283,6 +294,7 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     BLOB_CHECKSUM,
     BLOB_PATHS,
     BLOB_WRITE_LEASE,
+    GUARD_BLOBS,
 )
 
 _ALLOWED = {

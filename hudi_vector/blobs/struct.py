@@ -79,6 +79,11 @@ class BlobColumns:
             managed=fields["managed"].cast(pa.bool_()),
         )
 
+    def slice(self, start: int, stop: int) -> BlobColumns:
+        """The blobs from start to stop, as views."""
+        fields = (self.kind, self.data, self.path, self.offset, self.length, self.managed)
+        return BlobColumns(*(field.slice(start, stop - start) for field in fields))
+
     def array(self) -> pa.StructArray:
         """The blobs as one struct array of `BLOB_TYPE`."""
         reference = pa.StructArray.from_arrays(
