@@ -16,6 +16,7 @@ from hudi_vector.blobs.files import BlobFiles, LocalFile, RemoteFile, reason_of
 from hudi_vector.blobs.resolve import Resolved, resolve
 from hudi_vector.blobs.rows import blob_rows
 from hudi_vector.blobs.struct import BlobColumns, is_blob_type
+from hudi_vector.blobs.transfer import SHRUNK
 from hudi_vector.blobs.wanted import wanted_of
 from hudi_vector.errors import InvalidArgumentError, InvalidBlobError
 from hudi_vector.storage import StorageOptions
@@ -163,8 +164,7 @@ class _RangeFile(io.RawIOBase):
         except OSError as problem:
             raise self._resolved.error_of(0, reason_of(problem)) from problem
         if got < wanted:
-            end = self._begin + self._position + got
-            raise self._resolved.error_of(0, f"the file ended at byte {end} while it was read")
+            raise self._resolved.error_of(0, SHRUNK)
         self._position += got
         return got
 

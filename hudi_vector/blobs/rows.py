@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 import pyarrow as pa
 
-from hudi_vector.blobs.struct import OUT_OF_LINE, blob_array
+from hudi_vector.blobs.struct import BLOB_TYPE, OUT_OF_LINE, REFERENCE_TYPE
 from hudi_vector.errors import InvalidBlobError
 
 __all__ = ["blob_rows"]
 
-_NOTHING = (None,) * 6
 _FORMS = "give a struct with the fields type, data and reference, or (path, offset, length)"
 
 
@@ -33,30 +33,44 @@ def blob_rows(values: Iterable[Any]) -> pa.StructArray:
         >>> blob_rows([("/videos/a.mp4", 0, 10)])[0]["type"].as_py()
         'OUT_OF_LINE'
     """
-    rows = [_fields(value) for value in values]
     try:
-        return blob_array(*(zip(*rows, strict=True) if rows else [[]] * 6))
+        return pa.array([_struct(value) for value in values], BLOB_TYPE)
     except (pa.ArrowException, TypeError, OverflowError) as problem:
         raise InvalidBlobError(f"a blob has a field of the wrong type: {problem}") from problem
 
 
-def _fields(value: Any) -> tuple[Any, ...]:
+def _struct(value: Any) -> dict[str, Any] | None:
     if isinstance(value, pa.StructScalar):
         value = value.as_py()
     if value is None:
-        return _NOTHING
+        return None
     # Spark's Row is a tuple too, a subclass that knows the names of its fields.
     if type(value) is tuple:
-        if len(value) != 3 or value[0] is None:
-            raise InvalidBlobError(f"a tuple of {len(value)} values is no blob; {_FORMS}")
-        return OUT_OF_LINE, None, *value, False
+        return _of_place(value)
     try:
-        kind, data, reference = (value[name] for name in ("type", "data", "reference"))
-        placed = (
-            (None,) * 4
-            if reference is None
-            else tuple(reference[name] for name in ("external_path", "offset", "length", "managed"))
-        )
+        struct = {name: value[name] for name in BLOB_TYPE.names}
+        if struct["reference"] is not None:
+            struct["reference"] = _reference(*(struct["reference"][name] for name in REFERENCE_TYPE.names))
+    except InvalidBlobError:
+        raise
     except (KeyError, IndexError, TypeError, ValueError) as problem:
-        raise InvalidBlobError(f"a {type(value).__name__} is no blob; {_FORMS}") from problem
-    return kind, bytes(data) if isinstance(data, (bytearray, memoryview)) else data, *placed
+        raise InvalidBlobError(f"a value of the type {type(value).__name__} is no blob; {_FORMS}") from problem
+    if isinstance(struct["data"], (bytearray, memoryview)):
+        struct["data"] = bytes(struct["data"])
+    return struct
+
+
+def _of_place(place: tuple[Any, ...]) -> dict[str, Any]:
+    if len(place) != 3:
+        raise InvalidBlobError(f"a tuple of {len(place)} values is no blob; {_FORMS}")
+    return {"type": OUT_OF_LINE, "data": None, "reference": _reference(*place, False)}
+
+
+def _reference(path: Any, offset: Any, length: Any, managed: Any) -> dict[str, Any]:
+    # Arrow would cut the fraction of a float without a word, and a float above 2**53 is another number already.
+    for name, value in (("offset", offset), ("length", length)):
+        if value is not None and not isinstance(value, Integral):
+            raise InvalidBlobError(
+                f"a blob's {name} is {value!r}, a {type(value).__name__}; give a whole number of bytes"
+            )
+    return {"external_path": path, "offset": offset, "length": length, "managed": managed}

@@ -11,7 +11,9 @@ import numpy as np
 from hudi_vector.blobs.files import BlobFile, LocalFile, OpenLocalFile, RemoteFile, in_threads, reason_of
 from hudi_vector.blobs.ranges import Reads
 
-__all__ = ["Failure", "transfer"]
+__all__ = ["SHRUNK", "Failure", "transfer"]
+
+SHRUNK = "the file became shorter while it was read"
 
 # More pieces of work than threads, so that none waits long for the last one.
 _PIECES_PER_THREAD = 4
@@ -105,7 +107,7 @@ class _Job:
             for source, target, size in self._runs(read):
                 self._output[target : target + size] = scratch[source - offset : source - offset + size]
         if got < length:
-            raise OSError(f"the file ended at byte {offset + got} while it was read")
+            raise OSError(SHRUNK)
 
     def _views(self, read: int) -> list[memoryview]:
         """Where the bytes of a read go, in the order of the file."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import fsspec
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -94,8 +96,6 @@ def test_a_part_is_a_slice_of_a_slice(roots: dict[str, str], given_blobs: list, 
 
 @given(st.lists(blobs, max_size=30), st.lists(st.integers(0, 30), max_size=4), st.integers(1, 20_000))
 def test_batches_keep_rows_and_bytes(roots: dict[str, str], given_blobs: list, cuts: list[int], budget: int) -> None:
-    import pyarrow as pa
-
     made = [row_and_bytes(roots, blob) for blob in given_blobs]
     table = pa.record_batch(
         {
@@ -104,7 +104,7 @@ def test_batches_keep_rows_and_bytes(roots: dict[str, str], given_blobs: list, c
         }
     )
     bounds = [0, *sorted(min(cut, len(made)) for cut in cuts), len(made)]
-    given_batches = [table.slice(a, b - a) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    given_batches = [table.slice(a, b - a) for a, b in pairwise(bounds)]
     found = list(read_batches(given_batches, {"img": "img"}, BlobFetcher(), budget))
     assert [i for batch in found for i in batch["id"].to_pylist()] == list(range(len(made)))
     assert [value for batch in found for value in batch["img"].to_pylist()] == [wanted for _, wanted in made]
