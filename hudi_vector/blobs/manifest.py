@@ -16,15 +16,15 @@ Two processes that publish at the same time (a renewal and the end of the write)
 is the state's rank followed by a count, so the furthest state is the newest whatever came last.
 
 **The rule for cleaners.** Read the manifests first and the table's data files after them: a commit that completes in
-between is then seen. A file in ``{table}/.hoodie/blobs/{partition}/{column}/{write id}/`` is orphaned if no retained data
-file refers to it and its write can no longer commit: `Upload.may_commit` is false at the cleaner's own time less its
-grace, which also covers clocks that differ. That is so if the write
+between is then seen. A file in ``{table}/.hoodie/blobs/{partition}/{column}/{write id}/`` is orphaned if no retained
+data file refers to it and its write can no longer commit: `Upload.may_commit` is false at the cleaner's own time less
+its grace, which also covers clocks that differ. That is so if the write
 
 - is committed: what it refers to is in data files, so a file that none refers to, listed or not, was replaced since or
   is left over from a task attempt that did not count;
 - is aborted;
 - is open or staged, and its lease has run out. If its Hudi commit completed and its driver died before `finish`, data
-  files refer to its containers, which is why references are asked first;
+  files refer to its containers, and that keeps them;
 - is prepared, and 7 days have passed.
 
 Where a write's files are there and none is whole, its state is *unreadable*, which may commit for ever: doubt keeps.
