@@ -25,10 +25,19 @@ from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.resolve import storage_options
+from hudi_vector.spark.worker_errors import in_few_words
 
-__all__ = ["BlobFunction", "blob_length", "blob_location", "blob_ref", "read_blob", "to_blob", "try_read_blob"]
-
-BlobFunction = Callable[[SparkSession, list[JavaObject]], JavaObject]
+__all__ = [
+    "blob_length",
+    "blob_location",
+    "blob_ref",
+    "bytes_of",
+    "is_blob",
+    "read_blob",
+    "to_blob",
+    "try_read_blob",
+    "whole",
+]
 
 # Stands for NULL in a number that goes to pandas, which would make floats of a column with NULLs.
 _NO_NUMBER = -(2**63)
@@ -133,7 +142,8 @@ def bytes_of(blob: Column, fetcher: BlobFetcher, part: Sequence[Column], budget:
 def _udf(fetcher: BlobFetcher, budget: int, name: str) -> Callable[..., Column]:
     def read(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         for batch in batches:
-            yield from _read_batch(fetcher, budget, batch)
+            with in_few_words():
+                yield from _read_batch(fetcher, budget, batch)
 
     read.__name__ = name
     read.__annotations__ = {"batches": Iterator[tuple[pd.Series, ...]], "return": Iterator[pd.Series]}
@@ -180,7 +190,7 @@ def _blob(expression: JavaObject, spark: SparkSession) -> Column:
     described = json.loads(expression.dataType().json())
     if described == "void":
         return F.lit(None).cast(blob_struct())
-    if not _is_blob(described):
+    if not is_blob(described):
         text = str(expression.dataType().sql())
         raise InvalidTypeError(
             f"{expression.sql()} is {text}, which is no blob; a blob is a BLOB column, or STRUCT<type: STRING, "
@@ -194,7 +204,12 @@ def whole(blob: Column) -> Column:
     return F.element_at(F.array(blob), 1)
 
 
-def _is_blob(described: Any) -> bool:
+def is_blob(described: Any) -> bool:
+    """Whether a type is that of a blob, whatever its nullability and its names' case.
+
+    Args:
+        described: A Spark type as JSON, parsed.
+    """
     return bool(_shape(described) == _shape(json.loads(blob_struct().json())))
 
 
