@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from hudi_vector.blobs.byte_values import ByteValues, Ints
 from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.blobs.incoming import Incoming, Spot, take_apart
+from hudi_vector.blobs.names import is_write_id
 from hudi_vector.blobs.nested import replace_column
 from hudi_vector.blobs.placement import IN_CONTAINER, IN_OWN_FILE, IN_ROW, place
 from hudi_vector.blobs.pool import ContainerPool, TaskAttempt
@@ -62,6 +63,18 @@ class BlobWritePlan:
     partition_column: str | None = None
     most_open: int = 32
     options: StorageOptions = field(default=StorageOptions(), repr=False)
+
+    def __post_init__(self) -> None:
+        if not is_write_id(self.write_id):
+            raise InvalidArgumentError(f"'{self.write_id}' is no write id; take that of open_upload")
+        if self.most_open < 1:
+            raise InvalidArgumentError(f"most_open = {self.most_open} is not allowed: give 1 or more containers")
+        paths = [column.path for column in self.columns]
+        for path in paths:
+            if "/" in path or not all(path.split(".")):
+                raise InvalidArgumentError(f"'{path}' is no path of a column, such as 'img' or 'doc.img'")
+            if paths.count(path) > 1:
+                raise InvalidArgumentError(f"blob column '{path}' is named more than once; name it once")
 
 
 class BlobWriter:

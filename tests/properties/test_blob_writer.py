@@ -50,10 +50,12 @@ _CHECKSUMS = {
 
 
 def handed_over(values: list[bytes | None], form: str) -> pa.Array:
-    """The same blobs as a caller may have them: bytes of two widths, a slice of a longer array, INLINE structs."""
+    """The same blobs as a caller may have them: bytes of two widths, slices of longer arrays, INLINE structs."""
     if form == "struct":
-        none = [None] * len(values)
-        return blob_array([None if value is None else "INLINE" for value in values], values, none, none, none, none)
+        longer = [b"before", *values]
+        none = [None] * len(longer)
+        kinds = [None if value is None else "INLINE" for value in longer]
+        return blob_array(kinds, longer, none, none, none, none).slice(1)
     if form == "slice":
         return pa.array([b"before", *values, b"after"], pa.binary()).slice(1, len(values))
     return pa.array(values, pa.large_binary() if form == "large" else pa.binary())

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -377,6 +380,21 @@ def test_plans_travel_without_showing_secrets(tmp_path: Path) -> None:
     assert "the-secret" not in repr(plan)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"write_id": "../other"}, "'../other' is no write id; take that of open_upload"),
+        ({"most_open": 0}, "most_open = 0 is not allowed: give 1 or more"),
+        ({"columns": (BlobColumn("a/b"),)}, "'a/b' is no path of a column"),
+        ({"columns": (BlobColumn("a..b"),)}, "'a..b' is no path of a column"),
+        ({"columns": (BlobColumn("img"), BlobColumn("img"))}, "'img' is named more than once"),
+    ],
+)
+def test_wrong_plans_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        BlobWritePlan(**{"table": "/t", "write_id": WRITE, "columns": (BlobColumn("img"),), **wrong})
+
+
 def test_two_attempts_never_share_a_file(tmp_path: Path) -> None:
     first = BlobWriter(plan_of(tmp_path), TaskAttempt(3, 17))
     first.convert(batch_of([b"first" * 5]))
@@ -474,3 +492,36 @@ def test_a_crash_between_any_two_steps_leaves_only_what_the_manifest_names(
     assert found.may_commit(500)
     assert found.is_dead(2000) or not failed
     assert found.state == ("open" if failed else "staged")
+
+
+KILLED = """
+import os, signal, sys
+import pyarrow as pa
+from hudi_vector.blobs.manifest import open_upload
+from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
+
+table, form = sys.argv[1:]
+settings = BlobSettings(inline_threshold=0, format=form)
+upload = open_upload(table, {"img": settings}, lease_ms=1000, now_ms=0)
+writer = BlobWriter(BlobWritePlan(table, upload.write_id, (BlobColumn("img", settings),)), TaskAttempt(0, 0))
+writer.convert(pa.record_batch({"img": [b"x" * 20_000_000]}))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("form", ["raw", "parquet", "lance"])
+def test_what_a_killed_process_leaves_lies_in_the_folder_of_its_write(form: str, tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    ran = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), form], env=environment, timeout=120, check=False)
+    assert ran.returncode == -signal.SIGKILL
+    [upload] = list_uploads(str(tmp_path))
+    assert (upload.state, upload.may_commit(999), upload.is_dead(1000)) == ("open", True, True)
+    left = written_files(tmp_path)
+    assert left
+    assert all(path.startswith(f".hoodie/blobs/img/{upload.write_id}/") for path in left)
+    ours = [path for path in left if ContainerName.parse("t", f"t/{path}")]
+    assert len(ours) == 1
+    others = {path.rpartition("/")[2][:4] for path in left if path not in ours}
+    assert others <= ({".tmp"} if form == "lance" else set())
