@@ -33,8 +33,8 @@ class BlobFetcher:
         table: The base path of the table that holds the references, for relative paths; None if it has none.
         max_gap: Ranges of a file with no more than this many bytes between them are read together; None for 16 KiB
             on a local disk and 1 MiB elsewhere.
-        threads: The most threads that read at once; None for 4 on a local disk (no more than there are
-            processors) and 16 elsewhere.
+        threads: The most threads that read at once; None for 16, and on a local disk for one as long as it
+            is quick, else 4.
         on_error: ``"raise"``, or ``"null"`` for NULL in the place of bytes that cannot be had: the file is gone,
             too short, a directory, forbidden or broken off, no driver knows its scheme, a part starts past the end
             of its blob, or the value has more than 2³¹ − 1 bytes. A blob that contradicts itself raises all the
@@ -165,7 +165,7 @@ class BlobFetcher:
                 max_gap=gap,
                 max_read=_share(int(need.sum()), threads),
             )
-            for failure in transfer(reads, files, output, threads):
+            for failure in transfer(reads, files, output, self.threads):
                 failed = rows[reads.rows(failure.read)]
                 lost[failed] = True
                 reasons.update(dict.fromkeys(failed.tolist(), failure.reason))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ class BlobFiles:
         self._options = options
         self._table = table
         self._threads = threads or default_threads(local=False)
-        self._known: dict[str, BlobFile | Trouble] = {}
+        self._known: OrderedDict[str, BlobFile | Trouble] = OrderedDict()
 
     def look(self, paths: Iterable[str]) -> list[BlobFile | Trouble]:
         """The files of some paths, or why there is none.
@@ -128,17 +129,16 @@ class BlobFiles:
             MissingDependencyError: A scheme needs a package that is not installed.
         """
         asked = list(paths)
-        new = [path for path in dict.fromkeys(asked) if path not in self._known]
-        if len(self._known) + len(new) > _KNOWN_FILES:
-            self._known.clear()
-            new = list(dict.fromkeys(asked))
+        held = {path: self._known[path] for path in asked if path in self._known}
+        new = [path for path in dict.fromkeys(asked) if path not in held]
         uris = [file_uri(path, self._table) for path in new]
         remote = [uri for uri in uris if not uri.startswith("file:")]
         found = dict(zip(remote, in_threads(self._look_remote, remote, self._threads), strict=True))
-        known = self._known
         for path, uri in zip(new, uris, strict=True):
-            known[path] = found[uri] if uri in found else _look_local(uri)
-        return [known[path] for path in asked]
+            held[path] = self._known[path] = found[uri] if uri in found else _look_local(uri)
+        while len(self._known) > _KNOWN_FILES:
+            self._known.popitem(last=False)
+        return [held[path] for path in asked]
 
     def _look_remote(self, uri: str) -> BlobFile | Trouble:
         scheme = scheme_of(uri)
@@ -155,7 +155,7 @@ class BlobFiles:
 
 def default_threads(*, local: bool) -> int:
     """How many threads read at once: a disk is busy with few, requests to an object store mostly wait."""
-    return min(_LOCAL_THREADS, len(os.sched_getaffinity(0))) if local else _REMOTE_THREADS
+    return _LOCAL_THREADS if local else _REMOTE_THREADS
 
 
 def in_threads(function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:

@@ -144,11 +144,10 @@ class _RangeFile(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def tell(self) -> int:
-        return self._position
-
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}.get(whence)
+        if origin is None:
+            raise ValueError(f"whence = {whence} is not one of io.SEEK_SET, io.SEEK_CUR and io.SEEK_END")
         if origin + offset < 0:
             raise ValueError(f"byte {origin + offset} is before the blob's start")
         self._position = origin + offset

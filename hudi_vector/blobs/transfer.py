@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from hudi_vector.blobs.files import BlobFile, LocalFile, OpenLocalFile, RemoteFile, in_threads, reason_of
+from hudi_vector.blobs.files import BlobFile, OpenLocalFile, RemoteFile, default_threads, in_threads, reason_of
 from hudi_vector.blobs.ranges import Reads
 
 __all__ = ["SHRUNK", "Failure", "transfer"]
@@ -19,8 +20,8 @@ SHRUNK = "the file became shorter while it was read"
 _PIECES_PER_THREAD = 4
 # What a read costs beside its bytes, counted in bytes: many small reads are as much work as a few large ones.
 _READ_COST = 64 << 10
-# Less work than this is done sooner than a thread is started.
-_WORTH_A_THREAD = 2 << 20
+# A local disk that takes longer than this makes threads worth their while.
+_SLOW_READ_SECONDS, _SLOW_BYTES_PER_SECOND = 200e-6, 400e6
 
 
 @dataclass(frozen=True)
@@ -31,30 +32,50 @@ class Failure:
     reason: str
 
 
-def transfer(reads: Reads, files: Sequence[BlobFile | None], output: memoryview, threads: int) -> list[Failure]:
+def transfer(reads: Reads, files: Sequence[BlobFile | None], output: memoryview, threads: int | None) -> list[Failure]:
     """Carry out reads.
 
     Args:
         reads: The plan; its targets are places in the output.
         files: The file of each number in the plan, all local or all remote.
         output: Where the bytes go.
-        threads: The most threads that read at once.
+        threads: The most threads that read at once; None to read by one from a local disk as long as that is quick,
+            and by the storage's default otherwise.
 
     Returns:
         The reads that failed; the bytes of the others are in the output.
     """
     if not len(reads):
         return []
-    cost = np.cumsum(reads.length + _READ_COST)
-    total = int(cost[-1])
     first = files[int(reads.file[0])]
-    small = isinstance(first, LocalFile) and total < _WORTH_A_THREAD
-    pieces = 1 if small or threads == 1 else min(len(reads), threads * _PIECES_PER_THREAD)
-    cuts = np.unique(np.searchsorted(cost, np.linspace(0, total, pieces + 1)[1:-1]))
-    bounds = [0, *cuts[cuts > 0].tolist(), len(reads)]
+    assert first is not None
+    most = threads or default_threads(local=first.local)
+    pieces = _pieces(reads, most)
     job = _Job(reads, files, output)
-    done = in_threads(job.run, list(pairwise(bounds)), threads)
+    done: list[list[Failure]] = []
+    if threads is None and first.local:
+        # What is in the page cache comes sooner than threads can hand the interpreter to each other.
+        begun = time.perf_counter()
+        done = [job.run(pieces[0])]
+        most = most if time.perf_counter() - begun > _quick(reads, pieces[0]) else 1
+    done += in_threads(job.run, pieces[len(done) :], most)
     return [failure for piece in done for failure in piece]
+
+
+def _pieces(reads: Reads, threads: int) -> list[tuple[int, int]]:
+    """Neighbouring reads, first and last, in pieces of about the same work."""
+    if threads == 1:
+        return [(0, len(reads))]
+    cost = np.cumsum(reads.length + _READ_COST)
+    count = min(len(reads), threads * _PIECES_PER_THREAD)
+    cuts = np.unique(np.searchsorted(cost, np.linspace(0, cost[-1], count + 1)[1:-1]))
+    return list(pairwise([0, *cuts[cuts > 0].tolist(), len(reads)]))
+
+
+def _quick(reads: Reads, piece: tuple[int, int]) -> float:
+    """The seconds within which a quick disk has done a piece."""
+    size = int(reads.length[slice(*piece)].sum())
+    return (piece[1] - piece[0]) * _SLOW_READ_SECONDS + size / _SLOW_BYTES_PER_SECOND
 
 
 class _Job:

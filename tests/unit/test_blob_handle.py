@@ -115,6 +115,8 @@ def test_seeking_before_the_start(video: str) -> None:
         assert file.read(2) == CONTENT[5:7]
         with pytest.raises(ValueError, match="byte -1 is before the blob's start"):
             file.seek(-1)
+        with pytest.raises(ValueError, match="whence"):
+            file.seek(0, os.SEEK_HOLE)
         assert file.read(2) == CONTENT[7:9]
 
 
