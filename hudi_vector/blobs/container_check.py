@@ -20,18 +20,16 @@ class Spots:
     def __init__(self) -> None:
         self._expected: list[tuple[int, bytes]] = []
 
-    def remember(self, values: ByteValues, offsets: Ints, length_prefix: bool = False) -> None:
+    def remember(self, values: ByteValues, offsets: Ints) -> None:
         """Note what was written.
 
         Args:
             values: The values of one append.
             offsets: Where each was put, bytes from the start of the file.
-            length_prefix: Whether four bytes with its length, little-endian, stand before each value.
         """
         for index in {0, len(values) - 1}:
             view, offset = values.view(index), int(offsets[index])
-            prefix = len(view).to_bytes(4, "little") if length_prefix else b""
-            self._expected.append((offset - len(prefix), prefix + bytes(view[:_SPOT])))
+            self._expected.append((offset, bytes(view[:_SPOT])))
             tail = bytes(view[-_SPOT:])
             self._expected.append((offset + len(view) - len(tail), tail))
 

@@ -69,7 +69,7 @@ class ParquetContainer:
         taken = np.cumsum(values.lengths + _PREFIX)
         offsets = end - int(taken[-1]) + taken - values.lengths
         self._groups.append((begin, end - begin))
-        self._spots.remember(values, offsets, length_prefix=True)
+        self._spots.remember(values, offsets)
         return offsets
 
     def close(self) -> int:

@@ -203,6 +203,28 @@ def test_a_parquet_page_that_was_split_is_refused(tmp_path: Path) -> None:
         container.close("x", "", "img")
 
 
+def test_a_parquet_file_with_other_row_groups_is_refused(tmp_path: Path) -> None:
+    from hudi_vector.blobs.container_parquet import _SCHEMA, ParquetContainer
+
+    container = ParquetContainer(f"file://{tmp_path / 'x'}", StorageOptions())
+    container.append(values_of([b"a"]))
+    container._writer.write_table(pa.table([pa.array([b"b"], pa.large_binary())], schema=_SCHEMA))
+    with pytest.raises(BlobWriteError, match="is laid out differently"):
+        container.close()
+
+
+def test_a_parquet_row_group_is_bounded_in_rows_bytes_and_by_the_file(tmp_path: Path) -> None:
+    settings = BlobSettings(format="parquet", max_element_size=1000, max_file_size=4 + 3 * 504)
+    small = OpenContainer(f"file://{tmp_path / 'x'}", settings, StorageOptions())
+    assert small.room(np.full(5, 500)) == 2, "three values would fit without the header of their page"
+    large = OpenContainer(f"file://{tmp_path / 'y'}", BlobSettings(format="parquet"), StorageOptions())
+    assert large.room(np.full(50_000, 1)) == 10_000
+    assert large.room(np.full(10, 20 << 20)) == 3
+    assert large.room(np.array([100 << 20, 1])) == 1
+    for container in (small, large):
+        container.discard()
+
+
 def test_what_parquet_cannot_hold_is_refused(tmp_path: Path) -> None:
     from hudi_vector.blobs.container_parquet import ParquetContainer
 

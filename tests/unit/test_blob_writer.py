@@ -100,6 +100,18 @@ def test_containers_roll_at_their_size(tmp_path: Path) -> None:
         assert [bytes_of(blob) for blob in batch.column("img").to_pylist()] == [bytes([number]) * 400] * 5
 
 
+@pytest.mark.parametrize("form", ["raw", "parquet", "lance"])
+def test_many_small_blobs(form: str, tmp_path: Path) -> None:
+    settings = BlobSettings(inline_threshold=0, format=form)
+    blobs = [str(number).encode() for number in range(45_000)]
+    writer = BlobWriter(plan_of(tmp_path, BlobColumn("img", settings)), TASK)
+    found = writer.convert(batch_of(blobs)).column("img")
+    [made] = writer.close()
+    content = (tmp_path / made.path).read_bytes()
+    references = [blob["reference"] for blob in found.to_pylist()]
+    assert [content[at["offset"] : at["offset"] + at["length"]] for at in references] == blobs
+
+
 def test_each_partition_and_column_has_its_containers(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, BlobColumn("a", SMALL), BlobColumn("b", SMALL), partition_column="part")
     writer = BlobWriter(plan, TASK)
