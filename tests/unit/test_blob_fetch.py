@@ -8,6 +8,7 @@ import os
 import pickle
 import threading
 import time
+import tracemalloc
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -289,10 +290,10 @@ class Stubborn(LocalFile):
 @pytest.mark.parametrize(
     ("problem", "reason", "kept"),
     [
-        (PermissionError(13, "Permission denied"), "permission denied", [None, None, None, None]),
-        (FileNotFoundError(2, "No such file"), "the file is gone", [None, None, None, None]),
-        (OSError(5, "Input/output error"), "Input/output error", [None, None, None, None]),
-        (None, "the file became shorter while it was read", [None, CONTENT[:9], None, None]),
+        (PermissionError(13, "Permission denied"), "permission denied", [None, None, None, None, None]),
+        (FileNotFoundError(2, "No such file"), "the file is gone", [None, None, None, None, None]),
+        (OSError(5, "Input/output error"), "Input/output error", [None, None, None, None, None]),
+        (None, "the file became shorter while it was read", [None, CONTENT[:9], None, None, None]),
     ],
 )  # fmt: skip
 def test_what_changes_between_the_look_and_the_read(
@@ -300,7 +301,9 @@ def test_what_changes_between_the_look_and_the_read(
 ) -> None:
     other = Path(file).with_name("other")
     other.write_bytes(b"other")
-    blobs = columns((file, 9000, 1000), (file, 0, 9), (str(other), None, None), (file, 95, 10), (file, 96, 30))
+    blobs = columns(
+        (file, 9000, 1000), (file, 0, 9), (str(other), None, None), (file, 90, 20), (file, 200, 9), (file, 205, 9)
+    )
     for on_error in ("raise", "null"):
         Path(file).write_bytes(CONTENT)
         fetcher = BlobFetcher(on_error=on_error, threads=threads, max_gap=0)
@@ -315,7 +318,18 @@ def test_what_changes_between_the_look_and_the_read(
             found = fetcher.fetch(blobs, files=files)
             assert found.to_pylist() == [*kept[:2], b"other", *kept[2:]]
             values = found.buffers()[2].to_pybytes()
-            assert values[:1000] == bytes(1000), "no stray memory stays under a NULL"
+            assert values[:1000] + values[1014:] == bytes(1000 + 20 + 9 + 9), "nothing stays under a NULL"
+
+
+def test_far_ranges_take_no_memory_for_what_lies_between(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 30)
+    tracemalloc.start()
+    try:
+        assert fetched((str(tmp_path / "sparse"), 0, 5), (str(tmp_path / "sparse"), 1 << 29, 5)) == [bytes(5)] * 2
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_descriptors_are_bounded_and_closed(tmp_path: Path) -> None:
