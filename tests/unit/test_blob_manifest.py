@@ -137,6 +137,12 @@ def test_what_has_ended_stays_so(tmp_path: Path) -> None:
             step()
 
 
+def test_a_clock_that_goes_back_shortens_no_lease(tmp_path: Path) -> None:
+    table, made = str(tmp_path), opened(tmp_path)
+    assert renew_lease(table, made.write_id, now_ms=NOW - DAY).lease_until_ms == made.lease_until_ms
+    assert stage(table, made.write_id, [], now_ms=NOW - DAY).lease_until_ms == made.lease_until_ms
+
+
 @pytest.mark.parametrize("late", [OPEN, STAGED])
 def test_a_late_renewal_undoes_nothing(late: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A renewal read the manifest, then the write went on, then the renewal was published."""

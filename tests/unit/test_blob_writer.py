@@ -135,11 +135,19 @@ def test_each_partition_and_column_has_its_containers(tmp_path: Path) -> None:
     assert converted.column("part").to_pylist() == ["d=1", "d=2/h=1", "d=1"]
 
 
-def test_the_number_of_open_containers_is_bounded(tmp_path: Path) -> None:
-    def open_files() -> int:
-        links = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
-        return sum(link.startswith(str(tmp_path)) for link in links)
+def open_files(folder: Path) -> int:
+    links = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+    return sum(link.startswith(str(folder)) for link in links)
 
+
+def test_the_container_that_was_used_longest_ago_is_closed(tmp_path: Path) -> None:
+    writer = BlobWriter(plan_of(tmp_path, partition_column="part", most_open=2), TASK)
+    for part in ("a", "b", "a", "c", "a"):
+        writer.convert(pa.record_batch({"part": [part], "img": pa.array([b"x" * 20])}))
+    assert sorted((made.partition, made.blobs) for made in writer.close()) == [("a", 3), ("b", 1), ("c", 1)]
+
+
+def test_the_number_of_open_containers_is_bounded(tmp_path: Path) -> None:
     writer = BlobWriter(plan_of(tmp_path, partition_column="part", most_open=3), TASK)
     parts = [f"p={number % 7}" for number in range(21)]
     blobs = [bytes([number]) * 50 for number in range(21)]
@@ -147,9 +155,9 @@ def test_the_number_of_open_containers_is_bounded(tmp_path: Path) -> None:
     for begin in range(0, 21, 5):
         rows = {"part": parts[begin : begin + 5], "img": pa.array(blobs[begin : begin + 5])}
         converted += writer.convert(pa.record_batch(rows)).column("img").to_pylist()
-        assert open_files() <= 3
+        assert open_files(tmp_path) <= 3
     assert sum(made.blobs for made in writer.close()) == 21
-    assert open_files() == 0
+    assert open_files(tmp_path) == 0
     assert [bytes_of(blob) for blob in converted] == blobs
 
 
@@ -494,8 +502,7 @@ def test_a_crash_between_any_two_steps_leaves_only_what_the_manifest_names(
         failed = True
     monkeypatch.undo()
     assert failed == (calls >= step)
-    opened = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
-    assert not [path for path in opened if path.startswith(str(tmp_path))]
+    assert open_files(tmp_path) == 0
     for path in written_files(tmp_path):
         name = ContainerName.parse("t", f"t/{path}")
         assert name is not None, path
@@ -504,6 +511,40 @@ def test_a_crash_between_any_two_steps_leaves_only_what_the_manifest_names(
     assert found.may_commit(500)
     assert found.is_dead(2000) or not failed
     assert found.state == ("open" if failed else "staged")
+
+
+def test_a_failure_closes_every_file_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writers stay alive, so that nothing is closed by the garbage collector."""
+
+    def two_open() -> BlobWriter:
+        writer = BlobWriter(plan_of(tmp_path, partition_column="part"), TaskAttempt(0, len(alive)))
+        writer.convert(pa.record_batch({"part": ["a", "b"], "img": pa.array([b"x" * 20] * 2)}))
+        assert open_files(tmp_path) == 2
+        alive.append(writer)
+        return writer
+
+    alive: list[BlobWriter] = []
+    with pytest.raises(UnknownColumnError):
+        two_open().convert(batch_of([b"x"]))
+    assert open_files(tmp_path) == 0, "convert failed"
+
+    with pytest.raises(KeyboardInterrupt), two_open():
+        raise KeyboardInterrupt
+    assert open_files(tmp_path) == 0, "the caller failed"
+
+    def full(_: int) -> None:
+        raise OSError("disk full")
+
+    writer = two_open()
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(
+        BlobWriteError, match=r"the container '.hoodie/blobs/a/img/.*' cannot be written: disk full"
+    ) as e:
+        writer.close()
+    assert open_files(tmp_path) == 0, "close failed"
+    assert e.tb is not None, "what the frames of the failure hold was alive too"
+    with pytest.raises(BlobWriteError, match="has ended"):
+        writer.close()
 
 
 KILLED = """
