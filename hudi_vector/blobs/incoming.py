@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns, is_blob_type
 from hudi_vector.errors import InvalidBlobError
 
-__all__ = ["Incoming", "Spot", "take_apart"]
+__all__ = ["BatchPlace", "Incoming", "take_apart"]
 
 Flags = npt.NDArray[np.bool_]
 
@@ -22,7 +22,7 @@ LARGEST_VALUE = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Spot:
+class BatchPlace:
     """Where a batch stands, for messages: the column, and how many rows of its task came before."""
 
     column: str
@@ -59,7 +59,7 @@ class Incoming:
     whole_files: bool = False
 
 
-def take_apart(array: pa.Array, spot: Spot) -> Incoming:
+def take_apart(array: pa.Array, spot: BatchPlace) -> Incoming:
     """Find bytes and references in a column.
 
     Args:
@@ -73,7 +73,7 @@ def take_apart(array: pa.Array, spot: Spot) -> Incoming:
         InvalidBlobError: The column is of another type, or one of its blobs contradicts itself.
 
     Example:
-        >>> take_apart(pa.array(["/a/cat.png", None]), Spot("img", 0)).path.to_pylist()
+        >>> take_apart(pa.array(["/a/cat.png", None]), BatchPlace("img", 0)).path.to_pylist()
         ['/a/cat.png', None]
     """
     kind = array.type
@@ -93,7 +93,7 @@ def take_apart(array: pa.Array, spot: Spot) -> Incoming:
     return _structs(BlobColumns.of(array, f"column '{spot.column}'"), spot)
 
 
-def _bytes(array: pa.Array, spot: Spot) -> Incoming:
+def _bytes(array: pa.Array, spot: BatchPlace) -> Incoming:
     sizes = pc.binary_length(array)
     spot.refuse(
         pc.greater(sizes, LARGEST_VALUE),
@@ -115,7 +115,7 @@ def _paths(paths: pa.StringArray) -> Incoming:
     )
 
 
-def _structs(blobs: BlobColumns, spot: Spot) -> Incoming:
+def _structs(blobs: BlobColumns, spot: BatchPlace) -> Incoming:
     typed = pc.is_valid(blobs.kind)
     inline = pc.fill_null(pc.equal(blobs.kind, INLINE), False)
     outside = pc.fill_null(pc.equal(blobs.kind, OUT_OF_LINE), False)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from hudi_vector.blobs.incoming import Incoming, Spot
+from hudi_vector.blobs.incoming import BatchPlace, Incoming
 from hudi_vector.blobs.names import BLOB_AREA
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage, scheme_of
@@ -33,7 +33,7 @@ class ReferenceRules:
     options: StorageOptions
 
 
-def checked(incoming: Incoming, rules: ReferenceRules, spot: Spot) -> Incoming:
+def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Incoming:
     """Check the references of a column, and fill in offset and length of those that came as bare paths.
 
     Args:
@@ -114,7 +114,7 @@ def _size(info: pafs.FileInfo) -> int:
     return _FOLDER if info.type == pafs.FileType.Directory else _ABSENT
 
 
-def _check_ranges(incoming: Incoming, sizes: npt.NDArray[np.int64], spot: Spot) -> None:
+def _check_ranges(incoming: Incoming, sizes: npt.NDArray[np.int64], spot: BatchPlace) -> None:
     def path(row: int) -> str:
         return f"'{incoming.path[row]}'"
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from hudi_vector.blobs.byte_values import ByteValues, Ints
 from hudi_vector.blobs.containers import WrittenContainer
-from hudi_vector.blobs.incoming import Incoming, Spot, take_apart
+from hudi_vector.blobs.incoming import BatchPlace, Incoming, take_apart
 from hudi_vector.blobs.names import is_write_id
 from hudi_vector.blobs.nested import replace_column
 from hudi_vector.blobs.placement import IN_CONTAINER, IN_OWN_FILE, IN_ROW, place
@@ -182,7 +182,7 @@ class BlobWriter:
         return encoded
 
     def _converted(self, array: pa.Array, column: BlobColumn, partitions: pa.DictionaryArray) -> pa.StructArray:
-        spot = Spot(column.path, self._rows)
+        spot = BatchPlace(column.path, self._rows)
         relative = column.settings.paths == "relative"
         rules = ReferenceRules(self._table, relative, column.check_files, self._plan.options)
         incoming = checked(take_apart(array, spot), rules, spot)
