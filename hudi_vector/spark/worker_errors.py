@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hudi_vector import errors
 from hudi_vector.errors import HudiVectorError
 
-__all__ = ["in_few_words"]
+__all__ = ["from_worker", "in_few_words"]
+
+_RAISED = re.compile(r"^hudi_vector\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
 @contextmanager
@@ -25,3 +29,20 @@ def in_few_words() -> Iterator[None]:
         yield
     except HudiVectorError as problem:
         raise type(problem)(str(problem)) from None
+
+
+def from_worker(problem: BaseException) -> HudiVectorError | None:
+    """The error of this package that a Python worker raised, out of what Spark makes of it.
+
+    Args:
+        problem: What Spark raised.
+
+    Returns:
+        The error, or None if something else went wrong.
+    """
+    found = _RAISED.findall(str(problem))
+    if not found:
+        return None
+    name, text = found[-1]
+    known = getattr(errors, name, None)
+    return known(text) if isinstance(known, type) and issubclass(known, HudiVectorError) else None
