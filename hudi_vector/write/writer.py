@@ -169,7 +169,9 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     done: list[WriteResult] = []
 
     def write_rows(rows: DataFrame) -> str | None:
-        done.append(_checked_write(rows, plan, files))
+        # Parquet files do not say that elements are never NULL, as the DataFrame did.
+        columns = _vector_columns(rows, request, plan.target, plan.policy)
+        done.append(_checked_write(rows, replace(plan, columns=columns), files))
         return done[0].instant
 
     existing = plan.target.existing
