@@ -10,31 +10,56 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
-    from hudi_vector.schema import vector_field
+    from hudi_vector.schema import blob_field, vector_field
     from hudi_vector.search.report import last_reports
     from hudi_vector.session import configure, register
     from hudi_vector.spark.api import explain_search, search, search_batch
+    from hudi_vector.spark.blob_api import (
+        blob_length,
+        blob_location,
+        blob_ref,
+        read_blob,
+        read_blobs,
+        to_blob,
+        try_read_blob,
+    )
     from hudi_vector.write.writer import write
 
 _HOMES = {
+    "blob_field": "hudi_vector.schema",
+    "blob_length": "hudi_vector.spark.blob_api",
+    "blob_location": "hudi_vector.spark.blob_api",
+    "blob_ref": "hudi_vector.spark.blob_api",
     "configure": "hudi_vector.session",
     "explain_search": "hudi_vector.spark.api",
     "last_reports": "hudi_vector.search.report",
+    "read_blob": "hudi_vector.spark.blob_api",
+    "read_blobs": "hudi_vector.spark.blob_api",
     "register": "hudi_vector.session",
     "search": "hudi_vector.spark.api",
     "search_batch": "hudi_vector.spark.api",
+    "to_blob": "hudi_vector.spark.blob_api",
+    "try_read_blob": "hudi_vector.spark.blob_api",
     "vector_field": "hudi_vector.schema",
     "write": "hudi_vector.write.writer",
 }
 
 __all__ = [
     "__version__",
+    "blob_field",
+    "blob_length",
+    "blob_location",
+    "blob_ref",
     "configure",
     "explain_search",
     "last_reports",
+    "read_blob",
+    "read_blobs",
     "register",
     "search",
     "search_batch",
+    "to_blob",
+    "try_read_blob",
     "vector_field",
     "write",
 ]

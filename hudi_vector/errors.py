@@ -5,6 +5,7 @@
     │   ├── UnknownColumnError                            a column the table does not have
     │   ├── DimensionMismatchError                        a vector of another length
     │   ├── InvalidVectorError                            NULL, NaN or infinite elements
+    │   ├── InvalidBlobError                              a struct that is no blob, or one that contradicts itself
     │   ├── InvalidFilterError                            a filter that does not parse or resolve
     │   └── InvalidOptionError                            a setting with a value it cannot have
     ├── InvalidTypeError              (also TypeError)    a value of the wrong type
@@ -13,6 +14,8 @@
     │   └── UnmergeableError                              log files that only Spark can merge
     ├── InstantNotAvailableError      (also LookupError)  a snapshot that is not, or no longer, there
     ├── DataFileError                 (also OSError)      a data file that is gone or cannot be read
+    │   └── BlobReadError                                 a blob's bytes that cannot be had
+    ├── BlobWriteError                (also OSError)      a blob's bytes that cannot be stored
     ├── SessionError                  (also RuntimeError) a SparkSession that lacks something
     └── MissingDependencyError        (also ImportError)  an optional package that is not installed
 
@@ -25,11 +28,14 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "BlobReadError",
+    "BlobWriteError",
     "DataFileError",
     "DimensionMismatchError",
     "HudiVectorError",
     "InstantNotAvailableError",
     "InvalidArgumentError",
+    "InvalidBlobError",
     "InvalidFilterError",
     "InvalidOptionError",
     "InvalidTypeError",
@@ -84,6 +90,10 @@ class InvalidVectorError(InvalidArgumentError):
     """A vector is NULL or empty, or holds NULL, NaN or infinite elements."""
 
 
+class InvalidBlobError(InvalidArgumentError):
+    """A value is no blob, or a blob that contradicts itself."""
+
+
 class InvalidFilterError(InvalidArgumentError):
     """A filter does not parse, or names what the table does not have."""
 
@@ -114,6 +124,14 @@ class InstantNotAvailableError(HudiVectorError, LookupError):
 
 class DataFileError(HudiVectorError, OSError):
     """A data file of the snapshot is gone or cannot be read."""
+
+
+class BlobReadError(DataFileError):
+    """A blob's bytes are gone, too short, changed or out of reach."""
+
+
+class BlobWriteError(HudiVectorError, OSError):
+    """A blob's bytes could not be stored."""
 
 
 class SessionError(HudiVectorError, RuntimeError):

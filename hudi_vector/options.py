@@ -6,6 +6,7 @@ Spark-free caller passes. ``docs/options.md`` is generated from this list.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -16,16 +17,77 @@ __all__ = [
     "ALL",
     "BATCH_BLOCK_QUERIES",
     "BATCH_COLLECT_MAX_BYTES",
+    "BLOB_CHECKSUM",
+    "BLOB_FORMAT",
+    "BLOB_INLINE_THRESHOLD",
+    "BLOB_MAX_ELEMENT_SIZE",
+    "BLOB_MAX_FILE_SIZE",
+    "BLOB_PATHS",
+    "BLOB_WRITE_LEASE",
     "CACHE_MAX_BYTES",
     "EXECUTION",
+    "GUARD_BLOBS",
     "INVALID_VECTORS",
     "LOCAL_MAX_BYTES",
     "LOCAL_THREADS",
     "Option",
     "markdown",
+    "parse_duration",
+    "parse_size",
 ]
 
 T = TypeVar("T", int, str)
+
+BYTES, MILLISECONDS = "bytes", "milliseconds"
+
+# KB is 1024 bytes, as in Spark's and Hudi's own settings.
+_SIZES = {"": 1, "b": 1} | {
+    name: 1 << shift
+    for letter, shift in (("k", 10), ("m", 20), ("g", 30), ("t", 40))
+    for name in (letter, f"{letter}b", f"{letter}ib")
+}
+_DURATIONS = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_AMOUNT = re.compile(r"(\d+)\s*([a-z]*)", re.ASCII)
+
+
+def parse_size(text: str) -> int | None:
+    """The bytes that a text such as ``1MB``, ``64 MiB`` or ``1048576`` stands for.
+
+    Args:
+        text: A whole number with or without a unit (B, KB, MB, GB, TB in any case, with or without ``i``); each unit
+            is 1024 times the one before it.
+
+    Returns:
+        The number of bytes, or None where the text is no size.
+
+    Example:
+        >>> parse_size("64 MiB"), parse_size("1.5MB")
+        (67108864, None)
+    """
+    return _amount(text, _SIZES)
+
+
+def parse_duration(text: str) -> int | None:
+    """The milliseconds that a text such as ``24h``, ``90 min`` or ``7d`` stands for.
+
+    Args:
+        text: A whole number with its unit (ms, s, m or min, h, d); without one it counts milliseconds.
+
+    Returns:
+        The number of milliseconds, or None where the text is no duration.
+
+    Example:
+        >>> parse_duration("24h"), parse_duration("500"), parse_duration("1 week")
+        (86400000, 500, None)
+    """
+    return _amount(text, _DURATIONS)
+
+
+def _amount(text: str, units: Mapping[str, int]) -> int | None:
+    found = _AMOUNT.fullmatch(text.strip().lower())
+    if found is None or found[2] not in units:
+        return None
+    return int(found[1]) * units[found[2]]
 
 
 @dataclass(frozen=True)
@@ -71,13 +133,10 @@ class Option(Generic[T]):
             InvalidOptionError: The text is not a value of this setting.
         """
         if isinstance(self.default, int):
-            try:
-                number = int(text.strip())
-            except ValueError:
-                number = None
+            number = self._number(text)
             if number is None or (self.minimum is not None and number < self.minimum):
                 raise InvalidOptionError(
-                    f"{self.key} = {text!r} is not allowed: give a whole number of {self.unit}"
+                    f"{self.key} = {text!r} is not allowed: give {self._numbers()}"
                     + (f", {self.minimum} or more" if self.minimum is not None else "")
                 )
             return number
@@ -85,6 +144,23 @@ class Option(Generic[T]):
         if self.allowed and value not in self.allowed:
             raise InvalidOptionError(f"{self.key} = {text!r} is not allowed: give one of {', '.join(self.allowed)}")
         return value
+
+    def _number(self, text: str) -> int | None:
+        if self.unit == BYTES:
+            return parse_size(text)
+        if self.unit == MILLISECONDS:
+            return parse_duration(text)
+        try:
+            return int(text.strip())
+        except ValueError:
+            return None
+
+    def _numbers(self) -> str:
+        if self.unit == BYTES:
+            return "a whole number of bytes, or one with a unit such as 512KB, 64 MiB or 1GB"
+        if self.unit == MILLISECONDS:
+            return "a whole number of milliseconds, or one with a unit such as 90s, 30min, 24h or 7d"
+        return f"a whole number of {self.unit}"
 
 
 EXECUTION: Option[str] = Option(
@@ -98,7 +174,7 @@ EXECUTION: Option[str] = Option(
 LOCAL_MAX_BYTES: Option[int] = Option(
     "hoodie.vector.search.local.max.bytes",
     2 << 30,
-    "bytes",
+    BYTES,
     "With `auto`, a search that reads no more than this runs on the driver.",
     minimum=0,
 )
@@ -112,7 +188,7 @@ LOCAL_THREADS: Option[int] = Option(
 CACHE_MAX_BYTES: Option[int] = Option(
     "hoodie.vector.cache.max.bytes",
     2 << 30,
-    "bytes",
+    BYTES,
     "Decoded vectors and columns kept in memory by each process, the driver and every Python worker; 0 turns it off.",
     minimum=0,
 )
@@ -126,10 +202,20 @@ BATCH_BLOCK_QUERIES: Option[int] = Option(
 BATCH_COLLECT_MAX_BYTES: Option[int] = Option(
     "hoodie.vector.search.batch.collect.max.bytes",
     32 << 20,
-    "bytes",
+    BYTES,
     "A query set estimated to be larger than this is searched where its partitions are, instead of being "
     "brought to the driver and sent to every task.",
     minimum=0,
+)
+GUARD_BLOBS: Option[str] = Option(
+    "hoodie.blob.guard.fields",
+    "true",
+    "",
+    "Whether `register` sets `spark.sql.optimizer.nestedSchemaPruning.enabled` to false in the session and in every "
+    "later one. Hudi 1.2 answers queries over single fields of a BLOB wrongly, and says nothing, where a table has "
+    "log files and Spark reads structs in part. It costs the reading of whole structs, of all tables, where a query "
+    "names only some of their fields.",
+    allowed=("true", "false"),
 )
 INVALID_VECTORS: Option[str] = Option(
     "hoodie.vector.invalid",
@@ -138,6 +224,59 @@ INVALID_VECTORS: Option[str] = Option(
     "What a write does with a vector of the wrong length or with NULL, NaN or infinite elements: refuse the write "
     "(`fail`), leave the row out (`skip`), or store NULL in its place (`null`).",
     allowed=("fail", "skip", "null"),
+)
+BLOB_INLINE_THRESHOLD: Option[int] = Option(
+    "hoodie.storage.blob.inline.threshold",
+    1 << 20,
+    BYTES,
+    "Blobs below this size are stored inside the table's data files, all others in containers beside them; "
+    "at most 16 MiB, because larger blobs are never stored inline.",
+    minimum=0,
+)
+BLOB_MAX_ELEMENT_SIZE: Option[int] = Option(
+    "hoodie.storage.blob.outofline.container.maxElementSize",
+    64 << 20,
+    BYTES,
+    "A blob larger than this gets a file of its own instead of a place in a container.",
+    minimum=1,
+)
+BLOB_MAX_FILE_SIZE: Option[int] = Option(
+    "hoodie.storage.blob.outofline.container.maxFileSize",
+    256 << 20,
+    BYTES,
+    "A container is closed and another begun before its blobs, with the framing of its format, exceed this; "
+    "the footer of Parquet and Lance comes on top.",
+    minimum=1,
+)
+BLOB_FORMAT: Option[str] = Option(
+    "hoodie.storage.blob.outofline.format",
+    "raw",
+    "",
+    "What a container is: the blobs one after the other (`raw`), or a `lance` or `parquet` file with one column. "
+    "In each, a blob is one range of bytes.",
+    allowed=("raw", "lance", "parquet"),
+)
+BLOB_CHECKSUM: Option[str] = Option(
+    "hoodie.storage.blob.checksum",
+    "none",
+    "",
+    "The checksum of every blob in a container, kept beside the upload's manifest.",
+    allowed=("none", "crc32", "sha256"),
+)
+BLOB_PATHS: Option[str] = Option(
+    "hoodie.storage.blob.paths",
+    "absolute",
+    "",
+    "How references to containers are stored: as URIs that every reader understands (`absolute`), or from the table's "
+    "own folder (`relative`), which survives a move of the table and which only this package reads.",
+    allowed=("absolute", "relative"),
+)
+BLOB_WRITE_LEASE: Option[int] = Option(
+    "hoodie.blob.write.lease",
+    86_400_000,
+    MILLISECONDS,
+    "How long a write that its driver no longer renews may still commit; later its blobs count as orphaned.",
+    minimum=1000,
 )
 
 ALL: tuple[Option[int] | Option[str], ...] = (
@@ -148,7 +287,20 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     BATCH_BLOCK_QUERIES,
     BATCH_COLLECT_MAX_BYTES,
     INVALID_VECTORS,
+    BLOB_INLINE_THRESHOLD,
+    BLOB_MAX_ELEMENT_SIZE,
+    BLOB_MAX_FILE_SIZE,
+    BLOB_FORMAT,
+    BLOB_CHECKSUM,
+    BLOB_PATHS,
+    BLOB_WRITE_LEASE,
+    GUARD_BLOBS,
 )
+
+_ALLOWED = {
+    BYTES: "a whole number, or a size such as `64MB`",
+    MILLISECONDS: "a whole number, or a duration such as `24h`",
+}
 
 
 def markdown() -> str:
@@ -166,6 +318,6 @@ def markdown() -> str:
         if option.allowed:
             allowed = ", ".join(f"`{value}`" for value in option.allowed)
         else:
-            allowed = f"a whole number, {option.minimum} or more"
+            allowed = f"{_ALLOWED.get(option.unit, 'a whole number')}, {option.minimum} or more"
         rows.append(f"| `{option.key}` | `{option.default}` | {allowed} | {option.unit} | {option.description} |")
     return "\n".join(rows) + "\n"

@@ -1,4 +1,4 @@
-"""The VECTOR logical type: its descriptor, its Spark and Arrow fields, its checks.
+"""The VECTOR and BLOB logical types: their descriptors, their Spark and Arrow fields, their checks.
 
 The descriptor text follows RFC-99 as Hudi 1.2 writes it into the field metadata ``hudi_type``:
 ``VECTOR(128)``, ``VECTOR(128, DOUBLE)``, ``VECTOR(128, INT8)``; FLOAT is the default and left out.
@@ -16,12 +16,15 @@ import pyarrow as pa
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructField
+    from pyspark.sql.types import StructField, StructType
 
-__all__ = ["HUDI_TYPE", "VectorType", "vector_field"]
+__all__ = ["BLOB", "HUDI_TYPE", "VectorType", "blob_field", "blob_struct", "vector_field"]
 
 HUDI_TYPE = "hudi_type"
 """The key of the field metadata in which Hudi keeps a logical type."""
+
+BLOB = "BLOB"
+"""The descriptor of RFC-100's type."""
 
 _DESCRIPTOR = re.compile(r"\s*VECTOR\s*\(\s*(\d+)\s*(?:,\s*(\w+)\s*)?\)\s*", re.IGNORECASE)
 _ELEMENTS = {"float": "float", "double": "double", "int8": "int8", "byte": "int8"}
@@ -121,3 +124,56 @@ def vector_field(name: str, dim: int, element: str = "float", nullable: bool = T
     return StructField(
         name, ArrayType(types[vector.element], containsNull=False), nullable, {HUDI_TYPE: vector.descriptor}
     )
+
+
+def blob_struct() -> StructType:
+    """RFC-100's struct as a Spark type: ``{type, data, reference{external_path, offset, length, managed}}``.
+
+    Returns:
+        The type; every field is nullable, as Hudi shows it.
+
+    Raises:
+        MissingDependencyError: pyspark is not installed.
+
+    Example:
+        >>> blob_struct().fieldNames()
+        ['type', 'data', 'reference']
+    """
+    try:
+        from pyspark.sql.types import BinaryType, BooleanType, LongType, StringType, StructField, StructType
+    except ImportError as absent:
+        raise MissingDependencyError("a Spark type needs pyspark: pip install pyspark") from absent
+    reference = StructType(
+        [
+            StructField("external_path", StringType()),
+            StructField("offset", LongType()),
+            StructField("length", LongType()),
+            StructField("managed", BooleanType()),
+        ]
+    )
+    return StructType(
+        [StructField("type", StringType()), StructField("data", BinaryType()), StructField("reference", reference)]
+    )
+
+
+def blob_field(name: str, nullable: bool = True) -> StructField:
+    """A Spark schema field that Hudi stores as ``BLOB``.
+
+    Args:
+        name: The column's name.
+        nullable: Whether a row may have no blob.
+
+    Returns:
+        A struct field carrying Hudi's ``hudi_type`` metadata.
+
+    Raises:
+        MissingDependencyError: pyspark is not installed.
+
+    Example:
+        >>> blob_field("img").metadata
+        {'hudi_type': 'BLOB'}
+    """
+    struct = blob_struct()
+    from pyspark.sql.types import StructField
+
+    return StructField(name, struct, nullable, {HUDI_TYPE: BLOB})

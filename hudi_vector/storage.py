@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -19,6 +19,7 @@ from hudi_vector.errors import DataFileError, MissingDependencyError, Unsupporte
 
 __all__ = [
     "FileInfo",
+    "NewFile",
     "Storage",
     "StorageOptions",
     "hudi_rs_options",
@@ -112,12 +113,43 @@ def join(base: str, *parts: str) -> str:
     return "/".join([base, *[part for part in parts if part]])
 
 
+class NewFile:
+    """A file that was not there before, written once from its start to its end."""
+
+    def __init__(self, stream: BinaryIO | pa.NativeFile, local_path: str | None) -> None:
+        self.stream = stream
+        self._local_path = local_path
+
+    def write(self, content: bytes | memoryview) -> None:
+        """Append bytes."""
+        self.stream.write(content)
+
+    def close(self) -> None:
+        """Close the file; when this returns, its bytes and its name outlive a crash of the machine."""
+        if self._local_path is None:
+            self.stream.close()
+            return
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+        self.stream.close()
+        _sync(os.path.dirname(self._local_path))
+
+    def discard(self) -> None:
+        """Close the file without waiting for its bytes, which stay where they are."""
+        self.stream.close()
+
+
 class Storage:
-    """One file system, opened once: lists, reads and opens what lies on it."""
+    """One file system, opened once: lists, reads and writes what lies on it."""
 
     def __init__(self, filesystem: pafs.FileSystem, scheme: str) -> None:
         self.filesystem = filesystem
         self.scheme = scheme
+
+    @property
+    def fsspec(self) -> Any | None:
+        """The driver of fsspec below, or None where pyarrow has its own."""
+        return self.filesystem.handler.fs if isinstance(self.filesystem, pafs.PyFileSystem) else None
 
     def path(self, uri: str) -> str:
         """The path pyarrow wants for a normalised URI."""
@@ -192,6 +224,49 @@ class Storage:
             return self.filesystem.open_input_file(self.path(uri))
         except OSError as problem:
             raise DataFileError(f"the data file '{uri}' cannot be opened: {problem}") from problem
+
+    def create(self, uri: str) -> NewFile:
+        """Begin a file, and the folders it lies in; a file that is there is never touched.
+
+        An object store has no exclusive creation: there a look comes before the write, so names must be unique.
+
+        Raises:
+            FileExistsError: Something has that name.
+        """
+        path = self.path(uri)
+        if self.scheme == "file":
+            _make_folders(os.path.dirname(path))
+            return NewFile(open(path, "xb"), path)
+        if self.filesystem.get_file_info(path).type != pafs.FileType.NotFound:
+            raise FileExistsError(f"'{uri}' is there already")
+        return NewFile(self.filesystem.open_output_stream(path), None)
+
+    def publish(self, uri: str, content: bytes) -> None:
+        """Make a small file appear as a whole, durable, under a name nobody else uses.
+
+        Args:
+            uri: The name, unique by construction.
+            content: All of it.
+        """
+        if self.scheme != "file":
+            file = self.create(uri)  # an object appears when it is closed, as a whole
+            file.write(content)
+            file.close()
+            return
+        folder, name = os.path.split(self.path(uri))
+        hidden = f"{folder}/.{name}.tmp"
+        file = self.create(self.uri(hidden))
+        file.write(content)
+        file.close()
+        os.replace(hidden, f"{folder}/{name}")
+        _sync(folder)
+
+    def sync(self, uri: str) -> None:
+        """Make a file durable that another library wrote and closed; object stores did so themselves."""
+        if self.scheme == "file":
+            path = self.path(uri)
+            _sync(path)
+            _sync(os.path.dirname(path))
 
     def _select(self, uri: str, recursive: bool) -> Iterable[pafs.FileInfo]:
         selector = pafs.FileSelector(self.path(uri), recursive=recursive, allow_not_found=True)
@@ -279,6 +354,26 @@ def _through_fsspec(scheme: str) -> pafs.FileSystem:
     except ValueError as unknown:
         raise UnsupportedTableError(f"'{scheme}://' is a scheme that only Spark can read here: {unknown}") from unknown
     return pafs.PyFileSystem(pafs.FSSpecHandler(found))
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _make_folders(folder: str) -> None:
+    if os.path.isdir(folder):
+        return
+    parent = os.path.dirname(folder)
+    _make_folders(parent)
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        return  # another task was quicker
+    _sync(parent)  # the name of a new folder is an entry of its parent
 
 
 def _scan_local(folder: str, recursive: bool) -> Iterator[FileInfo]:

@@ -74,3 +74,5 @@ def clean_session(spark: SparkSession) -> Iterator[SparkSession]:
     for row in spark.sql("SET").collect():
         if row["key"] not in before:
             spark.conf.unset(row["key"])
+        elif row["value"] != before[row["key"]]:
+            spark.conf.set(row["key"], before[row["key"]])

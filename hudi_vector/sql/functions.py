@@ -8,18 +8,39 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from hudi_vector.errors import SessionError
+from hudi_vector.spark.blob_functions import (
+    blob_length,
+    blob_location,
+    blob_ref,
+    read_blob,
+    to_blob,
+    try_read_blob,
+)
+from hudi_vector.spark.blob_guard import guard
 from hudi_vector.spark.gateway import JavaObject, enable_callbacks, function_builder, option_value
 from hudi_vector.spark.table_functions import batch_function, search_function
 
-__all__ = ["FUNCTIONS", "NATIVE_SUFFIX", "install"]
+__all__ = ["FUNCTIONS", "NATIVE_SUFFIX", "TABLE_FUNCTIONS", "install"]
+
+_Build = Callable[[SparkSession, list[JavaObject]], JavaObject]
 
 NATIVE_SUFFIX = "_native"
 """Hudi's own function of a name stays reachable under the name with this behind it."""
 
-FUNCTIONS: dict[str, Callable[[SparkSession, list[JavaObject]], JavaObject]] = {
+TABLE_FUNCTIONS: dict[str, _Build] = {
     "hudi_vector_search": search_function,
     "hudi_vector_search_batch": batch_function,
 }
+FUNCTIONS: dict[str, _Build] = {
+    "blob_length": blob_length,
+    "blob_location": blob_location,
+    "blob_ref": blob_ref,
+    "read_blob": read_blob,
+    "to_blob": to_blob,
+    "try_read_blob": try_read_blob,
+}
+# Those Hudi has too.
+_HUDIS_OWN = ("hudi_vector_search", "hudi_vector_search_batch", "read_blob")
 
 
 def install(spark: SparkSession) -> None:
@@ -29,19 +50,66 @@ def install(spark: SparkSession) -> None:
         spark: A session whose JVM has Hudi.
 
     Raises:
-        SessionError: Hudi's own vector search is not there, so that this Hudi is too old.
+        SessionError: Hudi's own functions are not there, so that this Hudi is too old.
     """
     gateway: Any = spark.sparkContext._gateway
     enable_callbacks(gateway)
-    for name, build in FUNCTIONS.items():
-        native = name + NATIVE_SUFFIX
-        if _lookup(spark, native) is None:
-            _register(spark, native, _native_builder(spark, name))
-        _register(spark, name, function_builder(gateway, name, build))
+    for functions, registry in ((TABLE_FUNCTIONS, _Tables(spark)), (FUNCTIONS, _Scalars(spark))):
+        for name, build in functions.items():
+            native = name + NATIVE_SUFFIX
+            if name in _HUDIS_OWN and registry.builder(native) is None:
+                registry.register(native, _native_builder(registry, name))
+            registry.register(name, function_builder(gateway, name, build))
+    guard(spark)
 
 
-def _native_builder(spark: SparkSession, name: str) -> JavaObject:
-    builder = _lookup(spark, name)
+class _Registry:
+    """The functions of one kind in a session, and in the sessions that are made from it later."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._jvm: Any = spark._jvm
+        self._session = spark._jsparkSession
+
+    def builder(self, name: str) -> JavaObject | None:
+        """The builder of a function, or None."""
+        found: JavaObject | None = option_value(self._functions().lookupFunctionBuilder(self._identifier(name)))
+        return found
+
+    def register(self, name: str, builder: JavaObject) -> None:
+        """Put a builder under a name."""
+        info = self._jvm.org.apache.spark.sql.catalyst.expressions.ExpressionInfo("org.apache.hudi", name)
+        identifier = self._identifier(name)
+        self._functions().registerFunction(identifier, info, builder)
+        self._inject(self._jvm.scala.Tuple3(identifier, info, builder))
+
+    def _identifier(self, name: str) -> JavaObject:
+        return self._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
+
+    def _functions(self) -> JavaObject:
+        raise NotImplementedError
+
+    def _inject(self, described: JavaObject) -> None:
+        raise NotImplementedError
+
+
+class _Tables(_Registry):
+    def _functions(self) -> JavaObject:
+        return self._session.sessionState().tableFunctionRegistry()
+
+    def _inject(self, described: JavaObject) -> None:
+        self._session.extensions().injectTableFunction(described)
+
+
+class _Scalars(_Registry):
+    def _functions(self) -> JavaObject:
+        return self._session.sessionState().functionRegistry()
+
+    def _inject(self, described: JavaObject) -> None:
+        self._session.extensions().injectFunction(described)
+
+
+def _native_builder(registry: _Registry, name: str) -> JavaObject:
+    builder = registry.builder(name)
     if builder is None:
         raise SessionError(
             f"Hudi's own function {name} is not registered in this session; use a Hudi bundle of version 1.2 or newer "
@@ -49,24 +117,3 @@ def _native_builder(spark: SparkSession, name: str) -> JavaObject:
             "(hudi_vector.configure(builder) sets both)"
         )
     return builder
-
-
-def _lookup(spark: SparkSession, name: str) -> JavaObject | None:
-    registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
-    found: JavaObject | None = option_value(registry.lookupFunctionBuilder(_identifier(spark, name)))
-    return found
-
-
-def _register(spark: SparkSession, name: str, builder: JavaObject) -> None:
-    jvm = spark._jvm
-    assert jvm is not None
-    identifier = _identifier(spark, name)
-    info = jvm.org.apache.spark.sql.catalyst.expressions.ExpressionInfo("org.apache.hudi", name)
-    session = spark._jsparkSession
-    session.sessionState().tableFunctionRegistry().registerFunction(identifier, info, builder)
-    session.extensions().injectTableFunction(jvm.scala.Tuple3(identifier, info, builder))
-
-
-def _identifier(spark: SparkSession, name: str) -> JavaObject:
-    assert spark._jvm is not None
-    return spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)

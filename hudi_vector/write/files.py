@@ -55,6 +55,16 @@ class Files:
             return {}
         return {entry.getPath().getName(): entry.getModificationTime() for entry in system.listStatus(where)}
 
+    def size(self, path: str) -> int:
+        """Bytes of all files below a path; 0 where there is none."""
+        system, where = self._open(path)
+        return int(system.getContentSummary(where).getLength()) if system.exists(where) else 0
+
+    def delete(self, path: str) -> None:
+        """Remove a folder with everything in it, if it is there."""
+        system, where = self._open(path)
+        system.delete(where, True)
+
     def _open(self, path: str) -> tuple[Any, Any]:
         where = self._jvm.org.apache.hadoop.fs.Path(path)
         return where.getFileSystem(self._configuration), where

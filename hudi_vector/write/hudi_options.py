@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from hudi_vector.write.layout import Layout
     from hudi_vector.write.request import WriteRequest
 
-__all__ = ["CODEC", "DUPLICATES", "SESSION_KEYS", "Settings", "hudi_options", "read_settings", "table_properties"]
+__all__ = [
+    "CODEC",
+    "DUPLICATES",
+    "OURS",
+    "SESSION_KEYS",
+    "Settings",
+    "hudi_options",
+    "read_settings",
+    "table_properties",
+]
 
 CODEC = "hoodie.parquet.compression.codec"
 DUPLICATES = "hoodie.datasource.insert.dup.policy"
@@ -25,6 +34,9 @@ _INDEX = "hoodie.index.type"
 
 SESSION_KEYS = (CODEC, DUPLICATES, COMBINE, NULL_FOR_MISSING, _DROP_DUPLICATES, _INDEX, INVALID_VECTORS.key)
 """What is looked up in the session: a DataFrame write does not take the session's settings over by itself."""
+
+OURS = ("hoodie.vector.", "hoodie.storage.blob.", "hoodie.blob.write.")
+"""How keys begin that are this package's own, and not handed to Hudi."""
 
 DEFAULT_CODEC = "snappy"
 """Chosen with the figures of benchmarks/codecs.py."""
@@ -109,7 +121,7 @@ def read_settings(options: Mapping[str, str], session: Mapping[str, str], table:
 
 
 def hudi_options(
-    request: WriteRequest, layout: Layout, settings: Settings, name: str, has_vectors: bool
+    request: WriteRequest, layout: Layout, settings: Settings, name: str, *, has_vectors: bool, has_blobs: bool
 ) -> dict[str, str]:
     """All options of the DataFrame write.
 
@@ -122,6 +134,7 @@ def hudi_options(
         settings: The settings this package acts on.
         name: The Hudi table name.
         has_vectors: Whether a vector column is written or lies in the table.
+        has_blobs: Whether a blob column is written or lies in the table.
 
     Returns:
         Keys and values; what the user set stays.
@@ -136,7 +149,7 @@ def hudi_options(
         made["hoodie.datasource.write.partitionpath.field"] = layout.partition_option
     if layout.ordering:
         made["hoodie.table.ordering.fields"] = ",".join(layout.ordering)
-    codec = settings.codec or (DEFAULT_CODEC if has_vectors else None)
+    codec = settings.codec or (DEFAULT_CODEC if has_vectors or has_blobs else None)
     if codec is not None:
         # A DataFrame write does not look into the session, so its codec is handed on.
         made[CODEC] = codec
@@ -149,7 +162,10 @@ def hudi_options(
         made["hoodie.bulkinsert.user.defined.partitioner.class"] = (
             "org.apache.hudi.execution.bulkinsert.RowCustomColumnsSortPartitioner"
         )
-    ours = {key: value for key, value in request.options.items() if key.startswith("hoodie.vector.")}
+    if has_blobs:
+        # Bytes of blobs repeat so rarely that a dictionary of them costs memory for nothing.
+        made["hoodie.parquet.dictionary.enabled"] = "false"
+    ours = {key: value for key, value in request.options.items() if key.startswith(OURS)}
     return {**made, **{key: value for key, value in request.options.items() if key not in ours}}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,15 @@ from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.schema import VectorType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-__all__ = ["OPERATIONS", "TABLE_TYPES", "VectorSpec", "WriteRequest", "vector_type", "write_request"]
+__all__ = ["OPERATIONS", "TABLE_TYPES", "BlobSpecs", "VectorSpec", "WriteRequest", "vector_type", "write_request"]
 
 VectorSpec = int | tuple[int, str] | str | VectorType
 """How a vector column may be described: ``128``, ``(128, "double")``, ``"VECTOR(128, INT8)"`` or a `VectorType`."""
+
+BlobSpecs = Mapping[str, Mapping[str, object]]
+"""Settings of single blob columns, by dotted path."""
 
 OPERATIONS = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table")
 TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
@@ -49,6 +53,7 @@ class WriteRequest:
     table_type: str | None
     operation: str
     vectors: Mapping[str, VectorType]
+    blobs: BlobSpecs
     options: Mapping[str, str]
     sort_by: tuple[str, ...]
 
@@ -62,6 +67,7 @@ def write_request(
     table_type: str | None = None,
     operation: str = "upsert",
     vectors: Mapping[str, VectorSpec] | None = None,
+    blobs: Iterable[str] | BlobSpecs | None = None,
     options: Mapping[str, object] | None = None,
     sort_by: str | Iterable[str] | None = None,
 ) -> WriteRequest:
@@ -75,6 +81,7 @@ def write_request(
         table_type: ``"cow"`` or ``"mor"``.
         operation: One of `OPERATIONS`.
         vectors: The vector columns.
+        blobs: The blob columns, or settings by column.
         options: Hudi's own settings.
         sort_by: The columns a bulk insert sorts by.
 
@@ -102,6 +109,7 @@ def write_request(
         table_type=None if table_type is None else _one_of("table_type", table_type, tuple(TABLE_TYPES)),
         operation=_one_of("operation", operation, OPERATIONS),
         vectors={name: vector_type(name, spec) for name, spec in (vectors or {}).items()},
+        blobs=blob_specs(blobs),
         options=_options(options or {}),
         sort_by=() if sort_by is None else _names("sort_by", sort_by),
     )
@@ -110,6 +118,32 @@ def write_request(
             f"sort_by is for operation 'bulk_insert' and cannot be used with '{request.operation}'; leave it out"
         )
     return request
+
+
+def blob_specs(blobs: Iterable[str] | BlobSpecs | None) -> BlobSpecs:
+    """What was said of blob columns, by column.
+
+    Args:
+        blobs: Dotted paths of columns, or settings by path.
+
+    Returns:
+        Settings by path; none for columns that were only named.
+
+    Raises:
+        InvalidTypeError: It is neither.
+
+    Example:
+        >>> blob_specs(["img"])
+        {'img': {}}
+    """
+    if blobs is None:
+        return {}
+    if isinstance(blobs, Mapping):
+        for path, settings in blobs.items():
+            if not isinstance(path, str) or not isinstance(settings, Mapping):
+                raise InvalidTypeError(f"blobs[{path!r}] = {settings!r} is not allowed: give a mapping of settings")
+        return {path.strip(): dict(settings) for path, settings in blobs.items()}
+    return {name: {} for name in _names("blobs", blobs)}
 
 
 def vector_type(column: str, spec: VectorSpec) -> VectorType:

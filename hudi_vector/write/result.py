@@ -8,7 +8,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["WriteResult"]
+__all__ = ["BlobUpload", "WriteResult"]
+
+
+@dataclass(frozen=True)
+class BlobUpload:
+    """What a write stored out of line.
+
+    Attributes:
+        write_id: The write, which names the folders of its containers and its manifest.
+        containers: Files that were made.
+        blobs: Blobs in them.
+        bytes: Bytes of these blobs.
+        staged_bytes: Bytes of the rows that waited for Hudi beside the table, inline blobs among them: what the
+            write wrote a second time.
+    """
+
+    write_id: str
+    containers: int
+    blobs: int
+    bytes: int
+    staged_bytes: int
 
 
 @dataclass(frozen=True)
@@ -25,6 +45,7 @@ class WriteResult:
         deleted: Rows that were deleted.
         invalid: Invalid vectors that were skipped or stored as NULL, by column and reason.
         skipped: Rows that were left out because a vector was invalid.
+        blobs: What was stored out of line; None for a write without blob columns.
     """
 
     table: str
@@ -36,3 +57,4 @@ class WriteResult:
     deleted: int | None = None
     invalid: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     skipped: int = 0
+    blobs: BlobUpload | None = None

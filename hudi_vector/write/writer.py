@@ -15,15 +15,20 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
+from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.writer import BlobColumn
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, TableNotFoundError, UnknownColumnError
-from hudi_vector.options import INVALID_VECTORS
+from hudi_vector.options import ALL, BLOB_INLINE_THRESHOLD, INVALID_VECTORS
 from hudi_vector.table.config import TableConfig
+from hudi_vector.write.blob_columns import blob_columns, converted_schema, refuse_collections
+from hudi_vector.write.blob_write import BlobTarget, upload_and_write
 from hudi_vector.write.catalog import create_table
 from hudi_vector.write.commits import TOKEN_KEY, Commit, completed_commits, find_commit, new_token
 from hudi_vector.write.files import Files
 from hudi_vector.write.findings import Findings, inspect_rows, refuse_duplicates, refuse_invalid
 from hudi_vector.write.hudi_options import (
     DUPLICATES,
+    OURS,
     SESSION_KEYS,
     Settings,
     hudi_options,
@@ -31,7 +36,7 @@ from hudi_vector.write.hudi_options import (
     table_properties,
 )
 from hudi_vector.write.layout import Layout, agree_on_layout, agree_on_vectors
-from hudi_vector.write.request import VectorSpec, WriteRequest, write_request
+from hudi_vector.write.request import BlobSpecs, VectorSpec, WriteRequest, write_request
 from hudi_vector.write.result import WriteResult
 from hudi_vector.write.target import Target, resolve_target, vector_columns
 from hudi_vector.write.vectors import VectorColumn, as_arrays, vector_column
@@ -57,10 +62,11 @@ def write(
     table_type: str | None = None,
     operation: str = "upsert",
     vectors: Mapping[str, VectorSpec] | None = None,
+    blobs: Iterable[str] | BlobSpecs | None = None,
     options: Mapping[str, object] | None = None,
     sort_by: str | Iterable[str] | None = None,
 ) -> WriteResult:
-    """Write a DataFrame with vector columns into a Hudi table, and make the table if it is not there.
+    """Write a DataFrame with vector or blob columns into a Hudi table, and make the table if it is not there.
 
     Vectors may come as arrays of any numeric type, as Spark ML vectors, or as bytes (little-endian elements).
     Each is checked before anything is written. What happens to an invalid one (wrong length, NULL, NaN or
@@ -69,7 +75,12 @@ def write(
     of a vector is valid where the column is nullable.
 
     The rows are read twice, once to be checked and once to be written: cache a DataFrame that is dear to
-    compute, or that answers differently each time.
+    compute, or that answers differently each time. With blob columns they are read once.
+
+    Blobs may come as bytes, as paths of files (text; the files stay where they are), or as blob structs. Bytes
+    below ``hoodie.storage.blob.inline.threshold`` (1 MiB) are stored in the table's own files, all others in
+    container files below the table's ``.hoodie/blobs``, before Hudi commits the rows that refer to them. The first
+    such write to a path that holds no table makes the table by a commit of its own, without rows.
 
     Operations that keep duplicates (``insert``, ``bulk_insert``, the overwrites) refuse a DataFrame in which a
     key occurs twice; ``insert`` also refuses keys the table has already. ``hoodie.datasource.insert.dup.policy``
@@ -89,6 +100,10 @@ def write(
         vectors: The vector columns: ``{"emb": 128}``, ``{"emb": (128, "double")}`` or
             ``{"emb": "VECTOR(128, INT8)"}``. Columns whose metadata says VECTOR, in the DataFrame or in the
             table, need not be named.
+        blobs: The blob columns by dotted path: ``["image"]``, or with settings of their own
+            ``{"image": {"inline.threshold": "64KB", "format": "raw", "check_files": False}}``, where ``check_files``
+            says whether files that references point at must be there. Columns whose metadata says BLOB, in the
+            DataFrame or in the table, need not be named.
         options: Any of Hudi's settings, for example clustering or the codec. Unless a codec is set here, in the
             session or in the table's properties, tables with vectors are written with snappy, which costs
             vectors almost no time to read.
@@ -103,7 +118,9 @@ def write(
         UnknownColumnError: A named column is not in the DataFrame.
         DimensionMismatchError: Vectors have another length than the column.
         InvalidVectorError: Vectors are invalid and the policy is ``fail``.
-        InvalidTypeError: A column holds nothing that could be a vector.
+        InvalidTypeError: A column holds nothing that could be a vector, or a blob.
+        InvalidBlobError: A blob contradicts itself, or refers to what is not there.
+        BlobWriteError: Bytes could not be stored.
         TableNotFoundError: There is no table to delete from, or no such database.
         UnsupportedTableError: The name belongs to a view or to a table of another format.
 
@@ -120,6 +137,7 @@ def write(
         table_type=table_type,
         operation=operation,
         vectors=vectors,
+        blobs=blobs,
         options=options,
         sort_by=sort_by,
     )
@@ -136,16 +154,36 @@ class _Plan:
     settings: Settings
     policy: str
     columns: list[VectorColumn]
+    blobs: tuple[BlobColumn, ...]
     has_vectors: bool
 
 
 def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
-    spark = df.sparkSession
-    files = Files(spark)
+    files = Files(df.sparkSession)
     plan = _plan(df, request, files)
+    if not plan.blobs:
+        return _checked_write(df, plan, files)
+    if plan.target.existing is None:
+        _make_table(df, plan, files)
+        plan = _plan(df, request, files)
+    done: list[WriteResult] = []
+
+    def write_rows(rows: DataFrame) -> str | None:
+        # Parquet files do not say that elements are never NULL, as the DataFrame did.
+        columns = _vector_columns(rows, request, plan.target, plan.policy)
+        done.append(_checked_write(rows, replace(plan, columns=columns), files))
+        return done[0].instant
+
+    existing = plan.target.existing
+    target = BlobTarget(plan.target.path, plan.blobs, plan.layout.partition_by, existing.config if existing else None)
+    uploaded = upload_and_write(df, target, files, write_rows)
+    return replace(done[0], blobs=uploaded)
+
+
+def _checked_write(df: DataFrame, plan: _Plan, files: Files) -> WriteResult:
+    """Check the rows, and hand them to Hudi."""
     findings = _inspect(df, plan)
-    rows = _rows(df, plan)
-    commit = _hand_to_hudi(spark, files, rows, plan)
+    commit = _hand_to_hudi(df.sparkSession, files, _rows(df, plan), plan)
     skipped = findings.invalid_rows if plan.policy == "skip" else 0
     if findings.invalid_rows:
         done = "were left out" if skipped else "were written with NULL in their place"
@@ -154,9 +192,9 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
             findings.invalid_rows, findings.rows, done, findings.described, findings.first_invalid,
         )  # fmt: skip
     return WriteResult(
-        table=request.table,
+        table=plan.request.table,
         path=plan.target.path,
-        operation=request.operation,
+        operation=plan.request.operation,
         instant=commit.instant if commit else None,
         inserted=commit.inserted if commit else None,
         updated=commit.updated if commit else None,
@@ -164,6 +202,13 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
         invalid=findings.invalid,
         skipped=skipped,
     )
+
+
+def _make_table(df: DataFrame, plan: _Plan, files: Files) -> None:
+    """Make the table without rows: Hudi takes a folder that holds blobs for a table that is damaged."""
+    spark = df.sparkSession
+    none = spark.createDataFrame([], converted_schema(df.schema, plan.blobs))
+    _hand_to_hudi(spark, files, _rows(none, plan), replace(plan, request=replace(plan.request, sort_by=())))
 
 
 def _plan(df: DataFrame, request: WriteRequest, files: Files) -> _Plan:
@@ -184,8 +229,27 @@ def _plan(df: DataFrame, request: WriteRequest, files: Files) -> _Plan:
     if not deletes:
         _require_table_columns(df, target, settings)
     columns = [] if deletes else _vector_columns(df, request, target, policy)
+    blobs = () if deletes else _blob_columns(df, request, target)
     in_table = existing.vectors if existing else {}
-    return _Plan(request, target, layout, settings, policy, columns, has_vectors=bool(columns or in_table))
+    return _Plan(request, target, layout, settings, policy, columns, blobs, has_vectors=bool(columns or in_table))
+
+
+def _blob_columns(df: DataFrame, request: WriteRequest, target: Target) -> tuple[BlobColumn, ...]:
+    refuse_collections(df.schema)
+    spark = df.sparkSession
+    keys = [option.key for option in ALL if option.key.startswith(OURS)]
+    session = {key: value for key in keys if (value := spark.conf.get(key, None))}
+    given = {**session, **request.options}
+    existing = target.existing
+    lance = existing is not None and existing.properties.get("hoodie.table.base.file.format", "").lower() == "lance"
+    # Hudi 1.2 loses inline bytes when it rewrites Lance files (clustering, compaction).
+    if lance and given.setdefault(BLOB_INLINE_THRESHOLD.key, "0") != "0":
+        raise InvalidArgumentError(
+            f"'{request.table}' has Lance base files, in which Hudi 1.2 loses inline blobs when it rewrites them; "
+            f"leave {BLOB_INLINE_THRESHOLD.key} out, or set it to 0"
+        )
+    in_table = existing.schema if existing else None
+    return blob_columns(df.schema, in_table, request.blobs, BlobSettings.of(given))
 
 
 def _vector_columns(df: DataFrame, request: WriteRequest, target: Target, policy: str) -> list[VectorColumn]:
@@ -250,7 +314,14 @@ def _rows(df: DataFrame, plan: _Plan) -> DataFrame:
 
 def _hand_to_hudi(spark: SparkSession, files: Files, rows: DataFrame, plan: _Plan) -> Commit | None:
     target, token = plan.target, new_token()
-    options = hudi_options(plan.request, plan.layout, plan.settings, target.name, plan.has_vectors)
+    options = hudi_options(
+        plan.request,
+        plan.layout,
+        plan.settings,
+        target.name,
+        has_vectors=plan.has_vectors,
+        has_blobs=bool(plan.blobs),
+    )
     if target.quoted_name and not target.is_registered:
         properties = table_properties(plan.layout, options)
         spark.sql(create_table(target.quoted_name, rows.schema, plan.layout.partition_by, properties))

@@ -11,7 +11,7 @@ from hudi_vector.errors import InvalidOptionError
 def test_every_key_is_declared_once() -> None:
     keys = [option.key for option in options.ALL]
     assert len(set(keys)) == len(keys)
-    assert all(key.startswith("hoodie.vector.") for key in keys)
+    assert all(key.startswith(("hoodie.vector.", "hoodie.storage.blob.", "hoodie.blob.")) for key in keys)
     declared = {value for value in vars(options).values() if isinstance(value, options.Option)}
     assert declared == set(options.ALL)
 
@@ -35,6 +35,10 @@ def test_a_default_is_a_value_of_its_setting(option: options.Option) -> None:
         (options.LOCAL_THREADS, "-1", "threads, 0 or more"),
         (options.BATCH_BLOCK_QUERIES, "0", "queries, 1 or more"),
         (options.CACHE_MAX_BYTES, "1.5", "a whole number of bytes"),
+        (options.CACHE_MAX_BYTES, "-1", "a whole number of bytes.*, 0 or more"),
+        (options.CACHE_MAX_BYTES, "64 Mo", "a unit such as 512KB, 64 MiB or 1GB"),
+        (options.BLOB_WRITE_LEASE, "1 week", "a whole number of milliseconds, or one with a unit such as 90s"),
+        (options.BLOB_WRITE_LEASE, "999", "1000 or more"),
         (options.EXECUTION, "remote", "give one of auto, local, distributed"),
         (options.INVALID_VECTORS, "", "give one of fail, skip, null"),
     ],
@@ -46,6 +50,49 @@ def test_other_values_are_refused(option: options.Option, text: str, message: st
 
 def test_names_are_read_in_any_case() -> None:
     assert options.EXECUTION.parse(" Distributed") == "distributed"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1048576", 1 << 20),
+        ("1MB", 1 << 20),
+        (" 64 MiB ", 64 << 20),
+        ("2g", 2 << 30),
+        ("3 tb", 3 << 40),
+        ("12b", 12),
+        ("1.5MB", None),
+        ("-1", None),
+        ("MB", None),
+        ("", None),
+        ("٣MB", None),
+        ("1 MB 2", None),
+        ("1 bit", None),
+    ],
+)
+def test_sizes(text: str, size: int | None) -> None:
+    assert options.parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "duration"),
+    [
+        ("1500", 1500),
+        ("1500ms", 1500),
+        ("90s", 90_000),
+        ("30 min", 1_800_000),
+        ("30m", 1_800_000),
+        ("24H", 86_400_000),
+        ("7d", 604_800_000),
+        ("1w", None),
+        ("-1s", None),
+        ("24h 30m", None),
+        ("", None),
+    ],
+)
+def test_durations(text: str, duration: int | None) -> None:
+    assert options.parse_duration(text) == duration
 
 
 def test_the_markdown_table() -> None:

@@ -134,3 +134,62 @@ def test_local_files_are_listed_and_read(tmp_path: Path) -> None:
 def test_an_unknown_scheme_is_refused_in_one_sentence() -> None:
     with pytest.raises(HudiVectorError, match="nosuch://"):
         open_storage("nosuch", StorageOptions())
+
+
+def test_a_new_file_is_created_once_with_its_folders(tmp_path: Path) -> None:
+    storage = open_storage("file", StorageOptions())
+    uri = normalise(str(tmp_path / "a" / "b" / "x"))
+    file = storage.create(uri)
+    file.write(b"12")
+    file.write(memoryview(b"345"))
+    file.close()
+    assert storage.read(uri) == b"12345"
+    with pytest.raises(FileExistsError):
+        storage.create(uri)
+    assert storage.read(uri) == b"12345", "what is there is not touched"
+
+
+def test_a_discarded_file_keeps_what_was_written(tmp_path: Path) -> None:
+    storage = open_storage("file", StorageOptions())
+    file = storage.create(normalise(str(tmp_path / "x")))
+    file.write(b"12")
+    file.discard()
+    assert file.stream.closed
+    assert (tmp_path / "x").read_bytes() == b"12"
+
+
+def test_a_published_file_appears_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage("file", StorageOptions())
+    uri = normalise(str(tmp_path / "a" / "x"))
+    storage.publish(uri, b"1")
+    assert [info.name for info in storage.list_files(normalise(str(tmp_path)), recursive=True)] == ["x"]
+    assert storage.read(uri) == b"1"
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        storage.publish(f"{uri}2", b"2")
+    assert storage.info(f"{uri}2") is None
+
+
+def test_files_and_the_folders_that_name_them_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    synced = []
+    real = os.fsync
+
+    def watched(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr("os.fsync", watched)
+    storage = open_storage("file", StorageOptions())
+    file = storage.create(normalise(str(tmp_path / "a" / "b" / "x")))
+    assert synced == [str(tmp_path), str(tmp_path / "a")]
+    file.write(b"1")
+    file.close()
+    assert synced[2:] == [str(tmp_path / "a" / "b" / "x"), str(tmp_path / "a" / "b")]
+    storage.sync(normalise(str(tmp_path / "a" / "b" / "x")))
+    assert synced[4:] == synced[2:4]

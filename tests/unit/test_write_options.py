@@ -23,7 +23,9 @@ COMBINE = "hoodie.combine.before.insert"
 def options_of(session=None, table=None, has_vectors=True, **arguments):
     request = write_request("/t", **{"record_key": "id", **arguments})
     settings = read_settings(request.options, session or {}, table or {})
-    return hudi_options(request, agree_on_layout(request, None), settings, "t", has_vectors)
+    return hudi_options(
+        request, agree_on_layout(request, None), settings, "t", has_vectors=has_vectors, has_blobs=False
+    )
 
 
 def test_the_whole_of_a_plain_write():
@@ -115,7 +117,7 @@ def test_our_own_settings_do_not_reach_hudi():
 def test_a_catalog_table_remembers_its_layout_and_not_one_writes_policy():
     request = write_request("t", record_key="id", ordering="ts", operation="insert")
     layout = agree_on_layout(request, None)
-    made = hudi_options(request, layout, read_settings({}, {}, {}), "t", True)
+    made = hudi_options(request, layout, read_settings({}, {}, {}), "t", has_vectors=True, has_blobs=False)
     assert table_properties(layout, made) == {
         "primaryKey": "id",
         "type": "cow",

@@ -1,0 +1,143 @@
+"""What a caller hands over for a BLOB column, taken apart: bytes, paths of files, or blob structs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns, is_blob_type
+from hudi_vector.errors import InvalidBlobError
+
+__all__ = ["BatchPlace", "Incoming", "take_apart"]
+
+Flags = npt.NDArray[np.bool_]
+
+LARGEST_VALUE = 2**31 - 1
+"""The bytes that one value of a Spark column can have."""
+
+
+@dataclass(frozen=True)
+class BatchPlace:
+    """Where a batch stands, for messages: the column, and how many rows of its task came before."""
+
+    column: str
+    first_row: int
+
+    def refuse(self, wrong: Flags | pa.BooleanArray, reason: Callable[[int], str]) -> None:
+        """Raise for the first row that is wrong.
+
+        Args:
+            wrong: One flag per row; NULL counts as right.
+            reason: Says of a row what is wrong with its blob.
+
+        Raises:
+            InvalidBlobError: A flag is set.
+        """
+        flags = wrong if isinstance(wrong, np.ndarray) else np.asarray(pc.fill_null(wrong, False))
+        if flags.any():
+            row = int(np.argmax(flags))
+            raise InvalidBlobError(f"column '{self.column}', row {self.first_row + row} of its task: {reason(row)}")
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A column of n rows: each has bytes in `values`, or a `path` with the fields of its reference, or is NULL.
+
+    `values` is binary or large binary. `whole_files` says that all references came as bare paths.
+    """
+
+    values: pa.Array
+    path: pa.StringArray
+    offset: pa.Int64Array
+    length: pa.Int64Array
+    managed: pa.BooleanArray
+    whole_files: bool = False
+
+
+def take_apart(array: pa.Array, spot: BatchPlace) -> Incoming:
+    """Find bytes and references in a column.
+
+    Args:
+        array: Bytes, paths of files as text, or blob structs; NULL anywhere.
+        spot: For messages.
+
+    Returns:
+        The column's parts.
+
+    Raises:
+        InvalidBlobError: The column is of another type, or one of its blobs contradicts itself.
+
+    Example:
+        >>> take_apart(pa.array(["/a/cat.png", None]), BatchPlace("img", 0)).path.to_pylist()
+        ['/a/cat.png', None]
+    """
+    kind = array.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return _bytes(array, spot)
+    if pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        return _bytes(array.cast(pa.large_binary()), spot)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return _paths(array.cast(pa.string()))
+    if pa.types.is_null(kind):
+        return _bytes(array.cast(pa.binary()), spot)
+    if not is_blob_type(kind):
+        raise InvalidBlobError(
+            f"column '{spot.column}' is {kind}, which is no blob; give bytes, paths of files as text, or "
+            "struct<type, data, reference: struct<external_path, offset, length, managed>>"
+        )
+    return _structs(BlobColumns.of(array, f"column '{spot.column}'"), spot)
+
+
+def _bytes(array: pa.Array, spot: BatchPlace) -> Incoming:
+    sizes = pc.binary_length(array)
+    spot.refuse(
+        pc.greater(sizes, LARGEST_VALUE),
+        lambda row: f"its {sizes[row]} bytes are more than a value can have, {LARGEST_VALUE}; give a path instead",
+    )
+    text, number, flag = (pa.nulls(len(array), kind) for kind in (pa.string(), pa.int64(), pa.bool_()))
+    return Incoming(array, path=text, offset=number, length=number, managed=flag)
+
+
+def _paths(paths: pa.StringArray) -> Incoming:
+    number = pa.nulls(len(paths), pa.int64())
+    return Incoming(
+        values=pa.nulls(len(paths), pa.binary()),
+        path=paths,
+        offset=number,
+        length=number,
+        managed=pc.if_else(paths.is_valid(), False, pa.scalar(None, pa.bool_())),
+        whole_files=True,
+    )
+
+
+def _structs(blobs: BlobColumns, spot: BatchPlace) -> Incoming:
+    typed = pc.is_valid(blobs.kind)
+    inline = pc.fill_null(pc.equal(blobs.kind, INLINE), False)
+    outside = pc.fill_null(pc.equal(blobs.kind, OUT_OF_LINE), False)
+    has_data, has_path = pc.is_valid(blobs.data), pc.is_valid(blobs.path)
+    one_of = "a blob is INLINE or OUT_OF_LINE"
+    for wrong, reason in (
+        (pc.and_not(typed, pc.or_(inline, outside)), lambda row: f"its type is {blobs.kind[row].as_py()!r}; {one_of}"),
+        (pc.and_not(pc.or_(has_data, has_path), typed), lambda _: f"it has no type, but data or a reference; {one_of}"),
+        (
+            pc.and_(pc.and_not(inline, has_data), has_path),
+            lambda _: (
+                "it is INLINE without data, only with a reference into its data file; read the source with "
+                "hoodie.read.blob.inline.mode=CONTENT"
+            ),
+        ),
+        (pc.and_not(inline, has_data), lambda _: "it is INLINE without data"),
+        (pc.and_(inline, has_path), lambda _: "it is INLINE and has a reference too; leave one out"),
+        (pc.and_not(outside, has_path), lambda _: "it is OUT_OF_LINE without a reference that names a path"),
+        (pc.and_(outside, has_data), lambda _: "it is OUT_OF_LINE and has data too; leave one out"),
+        (pc.less(blobs.offset, 0), lambda row: f"its offset is {blobs.offset[row]}; give 0 or more"),
+        (pc.less(blobs.length, 0), lambda row: f"its length is {blobs.length[row]}; give 0 or more"),
+    ):
+        spot.refuse(wrong, reason)
+    managed = pc.if_else(has_path, pc.fill_null(blobs.managed, False), pa.scalar(None, pa.bool_()))
+    return Incoming(blobs.data, blobs.path, blobs.offset, blobs.length, managed)

@@ -1,0 +1,409 @@
+"""The durable manifest of one write's uploads: what a cleaner needs to prove a container orphaned.
+
+A write's manifest is the newest whole file of ``{table}/.hoodie/blob_service/v1/uploads/{write id}/`` (see
+`hudi_vector.blobs.side_files`). It passes through these states, and never back:
+
+    open, prepared → staged → committed | aborted
+
+- *open* is published before the first byte of the write, so no container exists without a manifest. It carries the end
+  of the lease, which the driver renews while the write runs.
+- *prepared* is *open* for a DataFrame that its user writes at some later time: it waits 7 days for `finish`.
+- *staged* lists the containers that the tasks which counted have made durable, with sizes, blobs and (in a Parquet
+  file beside it, where asked for) checksums.
+- *committed* names the instant that refers to them. *aborted* says that none will.
+
+Two processes that publish at the same time (a renewal and the end of the write) cannot undo each other: a generation
+is the state's rank followed by a count, so the furthest state is the newest whatever came last.
+
+**The rule for cleaners.** Read the manifests first and the table's data files after them: a commit that completes in
+between is then seen. A file in ``{table}/.hoodie/blobs/{partition}/{column}/{write id}/`` is orphaned if no retained
+data file refers to it and its write can no longer commit: `Upload.may_commit` is false at the cleaner's own time less
+its grace, which also covers clocks that differ. That is so if the write
+
+- is committed: what it refers to is in data files, so a file that none refers to, listed or not, was replaced since or
+  is left over from a task attempt that did not count;
+- is aborted;
+- is open or staged, and its lease has run out. If its Hudi commit completed and its driver died before `finish`, data
+  files refer to its containers, and that keeps them;
+- is prepared, and 7 days have passed.
+
+Where a write's files are there and none is whole, its state is *unreadable*, which may commit for ever: doubt keeps.
+A file of ours with no manifest at all is from a table that was copied in part; age alone decides about it. Lance leaves
+``.tmp…`` files in a write's folder if its process is killed; they belong to that write like any other file there.
+
+Times are milliseconds since 1970 in UTC, by the clock of the driver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_vector.blobs.checksum_file import ChecksumFile, load_checksums, write_checksums
+from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.names import is_write_id, new_write_id
+from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.side_files import generation_of, newest, publish
+from hudi_vector.errors import BlobWriteError, InvalidArgumentError
+from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage, scheme_of
+
+__all__ = [
+    "ABORTED",
+    "COMMITTED",
+    "OPEN",
+    "PREPARED",
+    "PREPARED_MS",
+    "STAGED",
+    "UNREADABLE",
+    "UPLOADS",
+    "StagedContainer",
+    "Upload",
+    "abort",
+    "finish",
+    "list_uploads",
+    "open_upload",
+    "read_checksums",
+    "read_upload",
+    "renew_lease",
+    "stage",
+]
+
+OPEN, PREPARED, STAGED, ABORTED, COMMITTED = "open", "prepared", "staged", "aborted", "committed"
+UNREADABLE = "unreadable"
+
+UPLOADS = ".hoodie/blob_service/v1/uploads"
+PREPARED_MS = 7 * 86_400_000
+"""How long a prepared DataFrame may wait to be written."""
+
+_KIND, _VERSION = "upload", 1
+_RANKS = {OPEN: 0, PREPARED: 0, STAGED: 1, ABORTED: 2, COMMITTED: 3}
+_RANK_STEP = 10_000_000
+_LOCAL = StorageOptions()
+
+
+@dataclass(frozen=True)
+class StagedContainer:
+    """A durable container: its path from the table's folder, its bytes and blobs."""
+
+    path: str
+    partition: str
+    column: str
+    bytes: int
+    blobs: int
+    blob_bytes: int
+
+
+@dataclass(frozen=True)
+class Upload:
+    """The state of one write's uploads, as its manifest has it; times in milliseconds since 1970, UTC."""
+
+    table: str
+    write_id: str
+    state: str
+    opened_ms: int = 0
+    lease_until_ms: int = 0
+    lease_ms: int = 0
+    columns: tuple[tuple[str, BlobSettings], ...] = ()
+    containers: tuple[StagedContainer, ...] = ()
+    checksums: ChecksumFile | None = None
+    instant: str | None = None
+    generation: int = -1
+
+    def may_commit(self, now_ms: int) -> bool:
+        """Whether a commit may yet refer to containers of this write that none refers to now.
+
+        Args:
+            now_ms: The time, by a clock that agrees with the writer's; a cleaner takes its grace off.
+
+        Returns:
+            False once the write has ended or its lease has run out.
+        """
+        if self.state in (COMMITTED, ABORTED):
+            return False
+        return self.state == UNREADABLE or now_ms < self.lease_until_ms
+
+    def is_dead(self, now_ms: int) -> bool:
+        """Whether the write ended without a commit: it was aborted, or its lease ran out.
+
+        Args:
+            now_ms: As for `may_commit`.
+
+        Returns:
+            True if nothing it uploaded counts, unless its commit completed and only `finish` is missing.
+        """
+        return self.state != COMMITTED and not self.may_commit(now_ms)
+
+
+def open_upload(
+    table: str,
+    columns: Mapping[str, BlobSettings],
+    *,
+    lease_ms: int,
+    prepared: bool = False,
+    now_ms: int | None = None,
+    options: StorageOptions = _LOCAL,
+) -> Upload:
+    """Announce a write, before any of its bytes.
+
+    Args:
+        table: The table's base path.
+        columns: The settings of each blob column, by its dotted path.
+        lease_ms: How long the write may go on without a renewal, milliseconds.
+        prepared: Whether a DataFrame is only prepared, to be written by its user within 7 days.
+        now_ms: The time, for tests; the clock's where not given.
+        options: How storage is opened.
+
+    Returns:
+        The upload, with a new write id.
+
+    Example:
+        >>> import tempfile
+        >>> table = tempfile.mkdtemp()
+        >>> upload = open_upload(table, {"img": BlobSettings()}, lease_ms=60_000)
+        >>> [found.state for found in list_uploads(table)]
+        ['open']
+    """
+    now = _now(now_ms)
+    length = PREPARED_MS if prepared else lease_ms
+    upload = Upload(
+        table=normalise(table),
+        write_id=new_write_id(now),
+        state=PREPARED if prepared else OPEN,
+        opened_ms=now,
+        lease_until_ms=now + length,
+        lease_ms=length,
+        columns=tuple(sorted(columns.items())),
+    )
+    return _publish(upload, options)
+
+
+def renew_lease(table: str, write_id: str, *, now_ms: int | None = None, options: StorageOptions = _LOCAL) -> Upload:
+    """Prolong the lease of a write that is still running.
+
+    Args:
+        table: The table's base path.
+        write_id: The write.
+        now_ms: The time, for tests.
+        options: How storage is opened.
+
+    Returns:
+        The upload with its new lease; a prepared one keeps its 7 days.
+
+    Raises:
+        BlobWriteError: The write has ended, or its lease ran out, so that its bytes may be gone.
+    """
+    upload, now = _require_running(table, write_id, now_ms, options)
+    prolonged = _prolonged(upload, now)
+    return upload if prolonged == upload else _publish(prolonged, options)
+
+
+def stage(
+    table: str,
+    write_id: str,
+    containers: Iterable[WrittenContainer],
+    *,
+    now_ms: int | None = None,
+    options: StorageOptions = _LOCAL,
+) -> Upload:
+    """List the containers that the commit will refer to; this renews the lease too.
+
+    Args:
+        table: The table's base path.
+        write_id: The write.
+        containers: What the tasks that counted have written.
+        now_ms: The time, for tests.
+        options: How storage is opened.
+
+    Returns:
+        The upload with its containers.
+
+    Raises:
+        BlobWriteError: The write has ended, or its lease ran out.
+    """
+    upload, now = _require_running(table, write_id, now_ms, options)
+    written = sorted(containers, key=lambda container: container.path)
+    staged = tuple(
+        StagedContainer(made.path, made.partition, made.column, made.bytes, made.blobs, made.blob_bytes)
+        for made in written
+    )
+    folder = _folder(upload.table, upload.write_id)
+    checksums = write_checksums(_open(upload.table, options), folder, written)
+    changed = replace(_prolonged(upload, now), state=STAGED, containers=staged, checksums=checksums)
+    return _publish(changed, options)
+
+
+def finish(table: str, write_id: str, instant: str, *, options: StorageOptions = _LOCAL) -> Upload:
+    """Note that a completed instant refers to the write's containers; again with the same instant changes nothing.
+
+    Args:
+        table: The table's base path.
+        write_id: The write.
+        instant: The requested time of the completed instant.
+        options: How storage is opened.
+
+    Returns:
+        The committed upload.
+
+    Raises:
+        BlobWriteError: The write was aborted, or committed by another instant.
+    """
+    upload = read_upload(table, write_id, options=options)
+    if upload.state == COMMITTED and upload.instant == instant:
+        return upload
+    if upload.state in (COMMITTED, ABORTED):
+        raise BlobWriteError(f"{_named(upload)} and cannot be finished by instant {instant}")
+    # A lease that ran out is no obstacle: the instant is completed, so its references keep the bytes.
+    return _publish(replace(upload, state=COMMITTED, instant=instant), options)
+
+
+def abort(table: str, write_id: str, *, options: StorageOptions = _LOCAL) -> Upload:
+    """Note that no commit will refer to the write's containers; again changes nothing.
+
+    Args:
+        table: The table's base path.
+        write_id: The write.
+        options: How storage is opened.
+
+    Returns:
+        The aborted upload.
+
+    Raises:
+        BlobWriteError: The write is committed.
+    """
+    upload = read_upload(table, write_id, options=options)
+    if upload.state == COMMITTED:
+        raise BlobWriteError(f"{_named(upload)} and cannot be aborted")
+    return upload if upload.state == ABORTED else _publish(replace(upload, state=ABORTED), options)
+
+
+def read_upload(table: str, write_id: str, *, options: StorageOptions = _LOCAL) -> Upload:
+    """The manifest of one write.
+
+    Args:
+        table: The table's base path.
+        write_id: The write.
+        options: How storage is opened.
+
+    Returns:
+        The upload, UNREADABLE where there are files and none is whole.
+
+    Raises:
+        InvalidArgumentError: The table knows no such write.
+        UnsupportedTableError: Another version of this package wrote its manifest.
+    """
+    root = normalise(table)
+    found = _read(root, write_id, _open(root, options)) if is_write_id(write_id) else None
+    if found is None:
+        raise InvalidArgumentError(f"'{table}' has no upload '{write_id}'; list_uploads names those it has")
+    return found
+
+
+def list_uploads(table: str, *, options: StorageOptions = _LOCAL) -> list[Upload]:
+    """All uploads of a table that were ever opened, the oldest first.
+
+    Args:
+        table: The table's base path.
+        options: How storage is opened.
+
+    Returns:
+        Their states.
+
+    Raises:
+        UnsupportedTableError: Another version of this package wrote one of the manifests.
+    """
+    root = normalise(table)
+    storage = _open(root, options)
+    names = sorted(name for name in storage.list_folders(join(root, UPLOADS)) if is_write_id(name))
+    found = (_read(root, name, storage) for name in names)
+    return [upload for upload in found if upload is not None]
+
+
+def read_checksums(upload: Upload, *, options: StorageOptions = _LOCAL) -> pa.Table | None:
+    """The checksums of a write's blobs.
+
+    Args:
+        upload: The upload.
+        options: How storage is opened.
+
+    Returns:
+        Columns path (from the table's folder), method, offset, length (int64) and checksum (binary), or None where
+        none were asked for.
+
+    Raises:
+        DataFileError: The file is gone or damaged.
+    """
+    if upload.checksums is None:
+        return None
+    folder = _folder(upload.table, upload.write_id)
+    return load_checksums(_open(upload.table, options), folder, upload.checksums)
+
+
+def _read(root: str, write_id: str, storage: Storage) -> Upload | None:
+    folder = _folder(root, write_id)
+    found = newest(storage, folder, _KIND, _VERSION)
+    if found is None:
+        # Without a single file of a manifest's name nothing was ever announced here.
+        broken = any(not info.name.startswith((".", "checksums-")) for info in storage.list_files(folder))
+        return Upload(root, write_id, UNREADABLE) if broken else None
+    name, body = found
+    columns = tuple((column, BlobSettings.of(settings)) for column, settings in body.pop("columns"))
+    containers = tuple(StagedContainer(**container) for container in body.pop("containers"))
+    checksums = body.pop("checksums")
+    return Upload(
+        table=root,
+        columns=columns,
+        containers=containers,
+        checksums=ChecksumFile(**checksums) if checksums else None,
+        generation=generation_of(name),
+        **body,
+    )
+
+
+def _publish(upload: Upload, options: StorageOptions) -> Upload:
+    body: dict[str, Any] = asdict(upload)
+    del body["table"], body["generation"]
+    body["columns"] = [(column, settings.to_options()) for column, settings in upload.columns]
+    count = upload.generation % _RANK_STEP + 1 if upload.generation >= 0 else 0
+    generation = _RANKS[upload.state] * _RANK_STEP + count
+    storage = _open(upload.table, options)
+    publish(storage, _folder(upload.table, upload.write_id), _KIND, _VERSION, generation, body)
+    return replace(upload, generation=generation)
+
+
+def _require_running(table: str, write_id: str, now_ms: int | None, options: StorageOptions) -> tuple[Upload, int]:
+    upload, now = read_upload(table, write_id, options=options), _now(now_ms)
+    if upload.state in (COMMITTED, ABORTED, UNREADABLE):
+        raise BlobWriteError(f"{_named(upload)} and cannot go on")
+    if not upload.may_commit(now):
+        raise BlobWriteError(
+            f"the lease of upload '{write_id}' to '{upload.table}' ran out {now - upload.lease_until_ms} ms ago, "
+            "so its blobs may have been cleaned; repeat the write, with a longer hoodie.blob.write.lease"
+        )
+    return upload, now
+
+
+def _prolonged(upload: Upload, now: int) -> Upload:
+    if upload.state == PREPARED:
+        return upload
+    return replace(upload, lease_until_ms=max(upload.lease_until_ms, now + upload.lease_ms))
+
+
+def _named(upload: Upload) -> str:
+    by = f" by instant {upload.instant}" if upload.instant else ""
+    return f"upload '{upload.write_id}' to '{upload.table}' is {upload.state}{by}"
+
+
+def _folder(root: str, write_id: str) -> str:
+    return join(root, UPLOADS, write_id)
+
+
+def _open(root: str, options: StorageOptions) -> Storage:
+    return open_storage(scheme_of(root), options)
+
+
+def _now(now_ms: int | None) -> int:
+    return time.time_ns() // 1_000_000 if now_ms is None else now_ms

@@ -1,0 +1,141 @@
+"""Checks of references that are written into a table: their paths, who owns the bytes, and that the bytes are there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from hudi_vector.blobs.incoming import BatchPlace, Incoming
+from hudi_vector.blobs.names import BLOB_AREA
+from hudi_vector.errors import HudiVectorError
+from hudi_vector.storage import StorageOptions, join, normalise, open_storage, scheme_of
+
+__all__ = ["ReferenceRules", "checked"]
+
+_ABSENT, _FOLDER, _UNKNOWN = -1, -2, -3
+"""In place of a file's size."""
+
+
+@dataclass(frozen=True)
+class ReferenceRules:
+    """What references may be: `table` is its normalised URI, `relative` whether paths may start at its folder."""
+
+    table: str
+    relative: bool
+    check_files: bool
+    options: StorageOptions
+
+
+def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Incoming:
+    """Check the references of a column, and fill in offset and length of those that came as bare paths.
+
+    Args:
+        incoming: The column.
+        rules: What its references may be.
+        spot: For messages.
+
+    Returns:
+        The column. A bare path whose file is not looked for, or not found, keeps NULL: the whole file.
+
+    Raises:
+        InvalidBlobError: A path is relative, climbs, or lies in the blob area of another table; a managed one lies
+            outside this table's blob area; a file is absent, a folder, or ends before the range does.
+    """
+    if incoming.path.null_count == len(incoming.path):
+        return incoming
+    encoded = incoming.path.dictionary_encode()
+    paths: list[str] = encoded.dictionary.to_pylist()
+    code = np.asarray(pc.fill_null(encoded.indices, -1))
+    named = code >= 0
+
+    def refuse(wrong: Sequence[bool] | npt.NDArray[np.bool_], reason: str) -> None:
+        flags = np.asarray([*wrong, False])[code] & named
+        spot.refuse(flags, lambda row: f"its path '{incoming.path[row]}' {reason}")
+
+    refuse([not path for path in paths], "is empty")
+    refuse([".." in path.split("/") for path in paths], "climbs with '..'; give the path it stands for")
+    refuse(
+        [_is_relative(path) and not (rules.relative and _in_area(path)) for path in paths],
+        "is relative; give an absolute path or a URI",
+    )
+    uris = [normalise(join(rules.table, path) if _is_relative(path) else path) for path in paths]
+    own_area = join(rules.table, BLOB_AREA) + "/"
+    own = np.array([uri.startswith(own_area) for uri in uris])
+    foreign = ~own & np.array([f"/{BLOB_AREA}/" in uri for uri in uris])
+    refuse(foreign, "lies in the blob area of another table, whose cleaner may delete it; write the bytes instead")
+    managed = np.asarray(pc.fill_null(incoming.managed, False))
+    spot.refuse(
+        managed & ~np.array([*own, True])[code],
+        lambda row: (
+            f"its path '{incoming.path[row]}' is managed and lies outside the table's blob area '{own_area}'; "
+            "only bytes that this package stored are managed, give managed = false"
+        ),
+    )
+    if not (rules.check_files or incoming.whole_files):
+        return incoming
+    sizes = np.array([*_sizes(uris, rules), _UNKNOWN], np.int64)[code]
+    if rules.check_files:
+        _check_ranges(incoming, sizes, spot)
+    return _filled(incoming, sizes) if incoming.whole_files else incoming
+
+
+def _is_relative(path: str) -> bool:
+    inside = path[len("file:") :] if path.lower().startswith("file:") else path
+    return scheme_of(path) == "file" and not inside.startswith("/")
+
+
+def _in_area(path: str) -> bool:
+    return path.startswith(f"{BLOB_AREA}/")
+
+
+def _sizes(uris: list[str], rules: ReferenceRules) -> list[int]:
+    """The size of each file, or why there is none; one request per scheme."""
+    found = dict.fromkeys(uris, _UNKNOWN)
+    for scheme in {scheme_of(uri) for uri in uris}:
+        ours = [uri for uri in found if scheme_of(uri) == scheme]
+        # What is not to be checked need not be within reach either.
+        with contextlib.nullcontext() if rules.check_files else contextlib.suppress(OSError, HudiVectorError):
+            storage = open_storage(scheme, rules.options)
+            infos = storage.filesystem.get_file_info([storage.path(uri) for uri in ours])
+            found.update(zip(ours, map(_size, infos), strict=True))
+    return [found[uri] for uri in uris]
+
+
+def _size(info: pafs.FileInfo) -> int:
+    if info.type == pafs.FileType.File:
+        return int(info.size)
+    return _FOLDER if info.type == pafs.FileType.Directory else _ABSENT
+
+
+def _check_ranges(incoming: Incoming, sizes: npt.NDArray[np.int64], spot: BatchPlace) -> None:
+    def path(row: int) -> str:
+        return f"'{incoming.path[row]}'"
+
+    spot.refuse(sizes == _ABSENT, lambda row: f"there is no file {path(row)}")
+    spot.refuse(sizes == _FOLDER, lambda row: f"{path(row)} is a folder; a blob is a file or a part of one")
+    offset = np.asarray(pc.fill_null(incoming.offset, 0))
+    length = np.asarray(pc.fill_null(incoming.length, 0))
+    # Not offset + length, which may exceed 64 bits.
+    spot.refuse(
+        (sizes >= 0) & (offset > sizes - length),
+        lambda row: (
+            f"its range of {length[row]} bytes from byte {offset[row]} on goes past the end of {path(row)}, "
+            f"which has {sizes[row]} bytes"
+        ),
+    )
+
+
+def _filled(incoming: Incoming, sizes: npt.NDArray[np.int64]) -> Incoming:
+    unknown = sizes < 0
+    return replace(
+        incoming,
+        offset=pa.array(np.zeros(len(sizes), np.int64), mask=unknown),
+        length=pa.array(sizes, mask=unknown),
+    )

@@ -1,0 +1,142 @@
+"""How the blobs of a column are stored: RFC-100's settings, read, checked and overridden per column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hudi_vector.errors import InvalidOptionError
+from hudi_vector.options import (
+    BLOB_CHECKSUM,
+    BLOB_FORMAT,
+    BLOB_INLINE_THRESHOLD,
+    BLOB_MAX_ELEMENT_SIZE,
+    BLOB_MAX_FILE_SIZE,
+    BLOB_PATHS,
+    BLOB_WRITE_LEASE,
+    Option,
+)
+
+__all__ = ["MAX_INLINE_SIZE", "BlobSettings"]
+
+MAX_INLINE_SIZE = 16 << 20
+"""Blobs above this many bytes are never stored inline."""
+
+_PREFIXES = ("hoodie.storage.blob.", "hoodie.blob.write.")
+
+_OPTIONS: dict[str, Option[int] | Option[str]] = {
+    "inline_threshold": BLOB_INLINE_THRESHOLD,
+    "max_element_size": BLOB_MAX_ELEMENT_SIZE,
+    "max_file_size": BLOB_MAX_FILE_SIZE,
+    "format": BLOB_FORMAT,
+    "checksum": BLOB_CHECKSUM,
+    "paths": BLOB_PATHS,
+    "lease_ms": BLOB_WRITE_LEASE,
+}
+
+
+@dataclass(frozen=True)
+class BlobSettings:
+    """Where the blobs of a column go; sizes in bytes, the lease in milliseconds."""
+
+    inline_threshold: int = BLOB_INLINE_THRESHOLD.default
+    max_element_size: int = BLOB_MAX_ELEMENT_SIZE.default
+    max_file_size: int = BLOB_MAX_FILE_SIZE.default
+    format: str = BLOB_FORMAT.default
+    checksum: str = BLOB_CHECKSUM.default
+    paths: str = BLOB_PATHS.default
+    lease_ms: int = BLOB_WRITE_LEASE.default
+
+    def __post_init__(self) -> None:
+        if self.inline_threshold > MAX_INLINE_SIZE:
+            raise InvalidOptionError(
+                f"{BLOB_INLINE_THRESHOLD.key} = {self.inline_threshold} is above {MAX_INLINE_SIZE} (16 MiB), "
+                "and larger blobs are always stored out of line; give 16 MiB or less"
+            )
+        if self.max_element_size > self.max_file_size:
+            raise InvalidOptionError(
+                f"{BLOB_MAX_ELEMENT_SIZE.key} = {self.max_element_size} is larger than "
+                f"{BLOB_MAX_FILE_SIZE.key} = {self.max_file_size}: a blob that goes into a container must fit in one"
+            )
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> BlobSettings:
+        """Read the settings of a write.
+
+        Args:
+            options: Keys and values as text, as a write has them; keys of other concerns are passed over.
+
+        Returns:
+            The settings, defaults where nothing was said.
+
+        Raises:
+            InvalidOptionError: A key under ``hoodie.storage.blob.`` or ``hoodie.blob.write.`` is unknown, a value is
+                not allowed, or two values contradict each other.
+
+        Example:
+            >>> BlobSettings.of({"hoodie.storage.blob.inline.threshold": "64KB"}).inline_threshold
+            65536
+        """
+        ours = {key: value for key, value in options.items() if key.startswith(_PREFIXES)}
+        fields = {_field_of(key, shortened=False): value for key, value in ours.items()}
+        return cls(**_parsed(fields))  # type: ignore[arg-type]
+
+    def for_column(self, column: str, options: Mapping[str, str]) -> BlobSettings:
+        """The settings of one column that differs from the rest of the write.
+
+        Args:
+            column: The column, for messages.
+            options: The same keys, in full or shortened to their last parts (``inline.threshold``, ``format``).
+
+        Returns:
+            These settings with the column's own put over them.
+
+        Raises:
+            InvalidOptionError: As for `of`; also where the lease, which belongs to the write, is set.
+
+        Example:
+            >>> BlobSettings().for_column("img", {"inline.threshold": "0", "format": "lance"}).format
+            'lance'
+        """
+        try:
+            fields = {_field_of(key, shortened=True): value for key, value in options.items()}
+            if "lease_ms" in fields:
+                raise InvalidOptionError(f"{BLOB_WRITE_LEASE.key} belongs to the whole write, not to one column")
+            if len(fields) < len(options):
+                raise InvalidOptionError(f"one setting is given twice among {', '.join(options)}")
+            return BlobSettings(**{**vars(self), **_parsed(fields)})
+        except InvalidOptionError as wrong:
+            raise InvalidOptionError(f"column '{column}': {wrong}") from None
+
+    def to_options(self) -> dict[str, str]:
+        """The settings as keys and values, such that ``of`` reads them back.
+
+        Returns:
+            Every setting with its full key.
+
+        Example:
+            >>> BlobSettings.of(BlobSettings(format="lance").to_options()).format
+            'lance'
+        """
+        return {option.key: str(getattr(self, field)) for field, option in _OPTIONS.items()}
+
+
+def _parsed(fields: Mapping[str, str]) -> dict[str, int | str]:
+    if str(fields.get("format", "")).strip().lower() == "hfile":
+        raise InvalidOptionError(
+            f"{BLOB_FORMAT.key} = 'hfile' is not supported: only HBase's Java classes write HFile, sorted by key, "
+            "which blobs that arrive in the order of the rows are not; give one of raw, lance, parquet"
+        )
+    return {field: _OPTIONS[field].parse(str(text)) for field, text in fields.items()}
+
+
+def _field_of(key: str, shortened: bool) -> str:
+    """The field that a key, or the end of one, sets."""
+    wanted = key.strip().lower()
+    for field, option in _OPTIONS.items():
+        known = option.key.lower()
+        if wanted == known or (shortened and known.endswith(f".{wanted}")):
+            return field
+    raise InvalidOptionError(
+        f"'{key}' is no setting of blobs; the settings are {', '.join(option.key for option in _OPTIONS.values())}"
+    )

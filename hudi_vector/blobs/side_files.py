@@ -1,0 +1,121 @@
+"""Side files: small immutable files under ``.hoodie``, each under a name of its own, with magic, version and checksum.
+
+A side file is one line of text, ``HUDI-VECTOR {kind} {version} {sha256 of the body}``, and a body of JSON. Its name is
+``{generation}-{uuid}``: something changes by a new file of a higher generation, and readers take the newest that is
+whole. A file that was cut off or damaged is passed over; one of a version this package does not know is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from typing import Any
+
+from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.storage import Storage, join
+
+__all__ = ["generation_of", "newest", "publish", "seal", "unseal"]
+
+_MAGIC = "HUDI-VECTOR"
+_NAME = re.compile(r"(\d{8})-[0-9a-f]{32}", re.ASCII)
+_HEAD = re.compile(rf"{_MAGIC} ([a-z-]+) (\d+) ([0-9a-f]{{64}})".encode())
+
+
+def seal(kind: str, version: int, body: dict[str, Any]) -> bytes:
+    """The content of a side file.
+
+    Args:
+        kind: What it is, lower case.
+        version: Of the body's form.
+        body: What JSON can hold.
+
+    Returns:
+        The head line and the body.
+
+    Example:
+        >>> seal("upload", 1, {"a": 1})[:20]
+        b'HUDI-VECTOR upload 1'
+    """
+    text = json.dumps(body, sort_keys=True, ensure_ascii=False).encode()
+    head = f"{_MAGIC} {kind} {version} {hashlib.sha256(text).hexdigest()}\n"
+    return head.encode() + text
+
+
+def unseal(kind: str, version: int, content: bytes, uri: str) -> dict[str, Any] | None:
+    """The body of a side file.
+
+    Args:
+        kind: What it must be.
+        version: The version that is known.
+        content: All of the file.
+        uri: Where it lies, for the message.
+
+    Returns:
+        The body, or None where the file is not whole.
+
+    Raises:
+        UnsupportedTableError: Another version of this package wrote it.
+    """
+    head, _, text = content.partition(b"\n")
+    found = _HEAD.fullmatch(head)
+    if found is None or found[1].decode() != kind:
+        return None
+    if int(found[2]) != version:
+        raise UnsupportedTableError(
+            f"'{uri}' has version {int(found[2])} and this hudi-vector knows version {version}; "
+            "use the hudi-vector that wrote it, or a newer one"
+        )
+    if hashlib.sha256(text).hexdigest().encode() != found[3]:
+        return None
+    body: dict[str, Any] = json.loads(text)
+    return body
+
+
+def publish(storage: Storage, folder: str, kind: str, version: int, generation: int, body: dict[str, Any]) -> str:
+    """Write a side file under a new name; when this returns it is durable.
+
+    Args:
+        storage: The file system.
+        folder: Where the file goes, a normalised URI.
+        kind: What it is.
+        version: Of the body's form.
+        generation: Its place in the order of the folder's files, 0 to 99,999,999.
+        body: What JSON can hold.
+
+    Returns:
+        The name.
+    """
+    name = f"{generation:08d}-{uuid.uuid4().hex}"
+    storage.publish(join(folder, name), seal(kind, version, body))
+    return name
+
+
+def newest(storage: Storage, folder: str, kind: str, version: int) -> tuple[str, dict[str, Any]] | None:
+    """The newest whole side file of a folder.
+
+    Args:
+        storage: The file system.
+        folder: A normalised URI.
+        kind: What it must be.
+        version: The version that is known.
+
+    Returns:
+        Its name and body, or None where none is whole.
+
+    Raises:
+        UnsupportedTableError: A newer file than the newest whole one has another version.
+    """
+    names = sorted((info.name for info in storage.list_files(folder) if _NAME.fullmatch(info.name)), reverse=True)
+    for name in names:
+        uri = join(folder, name)
+        body = unseal(kind, version, storage.read(uri), uri)
+        if body is not None:
+            return name, body
+    return None
+
+
+def generation_of(name: str) -> int:
+    """The generation in a side file's name."""
+    return int(name.partition("-")[0])

@@ -1,0 +1,160 @@
+"""Which bytes the rows of a BLOB column ask for, checked for contradictions before any file is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
+from hudi_vector.errors import InvalidArgumentError, InvalidBlobError
+
+__all__ = ["Part", "Wanted", "wanted_of"]
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of each blob that is asked for: `count` bytes from byte `start` (None: to its end).
+
+    Both are numbers for all rows, or int64 arrays with one for each.
+    """
+
+    start: int | Ints = 0
+    count: int | Ints | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("offset", self.start), ("length", self.count)):
+            if value is not None and np.min(value, initial=0) < 0:
+                raise InvalidArgumentError(f"the {name} of a part of a blob is {np.min(value)}; give 0 or more bytes")
+
+    def rows(self, count: int) -> tuple[Ints, Ints]:
+        """Start and count for each of a number of rows; where there is no count, the largest number."""
+        most = np.iinfo(np.int64).max if self.count is None else self.count
+        return (
+            np.broadcast_to(np.asarray(self.start, np.int64), (count,)),
+            np.broadcast_to(np.asarray(most, np.int64), (count,)),
+        )
+
+    @property
+    def whole(self) -> bool:
+        """Whether all bytes of every blob are asked for."""
+        return self.count is None and isinstance(self.start, int) and self.start == 0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What n rows ask for. A row is NULL where it is neither inline nor refers to a file.
+
+    `file` is the number of a path in `paths`, −1 where a row refers to none; `length` is −1 where a reference goes to
+    the end of its file.
+    """
+
+    columns: BlobColumns
+    inline: Flags
+    file: npt.NDArray[np.int32]
+    paths: tuple[str, ...]
+    offset: Ints
+    length: Ints
+
+    def __len__(self) -> int:
+        return len(self.inline)
+
+    @property
+    def refers(self) -> Flags:
+        """Whether each row refers to a file."""
+        found: Flags = self.file >= 0
+        return found
+
+    def inline_bytes(self) -> tuple[Ints, npt.NDArray[np.uint8]]:
+        """Where the data of each row begins, shape (n + 1,), and the bytes of all rows."""
+        data = self.columns.data
+        _, offsets, values = data.buffers()
+        if not len(data):
+            return np.zeros(1, np.int64), np.empty(0, np.uint8)
+        begins = np.frombuffer(offsets, np.int32)[data.offset : data.offset + len(data) + 1].astype(np.int64)
+        return begins, np.empty(0, np.uint8) if values is None else np.frombuffer(values, np.uint8)
+
+    def described(self, row: int) -> str:
+        """How messages name the blob of a row."""
+        if not self.refers[row]:
+            return f"the INLINE blob in row {row}"
+        offset, length = self.columns.offset[row].as_py(), self.columns.length[row].as_py()
+        start = "no offset" if offset is None else f"offset {offset}"
+        size = "no length" if length is None else f"length {length}"
+        return f"the blob at '{self.paths[self.file[row]]}' ({start}, {size})"
+
+
+def wanted_of(columns: BlobColumns) -> Wanted:
+    """Take the fields of blobs for what they mean.
+
+    A reference without offset starts at byte 0, one without length goes to the end of its file; with neither it is
+    the whole file. A struct whose fields are all NULL is a NULL blob.
+
+    Args:
+        columns: The fields of n blobs.
+
+    Returns:
+        What they ask for.
+
+    Raises:
+        InvalidBlobError: A blob contradicts itself.
+    """
+    inline, outside = _flags(pc.equal(columns.kind, INLINE)), _flags(pc.equal(columns.kind, OUT_OF_LINE))
+    _check(columns, inline, outside)
+    paths = pc.if_else(pa.array(outside), columns.path, pa.scalar(None, pa.string())).dictionary_encode()
+    return Wanted(
+        columns=columns,
+        inline=inline,
+        file=_numbers(paths.indices, -1).astype(np.int32),
+        paths=tuple(paths.dictionary.to_pylist()),
+        offset=_numbers(columns.offset, 0),
+        length=_numbers(columns.length, -1),
+    )
+
+
+def _check(columns: BlobColumns, inline: Flags, outside: Flags) -> None:
+    has_data, has_path = _flags(columns.data.is_valid()), _flags(columns.path.is_valid())
+    typed = _flags(columns.kind.is_valid())
+    _refuse(typed & ~inline & ~outside, lambda row: f"has the type {columns.kind[row].as_py()!r}; {_TYPES}")
+    _refuse(~typed & (has_data | has_path), lambda _: f"has no type, but data or a reference; {_TYPES}")
+    _refuse(
+        inline & ~has_data,
+        lambda row: "is INLINE and has no data" + (_DESCRIPTOR if columns.path[row].is_valid else ""),
+    )
+    _refuse(outside & ~has_path, lambda _: "is OUT_OF_LINE and has no reference that names a path")
+    for what, field in (("offset", columns.offset), ("length", columns.length)):
+        _refuse(outside & _flags(pc.less(field, 0)), partial(_negative, what, field, columns.path))
+
+
+def _negative(what: str, field: pa.Int64Array, path: pa.StringArray, row: int) -> str:
+    return f"refers to '{path[row].as_py()}' with the negative {what} {field[row].as_py()}"
+
+
+_TYPES = "a blob is INLINE or OUT_OF_LINE"
+_DESCRIPTOR = (
+    ", only a reference into its base file: the table was read with hoodie.read.blob.inline.mode=DESCRIPTOR; "
+    "read it with CONTENT"
+)
+
+
+def _refuse(wrong: Flags, reason: Callable[[int], str]) -> None:
+    """Raise for the first of the rows that are wrong."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidBlobError(f"the blob in row {row} {reason(row)}")
+
+
+def _flags(array: pa.BooleanArray) -> Flags:
+    return np.asarray(pc.fill_null(array, False))
+
+
+def _numbers(array: pa.Array, missing: int) -> Ints:
+    return np.asarray(pc.fill_null(array, missing))

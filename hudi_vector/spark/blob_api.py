@@ -1,0 +1,228 @@
+"""The Python faces of reading blobs: ``hv.read_blobs`` over a DataFrame, and the SQL functions as Columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import DataType, StructType
+
+from hudi_vector.blobs.fetch import BlobFetcher
+from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnknownColumnError
+from hudi_vector.options import parse_size
+from hudi_vector.spark.blob_functions import bytes_of, is_blob, whole
+from hudi_vector.spark.resolve import storage_options
+
+__all__ = ["blob_length", "blob_location", "blob_ref", "read_blob", "read_blobs", "to_blob", "try_read_blob"]
+
+ColumnOrName = Column | str
+
+
+def read_blobs(
+    df: DataFrame,
+    columns: str | Iterable[str],
+    *,
+    as_: Mapping[str, str] | None = None,
+    memory_budget: int | str = "64MB",
+    max_gap: int | str | None = None,
+    threads: int | None = None,
+    on_error: str = "raise",
+    table: str | None = None,
+) -> DataFrame:
+    """The DataFrame with the bytes of its blobs, read late: after everything that `df` does.
+
+    Bytes of INLINE blobs never leave the JVM. References are read by the tasks in few, large, parallel reads:
+    ranges of one file that lie near each other are one read. A task's Python process holds the bytes of one piece
+    (`memory_budget`), or of one value if that has more.
+
+    Args:
+        df: Rows with BLOB columns: of a table, a view, or a search.
+        columns: One BLOB column or several; ``"doc.image"`` is a field of a struct.
+        as_: Names of new columns for the bytes, by column; a column that is not named becomes the bytes itself.
+        memory_budget: Bytes of one piece, as a number or a text such as ``"64MB"``.
+        max_gap: Ranges with no more bytes than this between them are read together; None chooses by storage.
+        threads: How many reads a task runs at once; None chooses by storage.
+        on_error: ``"raise"``, or ``"null"`` for NULL where bytes cannot be had.
+        table: The base path of the table whose references are relative to it.
+
+    Returns:
+        A lazy DataFrame with BINARY columns; apply limits and filters to `df`, before the bytes are read.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed.
+        UnknownColumnError: There is no such column.
+        InvalidTypeError: A column is no BLOB.
+
+    Example:
+        >>> first = spark.table("photos").orderBy("taken").limit(10)  # doctest: +SKIP
+        >>> hv.read_blobs(first, "image", as_={"image": "bytes"}).show()  # doctest: +SKIP
+    """
+    names = [columns] if isinstance(columns, str) else list(columns)
+    new_names = dict(as_ or {})
+    unknown = sorted(set(new_names) - set(names))
+    if unknown:
+        raise InvalidArgumentError(
+            f"as_ names '{unknown[0]}', which is not among the columns to read: {', '.join(names)}"
+        )
+    fetcher = BlobFetcher(
+        options=storage_options(df.sparkSession, "s3a://"),
+        table=table,
+        max_gap=None if max_gap is None else _bytes("max_gap", max_gap, 0),
+        threads=threads,
+        on_error=on_error,
+    )
+    budget = _bytes("memory_budget", memory_budget, 1)
+    for name in names:
+        _require_blob(df.schema, name)
+    for name in names:
+        value = bytes_of(whole(F.col(_quoted(name))), fetcher, (), budget, "read_blobs")
+        df = df.withColumn(*_placed(name, new_names.get(name), value))
+    return df
+
+
+def read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Column:
+    """The bytes of a blob, as SQL's ``read_blob(blob[, offset, length])``.
+
+    Args:
+        blob: A BLOB column.
+        offset: The first byte that is wanted, from 0; a Column or a number.
+        length: How many bytes are wanted; fewer come where the blob ends before.
+
+    Returns:
+        A BINARY column, NULL for NULL. Rows whose bytes cannot be had fail the query.
+
+    Example:
+        >>> df.select(read_blob("image", 0, 16))  # doctest: +SKIP
+    """
+    return F.call_function("read_blob", _column(blob), *_part(offset, length))
+
+
+def try_read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Column:
+    """The bytes of a blob, or NULL where they cannot be had.
+
+    Args:
+        blob: A BLOB column.
+        offset: The first byte that is wanted, from 0; a Column or a number.
+        length: How many bytes are wanted.
+
+    Returns:
+        A BINARY column.
+
+    Example:
+        >>> df.select(try_read_blob("image"))  # doctest: +SKIP
+    """
+    return F.call_function("try_read_blob", _column(blob), *_part(offset, length))
+
+
+def blob_length(blob: ColumnOrName) -> Column:
+    """The number of bytes of a blob, without reading any; NULL for a whole file of a length that is not said.
+
+    Args:
+        blob: A BLOB column.
+
+    Returns:
+        A BIGINT column.
+
+    Example:
+        >>> df.select(blob_length("image"))  # doctest: +SKIP
+    """
+    return F.call_function("blob_length", _column(blob))
+
+
+def blob_location(blob: ColumnOrName) -> Column:
+    """The path of the file a blob lies in; NULL for INLINE blobs.
+
+    Args:
+        blob: A BLOB column.
+
+    Returns:
+        A STRING column.
+
+    Example:
+        >>> df.groupBy(blob_location("image")).count()  # doctest: +SKIP
+    """
+    return F.call_function("blob_location", _column(blob))
+
+
+def to_blob(data: ColumnOrName) -> Column:
+    """Bytes as an INLINE blob.
+
+    Args:
+        data: A BINARY column.
+
+    Returns:
+        A BLOB column; NULL for NULL.
+
+    Example:
+        >>> df.withColumn("image", to_blob("bytes"))  # doctest: +SKIP
+    """
+    return F.call_function("to_blob", _column(data))
+
+
+def blob_ref(path: ColumnOrName, offset: Any = None, length: Any = None, managed: Any = None) -> Column:
+    """A reference to a file, or to a range of it, as an OUT_OF_LINE blob.
+
+    Args:
+        path: A column of paths.
+        offset: The first byte; a Column or a number. None, with no length, stands for the whole file.
+        length: The number of bytes.
+        managed: Whether the table owns the bytes; False by default.
+
+    Returns:
+        A BLOB column; NULL for a NULL path.
+
+    Example:
+        >>> df.withColumn("video", blob_ref("path"))  # doctest: +SKIP
+    """
+    if managed is not None and offset is None:
+        offset, length = F.lit(None), F.lit(None)
+    more = [] if managed is None else [_value(managed)]
+    return F.call_function("blob_ref", _column(path), *_part(offset, length), *more)
+
+
+def _part(offset: Any, length: Any) -> list[Column]:
+    if (offset is None) != (length is None):
+        raise InvalidArgumentError("offset and length go together; give both or neither")
+    return [] if offset is None else [_value(offset), _value(length)]
+
+
+def _value(given: Any) -> Column:
+    return given if isinstance(given, Column) else F.lit(given)
+
+
+def _column(given: ColumnOrName) -> Column:
+    return given if isinstance(given, Column) else F.col(given)
+
+
+def _bytes(name: str, given: int | str, least: int) -> int:
+    number = parse_size(given) if isinstance(given, str) else given
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise InvalidOptionError(
+            f"{name} = {given!r} is not allowed: give bytes, {least} or more, such as 65536 or '64MB'"
+        )
+    return number
+
+
+def _require_blob(schema: StructType, name: str) -> None:
+    kind: DataType = schema
+    for part in name.split("."):
+        if not isinstance(kind, StructType) or part not in kind.names:
+            raise UnknownColumnError.of(name, schema.names, "the DataFrame")
+        kind = kind[part].dataType
+    if not is_blob(json.loads(kind.json())):
+        raise InvalidTypeError(f"column '{name}' is {kind.simpleString()}, which is no BLOB")
+
+
+def _quoted(name: str) -> str:
+    return ".".join(f"`{part}`" for part in name.split("."))
+
+
+def _placed(name: str, new_name: str | None, value: Column) -> tuple[str, Column]:
+    """The top-level column the bytes go to, and what it becomes."""
+    top, _, rest = name.partition(".")
+    if new_name is not None or not rest:
+        return new_name or name, value
+    return top, F.col(f"`{top}`").withField(_quoted(rest), value)

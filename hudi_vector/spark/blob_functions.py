@@ -1,0 +1,229 @@
+"""SQL functions over BLOB columns: Spark's own expressions, and Python only for what lies out of line.
+
+``read_blob`` takes the bytes of INLINE blobs inside the JVM; three small values of each other row go to Python, and
+its bytes come back. Every function takes the blob as a whole, through ``element_at(array(blob), 1)``: Hudi 1.2 reads
+single fields of a BLOB by position where a slice has log files, and gives those of other columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import BinaryType, StructType
+
+from hudi_vector.blobs.fetch import BlobFetcher, Part
+from hudi_vector.blobs.pieces import pieces
+from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
+from hudi_vector.spark.gateway import JavaObject
+from hudi_vector.spark.resolve import storage_options
+from hudi_vector.spark.worker_errors import in_few_words
+
+__all__ = [
+    "blob_length",
+    "blob_location",
+    "blob_ref",
+    "bytes_of",
+    "is_blob",
+    "read_blob",
+    "to_blob",
+    "try_read_blob",
+    "whole",
+]
+
+# Stands for NULL in a number that goes to pandas, which would make floats of a column with NULLs.
+_NO_NUMBER = -(2**63)
+_PIECE_BYTES = 8 << 20
+
+
+def read_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``read_blob(blob[, offset, length])``: the bytes, or an error where they cannot be had."""
+    return _read(spark, "read_blob", arguments, "raise")
+
+
+def try_read_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``try_read_blob(blob[, offset, length])``: the bytes, or NULL where they cannot be had."""
+    return _read(spark, "try_read_blob", arguments, "null")
+
+
+def blob_length(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``blob_length(blob)``: the number of bytes; NULL for a whole file whose length the reference does not say."""
+    blob = _blob(_counted(arguments, 1, 1, "blob_length(blob)")[0], spark)
+    inline = F.octet_length(blob["data"]).cast("bigint")
+    return F.when(blob["type"] == INLINE, inline).otherwise(blob["reference"]["length"])._jc.expr()
+
+
+def blob_location(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``blob_location(blob)``: the path of the file an OUT_OF_LINE blob lies in, NULL for INLINE ones."""
+    blob = _blob(_counted(arguments, 1, 1, "blob_location(blob)")[0], spark)
+    return F.when(blob["type"] == OUT_OF_LINE, blob["reference"]["external_path"])._jc.expr()
+
+
+def to_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``to_blob(bytes)``: an INLINE blob; NULL for NULL."""
+    (given,) = _counted(arguments, 1, 1, "to_blob(bytes)")
+    kind = str(given.dataType().typeName())
+    if kind not in ("binary", "string", "void"):
+        raise InvalidTypeError(f"to_blob takes BINARY, not {kind.upper()}; cast it")
+    data = _column(spark, given).cast("binary")
+    return _as_blob(F.struct(F.lit(INLINE).alias("type"), data.alias("data"), _no_reference()), data)
+
+
+def blob_ref(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``blob_ref(path[, offset, length[, managed]])``: an OUT_OF_LINE blob; NULL for a NULL path."""
+    usage = "blob_ref(path[, offset, length[, managed]])"
+    given = _counted(arguments, 1, 4, usage)
+    if len(given) == 2:
+        raise InvalidArgumentError(f"an offset was given without a length; write {usage}")
+    path, *rest = (_column(spark, expression) for expression in given)
+    offset, length = (rest[0], rest[1]) if rest else (F.lit(None), F.lit(None))
+    managed = rest[2] if len(rest) > 2 else F.lit(False)
+    reference = F.struct(
+        path.cast("string").alias("external_path"),
+        offset.cast("bigint").alias("offset"),
+        length.cast("bigint").alias("length"),
+        managed.cast("boolean").alias("managed"),
+    )
+    fields = (F.lit(OUT_OF_LINE).alias("type"), F.lit(None).cast("binary").alias("data"), reference.alias("reference"))
+    return _as_blob(F.struct(*fields), path)
+
+
+def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error: str) -> JavaObject:
+    given = _counted(arguments, 1, 3, f"{name}(blob[, offset, length])")
+    if len(given) == 2:
+        raise InvalidArgumentError(f"an offset was given without a length; write {name}(blob, offset, length)")
+    fetcher = BlobFetcher(options=storage_options(spark, "s3a://"), on_error=on_error)
+    part = [_column(spark, expression).cast("bigint") for expression in given[1:]]
+    return bytes_of(_blob(given[0], spark), fetcher, part, _PIECE_BYTES, name)._jc.expr()
+
+
+def bytes_of(blob: Column, fetcher: BlobFetcher, part: Sequence[Column], budget: int, name: str) -> Column:
+    """The expression of a blob's bytes.
+
+    Args:
+        blob: The blob, whole.
+        fetcher: How bytes out of line are had.
+        part: Offset and length of the part that is wanted, or nothing for all of it.
+        budget: The bytes Python holds at once, unless a single value has more.
+        name: What Spark's plan calls the Python stage.
+
+    Returns:
+        A BINARY column.
+    """
+    kind, data, reference = blob["type"], blob["data"], blob["reference"]
+    inside = (kind == INLINE) & data.isNotNull()
+    value = data
+    if part:
+        start, count = part
+        # What starts past the end is for Python to refuse, in the words it has for files.
+        inside = inside & (start >= 0) & (count >= 0) & (start <= F.octet_length(data))
+        value = data.substr(start.cast("int") + 1, F.least(count, F.lit(2**31 - 1)).cast("int"))
+    asked = ~inside if not part else ~inside & part[0].isNotNull() & part[1].isNotNull()
+    is_there = kind.isNotNull() | data.isNotNull() | reference.isNotNull()
+    numbers = [reference["offset"], reference["length"], *part]
+    arguments = [
+        F.when(asked, F.coalesce(kind, F.when(is_there, F.lit("")))),
+        F.when(asked & (kind == INLINE), data) if part else F.lit(None).cast("binary"),
+        F.when(asked, reference["external_path"]),
+        *(F.coalesce(F.when(asked, number), F.lit(_NO_NUMBER)) for number in numbers),
+    ]
+    inside = F.coalesce(inside, F.lit(False))
+    return F.when(inside, value).otherwise(_udf(fetcher, budget, name)(*arguments))
+
+
+def _udf(fetcher: BlobFetcher, budget: int, name: str) -> Callable[..., Column]:
+    def read(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+        for batch in batches:
+            with in_few_words():
+                yield from _read_batch(fetcher, budget, batch)
+
+    read.__name__ = name
+    read.__annotations__ = {"batches": Iterator[tuple[pd.Series, ...]], "return": Iterator[pd.Series]}
+    made: Callable[..., Column] = F.pandas_udf(read, BinaryType())  # type: ignore[attr-defined,call-overload]
+    return made
+
+
+def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -> Iterator[pd.Series]:
+    """The bytes of one batch of rows, in series of bounded size."""
+    kind, data, path, offset, length, *part = batch
+    if kind.isna().all():
+        yield pd.Series([None] * len(kind), dtype=object)
+        return
+    columns = BlobColumns(
+        pa.array(kind, pa.string(), from_pandas=True),
+        pa.array(data, pa.binary(), from_pandas=True),
+        pa.array(path, pa.string(), from_pandas=True),
+        _numbers(offset),
+        _numbers(length),
+        pa.nulls(len(kind), pa.bool_()),
+    )
+    wanted = Part(*(np.maximum(numbers.to_numpy(np.int64), 0) for numbers in part)) if part else Part()
+    for values in pieces(fetcher, columns, wanted, budget):
+        yield pd.Series(values.to_numpy(zero_copy_only=False), dtype=object)
+
+
+def _numbers(given: pd.Series) -> pa.Int64Array:
+    values = given.to_numpy(np.int64)
+    return pa.array(values, pa.int64(), mask=values == _NO_NUMBER)
+
+
+def _counted(arguments: list[JavaObject], fewest: int, most: int, usage: str) -> list[JavaObject]:
+    if not fewest <= len(arguments) <= most:
+        raise InvalidArgumentError(f"{len(arguments)} arguments were given; write {usage}")
+    return arguments
+
+
+def _column(spark: SparkSession, expression: JavaObject) -> Column:
+    jvm: Any = spark._jvm
+    return Column(jvm.org.apache.spark.sql.Column(expression))
+
+
+def _blob(expression: JavaObject, spark: SparkSession) -> Column:
+    described = json.loads(expression.dataType().json())
+    if described == "void":
+        return F.lit(None).cast(blob_struct())
+    if not is_blob(described):
+        text = str(expression.dataType().sql())
+        raise InvalidTypeError(
+            f"{expression.sql()} is {text}, which is no blob; a blob is a BLOB column, or STRUCT<type: STRING, "
+            "data: BINARY, reference: STRUCT<external_path: STRING, offset: BIGINT, length: BIGINT, managed: BOOLEAN>>"
+        )
+    return whole(_column(spark, expression))
+
+
+def whole(blob: Column) -> Column:
+    """A blob that Spark does not narrow to the fields that are used."""
+    return F.element_at(F.array(blob), 1)
+
+
+def is_blob(described: Any) -> bool:
+    """Whether a type is that of a blob, whatever its nullability and its names' case.
+
+    Args:
+        described: A Spark type as JSON, parsed.
+    """
+    return bool(_shape(described) == _shape(json.loads(blob_struct().json())))
+
+
+def _shape(described: Any) -> Any:
+    """Names and types of a struct, without nullability and metadata."""
+    if isinstance(described, dict) and described.get("type") == "struct":
+        return [(field["name"].lower(), _shape(field["type"])) for field in described["fields"]]
+    return described
+
+
+def _no_reference() -> Column:
+    fields: StructType = blob_struct()
+    return F.lit(None).cast(fields["reference"].dataType).alias("reference")
+
+
+def _as_blob(struct: Column, there: Column) -> JavaObject:
+    return F.when(there.isNotNull(), struct).alias("blob", metadata={HUDI_TYPE: BLOB})._jc.expr()

@@ -1,0 +1,33 @@
+"""Users' own queries over single fields of a BLOB, kept from a silent wrong answer of Hudi 1.2.
+
+Where a slice has log files, Hudi 1.2 reads the fields of a BLOB that a query asks for by their position in the whole
+struct: ``img.reference.external_path`` is NULL for every row, ``img.data`` the text of ``img.type``. Spark asks for
+single fields because of ``spark.sql.optimizer.nestedSchemaPruning.enabled``; without it whole structs are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from hudi_vector.options import GUARD_BLOBS
+
+__all__ = ["guard"]
+
+_PRUNING = "spark.sql.optimizer.nestedSchemaPruning.enabled"
+
+
+def guard(spark: SparkSession) -> None:
+    """Let this session, and those made from it later, read structs whole, unless the user wants them narrowed.
+
+    Args:
+        spark: The session; ``hoodie.blob.guard.fields`` = false in it leaves Spark as it is.
+    """
+    settings: Any = spark._jsparkSession.sessionState().conf()
+    given = settings.getConfString(GUARD_BLOBS.key, None)
+    if GUARD_BLOBS.read({} if given is None else {GUARD_BLOBS.key: str(given)}) == "false":
+        return
+    spark.conf.set(_PRUNING, "false")
+    # A new session begins with the application's own settings.
+    spark.sparkContext._jsc.sc().conf().set(_PRUNING, "false")

@@ -1,0 +1,119 @@
+"""A write with blobs: bytes first, Hudi's commit after them, and a manifest that tells of both.
+
+    open manifest → containers and staged rows → staged manifest → checks → Hudi's commit → committed manifest
+
+Whatever fails before the commit leaves containers that nothing refers to, in the folder of a write whose manifest says
+that it was aborted or whose lease runs out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hudi_vector.blobs.manifest import Upload, abort, finish, open_upload, stage
+from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan
+from hudi_vector.errors import BlobWriteError, HudiVectorError
+from hudi_vector.spark.resolve import storage_options
+from hudi_vector.storage import StorageOptions, join, open_storage, scheme_of
+from hudi_vector.write.lease import Lease
+from hudi_vector.write.result import BlobUpload
+from hudi_vector.write.staging import PARTITION, partition_path, stage_rows, staging_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudi_vector.blobs.containers import WrittenContainer
+    from hudi_vector.table.config import TableConfig
+    from hudi_vector.write.files import Files
+
+__all__ = ["BlobTarget", "upload_and_write"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class BlobTarget:
+    """The table that is written to, which is there, and the blob columns of the write."""
+
+    path: str
+    columns: tuple[BlobColumn, ...]
+    partition_by: Sequence[str]
+    config: TableConfig | None
+
+
+def upload_and_write(
+    df: DataFrame, target: BlobTarget, files: Files, write: Callable[[DataFrame], str | None]
+) -> BlobUpload:
+    """Put blobs where they belong, and write the rows that refer to them.
+
+    Args:
+        df: The rows, with blobs in any form; evaluated once.
+        target: Where they go.
+        files: The session's file systems.
+        write: Checks the rows with blob structs, writes them to Hudi and gives the instant, None if there was none.
+
+    Returns:
+        What was uploaded.
+
+    Raises:
+        InvalidBlobError: A value is no blob, or one that contradicts itself.
+        BlobWriteError: Bytes could not be stored, or went away while the write ran.
+    """
+    options = storage_options(df.sparkSession, target.path)
+    settings = {column.path: column.settings for column in target.columns}
+    lease_ms = min(each.lease_ms for each in settings.values())
+    upload = open_upload(target.path, settings, lease_ms=lease_ms, options=options)
+    folder = staging_folder(target.path, upload.write_id)
+    try:
+        with Lease(upload, options) as lease:
+            rows, containers = _staged(df, target, upload, folder, options)
+            stage(target.path, upload.write_id, containers, options=options)
+            lease.check()
+            instant = write(rows)
+        made = BlobUpload(
+            write_id=upload.write_id,
+            containers=len(containers),
+            blobs=sum(each.blobs for each in containers),
+            bytes=sum(each.blob_bytes for each in containers),
+            staged_bytes=files.size(folder),
+        )
+        _end(target.path, upload, instant, containers, options)
+        return made
+    finally:
+        files.delete(folder)
+
+
+def _staged(
+    df: DataFrame, target: BlobTarget, upload: Upload, folder: str, options: StorageOptions
+) -> tuple[DataFrame, list[WrittenContainer]]:
+    plan = BlobWritePlan(target.path, upload.write_id, target.columns, PARTITION, options=options)
+    try:
+        rows = df.withColumn(PARTITION, partition_path(target.partition_by, target.config))
+        return stage_rows(rows, plan, folder)
+    except BaseException:
+        # Nothing was handed to Hudi yet, so that no commit can follow.
+        with suppress(HudiVectorError, OSError):
+            abort(target.path, upload.write_id, options=options)
+        raise
+
+
+def _end(
+    path: str, upload: Upload, instant: str | None, containers: list[WrittenContainer], options: StorageOptions
+) -> None:
+    if instant is None:
+        abort(path, upload.write_id, options=options)
+        return
+    finish(path, upload.write_id, instant, options=options)
+    storage = open_storage(scheme_of(upload.table), options)
+    for container in containers:
+        info = storage.info(join(upload.table, container.path))
+        if info is None or info.size != container.bytes:
+            raise BlobWriteError(
+                f"instant {instant} of '{path}' was committed, but its container '{container.path}' "
+                + ("is gone" if info is None else f"has {info.size} bytes instead of {container.bytes}")
+                + "; something removed it while the write ran: write the rows again"
+            )

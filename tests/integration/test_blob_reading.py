@@ -1,0 +1,271 @@
+"""Blobs read by SQL and by DataFrame: the right bytes, late, on every kind of table."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+from support import tables
+
+import hudi_vector as hv
+from hudi_vector import errors
+
+PRUNING = "spark.sql.optimizer.nestedSchemaPruning.enabled"
+CONTENT = bytes(range(256)) * 4
+
+
+@pytest.fixture(scope="module")
+def file(workspace):
+    """A file of 1,024 bytes that references point into."""
+    path = workspace / "blob file %41.bin"
+    path.write_bytes(CONTENT)
+    return str(path)
+
+
+@pytest.fixture(scope="module", params=["cow", "mor"])
+def photos(request, spark, workspace, file):
+    """Inline, by reference, whole file, empty and NULL blobs; some were changed after the first commit."""
+    name, path = tables.fresh_name("photos"), tables.fresh_path(workspace, "photos")
+    spark.sql(
+        f"CREATE TABLE {name} (id INT, ts LONG, img BLOB) USING hudi LOCATION '{path}' "
+        f"TBLPROPERTIES (type = '{request.param}', primaryKey = 'id', preCombineField = 'ts', "
+        "'hoodie.metadata.enable' = 'false')"
+    )
+    rows = [
+        "1 AS id, 1L AS ts, to_blob(CAST('hello' AS BINARY)) AS img",
+        f"2, 1L, blob_ref('{file}', 10L, 5L)",
+        "3, 1L, NULL",
+        f"4, 1L, blob_ref('{file}')",
+        "5, 1L, to_blob(X'')",
+        f"6, 1L, blob_ref('{file}', 1000L, 24L, true)",
+        f"7, 1L, blob_ref('{file}', 1024L, 0L)",
+    ]
+    spark.sql(f"INSERT INTO {name} " + " UNION ALL ".join(f"SELECT {row}" for row in rows))
+    spark.sql(f"UPDATE {name} SET ts = 2L, img = to_blob(CAST('world!' AS BINARY)) WHERE id = 2")
+    spark.sql(f"UPDATE {name} SET ts = 2L, img = blob_ref('{file}', 20L, 3L) WHERE id = 1")
+    return name
+
+
+EXPECTED = {1: CONTENT[20:23], 2: b"world!", 3: None, 4: CONTENT, 5: b"", 6: CONTENT[1000:], 7: b""}
+
+
+def answer(frame):
+    """Rows as a mapping from the first column to the second, bytes as bytes."""
+    return {row[0]: bytes(row[1]) if isinstance(row[1], bytearray) else row[1] for row in frame.collect()}
+
+
+def test_the_bytes_of_every_kind_of_blob(spark, photos):
+    assert answer(spark.sql(f"SELECT id, read_blob(img) FROM {photos}")) == EXPECTED
+    assert answer(spark.sql(f"SELECT id, try_read_blob(img) FROM {photos}")) == EXPECTED
+    assert answer(spark.table(photos).select("id", hv.read_blob("img"))) == EXPECTED
+    assert answer(hv.read_blobs(spark.table(photos).select("id", "img"), "img")) == EXPECTED
+
+
+def test_it_is_hudis_own_answer(spark, photos):
+    # Hudi's own function takes a percent sign in a path for an escape, and ids 3 and 5 are NULL and inline.
+    own = spark.sql(f"SELECT id, read_blob_native(img) FROM {photos} WHERE id IN (2, 3, 5)")
+    assert answer(own) == {key: EXPECTED[key] for key in (2, 3, 5)}
+
+
+def test_lengths_and_locations(spark, photos, file):
+    lengths = {1: 3, 2: 6, 3: None, 4: None, 5: 0, 6: 24, 7: 0}
+    assert answer(spark.sql(f"SELECT id, blob_length(img) FROM {photos}")) == lengths
+    assert answer(spark.table(photos).select("id", hv.blob_length("img"))) == lengths
+    places = {key: file if key in (1, 4, 6, 7) else None for key in EXPECTED}
+    assert answer(spark.sql(f"SELECT id, blob_location(img) FROM {photos}")) == places
+    assert answer(spark.table(photos).select("id", hv.blob_location("img"))) == places
+
+
+def test_parts_of_blobs(spark, photos):
+    parts = answer(spark.sql(f"SELECT id, read_blob(img, 1, 2) FROM {photos} WHERE id IN (1, 2, 3, 4)"))
+    assert parts == {key: EXPECTED[key] and EXPECTED[key][1:3] for key in (1, 2, 3, 4)}
+    by_column = spark.table(photos).where("id < 5").select("id", hv.read_blob("img", F.col("id") - 1, 2))
+    assert answer(by_column) == {key: EXPECTED[key] and EXPECTED[key][key - 1 : key + 1] for key in (1, 2, 3, 4)}
+    past = spark.sql(f"SELECT id, try_read_blob(img, 6, 2) FROM {photos} WHERE id < 5")
+    assert answer(past) == {1: None, 2: b"", 3: None, 4: CONTENT[6:8]}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 1, sum(length(read_blob(img))) FROM {t}",
+        "SELECT 1, count(*) FROM {t} WHERE length(read_blob(img)) > 3",
+        "SELECT 1, count(*) FROM {t} a JOIN {t} b ON read_blob(a.img) = read_blob(b.img)",
+        "WITH c AS (SELECT img FROM {t}) SELECT 1, max(length(read_blob(img))) FROM c",
+        "SELECT max(length(b)), count(b) FROM (SELECT read_blob(img) AS b FROM {t})",
+    ],
+)
+def test_places_in_a_query(spark, photos, query):
+    values = [value for value in EXPECTED.values() if value is not None]
+    expected = {
+        "SELECT 1, sum": (1, sum(map(len, values))),
+        "SELECT 1, count(*) FROM {t} WHERE": (1, sum(len(value) > 3 for value in values)),
+        "SELECT 1, count(*) FROM {t} a": (1, sum(a == b for a in values for b in values)),
+        "WITH": (1, max(map(len, values))),
+        "SELECT max": (max(map(len, values)), len(values)),
+    }
+    wanted = next(value for start, value in expected.items() if query.startswith(start))
+    assert tuple(spark.sql(query.format(t=photos)).collect()[0]) == wanted
+
+
+def test_single_fields_are_right_under_log_files(spark, photos, file, clean_session):
+    paths = answer(spark.sql(f"SELECT id, img.reference.external_path FROM {photos}"))
+    assert paths == {key: file if key in (1, 4, 6, 7) else None for key in EXPECTED}
+    new = spark.newSession()
+    assert new.conf.get(PRUNING) == "false"
+    assert (
+        answer(new.sql(f"SELECT id, img.type FROM spark_catalog.default.{photos} WHERE img IS NOT NULL"))[2] == "INLINE"
+    )
+    assert answer(new.sql(f"SELECT id, read_blob(img) FROM {photos}")) == EXPECTED
+
+
+def test_our_functions_are_right_where_spark_narrows_structs(spark, photos, file, clean_session):
+    spark.conf.set(PRUNING, "true")
+    assert answer(spark.sql(f"SELECT id, read_blob(img) FROM {photos}")) == EXPECTED
+    assert answer(spark.sql(f"SELECT id, blob_location(img) FROM {photos}"))[1] == file
+    assert answer(spark.sql(f"SELECT id, blob_length(img) FROM {photos}"))[2] == 6
+
+
+def test_hudi_still_reads_single_fields_by_position(spark, photos, clean_session):
+    """When this fails, Hudi is mended and the guard can go."""
+    if dict(spark.sql(f"SHOW TBLPROPERTIES {photos}").collect())["type"] != "mor":
+        pytest.skip("only log files are read by position")
+    spark.conf.set(PRUNING, "true")
+    assert set(answer(spark.sql(f"SELECT id, img.reference.external_path FROM {photos}")).values()) == {None}
+
+
+def test_the_guard_can_be_switched_off(spark, clean_session):
+    spark.conf.set(PRUNING, "true")
+    spark.conf.set("hoodie.blob.guard.fields", "false")
+    hv.register(spark)
+    assert spark.conf.get(PRUNING) == "true"
+    spark.conf.set("hoodie.blob.guard.fields", "true")
+    hv.register(spark)
+    assert spark.conf.get(PRUNING) == "false"
+
+
+def test_the_example_of_rfc_100(spark, file):
+    spark.sql("DROP TABLE IF EXISTS my_table")
+    spark.sql(
+        "CREATE TABLE my_table (id STRING, url STRING, image_blob BLOB) USING hudi "
+        "TBLPROPERTIES ('hoodie.table.type' = 'MERGE_ON_READ', primaryKey = 'id')"
+    )
+    spark.sql(f"INSERT INTO my_table SELECT 'a' AS id, 'http://x/a' AS url, blob_ref('{file}', 0L, 9L) AS image_blob")
+    rows = spark.sql("SELECT id, url, read_blob(image_blob) as image_bytes FROM my_table").collect()
+    assert [(row.id, row.url, bytes(row.image_bytes)) for row in rows] == [("a", "http://x/a", CONTENT[:9])]
+
+
+@pytest.fixture(scope="module")
+def mostly_gone(spark, workspace):
+    """Two hundred blobs in files of their own, and all files but those of ids 0 to 4 are gone."""
+    folder = tables.fresh_path(workspace, "files")
+    folder.mkdir()
+    for number in range(5):
+        (folder / f"{number}.bin").write_bytes(bytes([number]) * 10)
+    name, path = tables.fresh_name("gone"), tables.fresh_path(workspace, "gone")
+    schema = StructType([StructField("id", LongType()), hv.vector_field("emb", 2), StructField("path", StringType())])
+    rows = spark.createDataFrame([(i, [float(i), 1.0], f"{folder}/{i}.bin") for i in range(200)], schema)
+    rows = rows.withColumn("img", hv.blob_ref("path")).drop("path")
+    spark.sql(
+        f"CREATE TABLE {name} (id LONG, emb VECTOR(2), img BLOB) USING hudi LOCATION '{path}' "
+        "TBLPROPERTIES (type = 'cow', primaryKey = 'id')"
+    )
+    rows.createOrReplaceTempView(f"{name}_rows")
+    spark.sql(f"INSERT INTO {name} SELECT id, emb, img FROM {name}_rows")
+    yield name
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, read_blob(img) FROM {t} WHERE id < 5",
+        "SELECT id, read_blob(img) FROM (SELECT * FROM {t} ORDER BY id LIMIT 5)",
+        "SELECT id, read_blob(img) FROM {t} WHERE id IN (SELECT id FROM range(5))",
+        "SELECT id, read_blob(img) FROM (SELECT * FROM {t}) s JOIN range(5) USING (id)",
+        "SELECT id, read_blob(img) FROM {t} WHERE id < 5 AND length(read_blob(img)) = 10",
+        "SELECT id, read_blob(img) FROM hudi_vector_search('{t}', 'emb', ARRAY(0.0, 1.0), 5, 'l2')",
+        "SELECT id, b FROM (SELECT id, read_blob(img) AS b FROM {t}) WHERE id < 5",
+    ],
+)
+def test_only_the_rows_that_are_left_are_read(spark, mostly_gone, query):
+    # Reading any other row would fail: its file is gone.
+    found = answer(spark.sql(query.format(t=mostly_gone)))
+    assert found == {number: bytes([number]) * 10 for number in range(5)}
+
+
+def test_blobs_that_are_not_used_are_not_read(spark, mostly_gone):
+    assert spark.sql(f"SELECT count(*) FROM (SELECT id, read_blob(img) FROM {mostly_gone})").collect()[0][0] == 200
+    late = hv.read_blobs(spark.table(mostly_gone).orderBy("id").limit(5), "img").select("id", "img")
+    assert answer(late) == {number: bytes([number]) * 10 for number in range(5)}
+    every = hv.read_blobs(spark.table(mostly_gone), "img", on_error="null").where("img IS NOT NULL")
+    assert every.count() == 5
+
+
+def test_columns_beside_and_inside(spark, file):
+    frame = spark.sql(
+        f"SELECT 1 AS id, named_struct('page', 3, 'image', blob_ref('{file}', 0L, 4L)) AS doc, to_blob(X'0102') AS thumb"
+    )
+    row = hv.read_blobs(frame, ["doc.image", "thumb"], as_={"thumb": "bytes"}, max_gap="1KB", threads=2).collect()[0]
+    assert (row.doc.page, bytes(row.doc.image), bytes(row.bytes)) == (3, CONTENT[:4], b"\x01\x02")
+    assert row.thumb.type == "INLINE"
+    assert bytes(frame.selectExpr("read_blob(doc.image)").collect()[0][0]) == CONTENT[:4]
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("read_blob(1)", "read_blob: 1 is INT, which is no blob; a blob is a BLOB column, or STRUCT<type: STRING"),
+        ("read_blob()", "read_blob: 0 arguments were given; write read_blob(blob[, offset, length])"),
+        ("read_blob(NULL, 1)", "an offset was given without a length"),
+        ("to_blob(1)", "to_blob takes BINARY, not INTEGER; cast it"),
+        ("blob_ref('/x', 1)", "an offset was given without a length"),
+        ("blob_length('a')", "which is no blob"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(spark, expression, message):
+    with pytest.raises(AnalysisException) as refused:
+        spark.sql(f"SELECT {expression}")
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (
+            "blob_ref('/nowhere/x', 0L, 3L)",
+            "the blob at '/nowhere/x' (offset 0, length 3) cannot be read: the file is gone",
+        ),
+        ("blob_ref('{file}', 1000L, 25L)", "(offset 1000, length 25) cannot be read"),
+        ("blob_ref('{file}', -1L, 5L)", "-1"),
+        ("blob_ref('relative/x', 0L, 5L)", "relative/x"),
+        ("blob_ref('nosuch://x/y', 0L, 5L)", "nosuch"),
+        ("named_struct('type', 'INLINE', 'data', CAST(NULL AS BINARY), 'reference', {none})", "INLINE and has no data"),
+        ("named_struct('type', 'OUT_OF_LINE', 'data', X'01', 'reference', {none})", "no reference"),
+        ("named_struct('type', 'OTHER', 'data', X'01', 'reference', {none})", "OTHER"),
+    ],
+)
+def test_bytes_that_cannot_be_had_are_one_sentence(spark, file, expression, message):
+    none = "CAST(NULL AS STRUCT<external_path: STRING, offset: BIGINT, length: BIGINT, managed: BOOLEAN>)"
+    with pytest.raises(PySparkException) as refused:
+        spark.sql(f"SELECT read_blob({expression.format(file=file, none=none)})").collect()
+    last = str(refused.value).strip().splitlines()[-1]
+    assert message in last
+    assert "resolved.error()" not in str(refused.value)  # no frame of ours
+
+
+def test_wrong_arguments_of_read_blobs(spark):
+    frame = spark.sql("SELECT 1 AS id, to_blob(X'01') AS img")
+    with pytest.raises(errors.UnknownColumnError, match="'picture' does not exist"):
+        hv.read_blobs(frame, "picture")
+    with pytest.raises(errors.InvalidTypeError, match="'id' is int, which is no BLOB"):
+        hv.read_blobs(frame, "id")
+    with pytest.raises(errors.InvalidOptionError, match="memory_budget = '5 parsecs' is not allowed"):
+        hv.read_blobs(frame, "img", memory_budget="5 parsecs")
+    with pytest.raises(errors.InvalidArgumentError, match="on_error = 'ignore' is not allowed"):
+        hv.read_blobs(frame, "img", on_error="ignore")
+    with pytest.raises(errors.InvalidArgumentError, match="as_ names 'other'"):
+        hv.read_blobs(frame, "img", as_={"other": "x"})

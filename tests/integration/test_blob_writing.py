@@ -1,0 +1,299 @@
+"""Blobs written by hv.write: stored where they belong, before the commit, once, and read back by us and by Hudi."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from support import tables
+
+import hudi_vector as hv
+from hudi_vector import errors
+from hudi_vector.blobs.manifest import ABORTED, COMMITTED, list_uploads, read_checksums
+
+QUICK = {
+    "hoodie.metadata.enable": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+    "hoodie.upsert.shuffle.parallelism": "2",
+    "hoodie.insert.shuffle.parallelism": "2",
+    "hoodie.bulkinsert.shuffle.parallelism": "2",
+}
+ROWS = StructType(
+    [
+        StructField("id", IntegerType()),
+        StructField("ts", LongType()),
+        StructField("part", StringType()),
+        StructField("img", BinaryType()),
+    ]
+)
+
+
+def content(number: int, size: int) -> bytes:
+    """Bytes that differ from blob to blob."""
+    unit = hashlib.sha256(str(number).encode()).digest()
+    return (unit * (size // len(unit) + 1))[:size]
+
+
+def rows(spark, sizes, ts=1):
+    """A row for each size, NULL for None."""
+    made = [
+        (i, ts, f"p{i % 2}", None if size is None else bytearray(content(i + 1000 * ts, size)))
+        for i, size in enumerate(sizes)
+    ]
+    return spark.createDataFrame(made, ROWS).coalesce(2)
+
+
+def write(df, path, **more):
+    """hv.write with the settings that make a commit quick."""
+    options = {**QUICK, **more.pop("options", {})}
+    arguments = {"record_key": "id", "ordering": "ts", "partition_by": "part", "blobs": ["img"], **more}
+    return hv.write(df, str(path), options=options, **arguments)
+
+
+def stored(spark, path, as_of=None, function="read_blob"):
+    """The bytes of every row."""
+    reader = spark.read.format("hudi")
+    frame = (reader.option("as.of.instant", as_of) if as_of else reader).load(str(path))
+    found = frame.selectExpr("id", f"{function}(img) AS b").collect()
+    return {row.id: None if row.b is None else bytes(row.b) for row in found}
+
+
+def kinds(spark, path):
+    """How every row's blob is stored."""
+    return {
+        row.id: row.t for row in spark.read.format("hudi").load(str(path)).selectExpr("id", "img.type AS t").collect()
+    }
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_bytes_come_back_whatever_happens_to_the_table(spark, workspace, table_type):
+    path = tables.fresh_path(workspace, "bytes")
+    sizes = [0, 1, 999, 1000, 1001, 5000, None]
+    threshold = {"img": {"inline.threshold": "1000"}}
+    first = write(rows(spark, sizes), path, table_type=table_type, operation="bulk_insert", blobs=threshold)
+    expected = {i: None if size is None else content(i + 1000, size) for i, size in enumerate(sizes)}
+    assert stored(spark, path) == expected
+    assert stored(spark, path, function="read_blob_native") == expected
+    inline = {i: None if size is None else "INLINE" if size < 1000 else "OUT_OF_LINE" for i, size in enumerate(sizes)}
+    assert kinds(spark, path) == inline
+    assert (first.blobs.blobs, first.blobs.bytes) == (3, 7001)
+
+    # Every second row gets other bytes, one a late version that loses.
+    second = write(rows(spark, [3000] * 4, ts=2).where("id % 2 = 0"), path, blobs=threshold)
+    write(rows(spark, [10], ts=0), path, blobs=threshold)
+    newer = {**expected, 0: content(2000, 3000), 2: content(2002, 3000)}
+    assert stored(spark, path) == newer
+    assert stored(spark, path, as_of=first.instant) == expected
+
+    name = tables.fresh_name("bytes")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    spark.sql(f"UPDATE {name} SET ts = 5L WHERE id = 5")  # the blob is not named and stays
+    spark.sql(f"DELETE FROM {name} WHERE id = 3")
+    del newer[3]
+    assert stored(spark, path) == newer
+    if table_type == "mor":
+        spark.sql(f"CALL run_compaction(op => 'run', table => '{name}')").collect()
+        assert stored(spark, path) == newer
+    spark.sql(f"CALL run_clustering(table => '{name}')").collect()
+    assert stored(spark, path) == newer
+    states = {upload.write_id: (upload.state, upload.instant) for upload in list_uploads(f"file://{path}")}
+    assert states[first.blobs.write_id] == (COMMITTED, first.instant)
+    assert states[second.blobs.write_id] == (COMMITTED, second.instant)
+    assert list((path / ".hoodie/blob_service/v1/staging").iterdir()) == []
+
+
+@pytest.mark.parametrize("container", ["raw", "parquet", "lance"])
+def test_container_formats(spark, workspace, container):
+    path = tables.fresh_path(workspace, container)
+    column = {"img": {"format": container, "inline.threshold": "0", "container.maxElementSize": "4KB"}}
+    sizes = [1, 100, 4096, 4097, 9000, None]
+    made = write(rows(spark, sizes), path, operation="bulk_insert", blobs=column)
+    expected = {i: None if size is None else content(i + 1000, size) for i, size in enumerate(sizes)}
+    assert stored(spark, path) == expected
+    assert stored(spark, path, function="read_blob_native") == expected
+    assert made.blobs.blobs == 5
+    ending = {"raw": "blob"}.get(container, container)
+    files = [file for file in (path / ".hoodie/blobs").rglob("*") if file.is_file()]
+    assert {file.suffix for file in files} == {f".{ending}"}
+    assert len(files) == made.blobs.containers
+    assert {file.parts[-5:-3] for file in files} == {("blobs", "p0"), ("blobs", "p1")}
+
+
+def test_blobs_above_sixteen_mebibytes_are_never_inline(spark, workspace):
+    path = tables.fresh_path(workspace, "large")
+    size = (16 << 20) + 1
+    large = spark.range(2).selectExpr(
+        "CAST(id AS INT) AS id",
+        "1L AS ts",
+        "'p' AS part",
+        f"CAST(repeat('x', {size} - CAST(id AS INT)) AS BINARY) AS img",
+    )
+    write(large, path, operation="bulk_insert", blobs={"img": {"inline.threshold": "16MiB"}})
+    # What is not below the threshold goes out of line too.
+    assert kinds(spark, path) == {0: "OUT_OF_LINE", 1: "OUT_OF_LINE"}
+    lengths = spark.read.format("hudi").load(str(path)).selectExpr("id", "length(read_blob(img))").collect()
+    assert {tuple(row) for row in lengths} == {(0, size), (1, size - 1)}
+
+
+def test_three_hundred_mebibytes(spark, workspace):
+    path = tables.fresh_path(workspace, "huge")
+    size = 300 << 20
+    huge = spark.range(1).selectExpr("CAST(id AS INT) AS id", f"CAST(repeat('xyz', {size // 3}) AS BINARY) AS img")
+    write(huge, path, operation="bulk_insert", ordering=None, partition_by=None)
+    found = spark.read.format("hudi").load(str(path))
+    digest = hashlib.sha256(b"xyz" * (size // 3)).hexdigest()
+    assert found.selectExpr("sha2(read_blob(img), 256)").collect()[0][0] == digest
+    assert bytes(found.selectExpr(f"read_blob(img, {size - 4}L, 100L)").collect()[0][0]) == b"zxyz"
+
+
+def test_the_dataframe_is_evaluated_once(spark, workspace):
+    path = tables.fresh_path(workspace, "once")
+    seen = spark.sparkContext.accumulator(0)
+
+    def count(batches):
+        for batch in batches:
+            seen.add(batch.num_rows)
+            yield batch
+
+    counted = rows(spark, [10, 2000, 30] * 5).mapInArrow(count, ROWS)
+    options = {"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}
+    column = {"img": {"inline.threshold": "1KB"}}
+    made = write(counted, path, operation="bulk_insert", blobs=column, options=options)
+    assert seen.value == 15
+    held = sum(file.stat().st_size for file in (path / ".hoodie/blobs").rglob("*") if file.is_file())
+    assert held == made.blobs.bytes == 5 * 2000  # no container that nothing refers to
+
+
+def test_every_form_of_blob_and_nested_ones(spark, workspace):
+    file = workspace / "given.bin"
+    file.write_bytes(content(7, 500))
+    path = tables.fresh_path(workspace, "forms")
+    frame = spark.sql(
+        f"SELECT 1 AS id, '{file}' AS whole, named_struct('page', 4, 'scan', X'0102') AS doc, to_blob(X'0a0b0c') AS moved, "
+        f"blob_ref('{file}', 100L, 50L) AS range UNION ALL SELECT 2, NULL, NULL, NULL, NULL"
+    )
+    columns = {"whole": {}, "doc.scan": {"inline.threshold": "2"}, "moved": {"inline.threshold": "3"}, "range": {}}
+    write(frame, path, operation="bulk_insert", ordering=None, partition_by=None, blobs=columns)
+    found = spark.read.format("hudi").load(str(path)).orderBy("id")
+    first, second = found.selectExpr(
+        "whole",
+        "doc",
+        "moved",
+        "range",
+        "read_blob(whole) a",
+        "read_blob(doc.scan) b",
+        "read_blob(moved) c",
+        "read_blob(range) d",
+    ).collect()
+    assert tuple(map(bytes, first[4:])) == (content(7, 500), b"\x01\x02", b"\x0a\x0b\x0c", content(7, 500)[100:150])
+    assert (first.whole.reference.offset, first.whole.reference.length, first.whole.reference.managed) == (
+        0,
+        500,
+        False,
+    )
+    assert first.doc.scan.type == first.moved.type == "OUT_OF_LINE"
+    assert (first.doc.scan.reference.managed, first.range.reference.managed) == (True, False)
+    assert tuple(second) == (None,) * 8
+
+
+def test_checksums_are_kept_in_the_manifest(spark, workspace):
+    path = tables.fresh_path(workspace, "sums")
+    write(rows(spark, [2000, 3000]), path, blobs={"img": {"inline.threshold": "0", "checksum": "sha256"}})
+    (upload,) = list_uploads(f"file://{path}")
+    kept = read_checksums(upload).to_pylist()
+    expected = {hashlib.sha256(content(1000 + i, size)).digest() for i, size in enumerate([2000, 3000])}
+    assert {row["checksum"] for row in kept} == expected
+
+
+def test_tables_with_vectors_and_blobs_by_name(spark):
+    name = tables.fresh_name("both")
+    frame = spark.sql(
+        "SELECT 1 AS id, array(1.0, 0.0) AS emb, X'00ff' AS img UNION ALL SELECT 2, array(0.0, 1.0), X'01'"
+    )
+    hv.write(frame, name, record_key="id", vectors={"emb": 2}, blobs=["img"], options=QUICK)
+    found = spark.sql(f"SELECT id, read_blob(img) AS b FROM hudi_vector_search('{name}', 'emb', array(1.0, 0.1), 1)")
+    assert [(row.id, bytes(row.b)) for row in found.collect()] == [(1, b"\x00\xff")]
+    kinds = {row.col_name: row.data_type for row in spark.sql(f"DESCRIBE {name}").collect()}
+    assert kinds["img"].startswith("struct<type:")
+
+
+def wrong(spark, expression):
+    """One row with this blob."""
+    none = "CAST(NULL AS STRUCT<external_path: STRING, offset: BIGINT, length: BIGINT, managed: BOOLEAN>)"
+    return spark.sql(f"SELECT 1 AS id, {expression.format(none=none)} AS img")
+
+
+@pytest.mark.parametrize(
+    ("expression", "error", "message"),
+    [
+        ("1.5D", errors.InvalidTypeError, "'img' is double and cannot be stored as BLOB"),
+        ("named_struct('a', 1)", errors.InvalidTypeError, "cannot be stored as BLOB"),
+        ("array(to_blob(X'01'))", errors.InvalidArgumentError, "'img' holds blobs in an array or map"),
+        ("map('a', named_struct('b', to_blob(X'01')))", errors.InvalidArgumentError, "'img.b' holds blobs in an array"),
+        (
+            "named_struct('type', 'INLINE', 'data', CAST(NULL AS BINARY), 'reference', {none})",
+            errors.InvalidBlobError,
+            "INLINE",
+        ),
+        (
+            "named_struct('type', 'OUT_OF_LINE', 'data', CAST(NULL AS BINARY), 'reference', {none})",
+            errors.InvalidBlobError,
+            "OUT",
+        ),
+        ("blob_ref('/nowhere/x')", errors.InvalidBlobError, "/nowhere/x"),
+        ("'/nowhere/y'", errors.InvalidBlobError, "/nowhere/y"),
+        ("blob_ref('/a/../b', 0L, 1L)", errors.InvalidBlobError, ".."),
+        ("blob_ref('/x', -1L, 5L)", errors.InvalidBlobError, "-1"),
+        ("blob_ref('x/y', 0L, 5L)", errors.InvalidBlobError, "x/y"),
+    ],
+)
+def test_wrong_blobs_are_refused_in_one_sentence(spark, workspace, expression, error, message):
+    path = tables.fresh_path(workspace, "wrong")
+    with pytest.raises(error) as refused:
+        write(wrong(spark, expression), path, ordering=None, partition_by=None)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+    if path.exists():
+        assert spark.read.format("hudi").load(str(path)).count() == 0
+        assert {upload.state for upload in list_uploads(f"file://{path}")} == {ABORTED}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"inline.threshold": "5 parsecs"}, "5 parsecs"),
+        ({"inline.threshold": "17MiB"}, "16 MiB"),
+        ({"format": "hfile"}, "hfile"),
+        ({"container.maxElementSize": "2GB"}, "maxFileSize"),
+        ({"no.such.key": "1"}, "no.such.key"),
+        ({"check_files": "maybe"}, "check_files"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_is_written(spark, workspace, settings, message):
+    path = tables.fresh_path(workspace, "settings")
+    with pytest.raises(errors.InvalidArgumentError, match=message):
+        write(rows(spark, [1]), path, blobs={"img": settings})
+    assert not path.exists()
+
+
+def test_columns_that_are_not_there(spark, workspace):
+    with pytest.raises(errors.UnknownColumnError, match="'picture' does not exist"):
+        write(rows(spark, [1]), tables.fresh_path(workspace, "none"), blobs=["picture"])
+
+
+def test_what_a_failed_write_leaves_is_aborted(spark, workspace):
+    path = tables.fresh_path(workspace, "failed")
+    column = {"img": {"inline.threshold": "0"}}
+    write(rows(spark, [100]), path, blobs=column)
+    before = stored(spark, path)
+    bad = rows(spark, [100, 200, 300], ts=2).withColumn(
+        "img", F.when(F.col("id") == 2, F.raise_error("the source broke")).otherwise(F.col("img")).cast("binary")
+    )
+    with pytest.raises(Exception, match="the source broke"):
+        write(bad, path, blobs=column)
+    assert stored(spark, path) == before
+    assert sorted(upload.state for upload in list_uploads(f"file://{path}")) == [ABORTED, COMMITTED]
+    assert list((path / ".hoodie/blob_service/v1/staging").iterdir()) == []
