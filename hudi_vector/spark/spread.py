@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector import options
-from hudi_vector.errors import HudiVectorError, UnmergeableError
+from hudi_vector.errors import UnmergeableError
 from hudi_vector.kernels.topk import Bounds
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.conform import conform
@@ -27,6 +27,7 @@ from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.winners import named_rows
 from hudi_vector.spark.batch_rows import Column, Found, assemble, query_vectors
 from hudi_vector.spark.gateway import JavaObject
+from hudi_vector.spark.worker_errors import in_few_words
 
 __all__ = ["SpreadSearch", "spread_plan"]
 
@@ -108,18 +109,20 @@ def _unmarked(schema: StructType) -> list[StructField]:
 def _task(search: SpreadSearch) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            try:
-                yield from search.run(pa.Table.from_batches([batch]))
-            except UnmergeableError as problem:
-                key = options.BATCH_COLLECT_MAX_BYTES.key
-                raise UnmergeableError(
-                    f"{problem}; Spark merges them for queries on the driver: set {key} above the queries' size"
-                ) from None
-            except HudiVectorError as problem:
-                # Raised anew, without the frames of the search, which Spark would print.
-                raise type(problem)(str(problem)) from None
+            with in_few_words():
+                yield from _searched(search, pa.Table.from_batches([batch]))
 
     return run
+
+
+def _searched(search: SpreadSearch, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from search.run(rows)
+    except UnmergeableError as problem:
+        key = options.BATCH_COLLECT_MAX_BYTES.key
+        raise UnmergeableError(
+            f"{problem}; Spark merges them for queries on the driver: set {key} above the queries' size"
+        ) from None
 
 
 def _hiding(spark: SparkSession, plan: JavaObject, visible: int) -> JavaObject:
