@@ -1,11 +1,13 @@
 """The main job on real input: scikit-learn's handwritten digits as a Hudi table, searched by SQL.
 
-``make demo`` runs this. It ends by writing a picture of query digits with their neighbours.
+``make demo`` runs this. Its second part keeps the digits' pictures as blobs beside their vectors. It ends by writing a
+picture of query digits with their neighbours, fetched from the table.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import shutil
 import time
 from pathlib import Path
@@ -31,6 +33,8 @@ def main() -> None:
     try:
         first_commit = _make_tables(spark, output)
         _searches(spark, first_commit)
+        _make_pictures(spark, output)
+        _blobs(spark)
         picture = _draw(spark, output / "neighbours.png")
     finally:
         spark.stop()
@@ -168,19 +172,68 @@ def _shortened(sql: str) -> str:
     return sql if start < 0 else sql[: start + 6] + "…" + sql[end:]
 
 
+def _make_pictures(spark: SparkSession, output: Path) -> None:
+    """Write the digits once more, each with its picture as a blob."""
+    digits = load_digits()
+    rows = [
+        (i, int(label), [float(x) for x in pixels], bytearray(_png(image)))
+        for i, (label, pixels, image) in enumerate(zip(digits.target, digits.data, digits.images, strict=True))
+    ]
+    begun = time.perf_counter()
+    written = hv.write(
+        spark.createDataFrame(rows, "id INT, label INT, embedding ARRAY<FLOAT>, picture BINARY"),
+        str(output / "pictures"),
+        record_key="id",
+        operation="bulk_insert",
+        vectors={"embedding": 64},
+        # Small pictures would stay in their rows; these go to containers, as large ones do.
+        blobs={"picture": {"inline.threshold": "0"}},
+    )
+    spark.sql(f"CREATE TABLE pictures USING hudi LOCATION '{output / 'pictures'}'")
+    blobs = written.blobs
+    assert blobs is not None
+    print(
+        f"\n{blobs.blobs} pictures ({blobs.bytes} bytes) were written to {blobs.containers} containers of the table "
+        f"in {time.perf_counter() - begun:.1f} s."
+    )
+
+
+def _png(image: np.ndarray) -> bytes:
+    from matplotlib.image import imsave
+
+    file = io.BytesIO()
+    imsave(file, np.kron(image, np.ones((4, 4))), cmap="gray_r", format="png")
+    return file.getvalue()
+
+
+def _blobs(spark: SparkSession) -> None:
+    _show(
+        spark,
+        "Blobs: the size and place of some pictures, read late",
+        "SELECT id, label, length(read_blob(picture)) AS bytes, hex(read_blob(picture, 1, 3)) AS begins FROM "
+        "(SELECT * FROM pictures ORDER BY id LIMIT 4)",
+        "SELECT id, label, length(bytes) AS bytes, hex(substring(bytes, 2, 3)) AS begins FROM "
+        "(SELECT id, label, read_blob_native(picture) AS bytes FROM pictures WHERE id < 4) ORDER BY id",
+    )
+
+
 def _draw(spark: SparkSession, path: Path) -> Path:
+    """Draw the neighbours from their pictures in the table: of all pictures only these are read."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.image import imread
 
     images = load_digits().images
-    found = hv.search_batch(spark, "digits", "embedding", "asked", "image", NEIGHBOURS, metric="l2")
+    found = hv.search_batch(spark, "pictures", "embedding", "asked", "image", NEIGHBOURS, metric="l2")
+    rows = hv.read_blobs(found, "picture").select("number", "_rank", "id", "label", "_distance", "picture").collect()
     figure, axes = plt.subplots(len(QUERIES), NEIGHBOURS + 1, figsize=(1.4 * (NEIGHBOURS + 1), 1.7 * len(QUERIES)))
     for number, query in enumerate(QUERIES):
         _digit(axes[number][0], images[query], f"query {query}")
-    for row in found.select("number", "_rank", "id", "label", "_distance").collect():
-        _digit(axes[row["number"]][row["_rank"]], images[row["id"]], f"{row['label']}: {row['_distance']:.1f}")
+    for row in rows:
+        picture = imread(io.BytesIO(bytes(row["picture"])))
+        _digit(axes[row["number"]][row["_rank"]], picture, f"{row['label']}: {row['_distance']:.1f}")
     figure.suptitle("Query digits and their nearest rows (label: distance)")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
