@@ -17,18 +17,18 @@ import io
 import itertools
 import json
 import os
-import platform
 import pstats
 import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from common import Results, environment, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,23 +57,6 @@ class Size:
     codecs: tuple[str, ...]
     repeats: int
     native_repeats: int
-
-
-@dataclass
-class Results:
-    """Medians and single times in seconds, by table and way."""
-
-    seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-
-    def median(self, table: str, way: str) -> float | None:
-        """The median of one way, or None if it was not taken."""
-        times = self.seconds.get(table, {}).get(way)
-        return statistics.median(times) if times else None
-
-    def add(self, table: str, way: str, times: list[float]) -> None:
-        """Keep times, and print their median."""
-        self.seconds.setdefault(table, {})[way] = times
-        print(f"  {table:<22} {way:<34} {statistics.median(times) * 1000:10.1f} ms   of {len(times)}", flush=True)
 
 
 def main() -> None:
@@ -118,27 +101,6 @@ def _size(arguments: argparse.Namespace) -> Size:
     if arguments.quick:
         return Size(max(1000, arguments.rows // 100), arguments.dimension, min(2, arguments.files), codecs[:1], 3, 1)
     return Size(arguments.rows, arguments.dimension, arguments.files, codecs, 15, 3)
-
-
-def session(output: Path) -> SparkSession:
-    """A local session with Hudi and our functions."""
-    from pyspark.sql import SparkSession
-
-    import hudi_vector as hv
-
-    builder = (
-        SparkSession.builder.master("local[*]")
-        .appName("hudi-vector benchmark")
-        .config("spark.driver.memory", "6g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.warehouse.dir", str(output / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={output / 'derby'}")
-    )
-    spark = hv.register(hv.configure(builder).getOrCreate())
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
 
 
 class Bench:
@@ -463,23 +425,11 @@ def _aim(results: Results, size: Size, aim: str) -> float | None:
 
 def write_json(path: Path, size: Size, bench: Bench, lines: Sequence[str], profile: str) -> None:
     """Everything that was measured."""
-    import pyspark
-
-    import hudi_vector as hv
-
     content: dict[str, Any] = {
         "size": asdict(size),
-        "processors": len(os.sched_getaffinity(0)),
-        "python": platform.python_version(),
-        "pyspark": pyspark.__version__,
-        "pyarrow": pa.__version__,
-        "numpy": np.__version__,
-        "hudi_vector": hv.__version__,
+        **environment(),
         "seconds": bench.results.seconds,
-        "medians": {
-            table: {way: statistics.median(times) for way, times in ways.items()}
-            for table, ways in bench.results.seconds.items()
-        },
+        "medians": bench.results.medians(),
         "ratios": list(lines),
         "profile": profile.splitlines(),
     }

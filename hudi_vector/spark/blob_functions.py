@@ -41,7 +41,9 @@ __all__ = [
 
 # Stands for NULL in a number that goes to pandas, which would make floats of a column with NULLs.
 _NO_NUMBER = -(2**63)
-_PIECE_BYTES = 8 << 20
+_BUDGET = 32 << 20
+# Bytes on their way to Spark are there several times: as read, as Python's values, as Arrow's, in the stream.
+_COPIES = 4
 
 
 def read_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
@@ -102,7 +104,7 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
         raise InvalidArgumentError(f"an offset was given without a length; write {name}(blob, offset, length)")
     fetcher = BlobFetcher(options=storage_options(spark, "s3a://"), on_error=on_error)
     part = [_column(spark, expression).cast("bigint") for expression in given[1:]]
-    return bytes_of(_blob(given[0], spark), fetcher, part, _PIECE_BYTES, name)._jc.expr()
+    return bytes_of(_blob(given[0], spark), fetcher, part, _BUDGET, name)._jc.expr()
 
 
 def bytes_of(blob: Column, fetcher: BlobFetcher, part: Sequence[Column], budget: int, name: str) -> Column:
@@ -112,7 +114,7 @@ def bytes_of(blob: Column, fetcher: BlobFetcher, part: Sequence[Column], budget:
         blob: The blob, whole.
         fetcher: How bytes out of line are had.
         part: Offset and length of the part that is wanted, or nothing for all of it.
-        budget: The bytes Python holds at once, unless a single value has more.
+        budget: The bytes a Python process holds for one piece, unless a single value takes more.
         name: What Spark's plan calls the Python stage.
 
     Returns:
@@ -166,7 +168,7 @@ def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -
         pa.nulls(len(kind), pa.bool_()),
     )
     wanted = Part(*(np.maximum(numbers.to_numpy(np.int64), 0) for numbers in part)) if part else Part()
-    for values in pieces(fetcher, columns, wanted, budget):
+    for values in pieces(fetcher, columns, wanted, max(1, budget // _COPIES)):
         yield pd.Series(values.to_numpy(zero_copy_only=False), dtype=object)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hudi_vector.table.config import TableConfig
     from hudi_vector.write.files import Files
 
-__all__ = ["BlobTarget", "upload_and_write"]
+__all__ = ["BlobTarget", "staged_rows", "upload_and_write"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def upload_and_write(
     folder = staging_folder(target.path, upload.write_id)
     try:
         with Lease(upload, options) as lease:
-            rows, containers = _staged(df, target, upload, folder, options)
+            rows, containers = staged_rows(df, target, upload, options)
             stage(target.path, upload.write_id, containers, options=options)
             lease.check()
             instant = write(rows)
@@ -87,13 +87,24 @@ def upload_and_write(
         files.delete(folder)
 
 
-def _staged(
-    df: DataFrame, target: BlobTarget, upload: Upload, folder: str, options: StorageOptions
+def staged_rows(
+    df: DataFrame, target: BlobTarget, upload: Upload, options: StorageOptions
 ) -> tuple[DataFrame, list[WrittenContainer]]:
+    """Store the blobs of all rows and keep the rows; a failure aborts the upload.
+
+    Args:
+        df: The rows, with blobs in any form.
+        target: Where they go.
+        upload: The upload, open.
+        options: How storage is opened.
+
+    Returns:
+        The rows with blob structs, and the containers that they refer to.
+    """
     plan = BlobWritePlan(target.path, upload.write_id, target.columns, PARTITION, options=options)
     try:
         rows = df.withColumn(PARTITION, partition_path(target.partition_by, target.config))
-        return stage_rows(rows, plan, folder)
+        return stage_rows(rows, plan, staging_folder(target.path, upload.write_id))
     except BaseException:
         # Nothing was handed to Hudi yet, so that no commit can follow.
         with suppress(HudiVectorError, OSError):

@@ -15,12 +15,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
-from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.writer import BlobColumn
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, TableNotFoundError, UnknownColumnError
-from hudi_vector.options import ALL, BLOB_INLINE_THRESHOLD, INVALID_VECTORS
+from hudi_vector.options import INVALID_VECTORS
 from hudi_vector.table.config import TableConfig
-from hudi_vector.write.blob_columns import blob_columns, converted_schema, refuse_collections
+from hudi_vector.write.blob_columns import converted_schema
+from hudi_vector.write.blob_plan import plan_blobs
 from hudi_vector.write.blob_write import BlobTarget, upload_and_write
 from hudi_vector.write.catalog import create_table
 from hudi_vector.write.commits import TOKEN_KEY, Commit, completed_commits, find_commit, new_token
@@ -28,7 +28,6 @@ from hudi_vector.write.files import Files
 from hudi_vector.write.findings import Findings, inspect_rows, refuse_duplicates, refuse_invalid
 from hudi_vector.write.hudi_options import (
     DUPLICATES,
-    OURS,
     SESSION_KEYS,
     Settings,
     hudi_options,
@@ -229,27 +228,9 @@ def _plan(df: DataFrame, request: WriteRequest, files: Files) -> _Plan:
     if not deletes:
         _require_table_columns(df, target, settings)
     columns = [] if deletes else _vector_columns(df, request, target, policy)
-    blobs = () if deletes else _blob_columns(df, request, target)
+    blobs = () if deletes else plan_blobs(df, request.table, existing, request.blobs, request.options)
     in_table = existing.vectors if existing else {}
     return _Plan(request, target, layout, settings, policy, columns, blobs, has_vectors=bool(columns or in_table))
-
-
-def _blob_columns(df: DataFrame, request: WriteRequest, target: Target) -> tuple[BlobColumn, ...]:
-    refuse_collections(df.schema)
-    spark = df.sparkSession
-    keys = [option.key for option in ALL if option.key.startswith(OURS)]
-    session = {key: value for key in keys if (value := spark.conf.get(key, None))}
-    given = {**session, **request.options}
-    existing = target.existing
-    lance = existing is not None and existing.properties.get("hoodie.table.base.file.format", "").lower() == "lance"
-    # Hudi 1.2 loses inline bytes when it rewrites Lance files (clustering, compaction).
-    if lance and given.setdefault(BLOB_INLINE_THRESHOLD.key, "0") != "0":
-        raise InvalidArgumentError(
-            f"'{request.table}' has Lance base files, in which Hudi 1.2 loses inline blobs when it rewrites them; "
-            f"leave {BLOB_INLINE_THRESHOLD.key} out, or set it to 0"
-        )
-    in_table = existing.schema if existing else None
-    return blob_columns(df.schema, in_table, request.blobs, BlobSettings.of(given))
 
 
 def _vector_columns(df: DataFrame, request: WriteRequest, target: Target, policy: str) -> list[VectorColumn]:

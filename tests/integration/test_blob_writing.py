@@ -6,59 +6,12 @@ import hashlib
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 from support import tables
+from support.blobs import QUICK, ROWS, content, rows, stored, write
 
 import hudi_vector as hv
 from hudi_vector import errors
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, list_uploads, read_checksums
-
-QUICK = {
-    "hoodie.metadata.enable": "false",
-    "hoodie.embed.timeline.server": "false",
-    "hoodie.write.markers.type": "DIRECT",
-    "hoodie.upsert.shuffle.parallelism": "2",
-    "hoodie.insert.shuffle.parallelism": "2",
-    "hoodie.bulkinsert.shuffle.parallelism": "2",
-}
-ROWS = StructType(
-    [
-        StructField("id", IntegerType()),
-        StructField("ts", LongType()),
-        StructField("part", StringType()),
-        StructField("img", BinaryType()),
-    ]
-)
-
-
-def content(number: int, size: int) -> bytes:
-    """Bytes that differ from blob to blob."""
-    unit = hashlib.sha256(str(number).encode()).digest()
-    return (unit * (size // len(unit) + 1))[:size]
-
-
-def rows(spark, sizes, ts=1):
-    """A row for each size, NULL for None."""
-    made = [
-        (i, ts, f"p{i % 2}", None if size is None else bytearray(content(i + 1000 * ts, size)))
-        for i, size in enumerate(sizes)
-    ]
-    return spark.createDataFrame(made, ROWS).coalesce(2)
-
-
-def write(df, path, **more):
-    """hv.write with the settings that make a commit quick."""
-    options = {**QUICK, **more.pop("options", {})}
-    arguments = {"record_key": "id", "ordering": "ts", "partition_by": "part", "blobs": ["img"], **more}
-    return hv.write(df, str(path), options=options, **arguments)
-
-
-def stored(spark, path, as_of=None, function="read_blob"):
-    """The bytes of every row."""
-    reader = spark.read.format("hudi")
-    frame = (reader.option("as.of.instant", as_of) if as_of else reader).load(str(path))
-    found = frame.selectExpr("id", f"{function}(img) AS b").collect()
-    return {row.id: None if row.b is None else bytes(row.b) for row in found}
 
 
 def kinds(spark, path):

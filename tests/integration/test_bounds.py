@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 from support import oracle, tables
-from support.task_memory import resident
+from support.task_memory import resident, worker_peaks
 
 import hudi_vector as hv
 from hudi_vector import options
@@ -92,7 +92,7 @@ def test_a_hundred_thousand_queries(spark, workspace, clean_session, way):
         mine = sorted((row["_rank"], row["id"]) for row in answers if row["_hudi_query_index"] == number)
         exact = oracle.distances(corpus, queries[number], "l2")
         assert [key for _, key in mine] == np.argsort(exact)[:3].tolist()
-    peaks = _worker_peaks(spark)
+    peaks = worker_peaks(spark)
     assert grown < 400 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB on the driver"
     assert max(peaks) < 900 * MEGABYTE, f"{max(peaks) / MEGABYTE:.0f} MB in a worker"
 
@@ -110,14 +110,3 @@ def _write_corpus(spark, path, corpus):
 
     frame = spark.range(0, len(corpus), 1, 2).mapInArrow(make, rows)
     tables.write(frame, path, datasource__write__operation="bulk_insert", bulkinsert__sort__mode="NONE")
-
-
-def _worker_peaks(spark):
-    def peak(batches):
-        import resource
-
-        list(batches)
-        highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        yield pa.RecordBatch.from_arrays([pa.array([highest])], names=["id"])
-
-    return [row["id"] for row in spark.range(0, 4, 1, 2).mapInArrow(peak, "id LONG").collect()]

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import multiprocessing
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +39,19 @@ def resident(field: str) -> int:
         if line.startswith(field):
             return int(line.split()[1]) * 1024
     raise ValueError(field)
+
+
+def worker_peaks(spark: Any) -> list[int]:
+    """The largest resident size that Python workers ever had, in bytes."""
+
+    def peak(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import resource
+
+        list(batches)
+        highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        yield pa.RecordBatch.from_arrays([pa.array([highest])], names=["id"])
+
+    return [row["id"] for row in spark.range(0, 4, 1, 2).mapInArrow(peak, "id LONG").collect()]
 
 
 def main(folder: Path, rows: int) -> None:

@@ -1,0 +1,125 @@
+"""Blobs stored for rows that their user writes: for pipelines that call ``df.write.format("hudi")`` themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hudi_vector.blobs.manifest import Upload, finish, open_upload, read_upload, stage
+from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
+from hudi_vector.spark.resolve import storage_options
+from hudi_vector.storage import normalise
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+from hudi_vector.write.blob_plan import plan_blobs
+from hudi_vector.write.blob_write import BlobTarget, staged_rows
+from hudi_vector.write.files import Files
+from hudi_vector.write.request import BlobSpecs, blob_specs
+from hudi_vector.write.staging import staging_folder
+from hudi_vector.write.target import resolve_target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["PreparedBlobs", "finish_blobs", "prepare_blobs"]
+
+
+@dataclass(frozen=True)
+class PreparedBlobs:
+    """Rows whose blobs are stored, and that wait to be written.
+
+    Attributes:
+        df: The rows with blob structs, as Hudi takes them. They are read from files beside the table.
+        write_id: The write, for `finish_blobs`.
+        table: The table's base path.
+    """
+
+    df: DataFrame
+    write_id: str
+    table: str
+
+
+def prepare_blobs(
+    df: DataFrame,
+    table: str,
+    *,
+    blobs: Iterable[str] | BlobSpecs | None = None,
+    options: Mapping[str, object] | None = None,
+) -> PreparedBlobs:
+    """Store the blobs of a DataFrame, for a write that is the caller's own.
+
+    The bytes are durable when this returns. They are kept for 7 days, or for good once `finish_blobs` has named the
+    commit that refers to them.
+
+    Args:
+        df: The rows, evaluated once.
+        table: The path or catalog name of a table that is there.
+        blobs: The blob columns, as for ``hv.write``; those marked as BLOB need not be named.
+        options: Settings under ``hoodie.storage.blob.``.
+
+    Returns:
+        The rows to write, and the id to finish with.
+
+    Raises:
+        TableNotFoundError: There is no such table yet.
+        InvalidArgumentError: No column is a blob, or a setting is not allowed.
+        InvalidBlobError: A value is no blob, or one that contradicts itself.
+
+    Example:
+        >>> prepared = hv.blobs.prepare(df, "/tables/photos", blobs=["image"])  # doctest: +SKIP
+        >>> prepared.df.write.format("hudi").options(**mine).mode("append").save("/tables/photos")  # doctest: +SKIP
+        >>> hv.blobs.finish(spark, "/tables/photos", prepared.write_id)  # doctest: +SKIP
+    """
+    spark = df.sparkSession
+    target = resolve_target(spark, Files(spark), table, None)
+    existing = target.existing
+    if existing is None:
+        raise TableNotFoundError(
+            f"there is no table '{table}' to prepare blobs for: make it with CREATE TABLE, or use hudi_vector.write"
+        )
+    given = {key: str(value) for key, value in (options or {}).items()}
+    columns = plan_blobs(df, table, existing, blob_specs(blobs), given)
+    if not columns:
+        raise InvalidArgumentError("no column of the DataFrame is a blob; name the columns with blobs=[…]")
+    access = storage_options(spark, target.path)
+    settings = {column.path: column.settings for column in columns}
+    upload = open_upload(target.path, settings, lease_ms=0, prepared=True, options=access)
+    place = BlobTarget(target.path, columns, existing.config.partition_fields, existing.config)
+    rows, containers = staged_rows(df, place, upload, access)
+    stage(target.path, upload.write_id, containers, options=access)
+    return PreparedBlobs(rows, upload.write_id, target.path)
+
+
+def finish_blobs(spark: SparkSession, table: str, write_id: str, instant: str | None = None) -> Upload:
+    """Note that prepared rows were committed, and remove the files they waited in.
+
+    Args:
+        spark: The session.
+        table: The table, as for `prepare_blobs`.
+        write_id: Its id.
+        instant: The commit that wrote the rows; the newest one of the table where it is not given.
+
+    Returns:
+        The finished upload.
+
+    Raises:
+        InvalidArgumentError: There is no such write, or no such completed commit after it was opened.
+        BlobWriteError: It was committed by another instant, or aborted.
+
+    Example:
+        >>> hv.blobs.finish(spark, "/tables/photos", prepared.write_id, "20261121101112131")  # doctest: +SKIP
+    """
+    files = Files(spark)
+    path = resolve_target(spark, files, table, None).path
+    access = storage_options(spark, path)
+    read_upload(path, write_id, options=access)
+    commits = NativeTable(Source(normalise(path), table, access)).timeline().commits
+    found = [commit.requested for commit in commits if instant is None or commit.requested == instant]
+    if not found:
+        raise InvalidArgumentError(
+            f"'{table}' has no completed commit" + (f" {instant}" if instant else "") + "; write the rows first"
+        )
+    finished = finish(path, write_id, found[-1], options=access)
+    files.delete(staging_folder(path, write_id))
+    return finished

@@ -1,0 +1,49 @@
+"""Many blobs through a small driver: run as ``blob_memory.py FOLDER BLOBS BYTES RANGES``, prints JSON.
+
+A table of BLOBS references of BYTES bytes, to RANGES different ranges of one file, is read by SQL and by DataFrame.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
+
+
+def main(folder: Path, blobs: int, size: int, ranges: int) -> None:
+    """Make the table, read it twice, print the bytes that came and the largest resident size of a worker."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    import hudi_vector as hv
+    from support.tables import write
+    from support.task_memory import worker_peaks
+
+    file = folder / "ranges.bin"
+    with file.open("wb") as made:
+        for number in range(ranges):
+            made.write(bytes([number % 251]) * size)
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder / 'derby'}")
+    )
+    spark = hv.register(hv.configure(builder).getOrCreate())
+    rows = spark.range(0, blobs, 1, 2).selectExpr("id", f"blob_ref('{file}', (id % {ranges}) * {size}, {size}) AS img")
+    write(rows, folder / "table", datasource__write__operation="bulk_insert", bulkinsert__sort__mode="NONE")
+    table = spark.read.format("hudi").load(str(folder / "table"))
+    counted = table.selectExpr("sum(length(read_blob(img)))").collect()[0][0]
+    late = hv.read_blobs(table.select("id", "img"), "img")
+    again = late.selectExpr("sum(length(img))", "count(DISTINCT id)").collect()[0]
+    peaks = worker_peaks(spark)
+    spark.stop()
+    print(json.dumps({"bytes": [counted, again[0]], "rows": again[1], "peak": max(peaks)}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:5]))

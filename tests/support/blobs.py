@@ -1,0 +1,62 @@
+"""Tables with blobs of known content, written by hv.write."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+import hudi_vector as hv
+
+QUICK = {
+    "hoodie.metadata.enable": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+    "hoodie.upsert.shuffle.parallelism": "2",
+    "hoodie.insert.shuffle.parallelism": "2",
+    "hoodie.bulkinsert.shuffle.parallelism": "2",
+}
+ROWS = StructType(
+    [
+        StructField("id", IntegerType()),
+        StructField("ts", LongType()),
+        StructField("part", StringType()),
+        StructField("img", BinaryType()),
+    ]
+)
+
+
+def content(number: int, size: int) -> bytes:
+    """Bytes that differ from blob to blob."""
+    unit = hashlib.sha256(str(number).encode()).digest()
+    return (unit * (size // len(unit) + 1))[:size]
+
+
+def rows(spark: SparkSession, sizes: Sequence[int | None], ts: int = 1) -> DataFrame:
+    """A row for each size, NULL for None."""
+    made = [
+        (i, ts, f"p{i % 2}", None if size is None else bytearray(content(i + 1000 * ts, size)))
+        for i, size in enumerate(sizes)
+    ]
+    return spark.createDataFrame(made, ROWS).coalesce(2)
+
+
+def write(df: DataFrame, path: Path, **more: Any) -> Any:
+    """hv.write with the settings that make a commit quick."""
+    options = {**QUICK, **more.pop("options", {})}
+    arguments = {"record_key": "id", "ordering": "ts", "partition_by": "part", "blobs": ["img"], **more}
+    return hv.write(df, str(path), options=options, **arguments)
+
+
+def stored(
+    spark: SparkSession, path: Path, as_of: str | None = None, function: str = "read_blob"
+) -> dict[int, bytes | None]:
+    """The bytes of every row."""
+    reader = spark.read.format("hudi")
+    frame = (reader.option("as.of.instant", as_of) if as_of else reader).load(str(path))
+    found = frame.selectExpr("id", f"{function}(img) AS b").collect()
+    return {row.id: None if row.b is None else bytes(row.b) for row in found}
