@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from hudi_vector.blobs.fetch import BlobFetcher
@@ -53,11 +52,11 @@ def get(spark: SparkSession, table: str, keys: Any, column: str) -> dict[Any, by
     """
     found = BlobTable.of(spark, table)
     (name,) = found.chosen([column])
-    wanted = _by_text(keys, found)
+    wanted = _texts(keys, found)
     if not wanted:
         return {}
     fetcher = BlobFetcher(found.options, found.area.table)
-    rows = _rows(found, map(_parts, wanted.values()), list(wanted)).select(
+    rows = _rows(found, wanted).select(
         _text(found).alias("key"),
         found.partition().alias("partition"),
         bytes_of(found.blob(name), fetcher, (), _PIECE_BYTES, "get").alias("value"),
@@ -66,44 +65,44 @@ def get(spark: SparkSession, table: str, keys: Any, column: str) -> dict[Any, by
         collected = rows.collect()
     except PySparkException as problem:
         raise from_worker(problem) or problem from None
-    partitions: dict[str, str] = {}
-    values: dict[Any, bytes | None] = {}
+    by_text: dict[str, Row] = {}
     for row in collected:
-        if row.key in partitions:
+        other = by_text.setdefault(row.key, row)
+        if other is not row:
             raise InvalidArgumentError(
-                f"partitions '{partitions[row.key]}' and '{row.partition}' of '{table}' both have the key "
-                f"{wanted[row.key]!r}; filter a DataFrame by partition and use read_blobs"
+                f"partitions '{other.partition}' and '{row.partition}' of '{table}' both have the key "
+                f"'{row.key.replace(_BETWEEN, ', ')}'; filter a DataFrame by partition and use read_blobs"
             )
-        partitions[row.key] = row.partition
-        values[wanted[row.key]] = None if row.value is None else bytes(row.value)
-    return values
+    values = {text: None if row.value is None else bytes(row.value) for text, row in by_text.items()}
+    return {key: values[text] for key, text in wanted.items() if text in values}
 
 
-def _rows(table: BlobTable, keys: Iterable[tuple[Any, ...]], texts: list[str]) -> DataFrame:
+def _rows(table: BlobTable, wanted: dict[Any, str]) -> DataFrame:
     """The rows of some keys.
 
     Not by ``_hoodie_record_key``: Hudi 1.2 finds nothing by it in a table that has a record index and whose key
     generator writes the field's name into the key.
     """
     rows = table.frame
-    for name, values in zip(table.config.record_key_fields, zip(*keys, strict=True), strict=True):
+    by_field = zip(*map(_parts, wanted), strict=True)
+    for name, values in zip(table.config.record_key_fields, by_field, strict=True):
         rows = rows.where(table.field(name).isin(list(dict.fromkeys(values))))
-    return rows.where(_text(table).isin(texts))
+    return rows.where(_text(table).isin(list(wanted.values())))
 
 
 def _text(table: BlobTable) -> Column:
-    """What `_by_text` makes of a row's key."""
+    """What `_texts` makes of a row's key."""
     return F.concat_ws(_BETWEEN, *(table.field(name).cast("string") for name in table.config.record_key_fields))
 
 
-def _by_text(keys: Any, table: BlobTable) -> dict[str, Any]:
-    """The keys by the text of their values."""
+def _texts(keys: Any, table: BlobTable) -> dict[Any, str]:
+    """The text of each key's values, as Spark makes it of the fields."""
     fields = table.config.record_key_fields
     if not fields:
         raise UnsupportedTableError(
             f"'{table.label}' has no key fields to look for; filter a DataFrame by its columns and use read_blobs"
         )
-    texts: dict[str, Any] = {}
+    texts: dict[Any, str] = {}
     for key in [keys] if isinstance(keys, (str, Integral)) else keys:
         parts = _parts(key)
         if len(parts) != len(fields):
@@ -111,7 +110,7 @@ def _by_text(keys: Any, table: BlobTable) -> dict[str, Any]:
                 f"the key {key!r} has {len(parts)} parts, and '{table.label}' has the key fields {', '.join(fields)}; "
                 "give a tuple with a value for each"
             )
-        texts[_BETWEEN.join(_value_text(part, key) for part in parts)] = key
+        texts[key] = _BETWEEN.join(_value_text(part, key) for part in parts)
     return texts
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
@@ -214,9 +215,9 @@ def test_columns_that_are_no_blobs(spark, known):
 
 
 def test_single_values(spark, known):
-    got = hv.blobs.get(spark, str(known.path), [1, 4, 9, 7, 77, 10], "img")
-    assert got == {1: bytes(5), 4: b"hello", 9: bytes(10), 7: b"now inline", 10: b""}
-    assert list(map(type, got.values())) == [bytes] * 5
+    got = hv.blobs.get(spark, str(known.path), [1, np.int32(4), 9, 7, 77, 10, "10"], "img")
+    assert got == {1: bytes(5), 4: b"hello", 9: bytes(10), 7: b"now inline", 10: b"", "10": b""}
+    assert list(map(type, got.values())) == [bytes] * 6
     assert hv.blobs.get(spark, str(known.path), ["2", "3"], "doc.IMAGE") == {"2": bytes(30), "3": None}
     assert hv.blobs.get(spark, str(known.path), [], "img") == {}
     with pytest.raises(errors.BlobReadError, match="the file is gone"):
@@ -272,6 +273,16 @@ def test_bytes_that_changed_since_they_were_written(spark, workspace):
     assert (wrong.key, wrong.offset, wrong.problem) == ("id:1,k:a", -5, "contradicts itself")
     with pytest.raises(PySparkException, match="'img' holds blobs that contradict themselves, 1 among"):
         hv.blobs.inventory(spark, path).collect()
+
+
+def test_a_key_that_several_partitions_have(spark, workspace):
+    path = tables.fresh_path(workspace, "twice")
+    schema = StructType([StructField("id", LongType()), StructField("d", StringType()), hv.blob_field("img")])
+    rows = spark.createDataFrame([(1, "x", inline(b"a")), (1, "y", inline(b"b")), (2, "y", inline(b"c"))], schema)
+    tables.write(rows, path, datasource__write__partitionpath__field="d", datasource__write__operation="bulk_insert")
+    assert hv.blobs.get(spark, str(path), [2], "img") == {2: b"c"}
+    with pytest.raises(errors.InvalidArgumentError, match=r"partitions '[xy]' and '[xy]' of .* both have the key '1'"):
+        hv.blobs.get(spark, str(path), [1, 2], "img")
 
 
 def test_single_values_by_a_record_index(spark, workspace):
