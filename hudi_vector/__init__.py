@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
+    from hudi_vector import blobs
     from hudi_vector.schema import blob_field, vector_field
     from hudi_vector.search.report import last_reports
     from hudi_vector.session import configure, register
@@ -50,6 +51,7 @@ __all__ = [
     "blob_length",
     "blob_location",
     "blob_ref",
+    "blobs",
     "configure",
     "explain_search",
     "last_reports",
@@ -92,3 +94,4 @@ class _CallableRoom(ModuleType):
 
 for _room in ("search", "write"):
     import_module(f"hudi_vector.{_room}").__class__ = _CallableRoom
+import_module("hudi_vector.blobs")  # so that hv.blobs is there

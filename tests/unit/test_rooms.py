@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import subprocess
 import sys
@@ -144,7 +145,17 @@ def test_the_public_names_are_declared_once() -> None:
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
-    assert typed == set(hv.__all__) - {"__version__"} == set(hv._HOMES)
+    assert typed == set(hv.__all__) - {"__version__"} == set(hv._HOMES) | {"blobs"}
+
+
+def test_the_room_of_blobs_has_public_functions() -> None:
+    assert hv.blobs.__all__ == ["get", "inventory", "iter_bytes", "open", "verify"] == sorted(hv.blobs._HOMES)
+    for name in hv.blobs.__all__:
+        assert inspect.isfunction(getattr(hv.blobs, name))
+        # A module of that name would take the function's place as soon as it is imported.
+        assert not (PACKAGE / "blobs" / f"{name}.py").exists()
+    with pytest.raises(AttributeError, match=r"module 'hudi_vector\.blobs' has no attribute 'opne'"):
+        _ = hv.blobs.opne
 
 
 def test_every_all_names_what_is_there() -> None:
@@ -161,14 +172,20 @@ def test_every_all_names_what_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["import hudi_vector", "import hudi_vector.search.standalone", "import hudi_vector.cli"]
+    "statement",
+    [
+        "import hudi_vector",
+        "import hudi_vector.blobs",
+        "import hudi_vector.search.standalone",
+        "import hudi_vector.cli",
+    ],
 )
 def test_importing_loads_no_spark(statement: str) -> None:
     code = f"import sys; {statement}; print(sorted({{n.split('.')[0] for n in sys.modules}}))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = set(ast.literal_eval(ran.stdout))
     assert not loaded & {"pyspark", "py4j", "pandas"}
-    if statement == "import hudi_vector":
+    if statement in ("import hudi_vector", "import hudi_vector.blobs"):
         assert not loaded & {"pyarrow", "numpy", "fastavro", "hudi", "lance"}
 
 

@@ -1,0 +1,145 @@
+"""A Hudi table whose blobs are looked after: its newest snapshot, its BLOB columns, the keys of its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import DataType, StructType
+
+from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.struct import INLINE
+from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
+from hudi_vector.spark.blob_functions import is_blob, whole
+from hudi_vector.spark.resolve import resolve_name, storage_options
+from hudi_vector.storage import StorageOptions
+from hudi_vector.table.config import TableConfig
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+
+__all__ = ["BlobTable"]
+
+_RECORD_KEY, _PARTITION_PATH = "_hoodie_record_key", "_hoodie_partition_path"
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class BlobTable:
+    """The newest snapshot of a table. `columns` are the dotted paths of its BLOB columns."""
+
+    label: str
+    frame: DataFrame
+    area: BlobArea
+    columns: tuple[str, ...]
+    config: TableConfig
+    options: StorageOptions = field(repr=False)
+
+    @classmethod
+    def of(cls, spark: SparkSession, name: str) -> BlobTable:
+        """Open a table, whatever the session has cached of it.
+
+        Args:
+            spark: A registered session.
+            name: A catalog name, a path, or a view that passes a table on as it is.
+
+        Raises:
+            TableNotFoundError: There is no such table.
+            UnsupportedTableError: It is a view that does more, or no Hudi table.
+        """
+        target = resolve_name(spark, name)
+        if target.source is None:
+            raise UnsupportedTableError(f"'{name}' is not the name of a table: {target.reason}; name the table itself")
+        # The catalog's own relation may be older than the table, and a view may hide columns.
+        leaf: Any = target.frame(spark)._jdf.queryExecution().analyzed().collectLeaves().apply(0)
+        path = str(leaf.relation().location().rootPaths().apply(0).toString())
+        frame = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot").load(path)
+        # References may lead to any storage, wherever the table lies.
+        options = storage_options(spark, "s3a://")
+        config = NativeTable(Source(target.source.uri, name, options)).config
+        columns = tuple(".".join(parts) for parts in _blob_paths(frame.schema, ()))
+        return cls(name, frame, BlobArea.of(target.source.uri), columns, config, options)
+
+    def chosen(self, columns: str | Iterable[str] | None) -> list[str]:
+        """The BLOB columns a user named, all where none were.
+
+        Raises:
+            UnknownColumnError: There is no such column.
+            InvalidTypeError: A column is no BLOB.
+        """
+        if columns is None:
+            return list(self.columns)
+        return [self._chosen(name) for name in ([columns] if isinstance(columns, str) else columns)]
+
+    def blob(self, column: str) -> Column:
+        """A BLOB column, which Spark reads whole: Hudi 1.2 takes narrowed ones by position under log files."""
+        top, *inside = column.split(".")
+        found = whole(F.col(f"`{top}`"))
+        for name in inside:
+            found = found[name]
+        return found
+
+    def stored(self, column: str) -> Column:
+        """What says where each blob of a column is stored; of INLINE bytes only their number leaves the JVM."""
+        blob = self.blob(column)
+        reference = blob["reference"]
+        # An INLINE blob that is read as a descriptor has its size in the reference to its base file.
+        described = F.when(blob["type"] == INLINE, reference["length"])
+        size = F.coalesce(F.octet_length(blob["data"]).cast("long"), described)
+        return F.struct(
+            blob["type"].alias("kind"),
+            size.alias("size"),
+            reference["external_path"].alias("path"),
+            reference["offset"].alias("offset"),
+            reference["length"].alias("length"),
+            reference["managed"].alias("managed"),
+        )
+
+    def field(self, name: str) -> Column:
+        """A column by its dotted path."""
+        return F.col(".".join(f"`{part}`" for part in name.split(".")))
+
+    def key(self) -> Column:
+        """The record key of each row, as Hudi writes it."""
+        fields = self.config.record_key_fields
+        if self.config.populates_meta_fields:
+            return F.col(_RECORD_KEY)
+        if len(fields) == 1:
+            return self.field(fields[0]).cast("string")
+        return F.concat_ws(",", *(F.concat(F.lit(f"{name}:"), self.field(name).cast("string")) for name in fields))
+
+    def partition(self) -> Column:
+        """The partition path of each row, empty in a table without partitions."""
+        if self.config.populates_meta_fields:
+            return F.col(_PARTITION_PATH)
+        folders = []
+        for name in self.config.partition_fields:
+            value = F.coalesce(self.field(name).cast("string"), F.lit(_NO_PARTITION))
+            folders.append(F.concat(F.lit(f"{name}="), value) if self.config.hive_style_partitioning else value)
+        return F.concat_ws("/", *folders)
+
+    def _chosen(self, name: str) -> str:
+        for column in self.columns:
+            if column.lower() == name.lower():
+                return column
+        kind: DataType = self.frame.schema
+        for part in name.split("."):
+            if not isinstance(kind, StructType) or part not in kind.names:
+                raise UnknownColumnError.of(name, [*self.columns, *self.frame.columns], self.label)
+            kind = kind[part].dataType
+        raise InvalidTypeError(
+            f"column '{name}' of '{self.label}' is {kind.simpleString()}, which is no BLOB; "
+            f"its BLOB columns are {', '.join(self.columns) or 'none'}"
+        )
+
+
+def _blob_paths(schema: StructType, above: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
+    for entry in schema.fields:
+        path = (*above, entry.name)
+        if is_blob(json.loads(entry.dataType.json())):
+            yield path
+        elif isinstance(entry.dataType, StructType):
+            yield from _blob_paths(entry.dataType, path)
