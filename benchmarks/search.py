@@ -140,14 +140,24 @@ class Bench:
 
     def timed(self, table: str, way: str, statements: Iterator[str], repeats: int, warm: int = 1) -> None:
         """Run statements and keep their times; the first ones only warm up."""
-        times = []
-        for number, statement in enumerate(itertools.islice(statements, warm + repeats)):
-            begun = time.perf_counter()
-            rows = self.spark.sql(statement).collect()
-            if number >= warm:
-                times.append(time.perf_counter() - begun)
-            assert rows, statement
-        self.results.add(table, way, times)
+        self.in_turns(table, {way: statements}, 1, {way: repeats}, warm)
+
+    def in_turns(
+        self, table: str, ways: dict[str, Iterator[str]], rounds: int, repeats: dict[str, int], warm: int = 1
+    ) -> None:
+        """Run several ways in turns, so that a machine that slows down slows all of them down."""
+        times: dict[str, list[float]] = {way: [] for way in ways}
+        for turn in range(rounds):
+            for way, statements in ways.items():
+                before = warm if turn == 0 else 0
+                for number, statement in enumerate(itertools.islice(statements, before + repeats[way])):
+                    begun = time.perf_counter()
+                    rows = self.spark.sql(statement).collect()
+                    if number >= before:
+                        times[way].append(time.perf_counter() - begun)
+                    assert rows, statement
+        for way, taken in times.items():
+            self.results.add(table, way, taken)
 
 
 def search_sql(bench: Bench, table: Path, columns: str = "id, _distance", function: str = "") -> Iterator[str]:
@@ -199,13 +209,10 @@ def by_codec(bench: Bench, codec: str) -> None:
     table = make_table(bench, codec, bench.size.rows, codec)
     size = bench.size
     print(f"\n{codec}: {size.rows} x {size.dimension} in {_file_count(table)} files, {_megabytes(table):.0f} MB")
-    bench.timed(codec, NATIVE, search_sql(bench, table, function="_native"), size.native_repeats)
-    columns = search_sql(bench, table, COLUMNS, "_native")
-    bench.timed(codec, f"{NATIVE}, 5 columns", columns, size.native_repeats)
     bench.spark.read.format("hudi").load(str(table)).createOrReplaceTempView("plain")
-    bench.timed(codec, "SQL expressions", expression_sql(bench, "plain"), size.native_repeats)
     first_touch(bench, codec, table)
-    repeated(bench, codec, table)
+    in_turns(bench, codec, table, {"SQL expressions": expression_sql(bench, "plain")})
+    distributed(bench, codec, table)
     bench.timed(codec, f"{OURS}, batch of {BATCH}", batch_sql(table, f"queries_{BATCH}"), size.repeats)
     if codec == size.codecs[0]:
         native = batch_sql(table, f"queries_{BATCH}", "_native")
@@ -229,14 +236,27 @@ def first_touch(bench: Bench, name: str, table: Path) -> None:
     bench.results.add(name, f"{OURS}, first touch", times)
 
 
-def repeated(bench: Bench, name: str, table: Path) -> None:
-    """Searches of a table that was searched before, on the driver and on the executors."""
-    repeats = bench.size.repeats
-    bench.timed(name, f"{OURS}, repeated", search_sql(bench, table), repeats, warm=3)
-    bench.timed(name, f"{OURS}, repeated, 5 columns", search_sql(bench, table, COLUMNS), repeats, warm=3)
+def in_turns(bench: Bench, name: str, table: Path, more: dict[str, Iterator[str]] | None = None) -> None:
+    """The native function, other ways, and searches of a table that was searched before, in turns."""
+    slow = {
+        NATIVE: search_sql(bench, table, function="_native"),
+        f"{NATIVE}, 5 columns": search_sql(bench, table, COLUMNS, "_native"),
+        **(more or {}),
+    }
+    ours = {
+        f"{OURS}, repeated": search_sql(bench, table),
+        f"{OURS}, repeated, 5 columns": search_sql(bench, table, COLUMNS),
+    }
+    each = bench.size.repeats // bench.size.native_repeats
+    repeats = dict.fromkeys(slow, 1) | dict.fromkeys(ours, max(1, each))
+    bench.in_turns(name, {**slow, **ours}, bench.size.native_repeats, repeats)
+
+
+def distributed(bench: Bench, name: str, table: Path) -> None:
+    """Searches on the executors."""
     bench.spark.conf.set("hoodie.vector.search.execution", "distributed")
     try:
-        bench.timed(name, f"{OURS}, distributed", search_sql(bench, table), max(3, repeats // 3), warm=2)
+        bench.timed(name, f"{OURS}, distributed", search_sql(bench, table), max(3, bench.size.repeats // 3), warm=2)
     finally:
         bench.spark.conf.unset("hoodie.vector.search.execution")
 
@@ -252,9 +272,9 @@ def merge_on_read(bench: Bench) -> None:
     write(changed, table, "snappy", "MERGE_ON_READ", "upsert")
     print(f"\n{name}: {_log_count(table)} log files")
     assert _log_count(table), "the updates were to be in log files"
-    bench.timed(name, NATIVE, search_sql(bench, table, function="_native"), bench.size.native_repeats)
     first_touch(bench, name, table)
-    repeated(bench, name, table)
+    in_turns(bench, name, table)
+    distributed(bench, name, table)
 
 
 def growth(bench: Bench) -> None:
@@ -264,9 +284,8 @@ def growth(bench: Bench) -> None:
         rows = int(bench.size.rows * share)
         name = f"{rows} rows"
         table = make_table(bench, f"growth_{rows}", rows, "snappy")
-        bench.timed(name, NATIVE, search_sql(bench, table, function="_native"), bench.size.native_repeats)
         first_touch(bench, name, table)
-        bench.timed(name, f"{OURS}, repeated", search_sql(bench, table), bench.size.repeats, warm=3)
+        in_turns(bench, name, table)
         shutil.rmtree(table)
 
 

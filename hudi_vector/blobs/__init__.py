@@ -9,14 +9,17 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "finish": ("hudi_vector.write.prepare", "finish_blobs"),
     "get": ("hudi_vector.spark.blob_get", "get"),
     "inventory": ("hudi_vector.spark.blob_inventory", "inventory"),
     "iter_bytes": ("hudi_vector.blobs.handle", "iter_bytes"),
     "open": ("hudi_vector.blobs.handle", "open_blob"),
+    "prepare": ("hudi_vector.write.prepare", "prepare_blobs"),
+    "relocate": ("hudi_vector.write.relocate", "relocate_blobs"),
     "verify": ("hudi_vector.spark.blob_verify", "verify"),
 }
 
-__all__ = ["get", "inventory", "iter_bytes", "open", "verify"]
+__all__ = ["finish", "get", "inventory", "iter_bytes", "open", "prepare", "relocate", "verify"]
 
 
 def __getattr__(name: str) -> Any:

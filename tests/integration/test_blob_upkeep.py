@@ -8,10 +8,9 @@ import pytest
 from support import tables
 from support.blobs import QUICK, content, rows, stored, write
 
+import hudi_vector as hv
 from hudi_vector import errors
 from hudi_vector.blobs.manifest import COMMITTED, STAGED, list_uploads
-from hudi_vector.write.prepare import finish_blobs, prepare_blobs
-from hudi_vector.write.relocate import relocate_blobs
 
 SMALL = {"img": {"inline.threshold": "1KB"}}
 
@@ -19,7 +18,7 @@ SMALL = {"img": {"inline.threshold": "1KB"}}
 def test_prepared_rows_are_written_by_their_owner(spark, workspace):
     path = tables.fresh_path(workspace, "prepared")
     write(rows(spark, [10]), path, blobs=SMALL)
-    prepared = prepare_blobs(rows(spark, [5000, 20, 6000], ts=2), str(path), blobs=SMALL)
+    prepared = hv.blobs.prepare(rows(spark, [5000, 20, 6000], ts=2), str(path), blobs=SMALL)
     assert {upload.state for upload in list_uploads(f"file://{path}")} == {COMMITTED, STAGED}
     settings = {
         "hoodie.table.name": prepared.table.rpartition("/")[2],
@@ -29,23 +28,23 @@ def test_prepared_rows_are_written_by_their_owner(spark, workspace):
         **QUICK,
     }
     prepared.df.write.format("hudi").options(**settings).mode("append").save(str(path))
-    finished = finish_blobs(spark, str(path), prepared.write_id)
+    finished = hv.blobs.finish(spark, str(path), prepared.write_id)
     assert finished.state == COMMITTED
     assert stored(spark, path) == {0: content(2000, 5000), 1: content(2001, 20), 2: content(2002, 6000)}
     assert list((path / ".hoodie/blob_service/v1/staging").iterdir()) == []
     with pytest.raises(errors.BlobWriteError, match="committed"):
-        finish_blobs(spark, str(path), prepared.write_id, str(list_uploads(f"file://{path}")[0].instant))
+        hv.blobs.finish(spark, str(path), prepared.write_id, str(list_uploads(f"file://{path}")[0].instant))
     with pytest.raises(errors.InvalidArgumentError, match="no completed commit 2020"):
-        finish_blobs(spark, str(path), prepared.write_id, "2020")
+        hv.blobs.finish(spark, str(path), prepared.write_id, "2020")
 
 
 def test_what_cannot_be_prepared(spark, workspace):
     with pytest.raises(errors.TableNotFoundError, match="make it with CREATE TABLE"):
-        prepare_blobs(rows(spark, [1]), str(workspace / "nothing"), blobs=["img"])
+        hv.blobs.prepare(rows(spark, [1]), str(workspace / "nothing"), blobs=["img"])
     path = tables.fresh_path(workspace, "plain")
     tables.write(spark.range(3), path)
     with pytest.raises(errors.InvalidArgumentError, match="no column of the DataFrame is a blob"):
-        prepare_blobs(spark.range(3), str(path))
+        hv.blobs.prepare(spark.range(3), str(path))
 
 
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
@@ -55,13 +54,13 @@ def test_a_copied_table_gets_references_of_its_own(spark, workspace, table_type)
     write(rows(spark, [7000], ts=2), path, blobs=SMALL)
     expected = stored(spark, path)
     shutil.copytree(path, copy)
-    moved = relocate_blobs(spark, str(copy), str(path))
+    moved = hv.blobs.relocate(spark, str(copy), str(path))
     assert moved.inserted + moved.updated == 3  # the inline row and the NULL stay as they are
     shutil.rmtree(path)
     assert stored(spark, copy) == expected
-    assert relocate_blobs(spark, str(copy), str(path)) is None
+    assert hv.blobs.relocate(spark, str(copy), str(path)) is None
     with pytest.raises(errors.InvalidArgumentError, match="is where the table is now"):
-        relocate_blobs(spark, str(copy), f"file://{copy}")
+        hv.blobs.relocate(spark, str(copy), f"file://{copy}")
 
 
 def test_a_copy_without_its_containers_is_refused(spark, workspace):
@@ -69,5 +68,5 @@ def test_a_copy_without_its_containers_is_refused(spark, workspace):
     write(rows(spark, [5000]), path, blobs=SMALL)
     shutil.copytree(path, copy, ignore=shutil.ignore_patterns("*.blob"))
     with pytest.raises(errors.InvalidBlobError, match="there is no file"):
-        relocate_blobs(spark, str(copy), str(path))
+        hv.blobs.relocate(spark, str(copy), str(path))
     assert stored(spark, copy) == {0: content(1000, 5000)}  # still from the old place
