@@ -11,6 +11,7 @@ from support.blobs import content, rows, stored, write
 from hudi_vector.blobs.manifest import COMMITTED, OPEN, STAGED, list_uploads
 from hudi_vector.blobs.names import ContainerName
 from hudi_vector.write import blob_write
+from hudi_vector.write.files import Files
 
 STEPS = ("open_upload", "staged_rows", "stage", "finish")
 COLUMN = {"img": {"inline.threshold": "1KB", "container.maxElementSize": "4KB", "container.maxFileSize": "16KB"}}
@@ -34,13 +35,13 @@ def kill(monkeypatch):
 
         monkeypatch.setattr(blob_write, step, killed)
         monkeypatch.setattr(blob_write, "abort", lambda *_, **__: None)
-        monkeypatch.setattr(blob_write.Files, "delete", lambda *_: None)
+        monkeypatch.setattr(Files, "delete", lambda *_: None)
 
     yield at
     monkeypatch.undo()
 
 
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
 def test_kills_between_all_steps(spark, workspace, kill, monkeypatch, table_type):
     path = tables.fresh_path(workspace, "killed")
     choice = random.Random(3)

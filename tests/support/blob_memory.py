@@ -1,6 +1,6 @@
 """Many blobs through a small driver: run as ``blob_memory.py FOLDER BLOBS BYTES RANGES``, prints JSON.
 
-A table of BLOBS references of BYTES bytes, to RANGES different ranges of one file, is read by SQL and by DataFrame.
+A table of BLOBS references of BYTES bytes, to RANGES different ranges of one file, is read by DataFrame, and a quarter of it by SQL.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 
 
 def main(folder: Path, blobs: int, size: int, ranges: int) -> None:
-    """Make the table, read it twice, print the bytes that came and the largest resident size of a worker."""
+    """Make the table, read it, print the bytes that came and the largest resident size of a worker."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -37,7 +37,7 @@ def main(folder: Path, blobs: int, size: int, ranges: int) -> None:
     rows = spark.range(0, blobs, 1, 2).selectExpr("id", f"blob_ref('{file}', (id % {ranges}) * {size}, {size}) AS img")
     write(rows, folder / "table", datasource__write__operation="bulk_insert", bulkinsert__sort__mode="NONE")
     table = spark.read.format("hudi").load(str(folder / "table"))
-    counted = table.selectExpr("sum(length(read_blob(img)))").collect()[0][0]
+    counted = table.where(f"id < {blobs // 4}").selectExpr("sum(length(read_blob(img)))").collect()[0][0]
     late = hv.read_blobs(table.select("id", "img"), "img")
     again = late.selectExpr("sum(length(img))", "count(DISTINCT id)").collect()[0]
     peaks = worker_peaks(spark)
