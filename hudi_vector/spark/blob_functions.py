@@ -41,9 +41,10 @@ __all__ = [
 
 # Stands for NULL in a number that goes to pandas, which would make floats of a column with NULLs.
 _NO_NUMBER = -(2**63)
-_BUDGET = 32 << 20
-# Bytes on their way to Spark are there several times: as read, as Python's values, as Arrow's, in the stream.
-_COPIES = 4
+_BUDGET = 64 << 20
+# Bytes on their way to Spark are there several times: as read, as Python's values, as Arrow's, in the stream, and as
+# memory that the allocators keep for the next piece.
+_COPIES = 8
 
 
 def read_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
