@@ -57,6 +57,7 @@ class Size:
     codecs: tuple[str, ...]
     repeats: int
     native_repeats: int
+    warm: int
 
 
 def main() -> None:
@@ -99,8 +100,8 @@ def _arguments() -> argparse.Namespace:
 def _size(arguments: argparse.Namespace) -> Size:
     codecs = tuple(arguments.codecs.split(","))
     if arguments.quick:
-        return Size(max(1000, arguments.rows // 100), arguments.dimension, min(2, arguments.files), codecs[:1], 3, 1)
-    return Size(arguments.rows, arguments.dimension, arguments.files, codecs, 15, 3)
+        return Size(max(1000, arguments.rows // 100), arguments.dimension, min(2, arguments.files), codecs[:1], 3, 1, 5)
+    return Size(arguments.rows, arguments.dimension, arguments.files, codecs, 15, 3, 60)
 
 
 class Bench:
@@ -190,12 +191,12 @@ def expression_sql(bench: Bench, view: str) -> Iterator[str]:
 
 
 def warm_up(bench: Bench) -> None:
-    """Let JVM, Python workers and every way run once on a small table."""
+    """Let every way run on a small table: the JVM compiles Spark's planner only after many statements."""
     table = make_table(bench, "warm", 2000, "snappy")
     queries = bench.queries_view(BATCH)
     for statement in (
-        *itertools.islice(search_sql(bench, table), 5),
-        *itertools.islice(search_sql(bench, table, COLUMNS), 5),
+        *itertools.islice(search_sql(bench, table), bench.size.warm),
+        *itertools.islice(search_sql(bench, table, COLUMNS), bench.size.warm),
         next(search_sql(bench, table, function="_native")),
         next(batch_sql(table, queries)),
         next(batch_sql(table, queries, "_native")),

@@ -30,6 +30,7 @@ __all__ = [
     "INVALID_VECTORS",
     "LOCAL_MAX_BYTES",
     "LOCAL_THREADS",
+    "SEARCH",
     "Option",
     "markdown",
     "parse_duration",
@@ -301,6 +302,11 @@ _ALLOWED = {
     BYTES: "a whole number, or a size such as `64MB`",
     MILLISECONDS: "a whole number, or a duration such as `24h`",
 }
+
+SEARCH: tuple[Option[int] | Option[str], ...] = tuple(
+    option for option in ALL if option.key.startswith("hoodie.vector.")
+)
+"""Those a search reads."""
 
 
 def markdown() -> str:

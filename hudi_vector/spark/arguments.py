@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVectorError
-from hudi_vector.spark.gateway import JavaObject, simple_name
+from hudi_vector.spark.gateway import JavaObject, node_name
 from hudi_vector.spark.handles import active_handles
 
 __all__ = ["Signature", "bind", "constant", "is_deferred", "is_outer"]
@@ -51,7 +51,7 @@ def bind(signature: Signature, expressions: Sequence[JavaObject]) -> dict[str, J
     aliases = dict(signature.aliases)
     named = False
     for position, expression in enumerate(expressions):
-        if simple_name(expression) == "NamedArgumentExpression":
+        if node_name(expression) == "NamedArgumentExpression":
             named = True
             given = str(expression.key())
             name = aliases.get(given.lower(), given.lower())
@@ -94,7 +94,7 @@ def constant(expression: JavaObject, name: str) -> Any:
     Raises:
         InvalidArgumentError: The expression is no constant.
     """
-    while simple_name(expression) == "Alias":
+    while node_name(expression) == "Alias":
         expression = expression.child()
     if not expression.foldable():
         if is_outer(expression):
@@ -144,7 +144,7 @@ def _numbers(value: JavaObject, data_type: JavaObject) -> Any:
 
 def is_outer(expression: JavaObject) -> bool:
     """Whether an expression refers to a row outside the function's own parentheses."""
-    return "outer(" in str(expression.sql()) or simple_name(expression) == "OuterReference"
+    return "outer(" in str(expression.sql()) or node_name(expression) == "OuterReference"
 
 
 def is_deferred(expression: JavaObject) -> bool:

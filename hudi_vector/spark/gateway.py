@@ -21,6 +21,7 @@ __all__ = [
     "execution_error",
     "first_sentence",
     "function_builder",
+    "node_name",
     "option_value",
     "session_of",
     "simple_name",
@@ -60,13 +61,14 @@ class _Builder:
 
     def __init__(self, gateway: JavaObject, name: str, plan: Callable[[SparkSession, list[JavaObject]], JavaObject]):
         self._gateway = gateway
+        # Each dot of a Java name is a call into the JVM.
+        self._sessions = gateway.jvm.org.apache.spark.sql.SparkSession
         self._name = name
         self._plan = plan
 
     def call(self, expressions: JavaObject) -> JavaObject:
-        jvm = self._gateway.jvm
         try:
-            session = session_of(jvm.org.apache.spark.sql.SparkSession.active())
+            session = session_of(self._sessions.active())
             return self._plan(session, [expressions.apply(i) for i in range(expressions.length())])
         except HudiVectorError as problem:
             raise analysis_error(self._gateway, f"{self._name}: {problem}") from None
@@ -128,6 +130,11 @@ def session_of(java_session: JavaObject) -> SparkSession:
 def simple_name(handle: JavaObject) -> str:
     """The class name of a Java object, without its package."""
     return str(handle.getClass().getSimpleName())
+
+
+def node_name(node: JavaObject) -> str:
+    """The class name of an expression or plan, in one call where `simple_name` takes two."""
+    return str(node.nodeName())
 
 
 def option_value(option: JavaObject) -> Any:

@@ -66,7 +66,7 @@ class TableSearch:
     def conf(self) -> Mapping[str, str]:
         """The session's settings of this package."""
         settings = self.spark._jsparkSession.sessionState().conf()
-        read = {option.key: settings.getConfString(option.key, None) for option in options.ALL}
+        read = {option.key: settings.getConfString(option.key, None) for option in options.SEARCH}
         return {key: str(value) for key, value in read.items() if value is not None}
 
     def plan(self, dimension: int, conf: Mapping[str, str], why_spark: str | None = None) -> SearchPlan | None:

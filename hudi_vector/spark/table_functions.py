@@ -14,7 +14,7 @@ from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
 from hudi_vector.spark.arguments import Signature, bind, constant, is_deferred
 from hudi_vector.spark.batch import BatchShape, QueryRows, batch_plan
 from hudi_vector.spark.columns import vector_column
-from hudi_vector.spark.gateway import JavaObject, simple_name
+from hudi_vector.spark.gateway import JavaObject, node_name
 from hudi_vector.spark.predicates import analyse_filter
 from hudi_vector.spark.resolve import Target, as_it_was, resolve_frame, resolve_name
 from hudi_vector.spark.search import TableSearch
@@ -75,7 +75,7 @@ _JOINED = Signature(
 
 def search_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
     """``hudi_vector_search(…)``: one query vector, or RFC-102's form of two tables."""
-    named = {str(e.key()).lower() for e in expressions if simple_name(e) == "NamedArgumentExpression"}
+    named = {str(e.key()).lower() for e in expressions if node_name(e) == "NamedArgumentExpression"}
     if named & {"base_table", "base_col", "query_table", "query_col"}:
         return _joined(spark, bind(_JOINED, expressions))
     given = bind(_SINGLE, expressions)
@@ -230,7 +230,7 @@ def as_of_argument(value: Any) -> Any:
 
 
 def _table(spark: SparkSession, expression: JavaObject, name: str) -> Target:
-    if simple_name(expression) == "FunctionTableSubqueryArgumentExpression":
+    if node_name(expression) == "FunctionTableSubqueryArgumentExpression":
         return resolve_frame(spark, expression.plan(), "the TABLE argument")
     return resolve_name(spark, _text(expression, name))
 
