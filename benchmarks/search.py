@@ -148,13 +148,13 @@ class Bench:
     ) -> None:
         """Run several ways in turns, so that a machine that slows down slows all of them down."""
         times: dict[str, list[float]] = {way: [] for way in ways}
-        for turn in range(rounds):
+        for _ in range(rounds):
             for way, statements in ways.items():
-                before = warm if turn == 0 else 0
-                for number, statement in enumerate(itertools.islice(statements, before + repeats[way])):
+                # The way before may have left garbage to collect.
+                for number, statement in enumerate(itertools.islice(statements, warm + repeats[way])):
                     begun = time.perf_counter()
                     rows = self.spark.sql(statement).collect()
-                    if number >= before:
+                    if number >= warm:
                         times[way].append(time.perf_counter() - begun)
                     assert rows, statement
         for way, taken in times.items():
