@@ -11,9 +11,9 @@ import pyarrow as pa
 from hudi_vector.blobs.files import BlobFiles, Trouble, default_threads
 from hudi_vector.blobs.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, plan_reads
 from hudi_vector.blobs.resolve import MAX_VALUE_BYTES, Resolved, resolve
-from hudi_vector.blobs.struct import BlobColumns
+from hudi_vector.blobs.struct import BlobColumns, Flags
 from hudi_vector.blobs.transfer import transfer
-from hudi_vector.blobs.wanted import Flags, Ints, Part, Wanted, wanted_of
+from hudi_vector.blobs.wanted import Ints, Part, Wanted, wanted_of
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions
 

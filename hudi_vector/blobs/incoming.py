@@ -6,19 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns, is_blob_type
+from hudi_vector.blobs.struct import (
+    MAX_VALUE_BYTES,
+    BlobColumns,
+    Contradiction,
+    Flags,
+    as_flags,
+    contradictions,
+    is_blob_type,
+)
 from hudi_vector.errors import InvalidBlobError
 
 __all__ = ["BatchPlace", "Incoming", "take_apart"]
 
-Flags = npt.NDArray[np.bool_]
-
-LARGEST_VALUE = 2**31 - 1
-"""The bytes that one value of a Spark column can have."""
+_DESCRIPTOR = ", only with a reference into its data file; read the source with hoodie.read.blob.inline.mode=CONTENT"
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class BatchPlace:
         Raises:
             InvalidBlobError: A flag is set.
         """
-        flags = wrong if isinstance(wrong, np.ndarray) else np.asarray(pc.fill_null(wrong, False))
+        flags = wrong if isinstance(wrong, np.ndarray) else as_flags(wrong)
         if flags.any():
             row = int(np.argmax(flags))
             raise InvalidBlobError(f"column '{self.column}', row {self.first_row + row} of its task: {reason(row)}")
@@ -96,8 +100,8 @@ def take_apart(array: pa.Array, spot: BatchPlace) -> Incoming:
 def _bytes(array: pa.Array, spot: BatchPlace) -> Incoming:
     sizes = pc.binary_length(array)
     spot.refuse(
-        pc.greater(sizes, LARGEST_VALUE),
-        lambda row: f"its {sizes[row]} bytes are more than a value can have, {LARGEST_VALUE}; give a path instead",
+        pc.greater(sizes, MAX_VALUE_BYTES),
+        lambda row: f"its {sizes[row]} bytes are more than a value can have, {MAX_VALUE_BYTES}; give a path instead",
     )
     text, number, flag = (pa.nulls(len(array), kind) for kind in (pa.string(), pa.int64(), pa.bool_()))
     return Incoming(array, path=text, offset=number, length=number, managed=flag)
@@ -116,28 +120,19 @@ def _paths(paths: pa.StringArray) -> Incoming:
 
 
 def _structs(blobs: BlobColumns, spot: BatchPlace) -> Incoming:
-    typed = pc.is_valid(blobs.kind)
-    inline = pc.fill_null(pc.equal(blobs.kind, INLINE), False)
-    outside = pc.fill_null(pc.equal(blobs.kind, OUT_OF_LINE), False)
-    has_data, has_path = pc.is_valid(blobs.data), pc.is_valid(blobs.path)
+    has_data, has_path = as_flags(pc.is_valid(blobs.data)), as_flags(pc.is_valid(blobs.path))
     one_of = "a blob is INLINE or OUT_OF_LINE"
-    for wrong, reason in (
-        (pc.and_not(typed, pc.or_(inline, outside)), lambda row: f"its type is {blobs.kind[row].as_py()!r}; {one_of}"),
-        (pc.and_not(pc.or_(has_data, has_path), typed), lambda _: f"it has no type, but data or a reference; {one_of}"),
-        (
-            pc.and_(pc.and_not(inline, has_data), has_path),
-            lambda _: (
-                "it is INLINE without data, only with a reference into its data file; read the source with "
-                "hoodie.read.blob.inline.mode=CONTENT"
-            ),
-        ),
-        (pc.and_not(inline, has_data), lambda _: "it is INLINE without data"),
-        (pc.and_(inline, has_path), lambda _: "it is INLINE and has a reference too; leave one out"),
-        (pc.and_not(outside, has_path), lambda _: "it is OUT_OF_LINE without a reference that names a path"),
-        (pc.and_(outside, has_data), lambda _: "it is OUT_OF_LINE and has data too; leave one out"),
-        (pc.less(blobs.offset, 0), lambda row: f"its offset is {blobs.offset[row]}; give 0 or more"),
-        (pc.less(blobs.length, 0), lambda row: f"its length is {blobs.length[row]}; give 0 or more"),
-    ):
-        spot.refuse(wrong, reason)
-    managed = pc.if_else(has_path, pc.fill_null(blobs.managed, False), pa.scalar(None, pa.bool_()))
+    words: dict[Contradiction, Callable[[int], str]] = {
+        Contradiction.UNKNOWN_TYPE: lambda row: f"its type is {blobs.kind[row].as_py()!r}; {one_of}",
+        Contradiction.NO_TYPE: lambda _: f"it has no type, but data or a reference; {one_of}",
+        Contradiction.NO_DATA: lambda row: "it is INLINE without data" + (_DESCRIPTOR if has_path[row] else ""),
+        Contradiction.INLINE_WITH_PATH: lambda _: "it is INLINE and has a reference too; leave one out",
+        Contradiction.NO_PATH: lambda _: "it is OUT_OF_LINE without a reference that names a path",
+        Contradiction.OUT_OF_LINE_WITH_DATA: lambda _: "it is OUT_OF_LINE and has data too; leave one out",
+        Contradiction.NEGATIVE_OFFSET: lambda row: f"its offset is {blobs.offset[row]}; give 0 or more",
+        Contradiction.NEGATIVE_LENGTH: lambda row: f"its length is {blobs.length[row]}; give 0 or more",
+    }
+    for what, wrong in contradictions(blobs.kind, has_data, has_path, blobs.offset, blobs.length):
+        spot.refuse(wrong, words[what])
+    managed = pc.if_else(pa.array(has_path), pc.fill_null(blobs.managed, False), pa.scalar(None, pa.bool_()))
     return Incoming(blobs.data, blobs.path, blobs.offset, blobs.length, managed)

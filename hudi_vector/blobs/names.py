@@ -13,15 +13,28 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from hudi_vector.storage import join
+from hudi_vector.storage import join, normalise, scheme_of
 
-__all__ = ["BLOB_AREA", "EXTENSIONS", "ContainerName", "is_write_id", "new_write_id"]
+__all__ = ["BLOB_AREA", "EXTENSIONS", "ContainerName", "is_write_id", "new_write_id", "reference_base"]
 
 BLOB_AREA = ".hoodie/blobs"
 EXTENSIONS = {"raw": "blob", "lance": "lance", "parquet": "parquet"}
 
 _WRITE_ID = re.compile(r"\d{17}_[0-9a-f]{12}", re.ASCII)
 _FILE = re.compile(rf"({_WRITE_ID.pattern})-(\d{{5,}})-(\d+)-(\d+)\.({'|'.join(EXTENSIONS.values())})", re.ASCII)
+
+
+def reference_base(table: str) -> str:
+    """A table's base path as references spell it: Hadoop may know s3a and not s3, so the caller's scheme stays.
+
+    Args:
+        table: The base path; local ones need a scheme to be URIs.
+
+    Example:
+        >>> reference_base("/t/"), reference_base("s3a://b/t/")
+        ('file:///t', 's3a://b/t')
+    """
+    return normalise(table) if scheme_of(table) == "file" else table.rstrip("/")
 
 
 def new_write_id(now_ms: int) -> str:

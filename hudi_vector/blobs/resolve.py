@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.blobs.files import BlobFile, BlobFiles, Trouble
-from hudi_vector.blobs.wanted import Flags, Ints, Part, Wanted
+from hudi_vector.blobs.struct import MAX_VALUE_BYTES, Flags
+from hudi_vector.blobs.wanted import Ints, Part, Wanted
 from hudi_vector.errors import BlobReadError
 
 __all__ = ["MAX_VALUE_BYTES", "Resolved", "resolve"]
-
-MAX_VALUE_BYTES = 2**31 - 1
 
 _UNKNOWN = -1
 _FINE, _NO_FILE, _TOO_SHORT, _PAST_END, _TOO_LARGE = range(5)

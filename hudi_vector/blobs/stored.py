@@ -10,12 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE
+from hudi_vector.blobs.struct import (
+    INLINE,
+    OUT_OF_LINE,
+    TAKEN_BY_READERS,
+    Contradiction,
+    Flags,
+    as_flags,
+    contradictions,
+)
 from hudi_vector.errors import InvalidBlobError
 
 __all__ = ["TO_THE_END", "StoredBlobs"]
 
-Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 TO_THE_END = -1
@@ -68,26 +75,24 @@ class StoredBlobs:
     @property
     def inline(self) -> Flags:
         """Whether each blob lies in its row."""
-        return _flags(pc.equal(self.kind, INLINE)) & ~self.contradicts
+        return as_flags(pc.equal(self.kind, INLINE)) & ~self.contradicts
 
     @property
     def outside(self) -> Flags:
         """Whether each blob is a reference to a file."""
-        return _flags(pc.equal(self.kind, OUT_OF_LINE)) & ~self.contradicts
+        return as_flags(pc.equal(self.kind, OUT_OF_LINE)) & ~self.contradicts
 
     @property
     def contradicts(self) -> Flags:
         """Whether each is no blob a reader would take."""
-        typed = _flags(self.kind.is_valid())
-        inline, outside = _flags(pc.equal(self.kind, INLINE)), _flags(pc.equal(self.kind, OUT_OF_LINE))
-        has_size, has_path, has_file = (_flags(array.is_valid()) for array in (self.size, self.path, self.file))
-        negative = _flags(pc.less(self.offset, 0)) | _flags(pc.less(self.length, 0))
-        wrong: Flags = (
-            (typed & ~inline & ~outside)
-            | (~typed & (has_size | has_path))
-            | (inline & ~has_size)
-            | (outside & (~has_file | negative))
-        )
+        has_size, has_path, has_file = (as_flags(array.is_valid()) for array in (self.size, self.path, self.file))
+        outside = as_flags(pc.equal(self.kind, OUT_OF_LINE))
+        wrong: Flags = outside & ~has_file
+        for what, rows in contradictions(self.kind, has_size, has_path, self.offset, self.length):
+            if what in (Contradiction.NEGATIVE_OFFSET, Contradiction.NEGATIVE_LENGTH):
+                wrong |= rows & outside
+            elif what not in TAKEN_BY_READERS:
+                wrong |= rows
         return wrong
 
     @property
@@ -106,7 +111,3 @@ def _file(path: str, area: BlobArea) -> str | None:
         return area.file(path)
     except InvalidBlobError:
         return None
-
-
-def _flags(array: pa.BooleanArray) -> Flags:
-    return np.asarray(pc.fill_null(array, False))

@@ -6,6 +6,8 @@ neither offset nor length is a whole file.
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +18,27 @@ import pyarrow.compute as pc
 
 from hudi_vector.errors import InvalidBlobError
 
-__all__ = ["BLOB_TYPE", "INLINE", "OUT_OF_LINE", "REFERENCE_TYPE", "BlobColumns", "blob_array"]
+__all__ = [
+    "BLOB_TYPE",
+    "INLINE",
+    "MAX_VALUE_BYTES",
+    "OUT_OF_LINE",
+    "REFERENCE_TYPE",
+    "TAKEN_BY_READERS",
+    "BlobColumns",
+    "Contradiction",
+    "as_flags",
+    "blob_array",
+    "contradictions",
+    "is_blob_type",
+]
+
+Flags = npt.NDArray[np.bool_]
 
 INLINE, OUT_OF_LINE = "INLINE", "OUT_OF_LINE"
+
+MAX_VALUE_BYTES = 2**31 - 1
+"""The bytes that one value of a Spark column, or one array of values, can have."""
 
 REFERENCE_TYPE = pa.struct(
     [
@@ -94,6 +114,55 @@ class BlobColumns:
         return pa.StructArray.from_arrays(
             [self.kind, self.data, reference], fields=list(BLOB_TYPE), mask=self.kind.is_null()
         )
+
+
+class Contradiction(enum.Enum):
+    """How the fields of a blob can contradict each other."""
+
+    UNKNOWN_TYPE = enum.auto()
+    NO_TYPE = enum.auto()
+    NO_DATA = enum.auto()
+    INLINE_WITH_PATH = enum.auto()
+    NO_PATH = enum.auto()
+    OUT_OF_LINE_WITH_DATA = enum.auto()
+    NEGATIVE_OFFSET = enum.auto()
+    NEGATIVE_LENGTH = enum.auto()
+
+
+TAKEN_BY_READERS = frozenset({Contradiction.INLINE_WITH_PATH, Contradiction.OUT_OF_LINE_WITH_DATA})
+"""What is refused in a write, and harmless to read."""
+
+
+def contradictions(
+    kind: pa.StringArray, has_data: Flags, has_path: Flags, offset: pa.Int64Array, length: pa.Int64Array
+) -> Iterator[tuple[Contradiction, Flags]]:
+    """The rows of each contradiction, in the order in which they are told.
+
+    Args:
+        kind: The types of n blobs.
+        has_data: Whether each has bytes of its own.
+        has_path: Whether each has a reference that names a path.
+        offset: The first bytes of references.
+        length: Their lengths.
+
+    Yields:
+        A contradiction, and whether each row has it, shape (n,).
+    """
+    typed = as_flags(kind.is_valid())
+    inline, outside = as_flags(pc.equal(kind, INLINE)), as_flags(pc.equal(kind, OUT_OF_LINE))
+    yield Contradiction.UNKNOWN_TYPE, typed & ~inline & ~outside
+    yield Contradiction.NO_TYPE, ~typed & (has_data | has_path)
+    yield Contradiction.NO_DATA, inline & ~has_data
+    yield Contradiction.INLINE_WITH_PATH, inline & has_path
+    yield Contradiction.NO_PATH, outside & ~has_path
+    yield Contradiction.OUT_OF_LINE_WITH_DATA, outside & has_data
+    yield Contradiction.NEGATIVE_OFFSET, as_flags(pc.less(offset, 0))
+    yield Contradiction.NEGATIVE_LENGTH, as_flags(pc.less(length, 0))
+
+
+def as_flags(array: pa.BooleanArray) -> Flags:
+    """Booleans as numpy has them; NULL is False."""
+    return np.asarray(pc.fill_null(array, False))
 
 
 def blob_array(kind: Any, data: Any, path: Any, offset: Any, length: Any, managed: Any) -> pa.StructArray:

@@ -11,13 +11,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
+from hudi_vector.blobs.struct import (
+    INLINE,
+    OUT_OF_LINE,
+    TAKEN_BY_READERS,
+    BlobColumns,
+    Contradiction,
+    Flags,
+    as_flags,
+    contradictions,
+)
 from hudi_vector.errors import InvalidArgumentError, InvalidBlobError
 
 __all__ = ["Part", "Wanted", "wanted_of"]
 
 Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -107,8 +115,8 @@ def wanted_of(columns: BlobColumns) -> Wanted:
     Raises:
         InvalidBlobError: A blob contradicts itself.
     """
-    inline, outside = _flags(pc.equal(columns.kind, INLINE)), _flags(pc.equal(columns.kind, OUT_OF_LINE))
-    _check(columns, inline, outside)
+    inline, outside = as_flags(pc.equal(columns.kind, INLINE)), as_flags(pc.equal(columns.kind, OUT_OF_LINE))
+    _check(columns, outside)
     paths = pc.if_else(pa.array(outside), columns.path, pa.scalar(None, pa.string())).dictionary_encode()
     return Wanted(
         columns=columns,
@@ -120,18 +128,23 @@ def wanted_of(columns: BlobColumns) -> Wanted:
     )
 
 
-def _check(columns: BlobColumns, inline: Flags, outside: Flags) -> None:
-    has_data, has_path = _flags(columns.data.is_valid()), _flags(columns.path.is_valid())
-    typed = _flags(columns.kind.is_valid())
-    _refuse(typed & ~inline & ~outside, lambda row: f"has the type {columns.kind[row].as_py()!r}; {_TYPES}")
-    _refuse(~typed & (has_data | has_path), lambda _: f"has no type, but data or a reference; {_TYPES}")
-    _refuse(
-        inline & ~has_data,
-        lambda row: "is INLINE and has no data" + (_DESCRIPTOR if columns.path[row].is_valid else ""),
-    )
-    _refuse(outside & ~has_path, lambda _: "is OUT_OF_LINE and has no reference that names a path")
-    for what, field in (("offset", columns.offset), ("length", columns.length)):
-        _refuse(outside & _flags(pc.less(field, 0)), partial(_negative, what, field, columns.path))
+def _check(columns: BlobColumns, outside: Flags) -> None:
+    def described(row: int) -> str:
+        return _DESCRIPTOR if columns.path[row].is_valid else ""
+
+    words: dict[Contradiction, Callable[[int], str]] = {
+        Contradiction.UNKNOWN_TYPE: lambda row: f"has the type {columns.kind[row].as_py()!r}; {_TYPES}",
+        Contradiction.NO_TYPE: lambda _: f"has no type, but data or a reference; {_TYPES}",
+        Contradiction.NO_DATA: lambda row: "is INLINE and has no data" + described(row),
+        Contradiction.NO_PATH: lambda _: "is OUT_OF_LINE and has no reference that names a path",
+        Contradiction.NEGATIVE_OFFSET: partial(_negative, "offset", columns.offset, columns.path),
+        Contradiction.NEGATIVE_LENGTH: partial(_negative, "length", columns.length, columns.path),
+    }
+    has_data, has_path = as_flags(columns.data.is_valid()), as_flags(columns.path.is_valid())
+    for what, wrong in contradictions(columns.kind, has_data, has_path, columns.offset, columns.length):
+        if what not in TAKEN_BY_READERS:
+            numbers = what in (Contradiction.NEGATIVE_OFFSET, Contradiction.NEGATIVE_LENGTH)
+            _refuse(wrong & outside if numbers else wrong, words[what])
 
 
 def _negative(what: str, field: pa.Int64Array, path: pa.StringArray, row: int) -> str:
@@ -150,10 +163,6 @@ def _refuse(wrong: Flags, reason: Callable[[int], str]) -> None:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InvalidBlobError(f"the blob in row {row} {reason(row)}")
-
-
-def _flags(array: pa.BooleanArray) -> Flags:
-    return np.asarray(pc.fill_null(array, False))
 
 
 def _numbers(array: pa.Array, missing: int) -> Ints:

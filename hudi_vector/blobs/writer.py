@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from hudi_vector.blobs.byte_values import ByteValues, Ints
 from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.blobs.incoming import BatchPlace, Incoming, take_apart
-from hudi_vector.blobs.names import is_write_id
+from hudi_vector.blobs.names import is_write_id, reference_base
 from hudi_vector.blobs.nested import replace_column
 from hudi_vector.blobs.placement import IN_CONTAINER, IN_OWN_FILE, IN_ROW, place
 from hudi_vector.blobs.pool import ContainerPool, TaskAttempt
@@ -31,7 +31,7 @@ from hudi_vector.blobs.references import ReferenceRules, checked
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
 from hudi_vector.errors import BlobWriteError, InvalidArgumentError, UnknownColumnError
-from hudi_vector.storage import StorageOptions, join, normalise, scheme_of
+from hudi_vector.storage import StorageOptions, join, normalise
 
 __all__ = ["BlobColumn", "BlobWritePlan", "BlobWriter", "TaskAttempt"]
 
@@ -89,8 +89,7 @@ class BlobWriter:
         """
         self._plan = plan
         self._table = normalise(plan.table)
-        # Hadoop may know s3a and not s3, so the caller's scheme stays; local paths need one to be URIs.
-        self._shown = self._table if scheme_of(plan.table) == "file" else plan.table.rstrip("/")
+        self._shown = reference_base(plan.table)
         self._pool = ContainerPool(self._table, plan.write_id, task, plan.most_open, plan.options)
         self._rows = 0
         self._ended = False

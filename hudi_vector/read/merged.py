@@ -6,7 +6,7 @@ position here is only a place in one reading of the slice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,10 +73,14 @@ class MergedSlice:
             self._cache.put(key, (blocks, self._ties, own), size + self._ties.nbytes)
             yield from blocks
 
-    def retain(self, positions: Sequence[npt.NDArray[np.int64]]) -> None:
-        """Forget the keys of all rows scanned so far but these, unless everything is kept for later searches."""
-        if self._cache is None:
-            self._ties.retain(positions)
+    def retain(self, candidates: Callable[[], Sequence[npt.NDArray[np.int64]]]) -> None:
+        """Forget the keys of all rows scanned so far but the candidates, unless all is kept for later searches.
+
+        Args:
+            candidates: Gives the positions to keep; asked only once many keys are held.
+        """
+        if self._cache is None and self._ties.are_many:
+            self._ties.retain(candidates())
 
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Columns of the rows at these positions of the last scan, in the table's types and in this order."""
@@ -114,12 +118,16 @@ class MergedSlice:
         """The same from columns kept whole; None if they are too large to be kept."""
         assert self._cache is not None
         key = (self._slice.files, "merged columns")
+        too_large = (*key, tuple(names))
+        if self._cache.get(too_large):
+            return None
         kept: KeptColumns | None = self._cache.get(key)
         if kept is None or not kept.has(self._spec.fields(names)):
             before = kept.rows.column_names if kept is not None else TIE_COLUMNS
             again = [name for name in before if name in self._spec.schema.names]
             kept = self._whole_columns(list(dict.fromkeys([*again, *names])), self._cache.budget // _KEPT_SHARE)
             if kept is None:
+                self._cache.put(too_large, True, 1024)
                 return None
             self._cache.put(key, kept, kept.nbytes)
         return kept.select(asked, names)
@@ -203,6 +211,11 @@ class _Ties:
         """Bytes of the columns."""
         return sum(part.nbytes for part in self._parts)
 
+    @property
+    def are_many(self) -> bool:
+        """Whether it is time to drop some."""
+        return self._held > self._limit
+
     def add(self, part: pa.Table) -> None:
         """The keys of the next rows."""
         self._parts.append(part)
@@ -214,13 +227,13 @@ class _Ties:
         """The keys at these positions, None if nothing was read."""
         if not self._parts:
             return None
-        held = np.concatenate(self._positions)
-        return pa.concat_tables(self._parts).take(pa.array(np.searchsorted(held, positions)))
+        rows = pa.concat_tables(self._parts)
+        if self._held == self._done:  # nothing was dropped: a row's place is its position
+            return rows.take(pa.array(positions))
+        return rows.take(pa.array(np.searchsorted(np.concatenate(self._positions), positions)))
 
     def retain(self, positions: Sequence[npt.NDArray[np.int64]]) -> None:
-        """Drop all but these, once there are many."""
-        if self._held <= self._limit:
-            return
+        """Drop all but these."""
         kept = np.unique(np.concatenate(positions))
         part = self.at(kept)
         assert part is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +64,7 @@ def _pairs(rows: pa.Table | pa.RecordBatch) -> list[tuple[object, object]]:
 
 
 def select_rows(
-    asked: Asked, batches: Iterable[pa.RecordBatch], conformed: Callable[[pa.RecordBatch], pa.Table]
+    asked: Asked, batches: Iterable[pa.Table | pa.RecordBatch], conformed: Callable[[Any], pa.Table]
 ) -> pa.Table | None:
     """The rows asked for, out of all rows of a slice.
 
@@ -106,9 +107,7 @@ class KeptColumns:
 
     def select(self, asked: Asked, names: Sequence[str]) -> pa.Table | None:
         """The rows asked for; None if one is not there."""
-        rows, places = asked.find(self.rows)
-        if len(set(places)) != len(asked):
-            return None
-        order = np.empty(len(asked), np.int64)
-        order[np.array(places)] = rows
-        return self.rows.select(list(names)).take(pa.array(order)).take(asked.order)
+        wanted = list(names)
+        return select_rows(
+            asked, [self.rows.select(dict.fromkeys([*wanted, *TIE_COLUMNS]))], lambda rows: rows.select(wanted)
+        )

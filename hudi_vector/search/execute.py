@@ -74,7 +74,7 @@ def search_slice(
             for _, top in searches:
                 top.offer(block)
             if isinstance(reader, MergedSlice):
-                reader.retain([top.candidates() for _, top in searches])
+                reader.retain(lambda: [top.candidates() for _, top in searches])
 
     def keys(positions: npt.NDArray[np.int64]) -> pa.Table | None:
         return reader.rows(positions, TIE_COLUMNS) if spec.has_keys else None

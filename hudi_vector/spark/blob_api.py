@@ -68,7 +68,7 @@ def read_blobs(
             f"as_ names '{unknown[0]}', which is not among the columns to read: {', '.join(names)}"
         )
     fetcher = BlobFetcher(
-        options=storage_options(df.sparkSession, "s3a://"),
+        options=storage_options(df.sparkSession),
         table=table,
         max_gap=None if max_gap is None else _bytes("max_gap", max_gap, 0),
         threads=threads,
@@ -78,7 +78,7 @@ def read_blobs(
     for name in names:
         _require_blob(df.schema, name)
     for name in names:
-        value = bytes_of(whole(F.col(_quoted(name))), fetcher, (), budget, "read_blobs")
+        value = bytes_of(whole(F.col(_quoted(name))), fetcher, "read_blobs", budget=budget)
         df = df.withColumn(*_placed(name, new_names.get(name), value))
     return df
 

@@ -103,20 +103,22 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
     given = _counted(arguments, 1, 3, f"{name}(blob[, offset, length])")
     if len(given) == 2:
         raise InvalidArgumentError(f"an offset was given without a length; write {name}(blob, offset, length)")
-    fetcher = BlobFetcher(options=storage_options(spark, "s3a://"), on_error=on_error)
+    fetcher = BlobFetcher(options=storage_options(spark), on_error=on_error)
     part = [_column(spark, expression).cast("bigint") for expression in given[1:]]
-    return bytes_of(_blob(given[0], spark), fetcher, part, _BUDGET, name)._jc.expr()
+    return bytes_of(_blob(given[0], spark), fetcher, name, part)._jc.expr()
 
 
-def bytes_of(blob: Column, fetcher: BlobFetcher, part: Sequence[Column], budget: int, name: str) -> Column:
+def bytes_of(
+    blob: Column, fetcher: BlobFetcher, name: str, part: Sequence[Column] = (), budget: int = _BUDGET
+) -> Column:
     """The expression of a blob's bytes.
 
     Args:
         blob: The blob, whole.
         fetcher: How bytes out of line are had.
+        name: What Spark's plan calls the Python stage.
         part: Offset and length of the part that is wanted, or nothing for all of it.
         budget: The bytes a Python process holds for one piece, unless a single value takes more.
-        name: What Spark's plan calls the Python stage.
 
     Returns:
         A BINARY column.

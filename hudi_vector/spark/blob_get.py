@@ -17,7 +17,6 @@ from hudi_vector.spark.worker_errors import from_worker
 
 __all__ = ["get"]
 
-_BUDGET = 64 << 20
 _BETWEEN = "\x00"
 
 
@@ -59,7 +58,7 @@ def get(spark: SparkSession, table: str, keys: Any, column: str) -> dict[Any, by
     rows = _rows(found, wanted).select(
         _text(found).alias("key"),
         found.partition().alias("partition"),
-        bytes_of(found.blob(name), fetcher, (), _BUDGET, "get").alias("value"),
+        bytes_of(found.blob(name), fetcher, "get").alias("value"),
     )
     try:
         collected = rows.collect()

@@ -7,8 +7,6 @@ single fields because of ``spark.sql.optimizer.nestedSchemaPruning.enabled``; wi
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import SparkSession
 
 from hudi_vector.options import GUARD_BLOBS
@@ -24,9 +22,8 @@ def guard(spark: SparkSession) -> None:
     Args:
         spark: The session; ``hoodie.blob.guard.fields`` = false in it leaves Spark as it is.
     """
-    settings: Any = spark._jsparkSession.sessionState().conf()
-    given = settings.getConfString(GUARD_BLOBS.key, None)
-    if GUARD_BLOBS.read({} if given is None else {GUARD_BLOBS.key: str(given)}) == "false":
+    given = spark.conf.get(GUARD_BLOBS.key, GUARD_BLOBS.default)
+    if GUARD_BLOBS.parse(str(given)) == "false":
         return
     spark.conf.set(_PRUNING, "false")
     # A new session begins with the application's own settings.

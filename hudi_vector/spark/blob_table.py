@@ -58,7 +58,7 @@ class BlobTable:
         path = str(leaf.relation().location().rootPaths().apply(0).toString())
         frame = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot").load(path)
         # References may lead to any storage, wherever the table lies.
-        options = storage_options(spark, "s3a://")
+        options = storage_options(spark)
         config = NativeTable(Source(target.source.uri, name, options)).config
         columns = tuple(".".join(parts) for parts in _blob_paths(frame.schema, ()))
         return cls(name, frame, BlobArea.of(target.source.uri), columns, config, options)

@@ -254,9 +254,9 @@ def _dataset(spark: SparkSession, plan: JavaObject) -> JavaObject:
     return spark._jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan)
 
 
-def storage_options(spark: SparkSession, uri: str) -> StorageOptions:
-    """The session's Hadoop settings for the storage a table lies on; local files need none."""
-    if scheme_of(uri) == "file":
+def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptions:
+    """The session's Hadoop settings for the storage a table lies on; local files need none, any storage all of them."""
+    if uri is not None and scheme_of(uri) == "file":
         return StorageOptions()
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     keys = "fs\\.(s3a|gs|abfs|azure)\\..*"

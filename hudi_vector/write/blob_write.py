@@ -8,7 +8,6 @@ that it was aborted or whose lease runs out.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from hudi_vector.write.files import Files
 
 __all__ = ["BlobTarget", "staged_rows", "upload_and_write"]
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
-from hudi_vector.blobs.names import BLOB_AREA
+from hudi_vector.blobs.names import BLOB_AREA, reference_base
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
 from hudi_vector.schema import BLOB, HUDI_TYPE
 from hudi_vector.spark.blob_functions import whole
 from hudi_vector.storage import normalise, scheme_of
 from hudi_vector.write.blob_columns import blob_paths
 from hudi_vector.write.files import Files
-from hudi_vector.write.target import Target, resolve_target
+from hudi_vector.write.target import resolve_target
 from hudi_vector.write.writer import write
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
     if not columns:
         raise InvalidArgumentError(f"'{table}' has no top-level BLOB column")
     rows = spark.read.format("hudi").load(target.path)
-    changed = {name: _Moved(whole(F.col(f"`{name}`")), old_path, _shown(target)) for name in columns}
+    changed = {name: _Moved(whole(F.col(f"`{name}`")), old_path, reference_base(target.path)) for name in columns}
     rows = rows.where(reduce(lambda one, other: one | other, (each.applies for each in changed.values())))
     if rows.isEmpty():
         return None
@@ -96,7 +96,3 @@ def _spellings(path: str) -> Iterator[str]:
     bare = path.rstrip("/")
     uri = normalise(path)
     yield from dict.fromkeys([bare, uri, *([uri.removeprefix("file://")] if scheme_of(uri) == "file" else [])])
-
-
-def _shown(target: Target) -> str:
-    return normalise(target.path) if scheme_of(target.path) == "file" else target.path.rstrip("/")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import pickle
@@ -19,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support import servers
+from support.descriptors import open_files
 
 from hudi_vector.blobs import resolve as resolving
 from hudi_vector.blobs.fetch import BlobFetcher, Part
@@ -52,15 +52,6 @@ def fetched(*blobs: Any, part: Part | None = None, **settings: Any) -> list[byte
 def no_descriptor_is_left_open() -> Iterator[None]:
     yield
     assert not [path for path in open_files() if "pytest-of-" in path]
-
-
-def open_files() -> list[str]:
-    """What the descriptors of this process refer to."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the listing's own
-            found.append(os.readlink(f"/proc/self/fd/{name}"))
-    return found
 
 
 @pytest.fixture

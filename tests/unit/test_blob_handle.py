@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.descriptors import open_files
 
 from hudi_vector.blobs.files import OpenLocalFile, RemoteFile
 from hudi_vector.blobs.handle import iter_bytes, open_blob
@@ -37,15 +37,6 @@ class Row(tuple):
                 raise ValueError(key)
             key = self.__fields__.index(key)
         return super().__getitem__(key)
-
-
-def open_files() -> list[str]:
-    """What the descriptors of this process refer to."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the listing's own
-            found.append(os.readlink(f"/proc/self/fd/{name}"))
-    return found
 
 
 @pytest.fixture
