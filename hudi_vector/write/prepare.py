@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudi_vector.blobs.manifest import Upload, finish, open_upload, read_upload, stage
+from hudi_vector.blobs.manifest import COMMITTED, Upload, finish, open_upload, read_upload, stage
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
 from hudi_vector.spark.resolve import storage_options
+from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.storage import normalise
+from hudi_vector.table.instants import as_timeline_time
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.write.blob_plan import plan_blobs
@@ -113,12 +115,18 @@ def finish_blobs(spark: SparkSession, table: str, write_id: str, instant: str | 
     files = Files(spark)
     path = resolve_target(spark, files, table, None).path
     access = storage_options(spark, path)
-    read_upload(path, write_id, options=access)
-    commits = NativeTable(Source(normalise(path), table, access)).timeline().commits
-    found = [commit.requested for commit in commits if instant is None or commit.requested == instant]
+    opened = NativeTable(Source(normalise(path), table, access))
+    upload = read_upload(path, write_id, options=access)
+    # A commit from before the blobs were stored cannot refer to them; what is finished is for `finish` to judge.
+    zone = opened.timeline_zone(writers_zone(spark))
+    begun = "" if upload.state == COMMITTED else as_timeline_time(upload.opened_ms * 1000, zone)
+    commits = [commit.requested for commit in opened.timeline().commits if commit.completed > begun]
+    found = [requested for requested in commits if instant in (None, requested)]
     if not found:
         raise InvalidArgumentError(
-            f"'{table}' has no completed commit" + (f" {instant}" if instant else "") + "; write the rows first"
+            f"'{table}' has no completed commit"
+            + (f" {instant}" if instant else "")
+            + " since the blobs were prepared; write the rows first"
         )
     finished = finish(path, write_id, found[-1], options=access)
     files.delete(staging_folder(path, write_id))

@@ -43,7 +43,7 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
 
     Raises:
         TableNotFoundError: There is no such table.
-        InvalidArgumentError: The old path is the table's own, or the table has no top-level BLOB column.
+        InvalidArgumentError: The old path is the table's own, or the table has a nested BLOB column, or none.
         InvalidBlobError: A container was not copied.
 
     Example:
@@ -54,9 +54,14 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
         raise TableNotFoundError(f"there is no table '{table}'; give the place it was copied to")
     if normalise(old_path) == normalise(target.path):
         raise InvalidArgumentError(f"'{old_path}' is where the table is now; give the place it was copied from")
-    columns = [path for path in blob_paths(target.existing.schema) if "." not in path]
-    if not columns:
-        raise InvalidArgumentError(f"'{table}' has no top-level BLOB column")
+    columns = list(blob_paths(target.existing.schema))
+    nested = next((path for path in columns if "." in path), None)
+    if nested is not None or not columns:
+        raise InvalidArgumentError(
+            f"'{table}' "
+            + (f"has the nested BLOB column '{nested}'" if nested else "has no BLOB column")
+            + "; only tables whose BLOB columns are all top-level ones can be relocated"
+        )
     rows = spark.read.format("hudi").load(target.path)
     changed = {name: _Moved(whole(F.col(f"`{name}`")), old_path, reference_base(target.path)) for name in columns}
     rows = rows.where(reduce(lambda one, other: one | other, (each.applies for each in changed.values())))

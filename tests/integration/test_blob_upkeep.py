@@ -27,6 +27,8 @@ def test_prepared_rows_are_written_by_their_owner(spark, workspace):
         "hoodie.table.ordering.fields": "ts",
         **QUICK,
     }
+    with pytest.raises(errors.InvalidArgumentError, match="no completed commit since the blobs were prepared"):
+        hv.blobs.finish(spark, str(path), prepared.write_id)
     prepared.df.write.format("hudi").options(**settings).mode("append").save(str(path))
     finished = hv.blobs.finish(spark, str(path), prepared.write_id)
     assert finished.state == COMMITTED
