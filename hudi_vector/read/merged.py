@@ -111,6 +111,19 @@ class MergedSlice:
             raise DataFileError(f"rows of file group '{self._slice.file_id}' are no longer in its slice")
         return found
 
+    def require_mergeable(self, names: Sequence[str]) -> None:
+        """Merge the slice once for nothing but to know that it can be done.
+
+        Args:
+            names: The columns that will be read, beside those of the search.
+
+        Raises:
+            UnmergeableError: Only Spark can merge it.
+        """
+        spec = self._spec
+        for _ in self._stream([spec.column.name, *TIE_COLUMNS, *spec.filter_columns, *names]):
+            pass
+
     def _all_small(self, names: Sequence[str]) -> bool:
         return all(is_small(field.type) for field in self._spec.fields(names))
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from pyspark import SparkContext
 
-from hudi_vector.errors import HudiVectorError
+from hudi_vector.errors import HudiVectorError, UnmergeableError
 from hudi_vector.kernels.topk import Bounds
+from hudi_vector.read.merged import MergedSlice
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
 from hudi_vector.search.execute import Question, open_slice, search_slice
 from hudi_vector.search.local import merge_winners
 from hudi_vector.search.merge import SliceHits, Winners, merge_hits
 from hudi_vector.search.plan import SearchPlan, SliceAccess
 from hudi_vector.search.report import Progress
+from hudi_vector.table.model import FileSlice
 
-__all__ = ["balanced", "run_distributed"]
+__all__ = ["balanced", "find_unmergeable", "run_distributed"]
 
 _TASKS_PER_CORE = 3
 
@@ -62,6 +64,33 @@ def run_distributed(context: SparkContext, plan: SearchPlan, question: Question,
     progress.seconds["scan"] = scanned - begun
     progress.seconds["merge"] = time.perf_counter() - scanned
     return winners
+
+
+def find_unmergeable(context: SparkContext, plan: SearchPlan, names: Sequence[str]) -> str | None:
+    """Merge the slices with log files once on the executors, to know whether only Spark can.
+
+    Args:
+        context: The Spark application.
+        plan: A search that cannot be answered another way once it has begun.
+        names: The columns its answer will have.
+
+    Returns:
+        What cannot be merged and why, or None.
+    """
+    merged = [access.file_slice for access in plan.slices if access.access == "merged"]
+    if not merged:
+        return None
+    spec, wanted = plan.spec, tuple(names)
+
+    def problem_of(file_slice: FileSlice) -> str | None:
+        try:
+            MergedSlice(file_slice, spec, keep=False).require_mergeable(wanted)
+        except UnmergeableError as problem:
+            return str(problem)
+        return None
+
+    problems = context.parallelize(merged, len(merged)).map(problem_of).filter(bool).take(1)
+    return problems[0] if problems else None
 
 
 def balanced(sizes: list[int], groups: int) -> list[list[int]]:

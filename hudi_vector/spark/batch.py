@@ -20,6 +20,7 @@ from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, Stru
 from hudi_vector import options
 from hudi_vector.read.conform import conform
 from hudi_vector.read.spec import VectorColumn
+from hudi_vector.search.distributed import find_unmergeable
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.spark.batch_rows import Column, assemble, query_vectors
 from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash, vector_column
@@ -156,6 +157,13 @@ class _Batch:
         hidden = [output.field for output in self.hidden]
         return lazy_relation(self.search.spark, self.name, visible, hidden, self.produce, self.describe)
 
+    def can_spread(self, plan: SearchPlan) -> bool:
+        """Whether no slice needs Spark to merge it: tasks over the queries' partitions could not ask for that."""
+        physical = dict(self.search.target.physical)
+        outputs = (*self.visible, *self.hidden)
+        names = [physical[output.column.source] for output in outputs if output.column.side == "corpus"]
+        return find_unmergeable(self.search.spark.sparkContext, plan, names) is None
+
     def spread(self, plan: SearchPlan) -> JavaObject:
         """The plan for a query set that stays where it is."""
         spark = self.search.spark
@@ -197,14 +205,14 @@ def batch_plan(search: TableSearch, queries: QueryRows, shape: BatchShape) -> Ja
 
     Returns:
         A logical plan: lazy for a query set that can come to the driver, one Python stage over the partitions of
-        a larger one.
+        a larger one, unless only Spark can merge some of the table's log files.
     """
     visible, hidden = _layout(search, queries, shape)
     batch = _Batch(search, queries, tuple(visible), tuple(hidden), shape.value)
     conf = search.conf()
     if queries.estimated_bytes(search.spark) > options.BATCH_COLLECT_MAX_BYTES.read(conf):
         plan = search.plan(queries.dimension or search.column.dimension, conf)
-        if plan is not None and plan.execution != "spark":
+        if plan is not None and plan.execution != "spark" and batch.can_spread(plan):
             return batch.spread(plan)
     return batch.lazy()
 

@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector import options
-from hudi_vector.errors import UnmergeableError
 from hudi_vector.kernels.topk import Bounds
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.conform import conform
@@ -110,19 +109,9 @@ def _task(search: SpreadSearch) -> Callable[[Iterable[pa.RecordBatch]], Iterator
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             with in_few_words():
-                yield from _searched(search, pa.Table.from_batches([batch]))
+                yield from search.run(pa.Table.from_batches([batch]))
 
     return run
-
-
-def _searched(search: SpreadSearch, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from search.run(rows)
-    except UnmergeableError as problem:
-        key = options.BATCH_COLLECT_MAX_BYTES.key
-        raise UnmergeableError(
-            f"{problem}; Spark merges them for queries on the driver: set {key} above the queries' size"
-        ) from None
 
 
 def _hiding(spark: SparkSession, plan: JavaObject, visible: int) -> JavaObject:

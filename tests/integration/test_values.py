@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StructType
 from support import tables
 
 import hudi_vector as hv
+from hudi_vector import options
 
 TYPES = """
     id LONG,
@@ -85,6 +87,18 @@ def test_what_hudi_rs_cannot_merge_is_read_by_spark_and_the_report_says_so(spark
     logs = "log file" in hv.explain_search(spark, typed, "emb", [1.0, 2.0, 3.0, 5.0])
     assert (report.execution == "spark") == logs
     assert ("cannot be merged" in report.execution_reason) == logs
+
+
+def test_a_large_query_set_falls_back_too(spark, typed, clean_session):
+    spark.conf.set(options.BATCH_COLLECT_MAX_BYTES.key, "0")
+    logs = "log file" in hv.explain_search(spark, typed, "emb", [1.0, 2.0, 3.0, 5.0])
+    queries = np.array([[1.0, 2.0, 3.0, 5.0], [3.0, 1.0, 0.0, 0.0]])
+    batch = hv.search_batch(spark, typed, "emb", queries, k=3).orderBy("_hudi_query_index", "_rank")
+    assert ("MapInArrow" in batch._jdf.queryExecution().analyzed().toString()) != logs
+    found = [(row["_hudi_query_index"], row["id"], row["a_struct"]) for row in batch.collect()]
+    single = [hv.search(spark, typed, "emb", query, 3).collect() for query in queries.tolist()]
+    assert found == [(number, row["id"], row["a_struct"]) for number, rows in enumerate(single) for row in rows]
+    assert (hv.last_reports()[0].execution == "spark") == logs
 
 
 def test_filters_over_every_simple_type(spark, typed):
