@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from hudi_vector.spark.gateway import JavaObject
 __all__ = ["Handles", "active_handles", "handles_of"]
 
 _V2 = "org.apache.spark.sql.connector"
-_DATA_TYPES_KEPT = 512
+_MADE_KEPT = 1024
 
 
 class Handles:
@@ -23,7 +24,7 @@ class Handles:
         self.gateway = gateway
         self.jvm = gateway.jvm
         self._classes: dict[str, JavaObject] = {}
-        self._data_types: dict[str, JavaObject] = {}
+        self._made: dict[tuple[str, str], JavaObject] = {}
 
     def named(self, dotted: str) -> JavaObject:
         """The class of a dotted name."""
@@ -42,14 +43,36 @@ class Handles:
             self.named("java.lang.reflect.Array").set(made, index, item)
         return made
 
+    def made(self, kind: str, described: str, make: Callable[[], JavaObject]) -> JavaObject:
+        """A Java object that never changes, made once for each description.
+
+        Args:
+            kind: What it is.
+            described: All that it depends on.
+            make: Makes it.
+
+        Returns:
+            The object made first.
+        """
+        key = (kind, described)
+        found = self._made.get(key)
+        if found is None:
+            if len(self._made) >= _MADE_KEPT:
+                self._made.clear()
+            found = self._made[key] = make()
+        return found
+
     def data_type(self, session: JavaObject, described: str) -> JavaObject:
         """A Catalyst data type from its JSON."""
-        found = self._data_types.get(described)
-        if found is None:
-            if len(self._data_types) >= _DATA_TYPES_KEPT:
-                self._data_types.clear()
-            found = self._data_types[described] = session.parseDataType(described)
-        return found
+        return self.made("data type", described, lambda: session.parseDataType(described))
+
+    def attributes(self, session: JavaObject, described: str) -> JavaObject:
+        """Catalyst's attributes for the JSON of a schema."""
+
+        def make() -> JavaObject:
+            return self.data_type_utils.toAttributes(self.data_type(session, described))
+
+        return self.made("attributes", described, make)
 
     @cached_property
     def batch_read(self) -> JavaObject:
@@ -123,6 +146,16 @@ class Handles:
     def python_sql_utils(self) -> JavaObject:
         """Spark's own helpers for PySpark."""
         return self.named("org.apache.spark.sql.api.python.PythonSQLUtils")
+
+    @cached_property
+    def data_type_utils(self) -> JavaObject:
+        """Spark's conversions of schemas."""
+        return getattr(getattr(self.jvm, "org.apache.spark.sql.catalyst.types.DataTypeUtils$"), "MODULE$")
+
+    @cached_property
+    def local_table_scan(self) -> JavaObject:
+        """The class of Spark's scans of rows that are there already."""
+        return self.named("org.apache.spark.sql.execution.LocalTableScanExec")
 
     @cached_property
     def channels(self) -> JavaObject:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -17,8 +16,6 @@ from hudi_vector.spark.handles import Handles, handles_of
 
 __all__ = ["arrow_fields", "internal_rows"]
 
-# Half of the default of spark.sql.execution.arrow.localRelationThreshold.
-_PART_BYTES = 24 << 20
 # Up to this size an argument of a py4j call is quicker than a socket.
 _INLINE_BYTES = 1 << 20
 
@@ -65,40 +62,26 @@ def internal_rows(spark: SparkSession, table: pa.Table | None, schema: StructTyp
 
 
 def _through_arrow(spark: SparkSession, handles: Handles, table: pa.Table, schema: StructType) -> JavaObject:
-    described = json.dumps(schema.jsonValue())
-    tag = handles.internal_row_tag
-    parts = [_converted(spark, handles, part, described).toArray(tag) for part in _parts(table)]
-    if len(parts) == 1:
-        return parts[0]
-    whole = handles.jvm.java.lang.reflect.Array.newInstance(handles.internal_row, table.num_rows)
-    done = 0
-    for part in parts:
-        handles.jvm.java.lang.System.arraycopy(part, 0, whole, done, len(part))
-        done += len(part)
-    return whole
+    """What Spark's own ``toDataFrame`` does, without the analysis of a plan."""
+    session, described = spark._jsparkSession, json.dumps(schema.jsonValue())
+    zone = session.sessionState().conf().sessionLocalTimeZone()
+    rows = handles.arrow_converters.fromBatchIterator(
+        _stream(spark, handles, table), handles.data_type(session, described), zone, False, None
+    )
+    # The columnar rows vanish with their batch; the scan copies each as it comes.
+    return handles.local_table_scan(handles.attributes(session, described), rows.toSeq()).executeCollect()
 
 
-def _parts(table: pa.Table) -> Iterator[pa.Table]:
-    """The table in parts that Spark takes as local relations; larger ones would become jobs."""
-    rows = max(1, table.num_rows * _PART_BYTES // max(table.nbytes, 1))
-    for start in range(0, table.num_rows, rows):
-        yield table.slice(start, rows)
-
-
-def _converted(spark: SparkSession, handles: Handles, table: pa.Table, described: str) -> JavaObject:
-    java_session = spark._jsparkSession
+def _stream(spark: SparkSession, handles: Handles, table: pa.Table) -> JavaObject:
     batches = table.combine_chunks().to_batches()
     if table.nbytes <= _INLINE_BYTES:
-        stream = _inline(handles, batches)
-    else:
-        read = handles.python_sql_utils.readArrowStreamFromFile
+        return _inline(handles, batches)
+    read = handles.python_sql_utils.readArrowStreamFromFile
 
-        def server() -> JavaObject:
-            return handles.jvm.ArrowRDDServer(java_session)
+    def server() -> JavaObject:
+        return handles.jvm.ArrowRDDServer(spark._jsparkSession)
 
-        stream = spark.sparkContext._serialize_to_jvm(batches, ArrowStreamSerializer(), read, server)
-    frame = handles.python_sql_utils.toDataFrame(stream, described, java_session)
-    return frame.queryExecution().analyzed().data()
+    return spark.sparkContext._serialize_to_jvm(batches, ArrowStreamSerializer(), read, server)
 
 
 def _inline(handles: Handles, batches: list[pa.RecordBatch]) -> JavaObject:

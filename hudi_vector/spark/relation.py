@@ -129,7 +129,9 @@ class _Table(_Proxy):
         return self._schema
 
     def columns(self) -> JavaObject:
-        return handles_of(self._spark).v2_util.structTypeToV2Columns(self._schema)
+        handles = handles_of(self._spark)
+        described = _described(self._shape.visible)
+        return handles.made("columns", described, lambda: handles.v2_util.structTypeToV2Columns(self._schema))
 
     def partitioning(self) -> JavaObject:
         return handles_of(self._spark).no_transforms
@@ -144,8 +146,13 @@ class _Table(_Proxy):
         return _ScanBuilder(self._spark, self._shape, self._produce, self._describe)
 
     def metadataColumns(self) -> JavaObject:  # noqa: N802 - Java's name
-        hidden = [_HiddenColumn(self._spark, field) for field in self._shape.hidden]
-        return handles_of(self._spark).array(f"{_V2}.catalog.MetadataColumn", hidden)
+        handles = handles_of(self._spark)
+
+        def make() -> JavaObject:
+            hidden = [_HiddenColumn(self._spark, field) for field in self._shape.hidden]
+            return handles.array(f"{_V2}.catalog.MetadataColumn", hidden)
+
+        return handles.made("hidden columns", _described(StructType(list(self._shape.hidden))), make)
 
     def canRenameConflictingMetadataColumns(self) -> bool:  # noqa: N802 - Java's name
         return True
@@ -200,7 +207,8 @@ class _ScanBuilder(_Proxy):
         self._names = list(shape.visible.fieldNames())
 
     def pruneColumns(self, required: JavaObject) -> None:  # noqa: N802 - Java's name
-        self._names = list(required.fieldNames())
+        # One call, where an array takes one for each name.
+        self._names = [field["name"] for field in json.loads(str(required.json()))["fields"]]
 
     def build(self) -> _Scan:
         return _Scan(self._spark, self._shape.fields(self._names), self._produce, self._describe)
@@ -275,5 +283,9 @@ def _is_explained(handles: Handles, execution: str | None) -> bool:
     return "ExplainCommand" in stack or (execution is None and "explainString" in stack)
 
 
+def _described(schema: StructType) -> str:
+    return json.dumps(schema.jsonValue())
+
+
 def _java_schema(spark: SparkSession, schema: StructType) -> JavaObject:
-    return handles_of(spark).data_type(spark._jsparkSession, json.dumps(schema.jsonValue()))
+    return handles_of(spark).data_type(spark._jsparkSession, _described(schema))
