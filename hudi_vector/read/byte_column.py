@@ -1,0 +1,331 @@
+"""A column of byte arrays in a Parquet file: where each row's bytes lie, and the bytes of single rows.
+
+pyarrow decodes whole row groups; here only the pages are read that hold the rows that are asked for. What Parquet can
+store in ways that are rare (delta encodings, codecs of old) is left to pyarrow, a row group at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.read.parquet_pages import DICTIONARY_INDICES, PLAIN, Page, PageHeader, open_page, read_header
+from hudi_vector.read.parquet_values import ByteSource, Window, plain_values, run_lengths
+from hudi_vector.read.thrift import read_struct
+
+__all__ = ["ByteColumn", "Located", "PageRows"]
+
+Ints = npt.NDArray[np.int64]
+
+_CODECS = frozenset({"SNAPPY", "GZIP", "ZSTD", "BROTLI"})
+_ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"})
+_FALLBACK_BATCH_ROWS = 64
+_PAGE_BUFFER_BYTES = 1 << 20
+_ABSENT = -1
+
+
+@dataclass(frozen=True)
+class Located:
+    """For each row of a row group: how many bytes it has, −1 for NULL, and where they begin in the file.
+
+    `offset` is −1 where no place in the file holds just these bytes: the page is compressed, or the value is in a
+    dictionary.
+    """
+
+    length: Ints
+    offset: Ints
+
+
+@dataclass(frozen=True)
+class PageRows:
+    """A page, and some of its rows. It lies between two places in the file, and begins with a row of its row group.
+
+    A page without an end stands for the whole row group, which pyarrow reads.
+    """
+
+    group: int
+    begin: int
+    end: int | None
+    first_row: int
+    rows: Ints
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """The column in one row group."""
+
+    begin: int
+    end: int
+    rows: int
+    first_row: int
+    codec: str | None
+    understood: bool
+
+
+class ByteColumn:
+    """One column of byte arrays of an open file.
+
+    Args:
+        source: The file.
+        metadata: Its footer.
+        leaf: The column's path, as the footer spells it; neither it nor a parent may repeat.
+        label: How messages name the file.
+        ahead: The fewest bytes of one read where a column is gone through.
+
+    Raises:
+        DataFileError: A method finds something else than the footer says.
+    """
+
+    def __init__(self, source: Any, metadata: pq.FileMetaData, leaf: str, label: str, ahead: int) -> None:
+        self._source: ByteSource = source
+        self._file = source
+        self._metadata = metadata
+        self._leaf = leaf
+        self._label = label
+        self._ahead = ahead
+        schema = metadata.schema
+        self._number = next(i for i in range(len(schema)) if schema.column(i).path == leaf)
+        self._depth: int = schema.column(self._number).max_definition_level
+        self._pages: dict[int, tuple[Ints, Ints, Ints]] = {}
+        self._dictionary: tuple[int, list[memoryview]] | None = None
+
+    @property
+    def groups(self) -> int:
+        """How many row groups the file has."""
+        return len(self._chunks)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the file has."""
+        return int(self._metadata.num_rows)
+
+    def locate(self, group: int) -> Located:
+        """Where the bytes of a row group's rows lie.
+
+        Uncompressed bytes are jumped over where they are long; compressed pages are read, one at a time.
+        """
+        chunk = self._chunks[group]
+        if not chunk.understood:
+            return self._located_by_pyarrow(group)
+        lengths, offsets = np.full(chunk.rows, _ABSENT, np.int64), np.full(chunk.rows, _ABSENT, np.int64)
+        with self._reading():
+            window = self._window(chunk)
+            row = 0
+            for header in self._headers(chunk, window):
+                page = open_page(window, header, self._codec(chunk), self._depth)
+                begins, sizes = self._values(group, header, page)
+                here = np.flatnonzero(page.valid) + row
+                lengths[here] = sizes
+                if page.in_file and header.encoding == PLAIN:
+                    offsets[here] = begins
+                row += header.values
+        return Located(lengths, offsets)
+
+    def pages(self, rows: Ints) -> list[PageRows]:
+        """The pages that hold some rows.
+
+        Args:
+            rows: Numbers of rows in the file, ascending.
+
+        Returns:
+            The pages, each with those of the rows that are in it, counted from the page's first.
+        """
+        found: list[PageRows] = []
+        for group, chunk in enumerate(self._chunks):
+            inside = rows[(rows >= chunk.first_row) & (rows < chunk.first_row + chunk.rows)] - chunk.first_row
+            if not len(inside):
+                continue
+            if not chunk.understood:
+                found.append(PageRows(group, chunk.begin, None, 0, inside))
+                continue
+            begins, ends, firsts = self._places(group)
+            page = np.searchsorted(firsts, inside, side="right") - 1
+            for number in np.unique(page).tolist():
+                first = int(firsts[number])
+                found.append(
+                    PageRows(group, int(begins[number]), int(ends[number]), first, inside[page == number] - first)
+                )
+        return found
+
+    def read(self, wanted: PageRows) -> list[bytes | None]:
+        """The bytes of some rows of one page, which is read by one request; None for NULL."""
+        if wanted.end is None:
+            return self._read_by_pyarrow(wanted)
+        chunk = self._chunks[wanted.group]
+        with self._reading():
+            window = Window(self._source, wanted.end, wanted.end - wanted.begin)
+            header = read_header(window, wanted.begin)
+            page = open_page(window, header, self._codec(chunk), self._depth)
+            place = np.cumsum(page.valid) - 1
+            if header.encoding in DICTIONARY_INDICES:
+                held = self._held_in_dictionary(wanted.group)
+                numbers = self._indices(header, page)
+                return [
+                    bytes(held[numbers[place[row]]]) if page.valid[row] else None for row in wanted.rows.tolist()
+                ]
+            begins, sizes = self._values(wanted.group, header, page)
+            return [
+                bytes(page.values.take(int(begins[place[row]]), int(sizes[place[row]]))) if page.valid[row] else None
+                for row in wanted.rows.tolist()
+            ]
+
+    @cached_property
+    def _chunks(self) -> list[_Chunk]:
+        chunks, first = [], 0
+        for group in range(self._metadata.num_row_groups):
+            column = self._metadata.row_group(group).column(self._number)
+            begin = column.dictionary_page_offset or column.data_page_offset
+            packed = column.compression != "UNCOMPRESSED"
+            understood = set(column.encodings) <= _ENCODINGS and (not packed or column.compression in _CODECS)
+            chunks.append(
+                _Chunk(
+                    begin=begin,
+                    end=begin + column.total_compressed_size,
+                    rows=column.num_values,
+                    first_row=first,
+                    codec=column.compression.lower() if packed else None,
+                    understood=understood,
+                )
+            )
+            first += column.num_values
+        return chunks
+
+    @cached_property
+    def _footer(self) -> list[Any]:
+        """The row groups as the footer has them: pyarrow does not show where page indexes are."""
+        sink = pa.BufferOutputStream()
+        self._metadata.write_metadata_file(sink)
+        groups: list[Any] = read_struct(sink.getvalue().to_pybytes(), 4)[0].get(4, [])
+        return groups
+
+    def _places(self, group: int) -> tuple[Ints, Ints, Ints]:
+        """Where each data page of a row group begins and ends, and its first row."""
+        found = self._pages.get(group)
+        if found is None:
+            with self._reading():
+                found = self._indexed(group) or self._walked(group)
+            self._pages[group] = found
+        return found
+
+    def _indexed(self, group: int) -> tuple[Ints, Ints, Ints] | None:
+        column = self._footer[group][1][self._number]
+        offset, size = column.get(4), column.get(5)
+        if not offset or not size:
+            return None
+        places = [
+            (place[1], place[1] + place[2], place[3])
+            for place in read_struct(self._source.read_at(size, offset))[0].get(1, [])
+        ]
+        return _transposed(places) if places else None
+
+    def _walked(self, group: int) -> tuple[Ints, Ints, Ints]:
+        chunk = self._chunks[group]
+        places, row, begin = [], 0, chunk.begin
+        for header in self._headers(chunk, self._window(chunk), dictionaries=True):
+            if header.is_data:
+                places.append((begin, header.end, row))
+                row += header.values
+            begin = header.end
+        return _transposed(places)
+
+    def _headers(self, chunk: _Chunk, window: Window, dictionaries: bool = False) -> Iterator[PageHeader]:
+        """The headers of a chunk's pages, up to the one with its last row."""
+        at, row = chunk.begin, 0
+        while row < chunk.rows:
+            header = read_header(window, at)
+            if header.is_data:
+                row += header.values
+            if header.is_data or dictionaries:
+                yield header
+            at = header.end
+
+    def _values(self, group: int, header: PageHeader, page: Page) -> tuple[Ints, Ints]:
+        """Where the values of a page begin, and how long they are; values of a dictionary begin nowhere."""
+        if header.encoding == PLAIN:
+            return plain_values(page.values, page.begin, int(page.valid.sum()))
+        if header.encoding not in DICTIONARY_INDICES:
+            raise ValueError(f"a page has the encoding {header.encoding}, and the footer does not say so")
+        sizes = np.array([len(value) for value in self._held_in_dictionary(group)], np.int64)
+        numbers = self._indices(header, page)
+        return np.full(len(numbers), _ABSENT, np.int64), sizes[numbers]
+
+    def _indices(self, header: PageHeader, page: Page) -> npt.NDArray[np.int32]:
+        count = int(page.valid.sum())
+        if not count:
+            return np.empty(0, np.int32)
+        end = header.end if page.in_file else page.values.end
+        (width,) = page.values.take(page.begin, 1)
+        return run_lengths(page.values.take(page.begin + 1, end - page.begin - 1), width, count)
+
+    def _held_in_dictionary(self, group: int) -> list[memoryview]:
+        """The values of a row group's dictionary; that of one group is kept."""
+        if self._dictionary is None or self._dictionary[0] != group:
+            chunk = self._chunks[group]
+            window = self._window(chunk)
+            header = read_header(window, chunk.begin)
+            if not header.is_dictionary:
+                raise ValueError("a page needs a dictionary, and there is none")
+            # A dictionary has no levels: it is opened as a page of a column in which nothing can be NULL.
+            page = open_page(window, header, self._codec(chunk), 0)
+            begins, sizes = plain_values(page.values, page.begin, header.values)
+            held = [page.values.take(*place) for place in zip(begins.tolist(), sizes.tolist(), strict=True)]
+            self._dictionary = (group, held)
+        return self._dictionary[1]
+
+    def _window(self, chunk: _Chunk) -> Window:
+        return Window(self._source, chunk.end, self._ahead)
+
+    def _codec(self, chunk: _Chunk) -> pa.Codec | None:
+        return None if chunk.codec is None else pa.Codec(chunk.codec)
+
+    def _located_by_pyarrow(self, group: int) -> Located:
+        with self._reading():
+            parts = [np.asarray(pc.fill_null(pc.binary_length(values), _ABSENT)) for values in self._by_pyarrow(group)]
+        lengths = np.concatenate(parts).astype(np.int64)
+        return Located(lengths, np.full(len(lengths), _ABSENT, np.int64))
+
+    def _read_by_pyarrow(self, wanted: PageRows) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        done = 0
+        with self._reading():
+            for values in self._by_pyarrow(wanted.group):
+                inside = wanted.rows[(wanted.rows >= done) & (wanted.rows < done + len(values))] - done
+                found += values.take(pa.array(inside)).to_pylist()
+                done += len(values)
+        return found
+
+    def _by_pyarrow(self, group: int) -> Iterator[pa.Array]:
+        file = pq.ParquetFile(
+            self._file, metadata=self._metadata, pre_buffer=False, buffer_size=_PAGE_BUFFER_BYTES
+        )
+        batches = file.iter_batches(_FALLBACK_BATCH_ROWS, [group], [self._leaf], use_threads=False)
+        for batch in batches:
+            values = batch.column(0)
+            while pa.types.is_struct(values.type):
+                (values,) = values.flatten()
+            yield values
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except DataFileError:
+            raise
+        except (OSError, EOFError, ValueError, IndexError, KeyError) as problem:
+            why = str(problem) or "it is shorter than its footer says"
+            raise DataFileError(f"the data file '{self._label}' cannot be read: {why}") from problem
+
+
+def _transposed(places: Sequence[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
+    begins, ends, firsts = np.array(places, np.int64).reshape(-1, 3).T
+    return begins, ends, firsts
