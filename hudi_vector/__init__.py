@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         to_blob,
         try_read_blob,
     )
+    from hudi_vector.spark.blob_references import blob_references
     from hudi_vector.write.writer import write
 
 _HOMES = {
@@ -31,6 +32,7 @@ _HOMES = {
     "blob_length": "hudi_vector.spark.blob_api",
     "blob_location": "hudi_vector.spark.blob_api",
     "blob_ref": "hudi_vector.spark.blob_api",
+    "blob_references": "hudi_vector.spark.blob_references",
     "configure": "hudi_vector.session",
     "explain_search": "hudi_vector.spark.api",
     "last_reports": "hudi_vector.search.report",
@@ -51,6 +53,7 @@ __all__ = [
     "blob_length",
     "blob_location",
     "blob_ref",
+    "blob_references",
     "blobs",
     "configure",
     "explain_search",

@@ -170,9 +170,7 @@ class ByteColumn:
             if header.encoding in DICTIONARY_INDICES:
                 held = self._held_in_dictionary(wanted.group)
                 numbers = self._indices(header, page)
-                return [
-                    bytes(held[numbers[place[row]]]) if page.valid[row] else None for row in wanted.rows.tolist()
-                ]
+                return [bytes(held[numbers[place[row]]]) if page.valid[row] else None for row in wanted.rows.tolist()]
             begins, sizes = self._values(wanted.group, header, page)
             return [
                 bytes(page.values.take(int(begins[place[row]]), int(sizes[place[row]]))) if page.valid[row] else None
@@ -269,7 +267,8 @@ class ByteColumn:
 
     def _held_in_dictionary(self, group: int) -> list[memoryview]:
         """The values of a row group's dictionary; that of one group is kept."""
-        if self._dictionary is None or self._dictionary[0] != group:
+        kept = self._dictionary  # threads may replace it
+        if kept is None or kept[0] != group:
             chunk = self._chunks[group]
             window = self._window(chunk)
             header = read_header(window, chunk.begin)
@@ -279,8 +278,8 @@ class ByteColumn:
             page = open_page(window, header, self._codec(chunk), 0)
             begins, sizes = plain_values(page.values, page.begin, header.values)
             held = [page.values.take(*place) for place in zip(begins.tolist(), sizes.tolist(), strict=True)]
-            self._dictionary = (group, held)
-        return self._dictionary[1]
+            self._dictionary = kept = (group, held)
+        return kept[1]
 
     def _window(self, chunk: _Chunk) -> Window:
         return Window(self._source, chunk.end, self._ahead)
@@ -305,9 +304,7 @@ class ByteColumn:
         return found
 
     def _by_pyarrow(self, group: int) -> Iterator[pa.Array]:
-        file = pq.ParquetFile(
-            self._file, metadata=self._metadata, pre_buffer=False, buffer_size=_PAGE_BUFFER_BYTES
-        )
+        file = pq.ParquetFile(self._file, metadata=self._metadata, pre_buffer=False, buffer_size=_PAGE_BUFFER_BYTES)
         batches = file.iter_batches(_FALLBACK_BATCH_ROWS, [group], [self._leaf], use_threads=False)
         for batch in batches:
             values = batch.column(0)

@@ -128,9 +128,7 @@ def open_page(window: Window, header: PageHeader, codec: pa.Codec | None, depth:
     return Page(valid, plain, begin, plain is window)
 
 
-def _plain(
-    window: Window, header: PageHeader, codec: pa.Codec | None, begin: int, size: int
-) -> tuple[Window, int]:
+def _plain(window: Window, header: PageHeader, codec: pa.Codec | None, begin: int, size: int) -> tuple[Window, int]:
     """The bytes from a place of a page to its end, decompressed where they are compressed, and where they begin."""
     if codec is None or not header.compressed:
         return window, begin

@@ -104,7 +104,7 @@ def run_lengths(data: bytes | memoryview, width: int, count: int) -> npt.NDArray
 
 
 def plain_values(window: Window, begin: int, count: int) -> tuple[Ints, Ints]:
-    """Find byte arrays that are stored plainly, each behind its length in four bytes.
+    r"""Find byte arrays that are stored plainly, each behind its length in four bytes.
 
     Args:
         window: What they are in; the bytes of long ones are not read.
@@ -119,7 +119,7 @@ def plain_values(window: Window, begin: int, count: int) -> tuple[Ints, Ints]:
 
     Example:
         >>> import pyarrow as pa
-        >>> data = b"\\x02\\0\\0\\0ab\\0\\0\\0\\0"
+        >>> data = b"\x02\0\0\0ab\0\0\0\0"
         >>> plain_values(Window(pa.BufferReader(data), len(data), 1), 0, 2)
         (array([ 4, 10]), array([2, 0]))
     """
@@ -152,4 +152,5 @@ def _unpacked(packed: npt.NDArray[np.uint8], width: int) -> npt.NDArray[np.int32
     """Numbers packed from the lowest bit of the first byte on."""
     bits = np.unpackbits(packed, bitorder="little").reshape(-1, width)
     powers = np.int64(1) << np.arange(width, dtype=np.int64)
-    return (bits @ powers).astype(np.int32)
+    numbers: npt.NDArray[np.int32] = (bits @ powers).astype(np.int32)
+    return numbers

@@ -14,6 +14,7 @@ from hudi_vector.blobs.fetch import BlobFetcher
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnknownColumnError
 from hudi_vector.options import parse_size
 from hudi_vector.spark.blob_functions import bytes_of, is_blob, whole
+from hudi_vector.spark.blob_references import bytes_at, is_reference
 from hudi_vector.spark.resolve import storage_options
 
 __all__ = ["blob_length", "blob_location", "blob_ref", "read_blob", "read_blobs", "to_blob", "try_read_blob"]
@@ -39,8 +40,8 @@ def read_blobs(
     (`memory_budget`), or of one value if that has more.
 
     Args:
-        df: Rows with BLOB columns: of a table, a view, or a search.
-        columns: One BLOB column or several; ``"doc.image"`` is a field of a struct.
+        df: Rows with BLOB columns: of a table, a view, or a search; or with references from `blob_references`.
+        columns: One such column or several; ``"doc.image"`` is a field of a struct.
         as_: Names of new columns for the bytes, by column; a column that is not named becomes the bytes itself.
         memory_budget: Bytes of one piece, as a number or a text such as ``"64MB"``.
         max_gap: Ranges with no more bytes than this between them are read together; None chooses by storage.
@@ -75,10 +76,13 @@ def read_blobs(
         on_error=on_error,
     )
     budget = _bytes("memory_budget", memory_budget, 1)
+    kinds = {name: _require_blob(df.schema, name) for name in names}
     for name in names:
-        _require_blob(df.schema, name)
-    for name in names:
-        value = bytes_of(whole(F.col(_quoted(name))), fetcher, "read_blobs", budget=budget)
+        column = F.col(_quoted(name))
+        if is_reference(kinds[name]):
+            value = bytes_at(column, fetcher, "read_blobs", budget)
+        else:
+            value = bytes_of(whole(column), fetcher, "read_blobs", budget=budget)
         df = df.withColumn(*_placed(name, new_names.get(name), value))
     return df
 
@@ -206,14 +210,15 @@ def _bytes(name: str, given: int | str, least: int) -> int:
     return number
 
 
-def _require_blob(schema: StructType, name: str) -> None:
+def _require_blob(schema: StructType, name: str) -> DataType:
     kind: DataType = schema
     for part in name.split("."):
         if not isinstance(kind, StructType) or part not in kind.names:
             raise UnknownColumnError.of(name, schema.names, "the DataFrame")
         kind = kind[part].dataType
-    if not is_blob(json.loads(kind.json())):
+    if not is_blob(json.loads(kind.json())) and not is_reference(kind):
         raise InvalidTypeError(f"column '{name}' is {kind.simpleString()}, which is no BLOB")
+    return kind
 
 
 def _quoted(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,23 +29,29 @@ from hudi_vector.spark.resolve import storage_options
 from hudi_vector.spark.worker_errors import in_few_words
 
 __all__ = [
+    "COPIES",
+    "NO_NUMBER",
     "blob_length",
     "blob_location",
     "blob_ref",
     "bytes_of",
+    "bytes_udf",
     "is_blob",
+    "numbers_of",
     "read_blob",
     "to_blob",
     "try_read_blob",
     "whole",
 ]
 
-# Stands for NULL in a number that goes to pandas, which would make floats of a column with NULLs.
-_NO_NUMBER = -(2**63)
+NO_NUMBER = -(2**63)
+"""Stands for NULL in a number that goes to pandas, which would make floats of a column with NULLs."""
+
 _BUDGET = 64 << 20
-# Bytes on their way to Spark are there several times: as read, as Python's values, as Arrow's, in the stream, and as
-# memory that the allocators keep for the next piece.
-_COPIES = 8
+
+COPIES = 8
+"""How often bytes on their way to Spark are there: as read, as Python's values, as Arrow's, in the stream, and as
+memory that the allocators keep for the next piece."""
 
 
 def read_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
@@ -138,17 +145,30 @@ def bytes_of(
         F.when(asked, F.coalesce(kind, F.when(is_there, F.lit("")))),
         F.when(asked & (kind == INLINE), data) if part else F.lit(None).cast("binary"),
         F.when(asked, reference["external_path"]),
-        *(F.coalesce(F.when(asked, number), F.lit(_NO_NUMBER)) for number in numbers),
+        *(F.coalesce(F.when(asked, number), F.lit(NO_NUMBER)) for number in numbers),
     ]
     inside = F.coalesce(inside, F.lit(False))
-    return F.when(inside, value).otherwise(_udf(fetcher, budget, name)(*arguments))
+    return F.when(inside, value).otherwise(bytes_udf(partial(_read_batch, fetcher, budget), name)(*arguments))
 
 
-def _udf(fetcher: BlobFetcher, budget: int, name: str) -> Callable[..., Column]:
+def bytes_udf(
+    read_batch: Callable[[Sequence[pd.Series]], Iterator[pa.BinaryArray]], name: str
+) -> Callable[..., Column]:
+    """A function of columns whose values are bytes that Python reads.
+
+    Args:
+        read_batch: Gives the values of a batch of rows, in arrays of bounded size, all together one for each row.
+        name: What Spark's plan calls the Python stage.
+
+    Returns:
+        A function that takes columns and returns a BINARY column.
+    """
+
     def read(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         for batch in batches:
             with in_few_words():
-                yield from _read_batch(fetcher, budget, batch)
+                for values in read_batch(batch):
+                    yield pd.Series(values.to_numpy(zero_copy_only=False), dtype=object)
 
     read.__name__ = name
     read.__annotations__ = {"batches": Iterator[tuple[pd.Series, ...]], "return": Iterator[pd.Series]}
@@ -156,28 +176,28 @@ def _udf(fetcher: BlobFetcher, budget: int, name: str) -> Callable[..., Column]:
     return made
 
 
-def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -> Iterator[pd.Series]:
+def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -> Iterator[pa.BinaryArray]:
     """The bytes of one batch of rows, in series of bounded size."""
     kind, data, path, offset, length, *part = batch
     if kind.isna().all():
-        yield pd.Series([None] * len(kind), dtype=object)
+        yield pa.nulls(len(kind), pa.binary())
         return
     columns = BlobColumns(
         pa.array(kind, pa.string(), from_pandas=True),
         pa.array(data, pa.binary(), from_pandas=True),
         pa.array(path, pa.string(), from_pandas=True),
-        _numbers(offset),
-        _numbers(length),
+        numbers_of(offset),
+        numbers_of(length),
         pa.nulls(len(kind), pa.bool_()),
     )
     wanted = Part(*(np.maximum(numbers.to_numpy(np.int64), 0) for numbers in part)) if part else Part()
-    for values in pieces(fetcher, columns, wanted, max(1, budget // _COPIES)):
-        yield pd.Series(values.to_numpy(zero_copy_only=False), dtype=object)
+    yield from pieces(fetcher, columns, wanted, max(1, budget // COPIES))
 
 
-def _numbers(given: pd.Series) -> pa.Int64Array:
+def numbers_of(given: pd.Series) -> pa.Int64Array:
+    """Whole numbers from Spark, NULL where `NO_NUMBER` stands for it."""
     values = given.to_numpy(np.int64)
-    return pa.array(values, pa.int64(), mask=values == _NO_NUMBER)
+    return pa.array(values, pa.int64(), mask=values == NO_NUMBER)
 
 
 def _counted(arguments: list[JavaObject], fewest: int, most: int, usage: str) -> list[JavaObject]:
