@@ -7,10 +7,12 @@ that a reference says by itself which value it means, whatever becomes of the co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_vector.blobs.files import BlobFiles, Trouble, default_threads, in_threads, reason_of
@@ -18,6 +20,7 @@ from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.ranges import OBJECT_STORE_MAX_GAP
 from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError
 from hudi_vector.read.byte_column import ByteColumn
+from hudi_vector.read.cache import ByteCache
 from hudi_vector.storage import StorageOptions, open_storage, scheme_of
 from hudi_vector.table.recent import Recent
 
@@ -87,10 +90,12 @@ class BaseFiles:
 
     Args:
         options: Hadoop's storage settings.
+        kept: Bytes of pages that are kept, because the rows that come next may be in them.
     """
 
-    def __init__(self, options: StorageOptions) -> None:
+    def __init__(self, options: StorageOptions, kept: int = 0) -> None:
         self._options = options
+        self._pages = ByteCache(kept)
         self._opened: Recent[str, ByteColumn] = Recent(_OPEN_FILES)
 
     def read(self, asked: Sequence[tuple[str, Ints]], threads: int | None) -> list[list[bytes | None] | DataFileError]:
@@ -101,7 +106,7 @@ class BaseFiles:
             threads: How many files, or pages of a single one, are read at once; None to choose by storage.
 
         Returns:
-            For each place the values, None for NULL, or why there are none.
+            For each place the values, None for NULL and for rows the file does not have, or why there are none.
         """
         most = threads or default_threads(local=all(scheme_of(place) == "file" for place, _ in asked))
         alone = len(asked) == 1
@@ -128,35 +133,39 @@ class BaseFiles:
     def _values(self, place: str, rows: Ints, threads: int) -> list[bytes | None]:
         column = self._opened.get(place) or self._opened.first(place, self._open(place))
         numbers, back = np.unique(rows, return_inverse=True)
-        outside = numbers[(numbers < 0) | (numbers >= column.rows)]
-        if len(outside):
-            raise BlobReadError(
-                f"the base file '{place}' has {column.rows} rows, and a reference names row {outside[0]}; "
-                "leave references as blob_references gives them"
-            )
-        pages = in_threads(column.read, column.pages(numbers), threads)
-        found = [value for page in pages for value in page]
-        return [found[i] for i in back.tolist()]
+        there = numbers[(numbers >= 0) & (numbers < column.rows)]
+        pages = in_threads(partial(column.read, cache=self._pages), column.pages(there), threads)
+        found = dict(zip(there.tolist(), (value for page in pages for value in page), strict=True))
+        return [found.get(number) for number in numbers[back].tolist()]
 
     def _open(self, place: str) -> ByteColumn:
         path, named = _parts(place)
         uri = file_uri(path, None)
         try:
             source = open_storage(scheme_of(uri), self._options).open(uri, mapped=False)
-            metadata = pq.read_metadata(source)
         except DataFileError as problem:
             cause = problem.__cause__
             raise _void(path, reason_of(cause) if isinstance(cause, OSError) else str(problem)) from problem
-        except (OSError, ValueError) as problem:
-            raise BlobReadError(f"the base file '{path}' cannot be read: {problem}") from problem
-        columns = blob_columns(metadata)
-        column = named or (columns[0] if len(columns) == 1 else "")
-        if column not in columns:
-            raise InvalidBlobError(
-                f"the reference to '{place}' names none of the file's BLOB columns ({', '.join(columns) or 'none'}); "
-                "leave references as blob_references gives them"
-            )
-        return blob_column(source, metadata, column, uri)
+        try:
+            return _blob_column(source, place, path, named, uri)
+        except BaseException:
+            source.close()
+            raise
+
+
+def _blob_column(source: pa.NativeFile, place: str, path: str, named: str, uri: str) -> ByteColumn:
+    try:
+        metadata = pq.read_metadata(source)
+    except (OSError, ValueError) as problem:
+        raise _void(path, str(problem)) from problem
+    columns = blob_columns(metadata)
+    column = named or (columns[0] if len(columns) == 1 else "")
+    if column not in columns:
+        raise InvalidBlobError(
+            f"the reference to '{place}' names none of the file's BLOB columns ({', '.join(columns) or 'none'}); "
+            "leave references as blob_references gives them"
+        )
+    return blob_column(source, metadata, column, uri)
 
 
 def _parts(place: str) -> tuple[str, str]:

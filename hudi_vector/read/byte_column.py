@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_vector.errors import DataFileError
+from hudi_vector.read.cache import ByteCache
 from hudi_vector.read.parquet_pages import DICTIONARY_INDICES, PLAIN, Page, PageHeader, open_page, read_header
 from hudi_vector.read.parquet_values import ByteSource, Window, plain_values, run_lengths
 from hudi_vector.read.thrift import read_struct
@@ -70,6 +71,25 @@ class _Chunk:
     first_row: int
     codec: str | None
     understood: bool
+
+
+@dataclass(frozen=True)
+class _OpenedPage:
+    """The values of a page, as views, and for each row the number of its value, −1 for NULL."""
+
+    place: Ints
+    values: list[memoryview]
+    plain_size: int
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, about."""
+        return self.plain_size + self.place.nbytes + 200 * len(self.values)
+
+    def value(self, row: int) -> bytes | None:
+        """The bytes of a row."""
+        place = self.place[row]
+        return None if place == _ABSENT else bytes(self.values[place])
 
 
 class ByteColumn:
@@ -157,25 +177,39 @@ class ByteColumn:
                 )
         return found
 
-    def read(self, wanted: PageRows) -> list[bytes | None]:
-        """The bytes of some rows of one page, which is read by one request; None for NULL."""
+    def read(self, wanted: PageRows, cache: ByteCache | None = None) -> list[bytes | None]:
+        """The bytes of some rows of one page; None for NULL.
+
+        Args:
+            wanted: The page, and the rows in it.
+            cache: Where the page is kept for the next time; without it the page is read by one request each time.
+
+        Returns:
+            The values, in the order of the rows.
+        """
         if wanted.end is None:
             return self._read_by_pyarrow(wanted)
-        chunk = self._chunks[wanted.group]
+        key = (self._label, self._leaf, wanted.begin)
+        page: _OpenedPage | None = cache.get(key) if cache is not None else None
         with self._reading():
-            window = Window(self._source, wanted.end, wanted.end - wanted.begin)
-            header = read_header(window, wanted.begin)
-            page = open_page(window, header, self._codec(chunk), self._depth)
-            place = np.cumsum(page.valid) - 1
-            if header.encoding in DICTIONARY_INDICES:
-                held = self._held_in_dictionary(wanted.group)
-                numbers = self._indices(header, page)
-                return [bytes(held[numbers[place[row]]]) if page.valid[row] else None for row in wanted.rows.tolist()]
-            begins, sizes = self._values(wanted.group, header, page)
-            return [
-                bytes(page.values.take(int(begins[place[row]]), int(sizes[place[row]]))) if page.valid[row] else None
-                for row in wanted.rows.tolist()
-            ]
+            if page is None:
+                page = self._opened(wanted.group, wanted.begin, wanted.end)
+                if cache is not None:
+                    cache.put(key, page, page.nbytes)
+            return [page.value(row) for row in wanted.rows.tolist()]
+
+    def _opened(self, group: int, begin: int, end: int) -> _OpenedPage:
+        window = Window(self._source, end, end - begin)
+        header = read_header(window, begin)
+        page = open_page(window, header, self._codec(self._chunks[group]), self._depth)
+        place = np.where(page.valid, np.cumsum(page.valid) - 1, _ABSENT)
+        if header.encoding in DICTIONARY_INDICES:
+            held = self._held_in_dictionary(group)
+            values = [held[number] for number in self._indices(header, page).tolist()]
+        else:
+            begins, sizes = self._values(group, header, page)
+            values = [page.values.take(*where) for where in zip(begins.tolist(), sizes.tolist(), strict=True)]
+        return _OpenedPage(place, values, header.plain_size)
 
     @cached_property
     def _chunks(self) -> list[_Chunk]:
@@ -318,7 +352,7 @@ class ByteColumn:
             yield
         except DataFileError:
             raise
-        except (OSError, EOFError, ValueError, IndexError, KeyError) as problem:
+        except (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError) as problem:
             why = str(problem) or "it is shorter than its footer says"
             raise DataFileError(f"the data file '{self._label}' cannot be read: {why}") from problem
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,11 @@ def read_header(window: Window, begin: int) -> PageHeader:
             if len(data) < size:
                 raise
         else:
-            return _header(fields, begin + length)
+            header = _header(fields, begin + length)
+            numbers = [number for number in astuple(header) if number is not None]
+            if header.end < header.body or not all(isinstance(number, int) and number >= 0 for number in numbers):
+                raise ValueError("a page header holds something else than sizes")
+            return header
     raise ValueError("a page header is longer than 16 MiB")
 
 
@@ -132,11 +136,10 @@ def _plain(window: Window, header: PageHeader, codec: pa.Codec | None, begin: in
     """The bytes from a place of a page to its end, decompressed where they are compressed, and where they begin."""
     if codec is None or not header.compressed:
         return window, begin
-    packed = bytes(window.take(begin, header.end - begin))
+    packed = window.take(begin, header.end - begin)
     if not size:  # a page of NULLs may have nothing that could be decompressed
-        return Window(pa.BufferReader(b""), 0, 0), 0
-    plain = codec.decompress(packed, size)
-    return Window(pa.BufferReader(plain), size, size), 0
+        return Window.over(b""), 0
+    return Window.over(codec.decompress(packed, size)), 0
 
 
 def _header(fields: dict[int, Any], body: int) -> PageHeader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +33,20 @@ class Window:
     """
 
     def __init__(self, source: ByteSource, end: int, ahead: int) -> None:
-        self._source = source
+        self._source: ByteSource | None = source
         self._ahead = ahead
         self._begin = 0
-        self._held = b""
+        self._held = memoryview(b"")
         self.end = end
+
+    @classmethod
+    def over(cls, data: Any) -> Window:
+        """All of some bytes that are in memory already."""
+        window = cls.__new__(cls)
+        window._source, window._ahead, window._begin = None, 0, 0
+        window._held = memoryview(data).cast("B")  # Arrow's are of signed bytes
+        window.end = len(window._held)
+        return window
 
     def take(self, begin: int, size: int) -> memoryview:
         """Some bytes.
@@ -49,16 +58,20 @@ class Window:
             raise EOFError
         inside = begin - self._begin
         if inside < 0 or inside + size > len(self._held):
-            # What is held already is not read twice.
-            kept = self._held[inside:] if 0 <= inside < len(self._held) else b""
-            at = begin + len(kept)
-            wanted = min(max(size - len(kept), self._ahead), self.end - at)
-            self._held = kept + self._source.read_at(wanted, at)
-            self._begin = begin
+            self._read(begin, size)
             inside = 0
-            if len(self._held) < size:
-                raise EOFError
-        return memoryview(self._held)[inside : inside + size]
+        return self._held[inside : inside + size]
+
+    def _read(self, begin: int, size: int) -> None:
+        assert self._source is not None
+        inside = begin - self._begin
+        # What is held already is not read twice.
+        kept = bytes(self._held[inside:]) if 0 <= inside < len(self._held) else b""
+        at = begin + len(kept)
+        read = self._source.read_at(min(max(size - len(kept), self._ahead), self.end - at), at)
+        self._held, self._begin = memoryview(kept + read if kept else read), begin
+        if len(self._held) < size:
+            raise EOFError
 
 
 def run_lengths(data: bytes | memoryview, width: int, count: int) -> npt.NDArray[np.int32]:
@@ -118,9 +131,8 @@ def plain_values(window: Window, begin: int, count: int) -> tuple[Ints, Ints]:
         EOFError: The window ends before the last one does.
 
     Example:
-        >>> import pyarrow as pa
         >>> data = b"\x02\0\0\0ab\0\0\0\0"
-        >>> plain_values(Window(pa.BufferReader(data), len(data), 1), 0, 2)
+        >>> plain_values(Window.over(data), 0, 2)
         (array([ 4, 10]), array([2, 0]))
     """
     begins, sizes = np.empty(count, np.int64), np.empty(count, np.int64)

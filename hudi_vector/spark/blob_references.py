@@ -43,6 +43,7 @@ _REFERENCE = StructType(
     ]
 )
 _TASKS_PER_CORE = 3
+_KEPT_SHARE = 4  # of the memory budget, for pages that the next rows may be in
 
 
 def blob_references(spark: SparkSession, table: str, column: str, *, as_of: Any = None) -> DataFrame:
@@ -121,7 +122,7 @@ def bytes_at(reference: Column, fetcher: BlobFetcher, name: str, budget: int) ->
     """
     numbers = (F.coalesce(reference[field], F.lit(NO_NUMBER)) for field in ("offset", "length", "row"))
     inline = F.coalesce(reference["inline"], F.lit(False))
-    reader = _Reader(fetcher, max(1, budget // COPIES))
+    reader = _Reader(fetcher, budget)
     return bytes_udf(reader, name)(reference["path"], *numbers, inline)
 
 
@@ -141,11 +142,11 @@ class _Reader:
             numbers_of(row),
             pa.array(inline, pa.bool_()),
         )
-        return lazy_pieces(self.fetcher, columns, self._bases, self.budget)
+        return lazy_pieces(self.fetcher, columns, self._bases, max(1, self.budget // COPIES))
 
     @cached_property
     def _bases(self) -> BaseFiles:
-        return BaseFiles(self.fetcher.options)
+        return BaseFiles(self.fetcher.options, kept=self.budget // _KEPT_SHARE)
 
 
 @dataclass(frozen=True)
