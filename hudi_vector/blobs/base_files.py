@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from hudi_vector.blobs.files import BlobFiles, Trouble, default_threads, in_threads, reason_of
 from hudi_vector.blobs.paths import file_uri
-from hudi_vector.blobs.ranges import OBJECT_STORE_MAX_GAP
+from hudi_vector.blobs.ranges import LOCAL_MAX_GAP, OBJECT_STORE_MAX_GAP
 from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError
 from hudi_vector.read.byte_column import ByteColumn
 from hudi_vector.read.cache import ByteCache
@@ -29,7 +29,6 @@ __all__ = ["BaseFiles", "blob_column", "blob_columns", "place_in"]
 Ints = npt.NDArray[np.int64]
 
 _OPEN_FILES = 64
-_LOCAL_AHEAD = 64 << 10
 _DATA, _PATH = ".data", ".reference.external_path"
 
 
@@ -63,7 +62,7 @@ def blob_column(source: Any, metadata: pq.FileMetaData, column: str, uri: str) -
     Returns:
         The column of INLINE bytes.
     """
-    ahead = _LOCAL_AHEAD if scheme_of(uri) == "file" else OBJECT_STORE_MAX_GAP
+    ahead = LOCAL_MAX_GAP if scheme_of(uri) == "file" else OBJECT_STORE_MAX_GAP
     return ByteColumn(source, metadata, column + _DATA, uri, ahead)
 
 

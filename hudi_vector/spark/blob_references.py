@@ -31,7 +31,7 @@ from hudi_vector.table.instants import AsOf, parse_as_of
 from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
 
-__all__ = ["blob_references", "bytes_at", "is_reference"]
+__all__ = ["base_files", "blob_references", "bytes_at", "is_reference"]
 
 _REFERENCE = StructType(
     [
@@ -47,7 +47,7 @@ _KEPT_SHARE = 4  # of the memory budget, for pages that the next rows may be in
 
 
 def blob_references(spark: SparkSession, table: str, column: str, *, as_of: Any = None) -> DataFrame:
-    """A table with references in the place of a BLOB column: no bytes are read, and shuffles carry none.
+    """A table with references in the place of a BLOB column, INLINE blobs too: shuffles carry no bytes.
 
     The column becomes a struct, NULL for a NULL blob:
 
@@ -59,8 +59,10 @@ def blob_references(spark: SparkSession, table: str, column: str, *, as_of: Any 
     - ``row``: of INLINE blobs the row's number in the base file, from 0; NULL for others;
     - ``inline``: whether the blob is INLINE.
 
-    `hudi_vector.read_blobs` reads the bytes later, of INLINE blobs only the pages of the base file that hold the rows
-    asked for. References to INLINE blobs are void as soon as Hudi's clean removes the base file: take new ones then.
+    Long values in uncompressed pages are jumped over; compressed pages are decompressed, one at a time, to know how
+    long their values are. `hudi_vector.read_blobs` reads the bytes later, of INLINE blobs without ``offset`` only the
+    pages of the base file that hold the rows asked for. References to INLINE blobs are void as soon as Hudi's clean
+    removes the base file: take new ones then.
 
     Args:
         spark: A registered session.
@@ -86,11 +88,11 @@ def blob_references(spark: SparkSession, table: str, column: str, *, as_of: Any 
     """
     found = BlobTable.of(spark, table)
     (name,) = found.chosen([column])
-    source = Source(found.area.table, table, found.options)
+    native = NativeTable(Source(found.area.table, table, found.options))
     point = None if as_of is None else parse_as_of(as_of, str(spark.conf.get("spark.sql.session.timeZone")))
-    snapshot = NativeTable(source).snapshot(point, writers_zone(spark))
-    files = _base_files(snapshot)
-    before = found.frame.schema if point is None else _schema_then(spark, found, point)
+    snapshot = native.snapshot(point, writers_zone(spark))
+    files = base_files(snapshot)
+    before = found.frame.schema if point is None else _schema_then(spark, found, native, point)
     after = _replaced(before, name.split("."), name, table)
     marks = {entry.name: entry.metadata for entry in snapshot.schema if (entry.metadata or {}).get(HUDI_TYPE.encode())}
     fields = [entry.with_metadata(marks.get(entry.name)) for entry in arrow_fields(after)]
@@ -164,8 +166,18 @@ class _Scan:
                         yield from self.scan.batches(file)
 
 
-def _base_files(snapshot: Snapshot) -> list[FileInfo]:
-    """The base files of a table that consists of nothing else."""
+def base_files(snapshot: Snapshot) -> list[FileInfo]:
+    """The base files of a table that consists of nothing else.
+
+    Args:
+        snapshot: The table.
+
+    Returns:
+        The Parquet files of all its rows.
+
+    Raises:
+        UnsupportedTableError: It has log files, files of another format, or columns that are not in its files.
+    """
     name, slices = snapshot.source.name, snapshot.file_slices
     logged = sum(bool(entry.log_files) for entry in slices)
     if logged:
@@ -186,10 +198,9 @@ def _base_files(snapshot: Snapshot) -> list[FileInfo]:
     return files
 
 
-def _schema_then(spark: SparkSession, table: BlobTable, point: AsOf) -> StructType:
+def _schema_then(spark: SparkSession, table: BlobTable, native: NativeTable, point: AsOf) -> StructType:
     """The table's columns at a point in its history, as Hudi's own as-of read shows them."""
-    source = Source(table.area.table, table.label, table.options)
-    instant = NativeTable(source).instant_of_other_schema(point, writers_zone(spark))
+    instant = native.instant_of_other_schema(point, writers_zone(spark))
     if instant is None:
         return table.frame.schema
     return spark.read.format("hudi").option("as.of.instant", instant).load(table.area.table).schema

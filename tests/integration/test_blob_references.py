@@ -224,7 +224,8 @@ def test_references_are_void_when_hudi_cleaned_the_file(spark, versions):
     name = tables.fresh_name("versions")
     spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{versions}'")
     spark.sql(
-        f"CALL run_clean(table => '{name}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1)"
+        f"CALL run_clean(table => '{name}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1, "
+        "options => 'hoodie.metadata.enable=false,hoodie.embed.timeline.server=false')"
     )
     void = "is gone: Hudi's clean removed it, and references to its INLINE blobs are void; take new references with"
     with pytest.raises(PySparkException) as refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,11 @@ from hudi_vector.blobs.fetch import BlobFetcher
 from hudi_vector.blobs.lazy import LAZY_TYPE, LazyColumns, lazy_pieces
 from hudi_vector.blobs.lazy_scan import LazyScan
 from hudi_vector.blobs.struct import BLOB_TYPE
-from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError
+from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError, UnsupportedTableError
+from hudi_vector.spark.blob_references import base_files
 from hudi_vector.storage import FileInfo, StorageOptions
+from hudi_vector.table.config import TableConfig
+from hudi_vector.table.model import FileSlice, Snapshot, Source
 
 OUTSIDE = b"0123456789" * 10
 
@@ -275,3 +279,35 @@ def test_pages_and_files_are_read_by_threads_alike(tmp_path: Path) -> None:
     random.Random(2).shuffle(found)
     assert read(found, threads=3) == read(found, threads=1)
     assert read(found[:1] * 5, threads=3, options=StorageOptions()) == read(found[:1] * 5)
+
+
+def slices(*names: str, properties: str = "", evolves: bool = False) -> Snapshot:
+    """A snapshot with a slice for each name; log files after a plus."""
+    made = []
+    for name in names:
+        base, *logs = (FileInfo(f"file:///t/{file}", 1, 0) for file in name.split("+"))
+        made.append(FileSlice("", base.name, "1", base, tuple(logs)))
+    config = TableConfig.parse("hoodie.table.version=9\n" + properties)
+    source = Source("file:///t", "photos")
+    return Snapshot(source, config, "", None, None, pa.schema([]), tuple(made), evolves_on_read=evolves)
+
+
+def test_tables_that_references_cannot_lead_into() -> None:
+    assert [file.name for file in base_files(slices("a.parquet", "b.parquet"))] == ["a.parquet", "b.parquet"]
+    for snapshot, message in (
+        (slices("a.parquet", "b.parquet+.b.log"), "1 of the 2 file slices of 'photos' have log files, whose rows"),
+        (
+            slices("a.parquet", "b.lance"),
+            "'photos' has base files of the format lance, and references lead into Parquet",
+        ),
+        (
+            slices("a.parquet", evolves=True),
+            "references into 'photos' cannot be taken: its schema evolves on read; use",
+        ),
+        (
+            slices("a.parquet", properties="hoodie.datasource.write.drop.partition.columns=true"),
+            "cannot be taken: the table leaves its partition columns out of the files; use read_blobs",
+        ),
+    ):
+        with pytest.raises(UnsupportedTableError, match=re.escape(message)):
+            base_files(snapshot)
