@@ -23,6 +23,7 @@ __all__ = [
     "BLOB_MAX_ELEMENT_SIZE",
     "BLOB_MAX_FILE_SIZE",
     "BLOB_PATHS",
+    "BLOB_PIN",
     "BLOB_WRITE_LEASE",
     "CACHE_MAX_BYTES",
     "EXECUTION",
@@ -31,6 +32,7 @@ __all__ = [
     "LOCAL_MAX_BYTES",
     "LOCAL_THREADS",
     "SEARCH",
+    "VERIFY_BLOBS",
     "Option",
     "markdown",
     "parse_duration",
@@ -272,12 +274,29 @@ BLOB_PATHS: Option[str] = Option(
     "own folder (`relative`), which survives a move of the table and which only this package reads.",
     allowed=("absolute", "relative"),
 )
+BLOB_PIN: Option[str] = Option(
+    "hoodie.storage.blob.external.pin",
+    "true",
+    "",
+    "Whether size and modification time of the files that references name, and that the table does not own, are kept "
+    "when they are written, so that `hv.blobs.verify` finds those that changed since.",
+    allowed=("true", "false"),
+)
 BLOB_WRITE_LEASE: Option[int] = Option(
     "hoodie.blob.write.lease",
     86_400_000,
     MILLISECONDS,
     "How long a write that its driver no longer renews may still commit; later its blobs count as orphaned.",
     minimum=1000,
+)
+
+VERIFY_BLOBS: Option[str] = Option(
+    "hoodie.blob.read.verify",
+    "false",
+    "",
+    "Whether `read_blob`, `try_read_blob` and `hv.read_blobs` compare the bytes of whole blobs with the checksums kept "
+    "when they were written (`hoodie.storage.blob.checksum`).",
+    allowed=("true", "false"),
 )
 
 ALL: tuple[Option[int] | Option[str], ...] = (
@@ -294,8 +313,10 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     BLOB_FORMAT,
     BLOB_CHECKSUM,
     BLOB_PATHS,
+    BLOB_PIN,
     BLOB_WRITE_LEASE,
     GUARD_BLOBS,
+    VERIFY_BLOBS,
 )
 
 _ALLOWED = {

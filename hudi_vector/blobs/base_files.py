@@ -141,7 +141,7 @@ class BaseFiles:
         path, named = _parts(place)
         uri = file_uri(path, None)
         try:
-            source = open_storage(scheme_of(uri), self._options).open(uri, mapped=False)
+            source = open_storage(uri, self._options).open(uri, mapped=False)
         except DataFileError as problem:
             cause = problem.__cause__
             raise _void(path, reason_of(cause) if isinstance(cause, OSError) else str(problem)) from problem

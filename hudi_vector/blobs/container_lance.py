@@ -34,7 +34,7 @@ class LanceContainer:
 
         scheme = scheme_of(uri)
         self._uri = uri
-        self._storage = open_storage(scheme, options)
+        self._storage = open_storage(uri, options)
         self._path = self._storage.path(uri) if scheme == "file" else uri
         self._options = lance_options(scheme, options)
         # Lance writes beside the name and moves the file there when it is whole; until then the name is held.

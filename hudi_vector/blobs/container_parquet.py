@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from hudi_vector.blobs.byte_values import ByteValues, Ints
 from hudi_vector.blobs.container_check import Spots
 from hudi_vector.errors import BlobWriteError, InvalidBlobError
-from hudi_vector.storage import StorageOptions, open_storage, scheme_of
+from hudi_vector.storage import StorageOptions, open_storage
 
 __all__ = ["ParquetContainer"]
 
@@ -33,7 +33,7 @@ class ParquetContainer:
 
     def __init__(self, uri: str, options: StorageOptions) -> None:
         self._uri = uri
-        self._storage = open_storage(scheme_of(uri), options)
+        self._storage = open_storage(uri, options)
         self._file = self._storage.create(uri)
         self._writer = pq.ParquetWriter(
             self._file.stream,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hudi_vector.blobs.byte_values import ByteValues, Ints
-from hudi_vector.storage import StorageOptions, open_storage, scheme_of
+from hudi_vector.storage import StorageOptions, open_storage
 
 __all__ = ["RawContainer"]
 
@@ -14,7 +14,7 @@ class RawContainer:
     """A file to which bytes are appended."""
 
     def __init__(self, uri: str, options: StorageOptions) -> None:
-        self._file = open_storage(scheme_of(uri), options).create(uri)
+        self._file = open_storage(uri, options).create(uri)
         self._position = 0
 
     def room(self, lengths: Ints, limit: int) -> int:

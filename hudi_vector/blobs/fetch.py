@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_vector.blobs.files import BlobFiles, Trouble, default_threads
+from hudi_vector.blobs.kept_checksums import kept_checksums
+from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, plan_reads
 from hudi_vector.blobs.resolve import MAX_VALUE_BYTES, Resolved, resolve
 from hudi_vector.blobs.struct import BlobColumns, Flags
@@ -20,6 +23,7 @@ from hudi_vector.storage import StorageOptions
 __all__ = ["BlobFetcher", "Part"]
 
 _WHOLE = Part()
+_CHANGED = "its bytes are not those that were written, whose checksum was kept"
 # Reads are no smaller than this for the sake of sharing them between threads.
 _MIN_SHARE = 256 << 10
 
@@ -39,6 +43,8 @@ class BlobFetcher:
             too short, a directory, forbidden or broken off, no driver knows its scheme, a part starts past the end
             of its blob, or the value has more than 2³¹ − 1 bytes. A blob that contradicts itself raises all the
             same, and so does a driver that is known and not installed.
+        verify: Whether the bytes of whole blobs are compared with the checksums that were kept when they were written;
+            bytes that changed cannot be had. Blobs without a checksum, and parts of blobs, are not compared.
 
     Raises:
         InvalidArgumentError: A setting has a value it cannot have.
@@ -55,6 +61,7 @@ class BlobFetcher:
     max_gap: int | None = None
     threads: int | None = None
     on_error: str = "raise"
+    verify: bool = False
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "null"):
@@ -114,7 +121,30 @@ class BlobFetcher:
         if part.whole and not wanted.refers.any():
             return columns.data  # what is inline is there already; rows without a type have no data
         resolved = self._resolved(wanted, part, files or self.files(), wanted.length != 0, MAX_VALUE_BYTES)
-        return self._filled(resolved)
+        values = self._filled(resolved)
+        return self._verified(resolved, values) if self.verify and part.whole else values
+
+    def _verified(self, resolved: Resolved, values: pa.BinaryArray) -> pa.BinaryArray:
+        """The values, those left out whose bytes changed since they were written."""
+        wanted = resolved.wanted
+        rows = np.flatnonzero(wanted.refers & (wanted.length >= 0) & np.asarray(values.is_valid()))
+        uris = pa.array([file_uri(path, self.table) for path in wanted.paths], pa.string())
+        kept = kept_checksums(self.options)
+        changed = rows[
+            kept.changed(
+                uris.take(pa.array(wanted.file[rows])),
+                wanted.offset[rows],
+                wanted.length[rows],
+                values.take(pa.array(rows)),
+            )
+        ]
+        if not len(changed):
+            return values
+        if self.on_error == "raise":
+            raise resolved.error_of(int(changed[0]), _CHANGED)
+        lost = np.zeros(len(values), np.bool_)
+        lost[changed] = True
+        return pc.if_else(pa.array(lost), pa.scalar(None, pa.binary()), values)
 
     def _resolved(
         self, wanted: Wanted, part: Part, files: BlobFiles, look: Flags, largest: int | None = None

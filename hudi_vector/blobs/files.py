@@ -143,7 +143,7 @@ class BlobFiles:
     def _look_remote(self, uri: str) -> BlobFile | Trouble:
         scheme = scheme_of(uri)
         try:
-            storage = open_storage(scheme, self._options)
+            storage = open_storage(uri, self._options)
             return _remote(storage, uri)
         except MissingDependencyError as absent:
             raise MissingDependencyError(f"the blob at '{uri}' cannot be read: {absent}") from absent

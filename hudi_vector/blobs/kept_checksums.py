@@ -1,105 +1,113 @@
-"""Bytes beside the checksums that were kept when they were written."""
+"""The checksums that writes kept of their blobs, found again by what references say."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.containers import CHECKSUMS
-from hudi_vector.blobs.fetch import BlobFetcher, Part
 from hudi_vector.blobs.manifest import read_checksums, read_upload
-from hudi_vector.blobs.names import ContainerName
-from hudi_vector.blobs.pieces import pieces
-from hudi_vector.blobs.stored import Ints, StoredBlobs
-from hudi_vector.blobs.struct import OUT_OF_LINE, BlobColumns
-from hudi_vector.blobs.wrong import CHANGED, OUT_OF_REACH, Problems
+from hudi_vector.blobs.names import BLOB_AREA, ContainerName
 from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.storage import StorageOptions
 
-__all__ = ["KeptChecksums"]
+__all__ = ["KeptChecksums", "kept_checksums"]
+
+Ints = npt.NDArray[np.int64]
 
 _RANGE = ["path", "offset", "length"]
 _WRITES_HELD = 4
 
 
 class KeptChecksums:
-    """The checksums of a table's writes, those of the last few held in memory.
+    """The checksums of writes, those of the last few held in memory.
 
     Args:
-        area: Where the table keeps its blobs.
-        fetcher: How bytes are had; it gives NULL for bytes that are not.
-        memory_budget: Bytes of blobs read at a time.
+        options: Hadoop's storage settings.
     """
 
-    def __init__(self, area: BlobArea, fetcher: BlobFetcher, memory_budget: int) -> None:
-        self._area = area
-        self._fetcher = fetcher
-        self._budget = memory_budget
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
         self._of_write = lru_cache(_WRITES_HELD)(self._load)
 
-    def compare(self, blobs: StoredBlobs, problems: Problems) -> None:
-        """Read the blobs that have a checksum and no problem yet, and note those that are not what was written.
+    def of(self, uris: pa.StringArray, offset: Ints, length: Ints) -> pa.Table:
+        """The checksums of those ranges that have one: whole blobs in containers, whose names say which write it was.
 
         Args:
-            blobs: The blobs.
-            problems: Theirs so far; this completes them.
+            uris: The files of n blobs, as `normalise` spells them.
+            offset: The first byte of each.
+            length: The bytes of each.
+
+        Returns:
+            Columns row (int64, a place among the n), method and checksum (binary), in no order.
 
         Raises:
             DataFileError: A file of checksums is gone or damaged.
         """
-        fine = np.array([problem is None for problem in problems], np.bool_)
-        known = self._known(blobs, np.flatnonzero(blobs.outside & fine))
-        if known is None:
-            return
-        read = pieces(self._fetcher, _references(known), Part(), self._budget)
-        expected = zip(*(known[name].to_pylist() for name in ("row", "method", "checksum")), strict=True)
-        for value, (row, method, checksum) in zip((value for piece in read for value in piece), expected, strict=True):
-            if not value.is_valid:
-                problems[row] = OUT_OF_REACH
-            elif CHECKSUMS[method](memoryview(value.as_buffer())) != checksum:
-                problems[row] = CHANGED
-
-    def _known(self, blobs: StoredBlobs, rows: Ints) -> pa.Table | None:
-        """Those of the rows that have a checksum, with it."""
-        uris = blobs.file.take(pa.array(rows)).dictionary_encode()
-        names = [ContainerName.parse(self._area.table, uri) for uri in uris.dictionary.to_pylist()]
-        writes = pa.array([name and name.write_id for name in names], pa.string()).take(uris.indices)
+        encoded = uris.dictionary_encode()
+        homes = [_home(uri) for uri in encoded.dictionary.to_pylist()]
         asked = pa.table(
             {
-                "row": rows,
-                "uri": uris.cast(pa.string()),
-                "path": pc.utf8_slice_codeunits(uris.cast(pa.string()), len(self._area.table) + 1),
-                "offset": blobs.begin[rows],
-                "length": blobs.count[rows],
+                "row": np.arange(len(uris)),
+                "write": pa.array([f"{home[0]}\n{home[1]}" if home else None for home in homes], pa.string()).take(
+                    encoded.indices
+                ),
+                "path": pa.array([home and home[2] for home in homes], pa.string()).take(encoded.indices),
+                "offset": offset,
+                "length": length,
             }
         )
-        found = []
-        for write_id in pc.unique(writes.drop_null()).to_pylist():
-            kept = self._of_write(write_id)
+        found = [pa.table({"row": pa.array([], pa.int64()), "method": pa.array([], pa.string()), "checksum": _NONE})]
+        for write in pc.unique(asked["write"].drop_null()).to_pylist():
+            kept = self._of_write(*write.split("\n"))
             if kept is not None:
-                of_write = asked.filter(pc.fill_null(pc.equal(writes, write_id), False))
-                found.append(of_write.join(kept, _RANGE, join_type="inner", use_threads=False))
-        return pa.concat_tables(found) if found else None
+                of_write = asked.filter(pc.fill_null(pc.equal(asked["write"], write), False))
+                joined = of_write.join(kept, _RANGE, join_type="inner", use_threads=False)
+                found.append(joined.select(["row", "method", "checksum"]))
+        return pa.concat_tables(found)
 
-    def _load(self, write_id: str) -> pa.Table | None:
-        options = self._fetcher.options
+    def changed(self, uris: pa.StringArray, offset: Ints, length: Ints, values: pa.BinaryArray) -> Ints:
+        """The rows whose bytes are not those that were written.
+
+        Args:
+            uris: The files of n blobs.
+            offset: The first byte of each.
+            length: The bytes of each.
+            values: The bytes of each, as read; NULL ones are not compared.
+
+        Returns:
+            Places among the n, ascending.
+        """
+        kept = self.of(uris, offset, length)
+        wrong = [
+            row
+            for row, method, checksum in zip(*(kept[name].to_pylist() for name in kept.column_names), strict=True)
+            if values[row].is_valid and CHECKSUMS[method](memoryview(values[row].as_buffer())) != checksum
+        ]
+        return np.array(sorted(wrong), np.int64)
+
+    def _load(self, table: str, write_id: str) -> pa.Table | None:
         try:
-            return read_checksums(read_upload(self._area.table, write_id, options=options), options=options)
+            return read_checksums(read_upload(table, write_id, options=self._options), options=self._options)
         except InvalidArgumentError:
             return None  # a table that was copied without its manifests
 
 
-def _references(known: pa.Table) -> BlobColumns:
-    uri, offset, length = (known[name].combine_chunks() for name in ("uri", "offset", "length"))
-    count = len(uri)
-    return BlobColumns(
-        kind=pa.repeat(OUT_OF_LINE, count),
-        data=pa.nulls(count, pa.binary()),
-        path=uri,
-        offset=offset,
-        length=length,
-        managed=pa.nulls(count, pa.bool_()),
-    )
+_NONE = pa.array([], pa.binary())
+
+
+@lru_cache(maxsize=2)
+def kept_checksums(options: StorageOptions) -> KeptChecksums:
+    """The checksums a process knows, for all tables on storage that is opened in one way."""
+    return KeptChecksums(options)
+
+
+def _home(uri: str) -> tuple[str, str, str] | None:
+    """The table, the write and the path from the table's folder of a container."""
+    table, area, _ = uri.partition(f"/{BLOB_AREA}/")
+    name = ContainerName.parse(table, uri) if area else None
+    return None if name is None else (table, name.write_id, uri[len(table) + 1 :])

@@ -19,7 +19,7 @@ from hudi_vector.blobs.wanted import wanted_of
 from hudi_vector.errors import DataFileError
 from hudi_vector.read.byte_column import Located
 from hudi_vector.read.conform import conform
-from hudi_vector.storage import FileInfo, StorageOptions, open_storage, scheme_of
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 
 __all__ = ["LazyScan"]
 
@@ -117,7 +117,7 @@ def _references(located: Located, uri: str, place: str, first_row: int, blobs: p
 
 def _opened(file: FileInfo, options: StorageOptions) -> pa.NativeFile:
     try:
-        return open_storage(scheme_of(file.uri), options).open(file.uri, mapped=False)
+        return open_storage(file.uri, options).open(file.uri, mapped=False)
     except DataFileError as problem:
         if isinstance(problem.__cause__, FileNotFoundError):
             raise DataFileError(

@@ -8,8 +8,8 @@ A write's manifest is the newest whole file of ``{table}/.hoodie/blob_service/v1
 - *open* is published before the first byte of the write, so no container exists without a manifest. It carries the end
   of the lease, which the driver renews while the write runs.
 - *prepared* is *open* for a DataFrame that its user writes at some later time: it waits 7 days for `finish`.
-- *staged* lists the containers that the tasks which counted have made durable, with sizes, blobs and (in a Parquet
-  file beside it, where asked for) checksums.
+- *staged* lists the containers that the tasks which counted have made durable, with sizes and blobs, and the side
+  tables (`hudi_vector.blobs.side_tables`) with checksums, where asked for, and pins of files the table does not own.
 - *committed* names the instant that refers to them. *aborted* says that none will.
 
 Two processes that publish at the same time (a renewal and the end of the write) cannot undo each other: a generation
@@ -43,13 +43,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_vector.blobs.checksum_file import ChecksumFile, load_checksums, write_checksums
 from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.blobs.names import is_write_id, new_write_id
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.side_files import generation_of, newest, publish
+from hudi_vector.blobs.side_tables import (
+    CHECKSUMS_OF_BLOBS,
+    PINS,
+    SideTable,
+    checksums_of,
+    load_table,
+    publish_table,
+)
 from hudi_vector.errors import BlobWriteError, InvalidArgumentError
-from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage, scheme_of
+from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
 
 __all__ = [
     "ABORTED",
@@ -70,6 +77,7 @@ __all__ = [
     "read_upload",
     "renew_lease",
     "stage",
+    "uploads_folder",
 ]
 
 OPEN, PREPARED, STAGED, ABORTED, COMMITTED = "open", "prepared", "staged", "aborted", "committed"
@@ -109,7 +117,8 @@ class Upload:
     lease_ms: int = 0
     columns: tuple[tuple[str, BlobSettings], ...] = ()
     containers: tuple[StagedContainer, ...] = ()
-    checksums: ChecksumFile | None = None
+    checksums: SideTable | None = None
+    pins: tuple[SideTable, ...] = ()
     instant: str | None = None
     generation: int = -1
 
@@ -206,6 +215,7 @@ def stage(
     write_id: str,
     containers: Iterable[WrittenContainer],
     *,
+    pins: Iterable[SideTable] = (),
     now_ms: int | None = None,
     options: StorageOptions = _LOCAL,
 ) -> Upload:
@@ -215,6 +225,7 @@ def stage(
         table: The table's base path.
         write_id: The write.
         containers: What the tasks that counted have written.
+        pins: The pins that they have published.
         now_ms: The time, for tests.
         options: How storage is opened.
 
@@ -230,9 +241,10 @@ def stage(
         StagedContainer(made.path, made.partition, made.column, made.bytes, made.blobs, made.blob_bytes)
         for made in written
     )
-    folder = _folder(upload.table, upload.write_id)
-    checksums = write_checksums(_open(upload.table, options), folder, written)
-    changed = replace(_prolonged(upload, now), state=STAGED, containers=staged, checksums=checksums)
+    kept = checksums_of(written)
+    folder, storage = uploads_folder(upload.table, upload.write_id), _open(upload.table, options)
+    checksums = None if kept is None else publish_table(storage, folder, CHECKSUMS_OF_BLOBS, kept)
+    changed = replace(_prolonged(upload, now), state=STAGED, containers=staged, checksums=checksums, pins=tuple(pins))
     return _publish(changed, options)
 
 
@@ -338,26 +350,28 @@ def read_checksums(upload: Upload, *, options: StorageOptions = _LOCAL) -> pa.Ta
     """
     if upload.checksums is None:
         return None
-    folder = _folder(upload.table, upload.write_id)
-    return load_checksums(_open(upload.table, options), folder, upload.checksums)
+    folder = uploads_folder(upload.table, upload.write_id)
+    return load_table(_open(upload.table, options), folder, upload.checksums)
 
 
 def _read(root: str, write_id: str, storage: Storage) -> Upload | None:
-    folder = _folder(root, write_id)
+    folder = uploads_folder(root, write_id)
     found = newest(storage, folder, _KIND, _VERSION)
     if found is None:
         # Without a single file of a manifest's name nothing was ever announced here.
-        broken = any(not info.name.startswith((".", "checksums-")) for info in storage.list_files(folder))
+        others = (".", f"{CHECKSUMS_OF_BLOBS}-", f"{PINS}-")
+        broken = any(not info.name.startswith(others) for info in storage.list_files(folder))
         return Upload(root, write_id, UNREADABLE) if broken else None
     name, body = found
     columns = tuple((column, BlobSettings.of(settings)) for column, settings in body.pop("columns"))
     containers = tuple(StagedContainer(**container) for container in body.pop("containers"))
-    checksums = body.pop("checksums")
+    checksums, pins = body.pop("checksums"), body.pop("pins", ())
     return Upload(
         table=root,
         columns=columns,
         containers=containers,
-        checksums=ChecksumFile(**checksums) if checksums else None,
+        checksums=SideTable(**checksums) if checksums else None,
+        pins=tuple(SideTable(**pin) for pin in pins),
         generation=generation_of(name),
         **body,
     )
@@ -370,7 +384,7 @@ def _publish(upload: Upload, options: StorageOptions) -> Upload:
     count = upload.generation % _RANK_STEP + 1 if upload.generation >= 0 else 0
     generation = _RANKS[upload.state] * _RANK_STEP + count
     storage = _open(upload.table, options)
-    publish(storage, _folder(upload.table, upload.write_id), _KIND, _VERSION, generation, body)
+    publish(storage, uploads_folder(upload.table, upload.write_id), _KIND, _VERSION, generation, body)
     return replace(upload, generation=generation)
 
 
@@ -397,12 +411,18 @@ def _named(upload: Upload) -> str:
     return f"upload '{upload.write_id}' to '{upload.table}' is {upload.state}{by}"
 
 
-def _folder(root: str, write_id: str) -> str:
-    return join(root, UPLOADS, write_id)
+def uploads_folder(table: str, write_id: str) -> str:
+    """Where the manifest of a write and its side tables lie.
+
+    Args:
+        table: The table's base path, normalised.
+        write_id: The write.
+    """
+    return join(table, UPLOADS, write_id)
 
 
 def _open(root: str, options: StorageOptions) -> Storage:
-    return open_storage(scheme_of(root), options)
+    return open_storage(root, options)
 
 
 def _now(now_ms: int | None) -> int:

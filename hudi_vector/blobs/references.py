@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,8 +13,8 @@ import pyarrow.fs as pafs
 
 from hudi_vector.blobs.incoming import BatchPlace, Incoming
 from hudi_vector.blobs.names import BLOB_AREA
-from hudi_vector.errors import HudiVectorError
-from hudi_vector.storage import StorageOptions, join, normalise, open_storage, scheme_of
+from hudi_vector.blobs.pins import Pins, file_infos
+from hudi_vector.storage import StorageOptions, join, normalise, scheme_of
 
 __all__ = ["ReferenceRules", "checked"]
 
@@ -25,12 +24,16 @@ _ABSENT, _FOLDER, _UNKNOWN = -1, -2, -3
 
 @dataclass(frozen=True)
 class ReferenceRules:
-    """What references may be: `table` is its normalised URI, `relative` whether paths may start at its folder."""
+    """What references may be: `table` is its normalised URI, `relative` whether paths may start at its folder.
+
+    Files that are looked at, and are not the table's own, are noted in `pins`.
+    """
 
     table: str
     relative: bool
     check_files: bool
     options: StorageOptions
+    pins: Pins | None = None
 
 
 def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Incoming:
@@ -80,9 +83,14 @@ def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Inco
     )
     if not (rules.check_files or incoming.whole_files):
         return incoming
-    sizes = np.array([*_sizes(uris, rules), _UNKNOWN], np.int64)[code]
+    # What is not to be checked need not be within reach either.
+    infos = file_infos(uris, rules.options, lenient=not rules.check_files)
+    sizes = np.array([*(_size(info) for info in infos), _UNKNOWN], np.int64)[code]
     if rules.check_files:
         _check_ranges(incoming, sizes, spot)
+    if rules.pins is not None:
+        outside = np.flatnonzero(~own)
+        rules.pins.note([paths[at] for at in outside], [infos[at] for at in outside])
     return _filled(incoming, sizes) if incoming.whole_files else incoming
 
 
@@ -95,20 +103,10 @@ def _in_area(path: str) -> bool:
     return path.startswith(f"{BLOB_AREA}/")
 
 
-def _sizes(uris: list[str], rules: ReferenceRules) -> list[int]:
-    """The size of each file, or why there is none; one request per scheme."""
-    found = dict.fromkeys(uris, _UNKNOWN)
-    for scheme in {scheme_of(uri) for uri in uris}:
-        ours = [uri for uri in found if scheme_of(uri) == scheme]
-        # What is not to be checked need not be within reach either.
-        with contextlib.nullcontext() if rules.check_files else contextlib.suppress(OSError, HudiVectorError):
-            storage = open_storage(scheme, rules.options)
-            infos = storage.filesystem.get_file_info([storage.path(uri) for uri in ours])
-            found.update(zip(ours, map(_size, infos), strict=True))
-    return [found[uri] for uri in uris]
-
-
-def _size(info: pafs.FileInfo) -> int:
+def _size(info: pafs.FileInfo | None) -> int:
+    """The bytes of a file, or what stands in the place of them."""
+    if info is None:
+        return _UNKNOWN
     if info.type == pafs.FileType.File:
         return int(info.size)
     return _FOLDER if info.type == pafs.FileType.Directory else _ABSENT

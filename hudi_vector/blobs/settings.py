@@ -13,6 +13,7 @@ from hudi_vector.options import (
     BLOB_MAX_ELEMENT_SIZE,
     BLOB_MAX_FILE_SIZE,
     BLOB_PATHS,
+    BLOB_PIN,
     BLOB_WRITE_LEASE,
     Option,
 )
@@ -31,6 +32,7 @@ _OPTIONS: dict[str, Option[int] | Option[str]] = {
     "format": BLOB_FORMAT,
     "checksum": BLOB_CHECKSUM,
     "paths": BLOB_PATHS,
+    "pin": BLOB_PIN,
     "lease_ms": BLOB_WRITE_LEASE,
 }
 
@@ -46,6 +48,7 @@ class BlobSettings:
     checksum: str = BLOB_CHECKSUM.default
     paths: str = BLOB_PATHS.default
     lease_ms: int = BLOB_WRITE_LEASE.default
+    pin: str = BLOB_PIN.default
 
     def __post_init__(self) -> None:
         if self.inline_threshold > MAX_INLINE_SIZE:

@@ -25,10 +25,12 @@ from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.blobs.incoming import BatchPlace, Incoming, take_apart
 from hudi_vector.blobs.names import is_write_id, reference_base
 from hudi_vector.blobs.nested import replace_column
+from hudi_vector.blobs.pins import Pins
 from hudi_vector.blobs.placement import IN_CONTAINER, IN_OWN_FILE, IN_ROW, place
 from hudi_vector.blobs.pool import ContainerPool, TaskAttempt
 from hudi_vector.blobs.references import ReferenceRules, checked
 from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.side_tables import SideTable
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
 from hudi_vector.errors import BlobWriteError, InvalidArgumentError, UnknownColumnError
 from hudi_vector.storage import StorageOptions, join, normalise
@@ -90,6 +92,7 @@ class BlobWriter:
         self._plan = plan
         self._table = normalise(plan.table)
         self._shown = reference_base(plan.table)
+        self._pins = Pins()
         self._pool = ContainerPool(self._table, plan.write_id, task, plan.most_open, plan.options)
         self._rows = 0
         self._ended = False
@@ -147,6 +150,14 @@ class BlobWriter:
         self._ended = True
         return self._pool.close()
 
+    def pinned(self) -> SideTable | None:
+        """Make durable what is known of the files that the converted rows refer to and the table does not own.
+
+        Returns:
+            The file beside the write's manifest, or None where there are no such files.
+        """
+        return self._pins.publish(self._table, self._plan.write_id, self._plan.options)
+
     def discard(self) -> None:
         """Close all files on the way out of a failure; no row that was converted may be kept."""
         self._ended = True
@@ -183,7 +194,8 @@ class BlobWriter:
     def _converted(self, array: pa.Array, column: BlobColumn, partitions: pa.DictionaryArray) -> pa.StructArray:
         spot = BatchPlace(column.path, self._rows)
         relative = column.settings.paths == "relative"
-        rules = ReferenceRules(self._table, relative, column.check_files, self._plan.options)
+        pins = self._pins if column.settings.pin == "true" else None
+        rules = ReferenceRules(self._table, relative, column.check_files, self._plan.options, pins)
         incoming = checked(take_apart(array, spot), rules, spot)
         sizes = np.asarray(pc.fill_null(pc.binary_length(incoming.values).cast(pa.int64()), -1))
         places = place(sizes, column.settings)

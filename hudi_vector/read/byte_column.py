@@ -7,7 +7,7 @@ store in ways that are rare (delta encodings, codecs of old) is left to pyarrow,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,16 +20,22 @@ import pyarrow.parquet as pq
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.read.cache import ByteCache
+from hudi_vector.read.parquet_chunks import (
+    Chunk,
+    Places,
+    column_chunks,
+    footer_groups,
+    indexed_places,
+    page_headers,
+    walked_places,
+)
 from hudi_vector.read.parquet_pages import DICTIONARY_INDICES, PLAIN, Page, PageHeader, open_page, read_header
 from hudi_vector.read.parquet_values import ByteSource, Window, plain_values, run_lengths
-from hudi_vector.read.thrift import read_struct
 
 __all__ = ["ByteColumn", "Located", "PageRows"]
 
 Ints = npt.NDArray[np.int64]
 
-_CODECS = frozenset({"SNAPPY", "GZIP", "ZSTD", "BROTLI"})
-_ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 _FALLBACK_BATCH_ROWS = 64
 _PAGE_BUFFER_BYTES = 1 << 20
 _ABSENT = -1
@@ -59,18 +65,6 @@ class PageRows:
     end: int | None
     first_row: int
     rows: Ints
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """The column in one row group."""
-
-    begin: int
-    end: int
-    rows: int
-    first_row: int
-    codec: str | None
-    understood: bool
 
 
 @dataclass(frozen=True)
@@ -116,7 +110,7 @@ class ByteColumn:
         schema = metadata.schema
         self._number = next(i for i in range(len(schema)) if schema.column(i).path == leaf)
         self._depth: int = schema.column(self._number).max_definition_level
-        self._pages: dict[int, tuple[Ints, Ints, Ints]] = {}
+        self._pages: dict[int, Places] = {}
         self._dictionary: tuple[int, list[memoryview]] | None = None
 
     @property
@@ -141,7 +135,9 @@ class ByteColumn:
         with self._reading():
             window = self._window(chunk)
             row = 0
-            for header in self._headers(chunk, window):
+            for header in page_headers(chunk, window):
+                if not header.is_data:
+                    continue
                 page = open_page(window, header, self._codec(chunk), self._depth)
                 begins, sizes = self._values(group, header, page)
                 here = np.flatnonzero(page.valid) + row
@@ -168,13 +164,11 @@ class ByteColumn:
             if not chunk.understood:
                 found.append(PageRows(group, chunk.begin, None, 0, inside))
                 continue
-            begins, ends, firsts = self._places(group)
-            page = np.searchsorted(firsts, inside, side="right") - 1
+            places = self._places(group)
+            page = np.searchsorted(places.first_row, inside, side="right") - 1
             for number in np.unique(page).tolist():
-                first = int(firsts[number])
-                found.append(
-                    PageRows(group, int(begins[number]), int(ends[number]), first, inside[page == number] - first)
-                )
+                begin, end, first = places.of(number)
+                found.append(PageRows(group, begin, end, first, inside[page == number] - first))
         return found
 
     def read(self, wanted: PageRows, cache: ByteCache | None = None) -> list[bytes | None]:
@@ -211,75 +205,24 @@ class ByteColumn:
             values = [page.values.take(*where) for where in zip(begins.tolist(), sizes.tolist(), strict=True)]
         return _OpenedPage(place, values, header.plain_size)
 
-    @cached_property
-    def _chunks(self) -> list[_Chunk]:
-        chunks, first = [], 0
-        for group in range(self._metadata.num_row_groups):
-            column = self._metadata.row_group(group).column(self._number)
-            begin = column.dictionary_page_offset or column.data_page_offset
-            packed = column.compression != "UNCOMPRESSED"
-            understood = set(column.encodings) <= _ENCODINGS and (not packed or column.compression in _CODECS)
-            chunks.append(
-                _Chunk(
-                    begin=begin,
-                    end=begin + column.total_compressed_size,
-                    rows=column.num_values,
-                    first_row=first,
-                    codec=column.compression.lower() if packed else None,
-                    understood=understood,
-                )
-            )
-            first += column.num_values
-        return chunks
-
-    @cached_property
-    def _footer(self) -> list[Any]:
-        """The row groups as the footer has them: pyarrow does not show where page indexes are."""
-        sink = pa.BufferOutputStream()
-        self._metadata.write_metadata_file(sink)
-        groups: list[Any] = read_struct(sink.getvalue().to_pybytes(), 4)[0].get(4, [])
-        return groups
-
-    def _places(self, group: int) -> tuple[Ints, Ints, Ints]:
-        """Where each data page of a row group begins and ends, and its first row."""
+    def _places(self, group: int) -> Places:
+        """The data pages of a row group."""
         found = self._pages.get(group)
         if found is None:
             with self._reading():
-                found = self._indexed(group) or self._walked(group)
+                indexed = indexed_places(self._source, self._footer, group, self._number)
+                chunk = self._chunks[group]
+                found = indexed or walked_places(chunk, self._window(chunk))
             self._pages[group] = found
         return found
 
-    def _indexed(self, group: int) -> tuple[Ints, Ints, Ints] | None:
-        column = self._footer[group][1][self._number]
-        offset, size = column.get(4), column.get(5)
-        if not offset or not size:
-            return None
-        places = [
-            (place[1], place[1] + place[2], place[3])
-            for place in read_struct(self._source.read_at(size, offset))[0].get(1, [])
-        ]
-        return _transposed(places) if places else None
+    @cached_property
+    def _chunks(self) -> list[Chunk]:
+        return column_chunks(self._metadata, self._number)
 
-    def _walked(self, group: int) -> tuple[Ints, Ints, Ints]:
-        chunk = self._chunks[group]
-        places, row, begin = [], 0, chunk.begin
-        for header in self._headers(chunk, self._window(chunk), dictionaries=True):
-            if header.is_data:
-                places.append((begin, header.end, row))
-                row += header.values
-            begin = header.end
-        return _transposed(places)
-
-    def _headers(self, chunk: _Chunk, window: Window, dictionaries: bool = False) -> Iterator[PageHeader]:
-        """The headers of a chunk's pages, up to the one with its last row."""
-        at, row = chunk.begin, 0
-        while row < chunk.rows:
-            header = read_header(window, at)
-            if header.is_data:
-                row += header.values
-            if header.is_data or dictionaries:
-                yield header
-            at = header.end
+    @cached_property
+    def _footer(self) -> list[Any]:
+        return footer_groups(self._metadata)
 
     def _values(self, group: int, header: PageHeader, page: Page) -> tuple[Ints, Ints]:
         """Where the values of a page begin, and how long they are; values of a dictionary begin nowhere."""
@@ -315,10 +258,10 @@ class ByteColumn:
             self._dictionary = kept = (group, held)
         return kept[1]
 
-    def _window(self, chunk: _Chunk) -> Window:
+    def _window(self, chunk: Chunk) -> Window:
         return Window(self._source, chunk.end, self._ahead)
 
-    def _codec(self, chunk: _Chunk) -> pa.Codec | None:
+    def _codec(self, chunk: Chunk) -> pa.Codec | None:
         return None if chunk.codec is None else pa.Codec(chunk.codec)
 
     def _located_by_pyarrow(self, group: int) -> Located:
@@ -355,8 +298,3 @@ class ByteColumn:
         except (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError) as problem:
             why = str(problem) or "it is shorter than its footer says"
             raise DataFileError(f"the data file '{self._label}' cannot be read: {why}") from problem
-
-
-def _transposed(places: Sequence[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
-    begins, ends, firsts = np.array(places, np.int64).reshape(-1, 3).T
-    return begins, ends, firsts

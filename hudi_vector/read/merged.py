@@ -201,7 +201,7 @@ class MergedSlice:
         """Hudi-rs tells a file that is gone from one it cannot merge only by its words: look at the files."""
         if isinstance(problem, HudiVectorError):
             return problem
-        storage = open_storage(scheme_of(self._spec.table_uri), self._spec.options)
+        storage = open_storage(self._spec.table_uri, self._spec.options)
         for file in self._slice.files:
             if storage.info(file.uri) is None:
                 return DataFileError(f"the data file '{file.uri}' cannot be opened: it is gone")

@@ -19,7 +19,7 @@ from hudi_vector.read.predicate import evaluate
 from hudi_vector.read.predicate_prune import may_match, row_group_stats
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vectors import block_of
-from hudi_vector.storage import FileInfo, open_storage, scheme_of
+from hudi_vector.storage import FileInfo, open_storage
 
 __all__ = ["ParquetSlice"]
 
@@ -274,7 +274,7 @@ class ParquetSlice:
 
     def _open(self) -> pq.ParquetFile:
         if self._opened is None:
-            storage = open_storage(scheme_of(self._file.uri), self._spec.options)
+            storage = open_storage(self._file.uri, self._spec.options)
             with self._reading():
                 source = storage.open(self._file.uri, mapped=self._cache is not None)
                 if source.size() != self._file.size:

@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType, StructType
 from hudi_vector.blobs.fetch import BlobFetcher
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnknownColumnError
 from hudi_vector.options import parse_size
-from hudi_vector.spark.blob_functions import bytes_of, is_blob, whole
+from hudi_vector.spark.blob_functions import bytes_of, is_blob, verifies, whole
 from hudi_vector.spark.blob_references import bytes_at, is_reference
 from hudi_vector.spark.resolve import storage_options
 
@@ -32,6 +32,7 @@ def read_blobs(
     threads: int | None = None,
     on_error: str = "raise",
     table: str | None = None,
+    verify: bool | None = None,
 ) -> DataFrame:
     """The DataFrame with the bytes of its blobs, read late: after everything that `df` does.
 
@@ -48,6 +49,8 @@ def read_blobs(
         threads: How many reads a task runs at once; None chooses by storage.
         on_error: ``"raise"``, or ``"null"`` for NULL where bytes cannot be had.
         table: The base path of the table whose references are relative to it.
+        verify: Whether bytes are compared with the checksums kept when they were written; None follows
+            ``hoodie.blob.read.verify``. Bytes that changed cannot be had.
 
     Returns:
         A lazy DataFrame with BINARY columns; apply limits and filters to `df`, before the bytes are read.
@@ -74,6 +77,7 @@ def read_blobs(
         max_gap=None if max_gap is None else _bytes("max_gap", max_gap, 0),
         threads=threads,
         on_error=on_error,
+        verify=verifies(df.sparkSession) if verify is None else verify,
     )
     budget = _bytes("memory_budget", memory_budget, 1)
     kinds = {name: _require_blob(df.schema, name) for name in names}

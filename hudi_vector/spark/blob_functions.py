@@ -23,6 +23,7 @@ from hudi_vector.blobs.fetch import BlobFetcher, Part
 from hudi_vector.blobs.pieces import pieces
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.options import VERIFY_BLOBS
 from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.resolve import storage_options
@@ -41,6 +42,7 @@ __all__ = [
     "read_blob",
     "to_blob",
     "try_read_blob",
+    "verifies",
     "whole",
 ]
 
@@ -110,9 +112,14 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
     given = _counted(arguments, 1, 3, f"{name}(blob[, offset, length])")
     if len(given) == 2:
         raise InvalidArgumentError(f"an offset was given without a length; write {name}(blob, offset, length)")
-    fetcher = BlobFetcher(options=storage_options(spark), on_error=on_error)
+    fetcher = BlobFetcher(options=storage_options(spark), on_error=on_error, verify=verifies(spark))
     part = [_column(spark, expression).cast("bigint") for expression in given[1:]]
     return bytes_of(_blob(given[0], spark), fetcher, name, part)._jc.expr()
+
+
+def verifies(spark: SparkSession) -> bool:
+    """Whether the session wants bytes compared with their checksums."""
+    return VERIFY_BLOBS.parse(str(spark.conf.get(VERIFY_BLOBS.key, VERIFY_BLOBS.default))) == "true"
 
 
 def bytes_of(

@@ -19,7 +19,7 @@ from hudi_vector.blobs.stored import StoredBlobs
 from hudi_vector.blobs.tally import SUMMARY, TALLY, add_up, count_blobs, summarise, whole_files
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.spark.worker_errors import in_few_words
-from hudi_vector.storage import StorageOptions, open_storage, scheme_of
+from hudi_vector.storage import StorageOptions, open_storage
 
 __all__ = ["inventory"]
 
@@ -73,7 +73,7 @@ def inventory(spark: SparkSession, table: str) -> DataFrame:
 
 def _listed(spark: SparkSession, table: BlobTable) -> DataFrame:
     """The files of the blob area."""
-    storage = open_storage(scheme_of(table.area.uri), table.options)
+    storage = open_storage(table.area.uri, table.options)
     nothing = (None, None, 0, 0, False, 0)
     rows = [(info.uri, *nothing, info.size) for info in storage.list_files(table.area.uri, recursive=True)]
     return spark.createDataFrame(rows, _spark_schema(TALLY))

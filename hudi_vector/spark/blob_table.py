@@ -23,15 +23,16 @@ from hudi_vector.table.native import NativeTable
 
 __all__ = ["BlobTable"]
 
-_RECORD_KEY, _PARTITION_PATH = "_hoodie_record_key", "_hoodie_partition_path"
+_RECORD_KEY, _PARTITION_PATH, _COMMIT_TIME = "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_commit_time"
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
 class BlobTable:
-    """The newest snapshot of a table. `columns` are the dotted paths of its BLOB columns."""
+    """The newest snapshot of a table at `path`, as Hadoop spells it. `columns` are the dotted paths of its BLOBs."""
 
     label: str
+    path: str
     frame: DataFrame
     area: BlobArea
     columns: tuple[str, ...]
@@ -61,7 +62,7 @@ class BlobTable:
         options = storage_options(spark)
         config = NativeTable(Source(target.source.uri, name, options)).config
         columns = tuple(".".join(parts) for parts in _blob_paths(frame.schema, ()))
-        return cls(name, frame, BlobArea.of(target.source.uri), columns, config, options)
+        return cls(name, path, frame, BlobArea.of(target.source.uri), columns, config, options)
 
     def chosen(self, columns: str | Iterable[str] | None) -> list[str]:
         """The BLOB columns a user named, all where none were.
@@ -110,6 +111,10 @@ class BlobTable:
         if len(fields) == 1:
             return self.field(fields[0]).cast("string")
         return F.concat_ws(",", *(F.concat(F.lit(f"{name}:"), self.field(name).cast("string")) for name in fields))
+
+    def commit_time(self) -> Column:
+        """The instant that wrote each row last, NULL in a table without Hudi's own columns."""
+        return F.col(_COMMIT_TIME) if self.config.populates_meta_fields else F.lit(None).cast("string")
 
     def partition(self) -> Column:
         """The partition path of each row, empty in a table without partitions."""

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.changed import note_changed, note_touched
 from hudi_vector.blobs.fetch import BlobFetcher
-from hudi_vector.blobs.kept_checksums import KeptChecksums
+from hudi_vector.blobs.kept_checksums import kept_checksums
 from hudi_vector.blobs.stored import StoredBlobs
 from hudi_vector.blobs.wrong import Problems, find_problems
+from hudi_vector.spark.blob_pins import NO_PIN, pinned_files, with_pin
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.spark.worker_errors import in_few_words
 
@@ -44,7 +47,8 @@ def verify(
     - ``gone``, ``directory``, ``too short``: the bytes are not there. A range of 0 bytes needs no file;
     - ``unreachable``: nobody can say, since permission or a driver for the scheme is missing;
     - ``foreign``: the file lies in another table's blob area, whose cleaner may delete it;
-    - ``changed``: with `deep`, the bytes do not match the checksum that was kept when they were written.
+    - ``changed``: a file that the table does not own has another size or modification time than when the reference was
+      written by ``hv.write``; with `deep` also, the bytes do not match the checksum that was kept of them.
 
     Args:
         spark: A registered session.
@@ -70,8 +74,16 @@ def verify(
     rows = found.frame.select(
         found.key().alias("key"),
         found.partition().alias("partition"),
+        found.commit_time().alias("commit_time"),
         *(found.stored(column).alias(str(number)) for number, column in enumerate(chosen)),
     )
+    pins = pinned_files(spark, found)
+    for number in range(len(chosen)):
+        name = _pin(number)
+        if pins is None:
+            rows = rows.withColumn(name, F.lit(None).cast(NO_PIN))
+        else:
+            rows = with_pin(rows, pins, F.col(str(number))["path"], F.col("commit_time"), name)
     fetcher = BlobFetcher(found.options, found.area.table, on_error="null")
     return rows.mapInArrow(_Verify(chosen, found.area, fetcher, deep), _FOUND)
 
@@ -87,15 +99,20 @@ class _Verify:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = self.fetcher.files()
-        checksums = KeptChecksums(self.area, self.fetcher, _READ_BYTES) if self.deep else None
         with in_few_words():
             for batch in batches:
                 for number, column in enumerate(self.columns):
                     blobs = StoredBlobs.of(batch.column(str(number)), self.area)
                     problems = find_problems(blobs, self.area, files)
-                    if checksums is not None:
-                        checksums.compare(blobs, problems)
+                    note_touched(blobs, problems, batch.column(_pin(number)), self.fetcher.options)
+                    if self.deep:
+                        note_changed(blobs, problems, kept_checksums(self.fetcher.options), self.fetcher, _READ_BYTES)
                     yield _found(column, batch, blobs, problems)
+
+
+def _pin(number: int) -> str:
+    """The column with the pins of a BLOB column's files."""
+    return f"pin{number}"
 
 
 def _found(column: str, batch: pa.RecordBatch, blobs: StoredBlobs, problems: Problems) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructField, StructType
 from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError
 from hudi_vector.spark.gateway import JavaObject, first_sentence, option_value, simple_name
 from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
+from hudi_vector.storage.credentials import HADOOP_KEYS
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
@@ -178,7 +179,7 @@ def _target(spark: SparkSession, plan: JavaObject, label: str, name: str | None)
     as_of = option_value(fs_relation.options().get(_AS_OF))
     source = Source(uri, label, storage_options(spark, uri))
     try:
-        open_storage(scheme_of(uri), source.options)
+        open_storage(uri, source.options)
     except HudiVectorError as problem:
         return Target(label, schema, None, (), str(problem), None, name, plan)
     return Target(label, schema, source, physical, None, as_of, name, plan)
@@ -259,8 +260,7 @@ def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptio
     if uri is not None and scheme_of(uri) == "file":
         return StorageOptions()
     conf = spark._jsparkSession.sessionState().newHadoopConf()
-    keys = "fs\\.(s3a|gs|abfs|azure)\\..*"
-    values = conf.getValByRegex(keys)
+    values = conf.getValByRegex(HADOOP_KEYS)
     return StorageOptions.of({str(key): str(values.get(key)) for key in values.keySet().toArray()})
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_vector.errors import DataFileError, InstantNotAvailableError, TableNotFoundError, UnsupportedTableError
-from hudi_vector.storage import FileInfo, Storage, join, open_storage, scheme_of
+from hudi_vector.storage import FileInfo, Storage, join, open_storage
 from hudi_vector.table import actions
 from hudi_vector.table.avro_schema import arrow_schema
 from hudi_vector.table.config import TableConfig
@@ -38,9 +38,8 @@ class NativeTable:
     """
 
     def __init__(self, source: Source) -> None:
-        scheme = scheme_of(source.uri)
         self.source = source
-        self.storage: Storage = open_storage(scheme, source.options)
+        self.storage: Storage = open_storage(source.uri, source.options)
         self.config = self._read_config()
         if self.config.version not in _SUPPORTED_VERSIONS:
             raise UnsupportedTableError(

@@ -17,10 +17,10 @@ from hudi_vector.blobs.manifest import Upload, abort, finish, open_upload, stage
 from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan
 from hudi_vector.errors import BlobWriteError, HudiVectorError
 from hudi_vector.spark.resolve import storage_options
-from hudi_vector.storage import StorageOptions, join, open_storage, scheme_of
+from hudi_vector.storage import StorageOptions, join, open_storage
 from hudi_vector.write.lease import Lease
 from hudi_vector.write.result import BlobUpload
-from hudi_vector.write.staging import PARTITION, partition_path, stage_rows, staging_folder
+from hudi_vector.write.staging import PARTITION, StagedRows, partition_path, stage_rows, staging_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,10 +67,11 @@ def upload_and_write(
     folder = staging_folder(target.path, upload.write_id)
     try:
         with Lease(upload, options) as lease:
-            rows, containers = staged_rows(df, target, upload, options)
-            stage(target.path, upload.write_id, containers, options=options)
+            staged = staged_rows(df, target, upload, options)
+            containers = staged.containers
+            stage(target.path, upload.write_id, containers, pins=staged.pins, options=options)
             lease.check()
-            instant = write(rows)
+            instant = write(staged.frame)
         made = BlobUpload(
             write_id=upload.write_id,
             containers=len(containers),
@@ -84,9 +85,7 @@ def upload_and_write(
         files.delete(folder)
 
 
-def staged_rows(
-    df: DataFrame, target: BlobTarget, upload: Upload, options: StorageOptions
-) -> tuple[DataFrame, list[WrittenContainer]]:
+def staged_rows(df: DataFrame, target: BlobTarget, upload: Upload, options: StorageOptions) -> StagedRows:
     """Store the blobs of all rows and keep the rows; a failure aborts the upload.
 
     Args:
@@ -96,7 +95,7 @@ def staged_rows(
         options: How storage is opened.
 
     Returns:
-        The rows with blob structs, and the containers that they refer to.
+        The rows with blob structs, and what they refer to.
     """
     plan = BlobWritePlan(target.path, upload.write_id, target.columns, PARTITION, options=options)
     try:
@@ -110,13 +109,13 @@ def staged_rows(
 
 
 def _end(
-    path: str, upload: Upload, instant: str | None, containers: list[WrittenContainer], options: StorageOptions
+    path: str, upload: Upload, instant: str | None, containers: Sequence[WrittenContainer], options: StorageOptions
 ) -> None:
     if instant is None:
         abort(path, upload.write_id, options=options)
         return
     finish(path, upload.write_id, instant, options=options)
-    storage = open_storage(scheme_of(upload.table), options)
+    storage = open_storage(upload.table, options)
     for container in containers:
         info = storage.info(join(upload.table, container.path))
         if info is None or info.size != container.bytes:

@@ -88,9 +88,9 @@ def prepare_blobs(
     settings = {column.path: column.settings for column in columns}
     upload = open_upload(target.path, settings, lease_ms=0, prepared=True, options=access)
     place = BlobTarget(target.path, columns, existing.config.partition_fields, existing.config)
-    rows, containers = staged_rows(df, place, upload, access)
-    stage(target.path, upload.write_id, containers, options=access)
-    return PreparedBlobs(rows, upload.write_id, target.path)
+    staged = staged_rows(df, place, upload, access)
+    stage(target.path, upload.write_id, staged.containers, pins=staged.pins, options=access)
+    return PreparedBlobs(staged.frame, upload.write_id, target.path)
 
 
 def finish_blobs(spark: SparkSession, table: str, write_id: str, instant: str | None = None) -> Upload:

@@ -43,7 +43,7 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
 
     Raises:
         TableNotFoundError: There is no such table.
-        InvalidArgumentError: The old path is the table's own, or the table has a nested BLOB column, or none.
+        InvalidArgumentError: The old path is the table's own, or the table has no BLOB column.
         InvalidBlobError: A container was not copied.
 
     Example:
@@ -55,22 +55,29 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
     if normalise(old_path) == normalise(target.path):
         raise InvalidArgumentError(f"'{old_path}' is where the table is now; give the place it was copied from")
     columns = list(blob_paths(target.existing.schema))
-    nested = next((path for path in columns if "." in path), None)
-    if nested is not None or not columns:
-        raise InvalidArgumentError(
-            f"'{table}' "
-            + (f"has the nested BLOB column '{nested}'" if nested else "has no BLOB column")
-            + "; only tables whose BLOB columns are all top-level ones can be relocated"
-        )
+    if not columns:
+        raise InvalidArgumentError(f"'{table}' has no BLOB column; there is nothing to relocate")
     rows = spark.read.format("hudi").load(target.path)
-    changed = {name: _Moved(whole(F.col(f"`{name}`")), old_path, reference_base(target.path)) for name in columns}
+    changed = {name: _Moved(_blob(name), old_path, reference_base(target.path)) for name in columns}
     rows = rows.where(reduce(lambda one, other: one | other, (each.applies for each in changed.values())))
     if rows.isEmpty():
         return None
-    rows = rows.withColumns({name: each.blob.alias(name, metadata={HUDI_TYPE: BLOB}) for name, each in changed.items()})
+    for name, each in changed.items():
+        top, _, below = name.partition(".")
+        blob = F.col(f"`{top}`").withField(below, each.blob) if below else each.blob.alias(name, metadata=_IS_BLOB)
+        rows = rows.withColumn(top, blob)
     settings = {name: {"inline.threshold": "16MiB"} for name in columns}  # what is inline stays inline
     key = target.existing.config.record_key_fields
     return write(rows, table, record_key=key, operation="upsert", blobs=settings)
+
+
+_IS_BLOB = {HUDI_TYPE: BLOB}
+
+
+def _blob(name: str) -> Column:
+    """A BLOB column by its dotted path, from a struct that is read whole."""
+    top, *below = name.split(".")
+    return whole(reduce(lambda struct, part: struct[part], below, whole(F.col(f"`{top}`"))))
 
 
 class _Moved:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
 from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.side_tables import SideTable
 from hudi_vector.blobs.writer import BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.spark.worker_errors import from_worker, in_few_words
 from hudi_vector.write.blob_columns import converted_schema
@@ -25,7 +27,7 @@ from hudi_vector.write.blob_columns import converted_schema
 if TYPE_CHECKING:
     from hudi_vector.table.config import TableConfig
 
-__all__ = ["PARTITION", "partition_path", "stage_rows", "staging_folder"]
+__all__ = ["PARTITION", "StagedRows", "partition_path", "stage_rows", "staging_folder"]
 
 PARTITION = "__hudi_vector_partition"
 _UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
@@ -66,7 +68,16 @@ def partition_path(fields: Sequence[str], config: TableConfig | None) -> Column:
     return F.concat_ws("/", *parts)
 
 
-def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> tuple[DataFrame, list[WrittenContainer]]:
+@dataclass(frozen=True)
+class StagedRows:
+    """Rows with blob structs, the containers that they refer to, and the pins of files that the table does not own."""
+
+    frame: DataFrame
+    containers: tuple[WrittenContainer, ...]
+    pins: tuple[SideTable, ...]
+
+
+def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> StagedRows:
     """Put the blobs of all rows where they belong, and keep the rows.
 
     Args:
@@ -75,7 +86,7 @@ def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> tuple[Data
         folder: Where the rows are kept.
 
     Returns:
-        The rows with blob structs, and the containers that they refer to, which are durable.
+        The rows, and what they refer to, which is durable.
 
     Raises:
         InvalidBlobError: A value is no blob, or one that contradicts itself.
@@ -84,7 +95,8 @@ def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> tuple[Data
     spark = frame.sparkSession
     schema = converted_schema(frame.drop(PARTITION).schema, plan.columns)
     written: Accumulator[Any] = spark.sparkContext.accumulator([], _Lists())
-    staged = frame.mapInArrow(_task(plan, written), schema)
+    pinned: Accumulator[Any] = spark.sparkContext.accumulator([], _Lists())
+    staged = frame.mapInArrow(_task(plan, written, pinned), schema)
     with _small_batches(spark):
         try:
             staged.write.options(**_STAGED).mode("errorifexists").parquet(folder)
@@ -93,11 +105,11 @@ def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> tuple[Data
             if known is None:
                 raise
             raise known from None
-    return spark.read.schema(schema).parquet(folder), list(written.value)
+    return StagedRows(spark.read.schema(schema).parquet(folder), tuple(written.value), tuple(pinned.value))
 
 
 def _task(
-    plan: BlobWritePlan, written: Accumulator[Any]
+    plan: BlobWritePlan, written: Accumulator[Any], pinned: Accumulator[Any]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -107,6 +119,8 @@ def _task(
             for batch in batches:
                 yield writer.convert(batch).drop_columns([PARTITION])
             written.add(writer.close())
+            pins = writer.pinned()
+            pinned.add([] if pins is None else [pins])
 
     return run
 

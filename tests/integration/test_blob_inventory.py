@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -246,7 +247,7 @@ def test_the_command(spark, known, clean_session, capsys, tmp_path):
     assert capsys.readouterr().err.startswith("hudi-vector: there is no Hudi table at '/no/such'")
 
 
-def test_bytes_that_changed_since_they_were_written(spark, workspace):
+def test_bytes_that_changed_since_they_were_written(spark, workspace, clean_session):
     path = str(tables.fresh_path(workspace, "deep"))
     rows = spark.createDataFrame(
         [(1, "a", bytes(50)), (2, "b", b"x" * 60), (3, "c", None)], "id INT, k STRING, img BINARY"
@@ -259,12 +260,27 @@ def test_bytes_that_changed_since_they_were_written(spark, workspace):
     got = hv.blobs.get(spark, path, [(2, "b"), (3, "c"), (3, "a")], "img")
     assert got == {(2, "b"): b"x" * 60, (3, "c"): None}
 
+    intact = hv.read_blobs(spark.read.format("hudi").load(path), "img", verify=True)
+    assert {row["id"]: row["img"] for row in intact.collect()} == {1: bytes(50), 2: b"x" * 60, 3: None}
+
     container.write_bytes(container.read_bytes().replace(b"x", b"y"))
     assert main(["blobs", "verify", "--table", path]) == 0
     (changed,) = hv.blobs.verify(spark, path, deep=True).collect()
     assert (changed.key, changed.path, changed.length, changed.problem) == (
         "id:2,k:b", f"file://{container}", 60, "changed",
     )  # fmt: skip
+
+    table = spark.read.format("hudi").load(path).filter("id = 2")
+    assert table.selectExpr("read_blob(img)").first()[0] == b"y" * 60
+    assert hv.read_blobs(table, "img", verify=True, on_error="null").first()["img"] is None
+    spark.conf.set("hoodie.blob.read.verify", "true")
+    assert table.selectExpr("try_read_blob(img)").first()[0] is None
+    assert table.selectExpr("read_blob(img, 58, 2)").first()[0] == b"yy"  # a checksum says nothing of a part
+    with pytest.raises(
+        PySparkException, match=r"length 60\) cannot be read: its bytes are not those that were written"
+    ):
+        table.selectExpr("read_blob(img)").collect()
+    assert hv.read_blobs(table, "img", verify=False).first()["img"] == b"y" * 60
 
     schema = StructType([StructField("id", IntegerType()), StructField("k", StringType()), hv.blob_field("img")])
     bad = spark.createDataFrame([(1, "a", ref(container, -5, 5))], schema)
@@ -273,6 +289,38 @@ def test_bytes_that_changed_since_they_were_written(spark, workspace):
     assert (wrong.key, wrong.offset, wrong.problem) == ("id:1,k:a", -5, "contradicts itself")
     with pytest.raises(PySparkException, match="'img' holds blobs that contradict themselves, 1 among"):
         hv.blobs.inventory(spark, path).collect()
+
+
+def test_files_of_others_that_changed_since_a_row_was_written(spark, workspace):
+    path = str(tables.fresh_path(workspace, "pins"))
+    folder = tables.fresh_path(workspace, "files")
+    folder.mkdir()
+    files = [folder / name for name in ("same", "touched", "longer", "unpinned")]
+    for file in files:
+        file.write_bytes(b"before")
+
+    def write(rows, **settings):
+        frame = spark.createDataFrame([(key, str(file)) for key, file in rows], "id INT, img STRING")
+        hv.write(frame, path, record_key="id", blobs={"img": settings})
+
+    def wrong():
+        return {int(row.key): row.problem for row in hv.blobs.verify(spark, path).collect()}
+
+    write(enumerate(files[:3]))
+    write([(3, files[3])], **{"external.pin": "false"})
+    assert wrong() == {}
+
+    files[1].write_bytes(b"behind")  # as many bytes
+    os.utime(files[1], ns=(10**18, 10**18))
+    for file in files[2:]:
+        file.write_bytes(b"after, and longer")
+    assert wrong() == {1: "changed", 2: "changed"}
+
+    # A row that refers to the file as it is now is right, beside one that refers to what the file was.
+    write([(4, files[1])])
+    assert wrong() == {1: "changed", 2: "changed"}
+    write([(1, files[1])])
+    assert wrong() == {2: "changed"}
 
 
 def test_a_key_that_several_partitions_have(spark, workspace):

@@ -106,7 +106,7 @@ def test_references_lead_to_the_bytes(spark, written, codec):
 def test_bytes_are_read_after_a_shuffle(spark, written, codec):
     references = hv.blob_references(spark, written[codec], "img").select("id", "dec", "img")
     expected = {number: inline_bytes(number) for number in range(ROWS)}
-    assert bytes_by_id(hv.read_blobs(references.repartition(3, "dec"), "img")) == expected
+    assert bytes_by_id(hv.read_blobs(references.repartition(3, "dec"), "img", verify=codec == "snappy")) == expected
 
 
 def test_bytes_are_read_after_joins_and_limits_in_small_pieces(spark, written):

@@ -65,6 +65,32 @@ def test_a_copied_table_gets_references_of_its_own(spark, workspace, table_type)
         hv.blobs.relocate(spark, str(copy), f"file://{copy}")
 
 
+def test_nested_blobs_of_a_copied_table(spark, workspace):
+    path, copy = tables.fresh_path(workspace, "nested"), tables.fresh_path(workspace, "moved")
+    frame = spark.sql(
+        "SELECT id, named_struct('page', int(id), 'image', data, 'back', data) AS doc FROM VALUES "
+        "(1, X'01020304'), (2, X'05'), (3, CAST(NULL AS BINARY)) AS t(id, data) UNION ALL SELECT 4, NULL"
+    )
+    settings = {"doc.image": {"inline.threshold": "3"}, "doc.back": {"inline.threshold": "0"}}
+    hv.write(frame.coalesce(1), str(path), record_key="id", blobs=settings, options=QUICK)
+    shutil.copytree(path, copy)
+    assert hv.blobs.relocate(spark, str(copy), str(path)).updated == 2
+    shutil.rmtree(path)
+    found = spark.read.format("hudi").load(str(copy))
+    read = found.selectExpr("id", "doc.page", "read_blob(doc.image) a", "read_blob(doc.back) b", "doc IS NULL n")
+    assert sorted(tuple(row) for row in read.collect()) == [
+        (1, 1, b"\x01\x02\x03\x04", b"\x01\x02\x03\x04", False),
+        (2, 2, b"\x05", b"\x05", False),
+        (3, 3, None, None, False),
+        (4, None, None, None, True),
+    ]
+    assert [row.type for row in found.orderBy("id").selectExpr("doc.image.type").collect()[:2]] == [
+        "OUT_OF_LINE",
+        "INLINE",
+    ]
+    assert hv.blobs.relocate(spark, str(copy), str(path)) is None
+
+
 def test_a_copy_without_its_containers_is_refused(spark, workspace):
     path, copy = tables.fresh_path(workspace, "whole"), tables.fresh_path(workspace, "part")
     write(rows(spark, [5000]), path, blobs=SMALL)

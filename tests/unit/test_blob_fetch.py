@@ -422,13 +422,13 @@ def test_a_memory_of_files_is_bounded(tmp_path: Path, monkeypatch: pytest.Monkey
         assert len(files._known) <= 10
 
 
-@pytest.mark.parametrize("scheme", ["gs", "abfs"])
+@pytest.mark.parametrize(("scheme", "package", "extra"), [("gs", "gcsfs", "gcs"), ("hdfs", "hdfs_native", "hdfs")])
 @pytest.mark.parametrize("on_error", ["raise", "null"])
-def test_a_driver_that_is_not_installed_is_named(scheme: str, on_error: str) -> None:
-    package = {"gs": "gcsfs", "abfs": "adlfs"}[scheme]
+def test_a_driver_that_is_not_installed_is_named(scheme: str, package: str, extra: str, on_error: str) -> None:
     if importlib.util.find_spec(package):
         pytest.skip(f"{package} is installed")
-    with pytest.raises(MissingDependencyError, match=rf"the blob at '{scheme}://b/k' cannot be read.*{package}"):
+    message = rf"the blob at '{scheme}://b/k' cannot be read.*install hudi-vector\[{extra}\]"
+    with pytest.raises(MissingDependencyError, match=message):
         fetched((f"{scheme}://b/k", 0, 1), on_error=on_error)
 
 

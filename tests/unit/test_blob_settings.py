@@ -33,11 +33,12 @@ def test_every_key_is_read() -> None:
             LEASE: "2h",
             "hoodie.storage.blob.checksum": "sha256",
             "hoodie.storage.blob.paths": "relative",
+            "hoodie.storage.blob.external.pin": "false",
             "hoodie.table.name": "other concerns are passed over",
             "hoodie.blob.clean.grace": "24h",
         }
     )
-    assert made == BlobSettings(65536, 2 << 20, 8 << 20, "lance", "sha256", "relative", 7_200_000)
+    assert made == BlobSettings(65536, 2 << 20, 8 << 20, "lance", "sha256", "relative", 7_200_000, "false")
 
 
 def test_they_travel_and_are_written_down() -> None:

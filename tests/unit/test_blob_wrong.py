@@ -12,6 +12,7 @@ import pytest
 from support.stored import CONTRADICTIONS, inline, ref, stored
 
 from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.changed import note_changed
 from hudi_vector.blobs.fetch import BlobFetcher
 from hudi_vector.blobs.files import BlobFiles
 from hudi_vector.blobs.kept_checksums import KeptChecksums
@@ -95,7 +96,8 @@ def written(table: str, checksum: str, form: str = "raw") -> list[dict[str, Any]
 def checked(area: BlobArea, *blobs: dict[str, Any] | None) -> list[str | None]:
     taken = stored(area, *blobs)
     found = find_problems(taken, area, BlobFiles(StorageOptions(), area.table))
-    KeptChecksums(area, BlobFetcher(on_error="null", table=area.table), 150).compare(taken, found)
+    fetcher = BlobFetcher(on_error="null", table=area.table)
+    note_changed(taken, found, KeptChecksums(fetcher.options), fetcher, 150)
     return found.tolist()
 
 

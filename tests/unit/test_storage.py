@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 from pathlib import Path
 
 import pytest
 
-from hudi_vector.errors import DataFileError, HudiVectorError
+from hudi_vector.errors import DataFileError, HudiVectorError, MissingDependencyError, UnsupportedTableError
 from hudi_vector.storage import (
     StorageOptions,
     hudi_rs_options,
@@ -15,8 +16,10 @@ from hudi_vector.storage import (
     lance_options,
     normalise,
     open_storage,
+    root_of,
     scheme_of,
 )
+from hudi_vector.storage.credentials import azure_arguments, gcs_arguments
 
 S3 = {
     "spark.hadoop.fs.s3a.endpoint": "http://localhost:9000",
@@ -114,7 +117,7 @@ def test_local_files_are_listed_and_read(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "x").write_bytes(b"12")
     (tmp_path / "a" / "b" / "y").write_bytes(b"345")
-    storage = open_storage("file", StorageOptions())
+    storage = open_storage("file:///", StorageOptions())
     uri = normalise(str(tmp_path / "a"))
     assert [(info.name, info.size) for info in storage.list_files(uri)] == [("x", 2)]
     assert sorted(info.uri for info in storage.list_files(uri, recursive=True)) == [f"{uri}/b/y", f"{uri}/x"]
@@ -133,11 +136,90 @@ def test_local_files_are_listed_and_read(tmp_path: Path) -> None:
 
 def test_an_unknown_scheme_is_refused_in_one_sentence() -> None:
     with pytest.raises(HudiVectorError, match="nosuch://"):
-        open_storage("nosuch", StorageOptions())
+        open_storage("nosuch://a/b", StorageOptions())
+
+
+AZURE = "abfss://lake@acme.dfs.core.windows.net"
+
+
+@pytest.mark.parametrize(
+    ("uri", "root"),
+    [
+        ("/a/b", "file://"),
+        ("s3a://bucket/a", "s3://"),
+        ("gs://bucket/a", "gs://"),
+        ("hdfs://name:8020/a", "hdfs://name:8020"),
+        ("hdfs://cluster", "hdfs://cluster"),
+        (f"{AZURE}/a/b", AZURE),
+    ],
+)
+def test_what_one_file_system_serves(uri: str, root: str) -> None:
+    assert root_of(uri) == root
+
+
+def test_paths_on_azure_begin_with_the_container() -> None:
+    storage = open_storage(f"{AZURE}/a", StorageOptions.of({"fs.azure.account.key": "a2V5"}))
+    assert storage.scheme == "abfss"
+    assert storage.path(f"{AZURE}/a/b") == "lake/a/b"
+    assert storage.uri("lake/a/b") == f"{AZURE}/a/b"
+    assert open_storage(f"{AZURE}/c", StorageOptions.of({"fs.azure.account.key": "a2V5"})) is storage
+
+
+HOST = "acme.dfs.core.windows.net"
+OAUTH = {
+    f"fs.azure.account.oauth2.client.id.{HOST}": "id",
+    f"fs.azure.account.oauth2.client.secret.{HOST}": "secret",
+    f"fs.azure.account.oauth2.client.endpoint.{HOST}": "https://login.microsoftonline.com/the-tenant/oauth2/token",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments"),
+    [
+        ({}, {}),
+        ({f"fs.azure.account.key.{HOST}": "k", "fs.azure.account.key.other.dfs.core.windows.net": "o"},
+         {"account_key": "k"}),
+        ({"fs.azure.sas.fixed.token": "s"}, {"sas_token": "s"}),
+        (OAUTH, {"client_id": "id", "client_secret": "secret", "tenant_id": "the-tenant"}),
+    ],
+)  # fmt: skip
+def test_the_words_of_azure(settings: dict[str, str], arguments: dict[str, str]) -> None:
+    assert azure_arguments(HOST, StorageOptions.of(settings)) == {"account_name": "acme", **arguments}
+
+
+def test_an_account_of_another_cloud_is_refused() -> None:
+    with pytest.raises(UnsupportedTableError, match=r"'acme\.example\.org' is no storage account of Azure"):
+        open_storage("abfss://lake@acme.example.org/a", StorageOptions())
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments"),
+    [
+        ({}, {}),
+        ({"fs.gs.auth.type": "unauthenticated"}, {"token": "anon"}),
+        (
+            {"fs.gs.auth.service.account.json.keyfile": "/k.json", "fs.gs.project.id": "p"},
+            {"token": "/k.json", "project": "p"},
+        ),
+        ({"fs.gs.storage.root.url": "http://localhost:4443"}, {"endpoint_url": "http://localhost:4443"}),
+    ],
+)
+def test_the_words_of_google(settings: dict[str, str], arguments: dict[str, str]) -> None:
+    assert gcs_arguments(StorageOptions.of(settings)) == arguments
+
+
+@pytest.mark.parametrize(
+    ("uri", "extra", "package"), [("gs://b/k", "gcs", "gcsfs"), ("hdfs://n/k", "hdfs", "hdfs_native")]
+)
+def test_a_driver_that_is_not_installed_names_its_extra(uri: str, extra: str, package: str) -> None:
+    if importlib.util.find_spec(package):
+        pytest.skip(f"{package} is installed")
+    with pytest.raises(MissingDependencyError, match=rf"install hudi-vector\[{extra}\]"):
+        open_storage(uri, StorageOptions())
 
 
 def test_a_new_file_is_created_once_with_its_folders(tmp_path: Path) -> None:
-    storage = open_storage("file", StorageOptions())
+    storage = open_storage("file:///", StorageOptions())
     uri = normalise(str(tmp_path / "a" / "b" / "x"))
     file = storage.create(uri)
     file.write(b"12")
@@ -150,7 +232,7 @@ def test_a_new_file_is_created_once_with_its_folders(tmp_path: Path) -> None:
 
 
 def test_a_discarded_file_keeps_what_was_written(tmp_path: Path) -> None:
-    storage = open_storage("file", StorageOptions())
+    storage = open_storage("file:///", StorageOptions())
     file = storage.create(normalise(str(tmp_path / "x")))
     file.write(b"12")
     file.discard()
@@ -159,7 +241,7 @@ def test_a_discarded_file_keeps_what_was_written(tmp_path: Path) -> None:
 
 
 def test_a_published_file_appears_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = open_storage("file", StorageOptions())
+    storage = open_storage("file:///", StorageOptions())
     uri = normalise(str(tmp_path / "a" / "x"))
     storage.publish(uri, b"1")
     assert [info.name for info in storage.list_files(normalise(str(tmp_path)), recursive=True)] == ["x"]
@@ -185,7 +267,7 @@ def test_files_and_the_folders_that_name_them_are_synced(tmp_path: Path, monkeyp
         real(descriptor)
 
     monkeypatch.setattr("os.fsync", watched)
-    storage = open_storage("file", StorageOptions())
+    storage = open_storage("file:///", StorageOptions())
     file = storage.create(normalise(str(tmp_path / "a" / "b" / "x")))
     assert synced == [str(tmp_path), str(tmp_path / "a")]
     file.write(b"1")

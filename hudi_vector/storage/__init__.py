@@ -1,13 +1,10 @@
-"""Paths, schemes and credentials: one mapping for Hadoop, pyarrow, fsspec and hudi-rs.
-
-Credentials travel beside a plan in `StorageOptions`, whose text form never shows them.
-"""
+"""Paths, schemes and file systems, opened with Hadoop's settings (`hudi_vector.storage.credentials`)."""
 
 from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, BinaryIO
@@ -16,6 +13,14 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from hudi_vector.errors import DataFileError, MissingDependencyError, UnsupportedTableError
+from hudi_vector.storage.credentials import (
+    StorageOptions,
+    azure_arguments,
+    gcs_arguments,
+    hudi_rs_options,
+    lance_options,
+    s3_arguments,
+)
 
 __all__ = [
     "FileInfo",
@@ -27,38 +32,14 @@ __all__ = [
     "lance_options",
     "normalise",
     "open_storage",
+    "root_of",
     "scheme_of",
 ]
 
 _S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
-_FS_S3A = "fs.s3a."
-
-
-@dataclass(frozen=True, repr=False)
-class StorageOptions:
-    """Hadoop's storage settings, as ``fs.…`` keys and values; their text form is masked."""
-
-    values: tuple[tuple[str, str], ...] = ()
-
-    @classmethod
-    def of(cls, values: Mapping[str, str]) -> StorageOptions:
-        """Keep the settings that storage is opened with.
-
-        Args:
-            values: Hadoop keys (``fs.s3a.endpoint``) with or without the prefix ``spark.hadoop.``.
-
-        Returns:
-            The settings, ordered, so that equal settings are equal objects.
-        """
-        short = {key.removeprefix("spark.hadoop."): value for key, value in values.items()}
-        return cls(tuple(sorted((key, value) for key, value in short.items() if key.startswith("fs."))))
-
-    def get(self, key: str) -> str | None:
-        """The value of a key, or None."""
-        return dict(self.values).get(key)
-
-    def __repr__(self) -> str:
-        return f"StorageOptions({', '.join(key + '=***' for key, _ in self.values)})"
+_AZURE_SCHEMES = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+_ROOTS_WITH_AUTHORITY = _AZURE_SCHEMES | {"hdfs"}
+_EXTRAS = {"gs": "gcs"}
 
 
 @dataclass(frozen=True)
@@ -142,9 +123,18 @@ class NewFile:
 class Storage:
     """One file system, opened once: lists, reads and writes what lies on it."""
 
-    def __init__(self, filesystem: pafs.FileSystem, scheme: str) -> None:
+    def __init__(self, filesystem: pafs.FileSystem, root: str, path_root: str = "") -> None:
+        """Nothing is asked of it yet.
+
+        Args:
+            filesystem: As pyarrow knows it.
+            root: How its normalised URIs begin, from `root_of`.
+            path_root: What stands in its paths for that.
+        """
         self.filesystem = filesystem
-        self.scheme = scheme
+        self.scheme = scheme_of(root)
+        self._root = root
+        self._path_root = path_root
 
     @property
     def fsspec(self) -> Any | None:
@@ -153,11 +143,11 @@ class Storage:
 
     def path(self, uri: str) -> str:
         """The path pyarrow wants for a normalised URI."""
-        return uri[len("file://") :] if self.scheme == "file" else uri.partition("://")[2]
+        return self._path_root + uri[len(self._root) :]
 
     def uri(self, path: str) -> str:
         """The normalised URI of a path pyarrow gave."""
-        return f"{self.scheme}://{path}"
+        return self._root + path[len(self._path_root) :]
 
     def list_files(self, uri: str, recursive: bool = False) -> list[FileInfo]:
         """The files in a folder; a folder that is not there has none.
@@ -274,83 +264,77 @@ class Storage:
         return entries
 
 
-@lru_cache(maxsize=64)
-def open_storage(scheme: str, options: StorageOptions) -> Storage:
-    """The file system of a scheme, opened once per process and settings.
+def root_of(uri: str) -> str:
+    """What one file system serves: a scheme, or a scheme and whose storage it is.
 
     Args:
-        scheme: As `scheme_of` gives it.
+        uri: Any place on it.
+
+    Returns:
+        The beginning of every normalised URI on that file system.
+
+    Example:
+        >>> root_of("s3a://lake/t"), root_of("hdfs://name:8020/t")
+        ('s3://', 'hdfs://name:8020')
+    """
+    scheme = scheme_of(uri)
+    if scheme in _ROOTS_WITH_AUTHORITY:
+        return f"{scheme}://{uri.partition('://')[2].partition('/')[0]}"
+    return f"{scheme}://"
+
+
+def open_storage(uri: str, options: StorageOptions) -> Storage:
+    """The file system a place lies on, opened once per process and settings.
+
+    Args:
+        uri: The place.
         options: Hadoop's settings for it.
 
     Returns:
         The file system.
 
     Raises:
+        MissingDependencyError: The scheme needs a package that is not installed.
         UnsupportedTableError: Nothing in this process can open that scheme.
     """
+    return _opened(root_of(uri), options)
+
+
+@lru_cache(maxsize=64)
+def _opened(root: str, options: StorageOptions) -> Storage:
+    scheme = scheme_of(root)
     if scheme == "file":
-        return Storage(pafs.LocalFileSystem(), scheme)
+        return Storage(pafs.LocalFileSystem(), "file://")
     if scheme == "s3":
-        return Storage(pafs.S3FileSystem(**_s3_arguments(options)), scheme)
-    return Storage(_through_fsspec(scheme), scheme)
+        return Storage(pafs.S3FileSystem(**s3_arguments(options)), "s3://")
+    if scheme in _AZURE_SCHEMES:
+        container, _, host = root.partition("://")[2].rpartition("@")
+        return Storage(pafs.AzureFileSystem(**azure_arguments(host, options)), root, container)
+    if scheme == "hdfs":
+        return Storage(_hdfs(root, options), root)
+    return Storage(_through_fsspec(scheme, **(gcs_arguments(options) if scheme == "gs" else {})), f"{scheme}://")
 
 
-def hudi_rs_options(scheme: str, options: StorageOptions) -> dict[str, str]:
-    """The same settings in the words of hudi-rs.
-
-    Args:
-        scheme: As `scheme_of` gives it.
-        options: Hadoop's settings for it.
-
-    Returns:
-        Options for ``hudi.HudiTable``.
-    """
-    if scheme != "s3":
-        return {}
-    arguments = _s3_arguments(options)
-    endpoint = arguments.get("endpoint_override")
-    mapped = {
-        "aws_access_key_id": arguments.get("access_key"),
-        "aws_secret_access_key": arguments.get("secret_key"),
-        "aws_session_token": arguments.get("session_token"),
-        "aws_region": arguments.get("region"),
-        "aws_endpoint": f"{arguments['scheme']}://{endpoint}" if endpoint else None,
-        "aws_allow_http": "true" if arguments["scheme"] == "http" else None,
-    }
-    return {key: str(value) for key, value in mapped.items() if value is not None}
+def _hdfs(root: str, options: StorageOptions) -> pafs.FileSystem:
+    try:
+        from hdfs_native.fsspec import HdfsFileSystem
+    except ImportError as absent:
+        raise MissingDependencyError(
+            "reading 'hdfs://' outside Spark needs hdfs-native; install hudi-vector[hdfs]"
+        ) from absent
+    host, _, port = root.partition("://")[2].partition(":")
+    settings = {key: value for key, value in options.values if key.startswith("dfs.")}
+    return pafs.PyFileSystem(pafs.FSSpecHandler(HdfsFileSystem(host, int(port) if port else None, **settings)))
 
 
-def lance_options(scheme: str, options: StorageOptions) -> dict[str, str] | None:
-    """The same settings in the words of pylance, or None where it needs none."""
-    return hudi_rs_options(scheme, options) or None
-
-
-def _s3_arguments(options: StorageOptions) -> dict[str, Any]:
-    endpoint = options.get(_FS_S3A + "endpoint")
-    ssl = (options.get(_FS_S3A + "connection.ssl.enabled") or "true").lower() == "true"
-    scheme = "https" if ssl else "http"
-    if endpoint and "://" in endpoint:
-        scheme, endpoint = endpoint.split("://", 1)
-    arguments: dict[str, Any] = {
-        "access_key": options.get(_FS_S3A + "access.key"),
-        "secret_key": options.get(_FS_S3A + "secret.key"),
-        "session_token": options.get(_FS_S3A + "session.token"),
-        "region": options.get(_FS_S3A + "endpoint.region") or ("us-east-1" if endpoint else None),
-        "endpoint_override": endpoint,
-        "scheme": scheme,
-    }
-    if (options.get(_FS_S3A + "path.style.access") or "").lower() == "false":
-        arguments["force_virtual_addressing"] = True
-    return {key: value for key, value in arguments.items() if value is not None}
-
-
-def _through_fsspec(scheme: str) -> pafs.FileSystem:
+def _through_fsspec(scheme: str, **arguments: Any) -> pafs.FileSystem:
     import fsspec
 
     try:
-        found = fsspec.filesystem(scheme)
+        found = fsspec.filesystem(scheme, **arguments)
     except ImportError as absent:
-        raise MissingDependencyError(f"reading '{scheme}://' outside Spark needs another package: {absent}") from absent
+        known = f"install hudi-vector[{_EXTRAS[scheme]}]" if scheme in _EXTRAS else str(absent)
+        raise MissingDependencyError(f"reading '{scheme}://' outside Spark needs another package: {known}") from absent
     except ValueError as unknown:
         raise UnsupportedTableError(f"'{scheme}://' is a scheme that only Spark can read here: {unknown}") from unknown
     return pafs.PyFileSystem(pafs.FSSpecHandler(found))

@@ -1,0 +1,95 @@
+"""Side tables: Parquet files beside a write's manifest, which names each and proves it whole."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.errors import DataFileError
+from hudi_vector.storage import Storage, join
+
+__all__ = ["CHECKSUMS_OF_BLOBS", "PINS", "SideTable", "checksums_of", "load_table", "publish_table"]
+
+CHECKSUMS_OF_BLOBS, PINS = "checksums", "pins"
+"""What side tables hold, and how their names begin."""
+
+
+@dataclass(frozen=True)
+class SideTable:
+    """A side table: its file's name, its size in bytes and the SHA-256 of its content."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+def publish_table(storage: Storage, folder: str, kind: str, table: pa.Table) -> SideTable:
+    """Write a side table under a new name, durable when this returns.
+
+    Args:
+        storage: The file system.
+        folder: The folder of the manifest.
+        kind: What the table holds.
+        table: All of it.
+
+    Returns:
+        The file.
+    """
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    content = sink.getvalue()
+    name = f"{kind}-{uuid.uuid4().hex}.parquet"
+    storage.publish(join(folder, name), content)
+    return SideTable(name, len(content), hashlib.sha256(content).hexdigest())
+
+
+def load_table(storage: Storage, folder: str, file: SideTable) -> pa.Table:
+    """Read a side table.
+
+    Args:
+        storage: The file system.
+        folder: The folder of the manifest.
+        file: What the manifest says of it.
+
+    Returns:
+        What was published.
+
+    Raises:
+        DataFileError: The file is gone or damaged.
+    """
+    uri = join(folder, file.name)
+    kind = file.name.partition("-")[0]
+    try:
+        content = storage.read(uri)
+    except OSError as problem:
+        raise DataFileError(f"the {kind} '{uri}' cannot be read: {problem}") from problem
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        raise DataFileError(f"the {kind} '{uri}' are damaged: the file is not the one its manifest names")
+    return pq.read_table(pa.BufferReader(content))
+
+
+def checksums_of(written: Iterable[WrittenContainer]) -> pa.Table | None:
+    """The checksums that were computed of the blobs of containers.
+
+    Args:
+        written: The containers of a write.
+
+    Returns:
+        Columns path (from the table's folder), method, offset and length (int64, bytes), checksum (binary); None where
+        no checksums were asked for.
+    """
+    tables = [
+        pa.Table.from_batches([made.checksums])
+        .add_column(0, "method", pa.array([made.checksum] * made.blobs))
+        .add_column(0, "path", pa.array([made.path] * made.blobs))
+        for made in written
+        if made.checksums is not None
+    ]
+    return pa.concat_tables(tables) if tables else None

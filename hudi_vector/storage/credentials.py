@@ -1,0 +1,149 @@
+"""Hadoop's storage settings in the words of pyarrow, fsspec and hudi-rs.
+
+Settings travel beside a plan in `StorageOptions`, whose text form never shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hudi_vector.errors import UnsupportedTableError
+
+__all__ = [
+    "HADOOP_KEYS",
+    "StorageOptions",
+    "azure_arguments",
+    "gcs_arguments",
+    "hudi_rs_options",
+    "lance_options",
+    "s3_arguments",
+]
+
+HADOOP_KEYS = r"(fs\.(s3a|gs|azure|hdfs)\..*)|(dfs\.(nameservices|ha\.namenodes|namenode\.rpc-address)(\..*)?)"
+"""The keys of Hadoop's configuration that storage is opened with."""
+
+_FS_S3A = "fs.s3a."
+_AZURE_CLIENT = "fs.azure.account.oauth2.client."
+
+
+@dataclass(frozen=True, repr=False)
+class StorageOptions:
+    """Hadoop's storage settings, as ``fs.…`` and ``dfs.…`` keys and values; their text form is masked."""
+
+    values: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> StorageOptions:
+        """Keep the settings that storage is opened with.
+
+        Args:
+            values: Hadoop keys (``fs.s3a.endpoint``) with or without the prefix ``spark.hadoop.``.
+
+        Returns:
+            The settings, ordered, so that equal settings are equal objects.
+        """
+        short = {key.removeprefix("spark.hadoop."): value for key, value in values.items()}
+        return cls(tuple(sorted((key, value) for key, value in short.items() if key.startswith(("fs.", "dfs.")))))
+
+    def get(self, key: str) -> str | None:
+        """The value of a key, or None."""
+        return dict(self.values).get(key)
+
+    def __repr__(self) -> str:
+        return f"StorageOptions({', '.join(key + '=***' for key, _ in self.values)})"
+
+
+def s3_arguments(options: StorageOptions) -> dict[str, Any]:
+    """Arguments of ``pyarrow.fs.S3FileSystem``."""
+    endpoint = options.get(_FS_S3A + "endpoint")
+    ssl = (options.get(_FS_S3A + "connection.ssl.enabled") or "true").lower() == "true"
+    scheme = "https" if ssl else "http"
+    if endpoint and "://" in endpoint:
+        scheme, endpoint = endpoint.split("://", 1)
+    arguments: dict[str, Any] = {
+        "access_key": options.get(_FS_S3A + "access.key"),
+        "secret_key": options.get(_FS_S3A + "secret.key"),
+        "session_token": options.get(_FS_S3A + "session.token"),
+        "region": options.get(_FS_S3A + "endpoint.region") or ("us-east-1" if endpoint else None),
+        "endpoint_override": endpoint,
+        "scheme": scheme,
+    }
+    if (options.get(_FS_S3A + "path.style.access") or "").lower() == "false":
+        arguments["force_virtual_addressing"] = True
+    return {key: value for key, value in arguments.items() if value is not None}
+
+
+def gcs_arguments(options: StorageOptions) -> dict[str, Any]:
+    """Arguments of ``gcsfs.GCSFileSystem``; without a key file it finds Google's default credentials itself."""
+    keyfile = options.get("fs.gs.auth.service.account.json.keyfile")
+    anonymous = (options.get("fs.gs.auth.type") or "").upper() == "UNAUTHENTICATED"
+    arguments = {
+        "token": "anon" if anonymous else keyfile,
+        "project": options.get("fs.gs.project.id"),
+        "endpoint_url": options.get("fs.gs.storage.root.url"),
+    }
+    return {key: value for key, value in arguments.items() if value is not None}
+
+
+def azure_arguments(host: str, options: StorageOptions) -> dict[str, Any]:
+    """Arguments of ``pyarrow.fs.AzureFileSystem``; without any it finds Azure's default credentials itself.
+
+    Args:
+        host: Of the account, such as ``name.dfs.core.windows.net``.
+        options: Hadoop's settings, of the account (``fs.azure.account.key.{host}``) or of all accounts.
+
+    Raises:
+        UnsupportedTableError: The account is one of another cloud than Azure's own, or OAuth is configured in part.
+    """
+    account, _, service = host.partition(".")
+
+    def setting(key: str) -> str | None:
+        return options.get(f"{key}.{host}") or options.get(key)
+
+    if service not in ("dfs.core.windows.net", "blob.core.windows.net"):
+        raise UnsupportedTableError(
+            f"'{host}' is no storage account of Azure, such as 'name.dfs.core.windows.net'; let Spark read it"
+        )
+    endpoint = setting(_AZURE_CLIENT + "endpoint")
+    arguments = {
+        "account_name": account,
+        "account_key": setting("fs.azure.account.key"),
+        "sas_token": setting("fs.azure.sas.fixed.token"),
+        "client_id": setting(_AZURE_CLIENT + "id"),
+        "client_secret": setting(_AZURE_CLIENT + "secret"),
+        # Hadoop has it inside https://login.microsoftonline.com/{tenant}/oauth2/token.
+        "tenant_id": endpoint.split("/")[3] if endpoint and endpoint.count("/") >= 4 else None,
+    }
+    return {key: value for key, value in arguments.items() if value is not None}
+
+
+def hudi_rs_options(scheme: str, options: StorageOptions) -> dict[str, str]:
+    """The same settings in the words of hudi-rs.
+
+    Args:
+        scheme: As `hudi_vector.storage.scheme_of` gives it.
+        options: Hadoop's settings for it.
+
+    Returns:
+        Options for ``hudi.HudiTable``.
+    """
+    if scheme != "s3":
+        return {}
+    arguments = s3_arguments(options)
+    endpoint = arguments.get("endpoint_override")
+    mapped = {
+        "aws_access_key_id": arguments.get("access_key"),
+        "aws_secret_access_key": arguments.get("secret_key"),
+        "aws_session_token": arguments.get("session_token"),
+        "aws_region": arguments.get("region"),
+        "aws_endpoint": f"{arguments['scheme']}://{endpoint}" if endpoint else None,
+        "aws_allow_http": "true" if arguments["scheme"] == "http" else None,
+    }
+    return {key: str(value) for key, value in mapped.items() if value is not None}
+
+
+def lance_options(scheme: str, options: StorageOptions) -> dict[str, str] | None:
+    """The same settings in the words of pylance, or None where it needs none."""
+    return hudi_rs_options(scheme, options) or None
