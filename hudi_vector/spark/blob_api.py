@@ -15,6 +15,7 @@ from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, Invalid
 from hudi_vector.options import parse_size
 from hudi_vector.spark.blob_functions import bytes_of, is_blob, verifies, whole
 from hudi_vector.spark.blob_references import bytes_at, is_reference
+from hudi_vector.spark.nested_fields import field_at
 from hudi_vector.spark.resolve import storage_options
 
 __all__ = ["blob_length", "blob_location", "blob_ref", "read_blob", "read_blobs", "to_blob", "try_read_blob"]
@@ -215,11 +216,10 @@ def _bytes(name: str, given: int | str, least: int) -> int:
 
 
 def _require_blob(schema: StructType, name: str) -> DataType:
-    kind: DataType = schema
-    for part in name.split("."):
-        if not isinstance(kind, StructType) or part not in kind.names:
-            raise UnknownColumnError.of(name, schema.names, "the DataFrame")
-        kind = kind[part].dataType
+    found = field_at(schema, name)
+    if found is None:
+        raise UnknownColumnError.of(name, schema.names, "the DataFrame")
+    kind = found.dataType
     if not is_blob(json.loads(kind.json())) and not is_reference(kind):
         raise InvalidTypeError(f"column '{name}' is {kind.simpleString()}, which is no BLOB")
     return kind

@@ -9,12 +9,13 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.struct import INLINE
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
 from hudi_vector.spark.blob_functions import is_blob, whole
+from hudi_vector.spark.nested_fields import field_at
 from hudi_vector.spark.resolve import resolve_name, storage_options
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table.config import TableConfig
@@ -130,13 +131,11 @@ class BlobTable:
         for column in self.columns:
             if column.lower() == name.lower():
                 return column
-        kind: DataType = self.frame.schema
-        for part in name.split("."):
-            if not isinstance(kind, StructType) or part not in kind.names:
-                raise UnknownColumnError.of(name, [*self.columns, *self.frame.columns], self.label)
-            kind = kind[part].dataType
+        found = field_at(self.frame.schema, name)
+        if found is None:
+            raise UnknownColumnError.of(name, [*self.columns, *self.frame.columns], self.label)
         raise InvalidTypeError(
-            f"column '{name}' of '{self.label}' is {kind.simpleString()}, which is no BLOB; "
+            f"column '{name}' of '{self.label}' is {found.dataType.simpleString()}, which is no BLOB; "
             f"its BLOB columns are {', '.join(self.columns) or 'none'}"
         )
 

@@ -11,6 +11,7 @@ from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.writer import BlobColumn
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError
 from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
+from hudi_vector.spark.nested_fields import field_at
 
 if TYPE_CHECKING:
     from hudi_vector.write.request import BlobSpecs
@@ -41,11 +42,11 @@ def blob_columns(
         InvalidOptionError: A setting has a value it cannot have.
     """
     tables = set(blob_paths(in_table)) if in_table is not None else set()
-    marked = {path for path in {*blob_paths(schema), *tables} if _at(schema, path) is not None}
+    marked = {path for path in {*blob_paths(schema), *tables} if field_at(schema, path) is not None}
     for path in specs:
-        if _at(schema, path) is None:
+        if field_at(schema, path) is None:
             raise UnknownColumnError.of(path, schema.names, "the DataFrame")
-        known = _at(in_table, path) if in_table is not None else None
+        known = field_at(in_table, path) if in_table is not None else None
         if known is not None and path not in tables:
             raise InvalidArgumentError(
                 f"column '{path}' is {known.dataType.simpleString().upper()} in the table and cannot take blobs; "
@@ -64,7 +65,7 @@ def blob_columns(
 
 
 def _require_blob_type(schema: StructType, path: str) -> None:
-    field = _at(schema, path)
+    field = field_at(schema, path)
     assert field is not None
     kind = field.dataType
     if not isinstance(kind, (BinaryType, StringType)) and not (isinstance(kind, StructType) and _is_blob(kind)):
@@ -161,14 +162,3 @@ def _converted(schema: StructType, columns: Mapping[str, BlobColumn], prefix: st
         else:
             fields.append(field)
     return StructType(fields)
-
-
-def _at(schema: StructType, path: str) -> StructField | None:
-    kind: DataType = schema
-    field = None
-    for part in path.split("."):
-        if not isinstance(kind, StructType) or part not in kind.names:
-            return None
-        field = kind[part]
-        kind = field.dataType
-    return field
