@@ -1,0 +1,331 @@
+"""Blobs through a table's life: every byte comes back, now and at the instants still retained, to us and to Hudi."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from support import tables
+from support.blobs import QUICK, by_id, content, rows, stored, write
+
+import hudi_vector as hv
+from hudi_vector.blobs.manifest import COMMITTED, list_uploads
+
+INLINE, ELEMENT, CONTAINER = 1000, 4096, 8192
+LIMITS = {
+    "img": {
+        "inline.threshold": str(INLINE),
+        "container.maxElementSize": str(ELEMENT),
+        "container.maxFileSize": str(CONTAINER),
+    }
+}
+SIZES = [0, 1, *(limit + step for limit in (INLINE, ELEMENT, CONTAINER) for step in (-1, 0, 1)), None]
+FIELDS = [
+    StructField("id", IntegerType()),
+    StructField("ts", LongType()),
+    StructField("part", StringType()),
+    hv.blob_field("img"),
+    StructField("note", StringType()),
+]
+
+
+def sized(sizes: list[int | None], ts: int) -> dict[int, bytes | None]:
+    """The bytes that `rows` makes of these sizes."""
+    return {i: None if size is None else content(i + 1000 * ts, size) for i, size in enumerate(sizes)}
+
+
+@dataclass
+class Trip:
+    """A table on its way, and the bytes its rows should have."""
+
+    spark: SparkSession
+    path: Path
+    partition_by: str | None
+    name: str = field(default_factory=lambda: tables.fresh_name("trip"))
+    now: dict[int, bytes | None] = field(default_factory=dict)
+    past: dict[str, dict[int, bytes | None]] = field(default_factory=dict)
+    commits: dict[str, str] = field(default_factory=dict)
+
+    def write(self, frame: DataFrame, changed: dict[int, bytes | None], **more: Any) -> Any:
+        """A commit of ours that gives these rows these bytes."""
+        frame = frame if "note" in frame.columns else frame.withColumn("note", F.lit("written"))
+        made = write(frame, self.path, blobs=LIMITS, partition_by=self.partition_by, **more)
+        self.commits[made.blobs.write_id] = made.instant
+        self.now = {**self.now, **changed}
+        self.past[made.instant] = self.now
+        return made
+
+    def sql(self, statement: str) -> list[Any]:
+        """A statement of Hudi's own; `{t}` is the table."""
+        self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.name} USING hudi LOCATION '{self.path}'")
+        # A relation of before a table service looks for files that are gone.
+        self.spark.sql(f"REFRESH TABLE {self.name}")
+        return self.spark.sql(statement.format(t=self.name)).collect()
+
+    def load(self) -> DataFrame:
+        """The table, read anew."""
+        return self.spark.read.format("hudi").load(str(self.path))
+
+    def references(self) -> dict[int, Any]:
+        """The blob structs themselves."""
+        return {row.id: row.img for row in self.load().select("id", "img").collect()}
+
+    def check(self, step: str) -> None:
+        """Every way to read gives every row its bytes."""
+        both = self.load().selectExpr("id", "read_blob(img) AS ours", "read_blob_native(img) AS hudis")
+        ours, hudis = {}, {}
+        for row in both.collect():
+            assert row.id not in ours, step
+            ours[row.id], hudis[row.id] = (None if data is None else bytes(data) for data in row[1:])
+        assert ours == self.now, step
+        assert hudis == self.now, step
+        assert by_id(hv.read_blobs(self.load().select("id", "img"), "img")) == self.now, step
+
+    def check_past(self, instant: str, step: str) -> None:
+        """The table as of an instant has the bytes it had then."""
+        for function in ("read_blob", "read_blob_native"):
+            assert stored(self.spark, self.path, instant, function) == self.past[instant], f"{step}: {function}"
+
+    def done(self, action: str) -> int:
+        """How many actions of a kind have completed."""
+        return sum(file.match(f"*_*.{action}") for file in (self.path / ".hoodie/timeline").iterdir())
+
+    def files(self, pattern: str) -> set[Path]:
+        """Files of the table's partitions, not of its metadata."""
+        found = (file.relative_to(self.path) for file in self.path.rglob(pattern))
+        return {file for file in found if file.parts[0] != ".hoodie"}
+
+    def containers(self) -> set[Path]:
+        """Files in the blob area."""
+        return {file for file in (self.path / ".hoodie/blobs").rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("table_type", "partition_by", "mode"),
+    [
+        ("cow", "part", "EVENT_TIME_ORDERING"),
+        ("mor", "part", "EVENT_TIME_ORDERING"),
+        ("mor", None, "COMMIT_TIME_ORDERING"),
+        pytest.param("cow", None, "COMMIT_TIME_ORDERING", marks=pytest.mark.soak),
+    ],
+)
+def test_every_byte_comes_back_whatever_happens_to_the_table(spark, workspace, table_type, partition_by, mode):
+    trip = Trip(spark, tables.fresh_path(workspace, "trip"), partition_by)
+    first = _write_every_size(trip, table_type, mode)
+    _update_other_columns(trip)
+    second = _replace_and_delete(trip, mode)
+    trip.check_past(first, "replaced")
+    _write_with_hudi_alone(trip, table_type, workspace)
+    if table_type == "mor":
+        _compact(trip)
+    _restore(trip)
+    _cluster(trip)
+    trip.check_past(second, "clustered")
+    _clean(trip, first)
+
+    states = {upload.write_id: (upload.state, upload.instant) for upload in list_uploads(f"file://{trip.path}")}
+    assert states == {write_id: (COMMITTED, instant) for write_id, instant in trip.commits.items()}
+    assert list((trip.path / ".hoodie/blob_service/v1/staging").iterdir()) == []
+    assert hv.blobs.verify(spark, str(trip.path)).collect() == []
+    assert hv.blobs.get(spark, str(trip.path), list(trip.now), "img") == trip.now
+
+
+def _write_every_size(trip, table_type, mode):
+    made = trip.write(
+        rows(trip.spark, SIZES).coalesce(1),
+        sized(SIZES, 1),
+        table_type=table_type,
+        operation="bulk_insert",
+        options={"hoodie.record.merge.mode": mode},
+    )
+    trip.check("written")
+    inline = {i: size is not None and size < INLINE for i, size in enumerate(SIZES)}
+    found = trip.references()
+    assert {i: blob and blob.type for i, blob in found.items()} == {
+        i: None if SIZES[i] is None else "INLINE" if inline[i] else "OUT_OF_LINE" for i in inline
+    }
+    held: dict[str, list[int]] = {}
+    for i, blob in found.items():
+        if blob is not None and blob.type == "OUT_OF_LINE":
+            held.setdefault(blob.reference.external_path, []).append(SIZES[i])
+    assert all(len(sizes) == 1 for sizes in held.values() if max(sizes) > ELEMENT)
+    assert all(sum(sizes) <= CONTAINER for sizes in held.values() if max(sizes) <= ELEMENT)
+    assert max(map(len, held.values())) > 1
+    return made.instant
+
+
+def _update_other_columns(trip):
+    references, containers = trip.references(), trip.containers()
+    again = trip.load().withColumns({"note": F.lit("again"), "ts": F.lit(2).cast("long")})
+    made = trip.write(again.where("id % 2 = 0"), {})
+    assert made.blobs.blobs == 0
+    trip.sql("UPDATE {t} SET note = 'updated' WHERE id IN (1, 2, 5)")
+    notes = dict(trip.load().select("id", "note").collect())
+    assert notes == {i: "updated" if i in (1, 2, 5) else "written" if i % 2 else "again" for i in range(len(SIZES))}
+    assert trip.references() == references
+    assert trip.containers() == containers
+    trip.check("other columns updated")
+
+
+def _replace_and_delete(trip, mode):
+    sizes = [*reversed(SIZES[:6]), None]
+    newer = sized(sizes, 5)
+    trip.write(rows(trip.spark, sizes, ts=5), newer)
+    trip.check("replaced")
+    late = {i: data for i, data in sized([2000, 10], 3).items() if mode == "COMMIT_TIME_ORDERING"}
+    trip.write(rows(trip.spark, [2000, 10], ts=3), late)
+    trip.check("a late row")
+    removed = [2, 4, 9]
+    gone = rows(trip.spark, SIZES).where(F.col("id").isin(removed))
+    hv.write(gone.select("id", "part"), str(trip.path), record_key="id", operation="delete", options=QUICK)
+    trip.sql("DELETE FROM {t} WHERE id = 10")
+    for i in (*removed, 10):
+        del trip.now[i]
+    trip.check("deleted")
+    made = trip.write(rows(trip.spark, [None] * 9 + [5000], ts=6).where("id = 9"), {9: content(6009, 5000)})
+    trip.check("one that was deleted came back")
+    return made.instant
+
+
+def _write_with_hudi_alone(trip, table_type, workspace):
+    part, whole = workspace / f"{trip.name}.part", workspace / f"{trip.name}.whole"
+    part.write_bytes(content(70, 5000))
+    whole.write_bytes(content(71, 3000))
+    given = {
+        0: ("OUT_OF_LINE", None, (str(part), 100, 2000, False)),
+        50: ("INLINE", bytearray(b"inline"), None),
+        51: ("OUT_OF_LINE", None, (str(whole), None, None, False)),
+        52: None,
+    }
+    frame = trip.spark.createDataFrame(
+        [(i, 7, f"p{i % 2}", img, "hudi") for i, img in given.items()], StructType(FIELDS)
+    )
+    partition = {"datasource__write__partitionpath__field": trip.partition_by} if trip.partition_by else {}
+    kind = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}[table_type]
+    more = {"table__name": trip.path.name, "table__ordering__fields": "ts", "datasource__write__table__type": kind}
+    tables.write(frame, trip.path, **partition, **more)
+    trip.sql(
+        "UPDATE {t} SET img = named_struct('type', 'OUT_OF_LINE', 'data', CAST(NULL AS BINARY), 'reference', "
+        f"named_struct('external_path', '{part}', 'offset', 3000L, 'length', 30L, 'managed', false)) WHERE id = 5"
+    )
+    data = content(70, 5000)
+    added = {0: data[100:2100], 5: data[3000:3030], 50: b"inline", 51: content(71, 3000), 52: None}
+    trip.now = {**trip.now, **added}
+    trip.check("written by Hudi alone")
+
+
+def _compact(trip):
+    assert trip.files("*.log.*")
+    before = trip.done("commit")
+    trip.sql(
+        "CALL run_compaction(op => 'scheduleAndExecute', table => '{t}', "
+        "options => 'hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false')"
+    )
+    assert trip.done("commit") == before + 1
+    trip.check("compacted")
+
+
+def _restore(trip):
+    saved = trip.write(rows(trip.spark, [1500, 700], ts=20), sized([1500, 700], 20)).instant
+    trip.sql(f"CALL create_savepoint(table => '{{t}}', commit_time => '{saved}')")
+    trip.write(rows(trip.spark, [10, None, 6000], ts=21), sized([10, None, 6000], 21))
+    trip.check("after the savepoint")
+    trip.sql(f"CALL rollback_to_savepoint(table => '{{t}}', instant_time => '{saved}')")
+    assert trip.done("restore") == 1
+    trip.now = trip.past[saved]
+    trip.check("restored")
+
+
+def _cluster(trip):
+    before = trip.done("replacecommit")
+    trip.sql("CALL run_clustering(table => '{t}', op => 'scheduleAndExecute')")
+    assert trip.done("replacecommit") == before + 1
+    trip.check("clustered")
+
+
+def _clean(trip, first):
+    older = trip.write(rows(trip.spark, [4097, 20, 1200], ts=30), sized([4097, 20, 1200], 30)).instant
+    trip.write(rows(trip.spark, [1001, 1002], ts=31), sized([1001, 1002], 31))
+    before, containers = trip.files("*.parquet"), trip.containers()
+    trip.sql("CALL run_clean(table => '{t}', retain_commits => 2)")
+    assert before - trip.files("*.parquet")
+    assert trip.containers() == containers
+    trip.check("cleaned")
+    trip.check_past(older, "cleaned")
+    with pytest.raises(Exception, match=r"[Cc]lean"):
+        stored(trip.spark, trip.path, first)
+
+
+def digests(table, *functions):
+    """Lengths and digests of every row's bytes, by function: the bytes themselves stay where they are read."""
+    columns = [f"struct(length({f}(img)), sha2({f}(img), 256)) AS {f}" for f in functions]
+    return {row.id: [tuple(row[f]) for f in functions] for row in table.selectExpr("id", *columns).collect()}
+
+
+def digest(data):
+    return len(data), hashlib.sha256(data).hexdigest()
+
+
+def test_sixteen_mebibytes_and_one_byte(spark, workspace):
+    """The largest blob that can be inline, and the two above it that cannot."""
+    path, limit = tables.fresh_path(workspace, "large"), 16 << 20
+    columns = [
+        "CAST(id AS INT) AS id",
+        "1L AS ts",
+        f"CAST(repeat('y', {limit} - 1 + CAST(id AS INT)) AS BINARY) AS img",
+    ]
+    settings = {"blobs": {"img": {"inline.threshold": "16MiB"}}, "partition_by": None}
+    write(spark.range(3).selectExpr(*columns), path, table_type="mor", operation="bulk_insert", **settings)
+    expected = {i: [digest(b"y" * (limit - 1 + i))] * 2 for i in range(3)}
+    functions = ("read_blob", "read_blob_native")
+
+    def check():
+        table = spark.read.format("hudi").load(str(path))
+        assert digests(table, *functions) == expected
+        kinds = dict(table.where("img IS NOT NULL").selectExpr("id", "img.type").collect())
+        assert {i: kinds[i] for i in range(3)} == {0: "INLINE", 1: "OUT_OF_LINE", 2: "OUT_OF_LINE"}
+
+    check()
+    # Hudi alone keeps bytes inline whatever their size.
+    inline = spark.range(3, 4).selectExpr(
+        "CAST(id AS INT) AS id", "2L AS ts", f"CAST(repeat('z', {limit} + 1) AS BINARY) AS b"
+    )
+    frame = inline.selectExpr("id", "ts", "to_blob(b) AS img")
+    frame = frame.select("id", "ts", F.col("img").alias("img", metadata={"hudi_type": "BLOB"}))
+    more = {
+        "table__name": path.name,
+        "table__ordering__fields": "ts",
+        "datasource__write__table__type": "MERGE_ON_READ",
+    }
+    tables.write(frame, path, **more)
+    expected[3] = [digest(b"z" * (limit + 1))] * 2
+    name = tables.fresh_name("large")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    spark.sql(f"UPDATE {name} SET ts = 3L WHERE id < 3")
+    check()
+    spark.sql(
+        f"CALL run_compaction(op => 'scheduleAndExecute', table => '{name}', options => 'hoodie.compact.inline.max.delta.commits=1')"
+    ).collect()
+    check()
+
+
+def test_three_hundred_mebibytes(spark, workspace):
+    path = tables.fresh_path(workspace, "huge")
+    size = 300 << 20
+    huge = spark.range(1).selectExpr("CAST(id AS INT) AS id", f"CAST(repeat('xyz', {size // 3}) AS BINARY) AS img")
+    whole = {"ordering": None, "partition_by": None}
+    write(huge, path, operation="bulk_insert", **whole)
+    (file,) = (path / ".hoodie/blobs").rglob("*.blob")
+    assert file.stat().st_size == size
+    write(spark.createDataFrame([(1, str(file))], "id INT, img STRING"), path, **whole)
+    table = spark.read.format("hudi").load(str(path))
+    expected = (size, hashlib.sha256(b"xyz" * (size // 3)).hexdigest())
+    assert digests(table, "read_blob", "read_blob_native") == {0: [expected] * 2, 1: [expected] * 2}
+    parts = table.selectExpr("id", f"read_blob(img, {size - 4}L, 100L)")
+    assert by_id(parts) == {0: b"zxyz", 1: b"zxyz"}
