@@ -185,8 +185,7 @@ def _replace_and_delete(trip, mode):
     gone = rows(trip.spark, SIZES).where(F.col("id").isin(removed))
     hv.write(gone.select("id", "part"), str(trip.path), record_key="id", operation="delete", options=QUICK)
     trip.sql("DELETE FROM {t} WHERE id = 10")
-    for i in (*removed, 10):
-        del trip.now[i]
+    trip.now = {i: data for i, data in trip.now.items() if i not in (*removed, 10)}
     trip.check("deleted")
     made = trip.write(rows(trip.spark, [None] * 9 + [5000], ts=6).where("id = 9"), {9: content(6009, 5000)})
     trip.check("one that was deleted came back")
