@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.blobs import content
+from support.blobs import QUICK, content
 
 from hudi_vector.schema import blob_field
 from hudi_vector.table.config import parse_properties
@@ -16,6 +16,8 @@ def my_table(spark, workspace):
     """The table that the RFC makes; its key property lacks a quotation mark there."""
     spark.sql("CREATE DATABASE IF NOT EXISTS rfc_100")
     spark.sql("USE rfc_100")
+    for key, value in QUICK.items():
+        spark.conf.set(key, value)
     spark.sql(
         """
         CREATE TABLE my_table (
@@ -30,6 +32,8 @@ def my_table(spark, workspace):
         """
     )
     yield
+    for key in QUICK:
+        spark.conf.unset(key)
     spark.sql("USE default")
 
 

@@ -46,7 +46,9 @@ class Trip:
 
     spark: SparkSession
     path: Path
+    table_type: str
     partition_by: str | None
+    mode: str
     name: str = field(default_factory=lambda: tables.fresh_name("trip"))
     now: dict[int, bytes | None] = field(default_factory=dict)
     past: dict[str, dict[int, bytes | None]] = field(default_factory=dict)
@@ -55,7 +57,9 @@ class Trip:
     def write(self, frame: DataFrame, changed: dict[int, bytes | None], **more: Any) -> Any:
         """A commit of ours that gives these rows these bytes."""
         frame = frame if "note" in frame.columns else frame.withColumn("note", F.lit("written"))
-        made = write(frame, self.path, blobs=LIMITS, partition_by=self.partition_by, **more)
+        options = {"hoodie.write.record.merge.mode": self.mode, "hoodie.compact.inline": "false"}
+        layout = {"table_type": self.table_type, "partition_by": self.partition_by}
+        made = write(frame, self.path, blobs=LIMITS, options=options, **layout, **more)
         self.commits[made.blobs.write_id] = made.instant
         self.now = {**self.now, **changed}
         self.past[made.instant] = self.now
@@ -63,7 +67,8 @@ class Trip:
 
     def sql(self, statement: str) -> list[Any]:
         """A statement of Hudi's own; `{t}` is the table."""
-        self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.name} USING hudi LOCATION '{self.path}'")
+        properties = "TBLPROPERTIES ('hoodie.compact.inline' = 'false')"
+        self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.name} USING hudi LOCATION '{self.path}' {properties}")
         # A relation of before a table service looks for files that are gone.
         self.spark.sql(f"REFRESH TABLE {self.name}")
         return self.spark.sql(statement.format(t=self.name)).collect()
@@ -78,13 +83,8 @@ class Trip:
 
     def check(self, step: str) -> None:
         """Every way to read gives every row its bytes."""
-        both = self.load().selectExpr("id", "read_blob(img) AS ours", "read_blob_native(img) AS hudis")
-        ours, hudis = {}, {}
-        for row in both.collect():
-            assert row.id not in ours, step
-            ours[row.id], hudis[row.id] = (None if data is None else bytes(data) for data in row[1:])
-        assert ours == self.now, step
-        assert hudis == self.now, step
+        assert stored(self.spark, self.path) == self.now, step
+        assert stored(self.spark, self.path, function="read_blob_native") == self.now, step
         assert by_id(hv.read_blobs(self.load().select("id", "img"), "img")) == self.now, step
 
     def check_past(self, instant: str, step: str) -> None:
@@ -116,12 +116,12 @@ class Trip:
     ],
 )
 def test_every_byte_comes_back_whatever_happens_to_the_table(spark, workspace, table_type, partition_by, mode):
-    trip = Trip(spark, tables.fresh_path(workspace, "trip"), partition_by)
-    first = _write_every_size(trip, table_type, mode)
+    trip = Trip(spark, tables.fresh_path(workspace, "trip"), table_type, partition_by, mode)
+    first = _write_every_size(trip)
     _update_other_columns(trip)
-    second = _replace_and_delete(trip, mode)
+    second = _replace_and_delete(trip)
     trip.check_past(first, "replaced")
-    _write_with_hudi_alone(trip, table_type, workspace)
+    _write_with_hudi_alone(trip, workspace)
     if table_type == "mor":
         _compact(trip)
     _restore(trip)
@@ -136,14 +136,8 @@ def test_every_byte_comes_back_whatever_happens_to_the_table(spark, workspace, t
     assert hv.blobs.get(spark, str(trip.path), list(trip.now), "img") == trip.now
 
 
-def _write_every_size(trip, table_type, mode):
-    made = trip.write(
-        rows(trip.spark, SIZES).coalesce(1),
-        sized(SIZES, 1),
-        table_type=table_type,
-        operation="bulk_insert",
-        options={"hoodie.record.merge.mode": mode},
-    )
+def _write_every_size(trip):
+    made = trip.write(rows(trip.spark, SIZES).coalesce(1), sized(SIZES, 1), operation="bulk_insert")
     trip.check("written")
     inline = {i: size is not None and size < INLINE for i, size in enumerate(SIZES)}
     found = trip.references()
@@ -154,6 +148,7 @@ def _write_every_size(trip, table_type, mode):
     for i, blob in found.items():
         if blob is not None and blob.type == "OUT_OF_LINE":
             held.setdefault(blob.reference.external_path, []).append(SIZES[i])
+    # A blob above one limit is alone, the others share containers up to the other limit.
     assert all(len(sizes) == 1 for sizes in held.values() if max(sizes) > ELEMENT)
     assert all(sum(sizes) <= CONTAINER for sizes in held.values() if max(sizes) <= ELEMENT)
     assert max(map(len, held.values())) > 1
@@ -173,12 +168,12 @@ def _update_other_columns(trip):
     trip.check("other columns updated")
 
 
-def _replace_and_delete(trip, mode):
+def _replace_and_delete(trip):
     sizes = [*reversed(SIZES[:6]), None]
     newer = sized(sizes, 5)
     trip.write(rows(trip.spark, sizes, ts=5), newer)
     trip.check("replaced")
-    late = {i: data for i, data in sized([2000, 10], 3).items() if mode == "COMMIT_TIME_ORDERING"}
+    late = {i: data for i, data in sized([2000, 10], 3).items() if trip.mode == "COMMIT_TIME_ORDERING"}
     trip.write(rows(trip.spark, [2000, 10], ts=3), late)
     trip.check("a late row")
     removed = [2, 4, 9]
@@ -192,7 +187,7 @@ def _replace_and_delete(trip, mode):
     return made.instant
 
 
-def _write_with_hudi_alone(trip, table_type, workspace):
+def _write_with_hudi_alone(trip, workspace):
     part, whole = workspace / f"{trip.name}.part", workspace / f"{trip.name}.whole"
     part.write_bytes(content(70, 5000))
     whole.write_bytes(content(71, 3000))
@@ -206,9 +201,9 @@ def _write_with_hudi_alone(trip, table_type, workspace):
         [(i, 7, f"p{i % 2}", img, "hudi") for i, img in given.items()], StructType(FIELDS)
     )
     partition = {"datasource__write__partitionpath__field": trip.partition_by} if trip.partition_by else {}
-    kind = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}[table_type]
+    kind = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}[trip.table_type]
     more = {"table__name": trip.path.name, "table__ordering__fields": "ts", "datasource__write__table__type": kind}
-    tables.write(frame, trip.path, **partition, **more)
+    tables.write(frame, trip.path, compact__inline="false", write__record__merge__mode=trip.mode, **partition, **more)
     trip.sql(
         "UPDATE {t} SET img = named_struct('type', 'OUT_OF_LINE', 'data', CAST(NULL AS BINARY), 'reference', "
         f"named_struct('external_path', '{part}', 'offset', 3000L, 'length', 30L, 'managed', false)) WHERE id = 5"
@@ -263,8 +258,12 @@ def _clean(trip, first):
 
 def digests(table, *functions):
     """Lengths and digests of every row's bytes, by function: the bytes themselves stay where they are read."""
-    columns = [f"struct(length({f}(img)), sha2({f}(img), 256)) AS {f}" for f in functions]
-    return {row.id: [tuple(row[f]) for f in functions] for row in table.selectExpr("id", *columns).collect()}
+    found: dict[int, list[Any]] = {}
+    for function in functions:
+        read = table.selectExpr("id", f"{function}(img) AS b").selectExpr("id", "length(b)", "sha2(b, 256)")
+        for row in read.collect():
+            found.setdefault(row.id, []).append(tuple(row[1:]))
+    return found
 
 
 def digest(data):
