@@ -147,17 +147,6 @@ def test_the_guard_can_be_switched_off(spark, clean_session):
     assert spark.conf.get(PRUNING) == "false"
 
 
-def test_the_example_of_rfc_100(spark, file):
-    spark.sql("DROP TABLE IF EXISTS my_table")
-    spark.sql(
-        "CREATE TABLE my_table (id STRING, url STRING, image_blob BLOB) USING hudi "
-        "TBLPROPERTIES ('hoodie.table.type' = 'MERGE_ON_READ', primaryKey = 'id')"
-    )
-    spark.sql(f"INSERT INTO my_table SELECT 'a' AS id, 'http://x/a' AS url, blob_ref('{file}', 0L, 9L) AS image_blob")
-    rows = spark.sql("SELECT id, url, read_blob(image_blob) as image_bytes FROM my_table").collect()
-    assert [(row.id, row.url, bytes(row.image_bytes)) for row in rows] == [("a", "http://x/a", CONTENT[:9])]
-
-
 @pytest.fixture(scope="module")
 def mostly_gone(spark, workspace):
     """Two hundred blobs in files of their own, and all files but those of ids 0 to 4 are gone."""

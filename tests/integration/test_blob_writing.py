@@ -14,50 +14,6 @@ from hudi_vector import errors
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, list_uploads, read_checksums
 
 
-def kinds(spark, path):
-    """How every row's blob is stored."""
-    return {
-        row.id: row.t for row in spark.read.format("hudi").load(str(path)).selectExpr("id", "img.type AS t").collect()
-    }
-
-
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
-def test_bytes_come_back_whatever_happens_to_the_table(spark, workspace, table_type):
-    path = tables.fresh_path(workspace, "bytes")
-    sizes = [0, 1, 999, 1000, 1001, 5000, None]
-    threshold = {"img": {"inline.threshold": "1000"}}
-    first = write(rows(spark, sizes), path, table_type=table_type, operation="bulk_insert", blobs=threshold)
-    expected = {i: None if size is None else content(i + 1000, size) for i, size in enumerate(sizes)}
-    assert stored(spark, path) == expected
-    assert stored(spark, path, function="read_blob_native") == expected
-    inline = {i: None if size is None else "INLINE" if size < 1000 else "OUT_OF_LINE" for i, size in enumerate(sizes)}
-    assert kinds(spark, path) == inline
-    assert (first.blobs.blobs, first.blobs.bytes) == (3, 7001)
-
-    # Every second row gets other bytes, one a late version that loses.
-    second = write(rows(spark, [3000] * 4, ts=2).where("id % 2 = 0"), path, blobs=threshold)
-    write(rows(spark, [10], ts=0), path, blobs=threshold)
-    newer = {**expected, 0: content(2000, 3000), 2: content(2002, 3000)}
-    assert stored(spark, path) == newer
-    assert stored(spark, path, as_of=first.instant) == expected
-
-    name = tables.fresh_name("bytes")
-    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-    spark.sql(f"UPDATE {name} SET ts = 5L WHERE id = 5")  # the blob is not named and stays
-    spark.sql(f"DELETE FROM {name} WHERE id = 3")
-    del newer[3]
-    assert stored(spark, path) == newer
-    if table_type == "mor":
-        spark.sql(f"CALL run_compaction(op => 'run', table => '{name}')").collect()
-        assert stored(spark, path) == newer
-    spark.sql(f"CALL run_clustering(table => '{name}')").collect()
-    assert stored(spark, path) == newer
-    states = {upload.write_id: (upload.state, upload.instant) for upload in list_uploads(f"file://{path}")}
-    assert states[first.blobs.write_id] == (COMMITTED, first.instant)
-    assert states[second.blobs.write_id] == (COMMITTED, second.instant)
-    assert list((path / ".hoodie/blob_service/v1/staging").iterdir()) == []
-
-
 @pytest.mark.parametrize("container", ["raw", "parquet", "lance"])
 def test_container_formats(spark, workspace, container):
     path = tables.fresh_path(workspace, container)
@@ -73,33 +29,6 @@ def test_container_formats(spark, workspace, container):
     assert {file.suffix for file in files} == {f".{ending}"}
     assert len(files) == made.blobs.containers
     assert {file.parts[-5:-3] for file in files} == {("blobs", "p0"), ("blobs", "p1")}
-
-
-def test_blobs_above_sixteen_mebibytes_are_never_inline(spark, workspace):
-    path = tables.fresh_path(workspace, "large")
-    size = (16 << 20) + 1
-    large = spark.range(2).selectExpr(
-        "CAST(id AS INT) AS id",
-        "1L AS ts",
-        "'p' AS part",
-        f"CAST(repeat('x', {size} - CAST(id AS INT)) AS BINARY) AS img",
-    )
-    write(large, path, operation="bulk_insert", blobs={"img": {"inline.threshold": "16MiB"}})
-    # What is not below the threshold goes out of line too.
-    assert kinds(spark, path) == {0: "OUT_OF_LINE", 1: "OUT_OF_LINE"}
-    lengths = spark.read.format("hudi").load(str(path)).selectExpr("id", "length(read_blob(img))").collect()
-    assert {tuple(row) for row in lengths} == {(0, size), (1, size - 1)}
-
-
-def test_three_hundred_mebibytes(spark, workspace):
-    path = tables.fresh_path(workspace, "huge")
-    size = 300 << 20
-    huge = spark.range(1).selectExpr("CAST(id AS INT) AS id", f"CAST(repeat('xyz', {size // 3}) AS BINARY) AS img")
-    write(huge, path, operation="bulk_insert", ordering=None, partition_by=None)
-    found = spark.read.format("hudi").load(str(path))
-    digest = hashlib.sha256(b"xyz" * (size // 3)).hexdigest()
-    assert found.selectExpr("sha2(read_blob(img), 256)").collect()[0][0] == digest
-    assert bytes(found.selectExpr(f"read_blob(img, {size - 4}L, 100L)").collect()[0][0]) == b"zxyz"
 
 
 def test_the_dataframe_is_evaluated_once(spark, workspace):
