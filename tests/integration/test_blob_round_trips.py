@@ -121,7 +121,7 @@ REVERSE = {
 @pytest.mark.parametrize(
     ("table_type", "partition_by", "settings"),
     [
-        pytest.param("cow", None, COMMIT_TIME, id="cow"),
+        pytest.param("cow", None, COMMIT_TIME, id="cow", marks=pytest.mark.soak),
         pytest.param("mor", "part", EVENT_TIME, id="mor, partitioned"),
         pytest.param("cow", "part", EVENT_TIME, id="cow, partitioned", marks=pytest.mark.soak),
         pytest.param("mor", None, COMMIT_TIME, id="mor", marks=pytest.mark.soak),
@@ -360,6 +360,7 @@ def test_sixteen_mebibytes_and_one_byte(spark, workspace):
     check()
 
 
+@pytest.mark.soak
 def test_three_hundred_mebibytes(spark, workspace):
     path = tables.fresh_path(workspace, "huge")
     size = 300 << 20
