@@ -14,6 +14,7 @@ from fastavro.read import SchemaResolutionError
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.table.avro_schema import arrow_schema
+from hudi_vector.table_services.avro_names import with_full_names
 from hudi_vector.table_services.references import REFERENCE_FIELDS, REFERENCES, add_references, distinct, references_in
 
 __all__ = ["avro_references"]
@@ -71,7 +72,7 @@ def _decoded(records: Sequence[memoryview], written: Any, wanted: Any) -> Iterat
 def _schemas(text: str) -> tuple[Any, Any, pa.Schema | None]:
     """The schema of the rows, the part of it that holds references, and that part in Arrow."""
     named: dict[str, Any] = {}
-    written = fastavro.parse_schema(json.loads(text), named)
+    written = fastavro.parse_schema(with_full_names(json.loads(text)), named)
     part = _Part(named).of(written)
     if part is None:
         return written, None, None

@@ -36,7 +36,7 @@ class FileReferences:
     """
 
     file: RetainedFile
-    references: pa.Table = field(default=REFERENCES.empty_table(), compare=False, repr=False)
+    references: pa.Table = field(default_factory=REFERENCES.empty_table, compare=False, repr=False)
     doubt: str | None = None
     is_gone: bool = False
     was_opened: bool = True

@@ -88,7 +88,7 @@ def _structs(
         for name, child in zip(names, children, strict=True):
             yield from _structs(f"{column}.{name}", child, kinds if name == "reference" else None)
     elif pa.types.is_map(array.type):
-        yield from _structs(column, array.items, None)
+        yield from _structs(f"{column}.value", array.items, None)
     elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
         yield from _structs(column, array.flatten(), None)
 
@@ -101,7 +101,9 @@ def _of(column: str, array: pa.StructArray, kind: pa.Array | None) -> pa.Table:
         outside = pc.and_(pc.is_valid(kind), pc.not_equal(kind.cast(pa.string()), INLINE))
         lost = pc.sum(pc.and_(pc.fill_null(outside, False), pc.is_null(path))).as_py() or 0
         if lost:
-            raise InvalidBlobError(f"{lost} of its rows are OUT_OF_LINE in column '{column}' and name no path")
+            raise InvalidBlobError(
+                f"{lost} of its rows are OUT_OF_LINE in column '{column.removesuffix('.reference')}' and name no path"
+            )
     rows = pa.table(
         [
             pa.repeat(pa.scalar(column.removesuffix(".reference")), len(array)),
