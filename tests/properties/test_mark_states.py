@@ -12,6 +12,8 @@ from support.blob_states import BlobTable, blob, inline, write_id
 
 from hudi_vector.blobs import manifest
 from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.table_services.file_references import read_here
+from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.mark import find_unneeded, mark_twice
 
 NOW = 1_790_000_000_000
@@ -130,7 +132,7 @@ def played(model: Model, history: list[tuple]) -> None:
             getattr(model, step)(*arguments)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     history=steps, last=st.lists(doubts, max_size=1), grace=st.sampled_from([0, DAY, 15 * DAY]), rare=st.integers(0, 9)
 )
@@ -146,3 +148,23 @@ def test_a_mark_knows_what_the_model_knows(history: list[tuple], last: list[tupl
         assert found | kept == set(model.born)
         assert not found & kept
         assert mark_twice(str(model.table.path), grace_ms=grace, now_ms=NOW).candidates == report.candidates
+
+
+@settings(max_examples=25)
+@given(history=steps, more=steps)
+def test_what_was_kept_changes_no_verdict(history: list[tuple], more: list[tuple]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(BlobTable(Path(folder).resolve() / "t", START), DAY)
+        path = str(model.table.path)
+        known: set[Path] = set()
+        for part in (history, [], more, []):
+            played(model, part)
+            kept = KeptReferences(path)
+            plain, quick = (
+                find_unneeded(path, grace_ms=DAY, now_ms=NOW, reader=reader) for reader in (read_here, kept)
+            )
+            assert (plain.candidates, plain.kept, plain.doubts) == (quick.candidates, quick.kept, quick.doubts)
+            assert {file.path for file in quick.candidates} == model.expected()
+            assert plain.opened_files == len(model.files)
+            assert quick.opened_files == len(model.files.keys() - known) == kept.save()
+            known = set(model.files)
