@@ -69,12 +69,17 @@ WITH_META = {
     "fields": [*({"name": name, "type": ["null", "string"], "default": None} for name in META), *_COLUMNS],
 }
 
+_STATS = {"type": "record", "name": "HoodieWriteStat", "fields": [{"name": "fileId", "type": ["null", "string"]}]}
 _EXTRA = {"name": "extraMetadata", "type": ["null", {"type": "map", "values": "string"}], "default": None}
 _COMMIT = {
     "type": "record",
     "name": "HoodieCommitMetadata",
     "namespace": "org.apache.hudi.avro.model",
-    "fields": [_EXTRA, {"name": "operationType", "type": ["null", "string"], "default": None}],
+    "fields": [
+        {"name": "partitionToWriteStats", "type": {"type": "map", "values": {"type": "array", "items": _STATS}}},
+        _EXTRA,
+        {"name": "operationType", "type": ["null", "string"], "default": None},
+    ],
 }
 _REPLACE = {
     **_COMMIT,
@@ -257,7 +262,8 @@ class BlobTable:
 
     def complete(self, instant: str, action: str = "deltacommit", replaced: Sequence[str] = ()) -> None:
         """The completed action."""
-        record: dict[str, Any] = {"operationType": "UPSERT", "extraMetadata": {"schema": json.dumps(SCHEMA)}}
+        schema_text = {"schema": json.dumps(SCHEMA)}
+        record: dict[str, Any] = {"partitionToWriteStats": {}, "operationType": "UPSERT", "extraMetadata": schema_text}
         schema = _COMMIT
         if action == "replacecommit":
             schema = _REPLACE

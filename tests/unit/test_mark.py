@@ -135,6 +135,15 @@ def test_links_climb_from_where_they_lead(table: BlobTable, tmp_path: Path) -> N
     assert unneeded(table) == []
 
 
+def test_one_file_at_two_paths_of_a_disk(table: BlobTable, tmp_path: Path) -> None:
+    path = table.container(write_id(OLD, 1))
+    mounted = tmp_path / "mounted" / path
+    mounted.parent.mkdir(parents=True)
+    os.link(table.path / path, mounted)
+    committed(table, {1: blob(f"file://{mounted}")})
+    assert unneeded(table) == []
+
+
 def test_a_link_out_of_the_area_is_kept(table: BlobTable, tmp_path: Path) -> None:
     path = table.container(write_id(OLD, 1))
     outside = tmp_path / "outside"
@@ -245,6 +254,25 @@ def test_a_pending_ingest_keeps_what_is_not_older(table: BlobTable) -> None:
     assert unneeded(table) == [older, newer]
 
 
+def test_the_oldest_of_several_pending_instants_counts(table: BlobTable) -> None:
+    path = table.container(write_id(OLD + 3 * DAY, 1))
+    table.touch(table.path / path, OLD + 3 * DAY)
+    for day in (10, 2, 20):
+        table.clock_ms = OLD + day * DAY
+        table.begin(table.instant())
+    assert unneeded(table) == []
+
+
+def test_a_pending_instant_is_as_old_as_its_name_or_its_file(table: BlobTable) -> None:
+    path = table.container(write_id(OLD, 1))
+    table.clock_ms = OLD + HOUR
+    table.begin(digits(OLD + 20 * DAY))
+    assert unneeded(table) == []
+    for file in table.timeline.iterdir():
+        table.touch(file, OLD + 20 * DAY)
+    assert unneeded(table) == [path]
+
+
 @pytest.mark.parametrize(
     "action", ["clustering", "compaction", "logcompaction", "clean", "rollback", "restore", "indexing"]
 )
@@ -290,6 +318,8 @@ def test_a_stale_pending_instant_is_told_and_ignored_on_demand(table: BlobTable)
     table.touch(beat, NOW - 6 * DAY)
     assert marked(table, ignore_stale_pending=True).notes == ()
     beat.unlink()
+    manifest.open_upload(str(table.path), {}, lease_ms=24 * DAY, now_ms=OLD + DAY)
+    assert len(marked(table, ignore_stale_pending=True).notes) == 1  # it was opened later, by another write
     manifest.open_upload(str(table.path), {}, lease_ms=24 * DAY, now_ms=OLD)
     assert marked(table, ignore_stale_pending=True).notes == ()
 
@@ -413,6 +443,19 @@ def test_files_that_move_while_they_are_read_are_followed(table: BlobTable) -> N
 
     report = marked(table, reader=reader)
     assert (report.candidates, report.doubts, report.opened_files) == ((), (), 1)
+
+
+def test_a_commit_during_the_reading_is_seen(table: BlobTable) -> None:
+    path = table.container(write_id(OLD, 1))
+    committed(table, {1: None})
+
+    def reader(files, options):
+        yield from mark_module.read_here(files, options)
+        if not list(table.path.glob("f2_*")):
+            committed(table, {1: blob(path)}, "f2")
+
+    report = marked(table, reader=reader)
+    assert (report.candidates, report.doubts, report.opened_files) == ((), (), 2)
 
 
 def test_a_table_that_never_rests_is_a_doubt(table: BlobTable) -> None:
