@@ -40,7 +40,9 @@ class Referrers:
     def __init__(self, area: Mapping[str, str], places: Places) -> None:
         self._area = area
         self._places = places
-        self._names = {posixpath.basename(identity): identity for identity in area}
+        self._names: dict[str, list[str]] = {}
+        for each in area:
+            self._names.setdefault(posixpath.basename(each), []).append(each)
         self._of: dict[str, Referrer] = {}
         self._managed: dict[str, None] = {}
         self._doubts: dict[str, None] = {}
@@ -82,13 +84,15 @@ class Referrers:
 
     def _resolved(self, uri: str, path: str, file: RetainedFile) -> str:
         """The identity, which is that of a file of ours where both are one."""
-        ours = self._names.get(posixpath.basename(uri))
-        if ours is None or uri in self._area:
+        if uri in self._area:
             return uri
-        same = self._places.is_same(uri, ours)
-        if same is None:
-            self._doubts[
-                f"'{file.info.uri}' refers to '{path}', which may be '{ours}' under another name; "
-                "a table that was copied from there needs hv.blobs.relocate first"
-            ] = None
-        return ours if same else uri
+        for ours in self._names.get(posixpath.basename(uri), ()):
+            same = self._places.is_same(uri, ours)
+            if same:
+                return ours
+            if same is None:
+                self._doubts[
+                    f"'{file.info.uri}' refers to '{path}', which may be '{ours}' under another name; "
+                    "a table that was copied from there needs hv.blobs.relocate first"
+                ] = None
+        return uri

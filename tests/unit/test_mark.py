@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from support.blob_states import BlobTable, blob, block, digits, inline, write_id
 from hudi_vector.blobs import manifest
 from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.errors import DataFileError, InvalidArgumentError, TableNotFoundError
-from hudi_vector.storage import StorageOptions
+from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services import mark as mark_module
+from hudi_vector.table_services.file_references import references_of
 from hudi_vector.table_services.mark import find_unneeded, mark_twice
 from hudi_vector.table_services.mark_files import list_marks, publish_mark, read_mark
 from hudi_vector.table_services.mark_report import MARKS, MarkReport
+from hudi_vector.table_services.retained import list_retained
 
 NOW = 1_790_000_000_000
 HOUR = 3_600_000
@@ -484,6 +487,15 @@ def test_two_marks_agree_or_nothing_is_unneeded(table: BlobTable) -> None:
     assert "0 files are unneeded only in the first and 1 only in the second" in report.doubts[0]
     table.file("x.csv", b"")
     assert "x.csv" in mark_twice(str(table.path), grace_ms=DAY).doubts[0]
+
+
+def test_files_and_their_references_travel(table: BlobTable) -> None:
+    committed(table, {1: blob("/x")})
+    (file,) = list_retained(table.uri, open_storage(table.uri, StorageOptions())).files
+    found = pickle.loads(pickle.dumps(references_of(pickle.loads(pickle.dumps(file)), StorageOptions())))
+    assert found.file == file
+    assert found.references["path"].to_pylist() == ["/x"]
+    assert (file.kind, file.file_id, file.path) == ("base", "f1", f"f1_0-1-2_{file.instant}.parquet")
 
 
 def test_a_mark_reads_back_as_it_was_published(table: BlobTable) -> None:
