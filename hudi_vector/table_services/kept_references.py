@@ -77,6 +77,7 @@ class KeptReferences:
         self._reader = reader
         self._name, self._shards = self._load()
         self._places: dict[FileInfo, _Place] = {}
+        self._rows: dict[int, int] = {}
         self._loaded: dict[int, pa.Table] = {}
         self._used: dict[FileInfo, None] = {}
         self._new: dict[FileInfo, pa.Table] = {}
@@ -132,6 +133,7 @@ class KeptReferences:
         if files is None:
             return
         starts = np.concatenate([[0], np.cumsum(files["references"].to_numpy())]).tolist()
+        self._rows[number] = starts[-1]
         for row, start in zip(files.to_pylist(), starts, strict=False):
             info = FileInfo(row["uri"], row["size"], row["mtime_ns"])
             self._places[info] = _Place(number, start, row["references"])
@@ -145,7 +147,7 @@ class KeptReferences:
             return None
         if place.shard not in self._loaded:
             found = self._table(self._shards[place.shard].references)
-            if found is None:
+            if found is None or not found.schema.equals(REFERENCES) or found.num_rows != self._rows[place.shard]:
                 self._places = {info: known for info, known in self._places.items() if known.shard != place.shard}
                 return None
             self._loaded[place.shard] = found

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from support.blob_states import BlobTable, blob, write_id
 
+from hudi_vector.blobs.side_files import seal, unseal
+from hudi_vector.blobs.side_tables import publish_table
 from hudi_vector.errors import UnsupportedTableError
-from hudi_vector.storage import StorageOptions
+from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services.file_references import read_here
 from hudi_vector.table_services.kept_references import KEPT_REFERENCES, KeptReferences
 from hudi_vector.table_services.mark import find_unneeded, mark_twice
 from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.references import REFERENCES
 
 NOW = 1_790_000_000_000
 DAY = 86_400_000
@@ -96,6 +100,17 @@ def test_what_is_damaged_is_read_anew(table: BlobTable, damaged: str, content: b
         file.write_bytes(content)
     assert run(table)[0].opened_files == 5
     assert run(table)[0].opened_files == 0
+
+
+def test_lists_that_do_not_belong_together_are_read_anew(table: BlobTable) -> None:
+    run(table)
+    (file,) = (table.path / KEPT_REFERENCES).glob("0*")
+    body = unseal("blob-references", 1, file.read_bytes(), "")
+    storage = open_storage(table.uri, StorageOptions())
+    fewer = publish_table(storage, f"{table.uri}/{KEPT_REFERENCES}", "references", REFERENCES.empty_table())
+    body["shards"][0]["references"] = asdict(fewer)
+    file.write_bytes(seal("blob-references", 1, body))
+    assert run(table)[0].opened_files == 5
 
 
 def test_what_a_newer_version_keeps_is_let_be(table: BlobTable) -> None:
