@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.blob_states import BlobTable, blob, inline, write_id
@@ -118,8 +119,7 @@ writes = st.tuples(
 cleans = st.tuples(st.just("clean"), st.integers(0, 20))
 waits = st.tuples(st.just("wait"), st.integers(1, 9))
 services = st.tuples(st.just("service"), st.sampled_from(["clustering", "compaction", "clean", "rollback"]))
-doubts = st.tuples(st.just("doubt"))
-steps = st.lists(st.one_of(uploads, uploads, writes, writes, writes, cleans, waits, services), max_size=14)
+ordinary = st.one_of(uploads, uploads, writes, writes, writes, cleans, waits, services)
 
 
 def played(model: Model, history: list[tuple]) -> None:
@@ -132,14 +132,11 @@ def played(model: Model, history: list[tuple]) -> None:
             getattr(model, step)(*arguments)
 
 
-@settings(max_examples=150)
-@given(
-    history=steps, last=st.lists(doubts, max_size=1), grace=st.sampled_from([0, DAY, 15 * DAY]), rare=st.integers(0, 9)
-)
-def test_a_mark_knows_what_the_model_knows(history: list[tuple], last: list[tuple], grace: int, rare: int) -> None:
+def agrees(history: list[tuple], grace: int) -> None:
+    """A mark of the table finds what the model says."""
     with tempfile.TemporaryDirectory() as folder:
         model = Model(BlobTable(Path(folder).resolve() / "t", START), grace)
-        played(model, [*history, *(last if rare == 0 else [])])
+        played(model, history)
         report = find_unneeded(str(model.table.path), grace_ms=grace, now_ms=NOW)
         found = {file.path for file in report.candidates}
         assert found == model.expected()
@@ -150,8 +147,30 @@ def test_a_mark_knows_what_the_model_knows(history: list[tuple], last: list[tupl
         assert mark_twice(str(model.table.path), grace_ms=grace, now_ms=NOW).candidates == report.candidates
 
 
+graces = st.sampled_from([0, DAY, 15 * DAY])
+
+
+@settings(max_examples=150)
+@given(history=st.lists(ordinary, max_size=14), grace=graces)
+def test_a_mark_knows_what_the_model_knows(history: list[tuple], grace: int) -> None:
+    agrees(history, grace)
+
+
+@settings(max_examples=20)
+@given(history=st.lists(ordinary, max_size=14), grace=graces, last=st.lists(ordinary, max_size=3))
+def test_a_doubt_keeps_everything(history: list[tuple], grace: int, last: list[tuple]) -> None:
+    agrees([*history, ("doubt",), *last], grace)
+
+
+@pytest.mark.soak
+@settings(max_examples=3000)
+@given(history=st.lists(ordinary, max_size=40), grace=graces)
+def test_long_histories(history: list[tuple], grace: int) -> None:
+    agrees(history, grace)
+
+
 @settings(max_examples=50)
-@given(history=steps, more=steps)
+@given(history=st.lists(ordinary, max_size=14), more=st.lists(ordinary, max_size=14))
 def test_what_was_kept_changes_no_verdict(history: list[tuple], more: list[tuple]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = Model(BlobTable(Path(folder).resolve() / "t", START), DAY)
