@@ -76,7 +76,12 @@ _COMMIT = {
     "name": "HoodieCommitMetadata",
     "namespace": "org.apache.hudi.avro.model",
     "fields": [
-        {"name": "partitionToWriteStats", "type": {"type": "map", "values": {"type": "array", "items": _STATS}}},
+        {
+            "name": "partitionToWriteStats",
+            "type": ["null", {"type": "map", "values": {"type": "array", "items": _STATS}}],
+            "default": None,
+        },
+        {"name": "compacted", "type": ["null", "boolean"], "default": None},
         _EXTRA,
         {"name": "operationType", "type": ["null", "string"], "default": None},
     ],
@@ -263,7 +268,12 @@ class BlobTable:
     def complete(self, instant: str, action: str = "deltacommit", replaced: Sequence[str] = ()) -> None:
         """The completed action."""
         schema_text = {"schema": json.dumps(SCHEMA)}
-        record: dict[str, Any] = {"partitionToWriteStats": {}, "operationType": "UPSERT", "extraMetadata": schema_text}
+        record: dict[str, Any] = {
+            "compacted": False,
+            "partitionToWriteStats": {},
+            "operationType": "UPSERT",
+            "extraMetadata": schema_text,
+        }
         schema = _COMMIT
         if action == "replacecommit":
             schema = _REPLACE

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from hudi import HudiTable
 from support.blob_states import BlobTable, blob, block, digits, inline, write_id
 
 from hudi_vector.blobs import manifest
@@ -515,6 +516,24 @@ def test_the_leases_of_another_table_are_its_own(table: BlobTable, tmp_path: Pat
     assert len(marked(table, other_tables=[other.uri]).notes) == 1
     manifest.open_upload(str(other.path), {}, lease_ms=24 * DAY, now_ms=OLD)
     assert marked(table, other_tables=[other.uri]).notes == ()
+
+
+def test_hudi_rs_sees_the_states_as_they_are_meant(table: BlobTable) -> None:
+    for number in (1, 2):
+        instant = table.instant()
+        table.begin(instant, "commit")
+        table.base(f"f{number}", instant, {number: inline(b"x")})
+        table.complete(instant, "commit")
+    instant = table.instant()
+    table.begin(instant, "replacecommit")
+    table.base("f3", instant, {3: inline(b"x")})
+    table.complete(instant, "replacecommit", ["f2"])
+    pending = table.instant()
+    table.begin(pending, "commit")
+    table.base("f1", pending, {1: None})
+    files = {found.file_id: found.base_file_name for found in HudiTable(str(table.path)).get_file_slices()}
+    assert files.keys() == {"f1", "f3"}
+    assert pending not in files["f1"]
 
 
 def test_files_and_their_references_travel(table: BlobTable) -> None:
