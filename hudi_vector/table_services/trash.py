@@ -139,8 +139,8 @@ def expire(
         options: How storage is opened.
 
     Returns:
-        The files that are gone; those that storage would not delete stay for the next time. A sweep whose record
-        cannot be read keeps its files.
+        The files that are gone; those that storage would not delete stay for the next time. What no record names
+        stays.
     """
     root = normalise(table)
     storage = open_storage(root, options)
@@ -153,10 +153,12 @@ def expire(
         if record is None:
             _LOG.warning("the trash of sweep %s of %s stays: its record cannot be read", sweep_id, root)
         elif max(record.begun_ms, record.ended_ms) + window_ms < now_ms:
+            own = {file.path for file in record.files}
+            due = [file for file in files if file.path in own]
             reason = f"swept by {sweep_id} more than {window_ms} ms ago"
             gone += [
                 CleanFile(file.trash_path, file.bytes, reason)
-                for file in files
+                for file in due
                 if dry_run or _deleted(storage, root, file)
             ]
     return gone

@@ -62,13 +62,16 @@ class Area:
         return self._below(BLOB_AREA)
 
     def in_trash(self) -> dict[str, bytes]:
-        """The files in the trash, by the path each came from; a second file of one path is an error."""
+        """The files in the trash, by the path each came from; two files of one path must be copies of each other."""
         found: dict[str, bytes] = {}
         for path, content in self._below(TRASH).items():
             origin = join(BLOB_AREA, path.removeprefix(f"{TRASH}/").partition("/")[2])
-            assert origin not in found, f"{origin} is in the trash twice"
-            found[origin] = content
+            assert found.setdefault(origin, content) == content, origin
         return found
+
+    def trashed(self) -> int:
+        """How many files are in the trash."""
+        return len(self._below(TRASH))
 
     def _below(self, folder: str) -> dict[str, bytes]:
         files = self.storage.list_files(join(self.table, folder), recursive=True)
