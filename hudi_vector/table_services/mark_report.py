@@ -50,6 +50,10 @@ class MarkReport:
         doubts: Why nothing may be deleted at all, such as a retained file that cannot be read; empty where all
             is clear.
         total_bytes: The bytes of all files in the blob area.
+        notes: What an operator should know and what stops nothing, such as a pending instant that nobody seems to
+            work at any more.
+        retained_files: How many data files the table retains, those of tables that share its blobs included.
+        opened_files: How many of them were read, and not known from an earlier run.
     """
 
     mark_id: str
@@ -60,3 +64,6 @@ class MarkReport:
     kept: tuple[KeptFile, ...] = ()
     doubts: tuple[str, ...] = ()
     total_bytes: int = 0
+    notes: tuple[str, ...] = ()
+    retained_files: int = 0
+    opened_files: int = 0

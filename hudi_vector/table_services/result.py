@@ -10,6 +10,8 @@ from hudi_vector.table_services.mark_report import KeptFile, UnneededFile
 
 __all__ = ["CleanFile", "CleanResult", "RestoreResult", "report_lines"]
 
+_ACTIONS = {True: "trash", False: "delete", None: "unneeded"}
+
 
 @dataclass(frozen=True)
 class CleanFile:
@@ -42,9 +44,10 @@ class CleanResult:
         report: Where the mark's report lies.
         mark_id: The mark.
         sweep_id: The sweep, by which its files can be restored; None where nothing was moved or deleted.
-        trash: Whether files go to the trash.
+        trash: Whether files go to the trash; None after a mark, which moves nothing.
         dry_run: Whether nothing was to be changed.
         doubts: Why nothing may go at all.
+        notes: What an operator should know and what stops nothing.
         refusal: Why the real run would be refused, in a dry run.
     """
 
@@ -58,23 +61,29 @@ class CleanResult:
     report: str = ""
     mark_id: str = ""
     sweep_id: str | None = None
-    trash: bool = True
+    trash: bool | None = True
     dry_run: bool = False
     doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     refusal: str | None = None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing was refused, doubtful or failed."""
+        return not (self.doubts or self.refusal or self.failed)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each file, the same for a dry run and the real one.
 
         Returns:
-            Rows of `path`, `bytes`, `action` (``trash``, ``delete``, ``keep``, ``failed``, or ``expire`` for files that
-            leave the trash for good) and `reason`, by path.
+            Rows of `path`, `bytes`, `action` (``trash``, ``delete``, ``keep``, ``failed``, ``unneeded`` after a mark,
+            or ``expire`` for files that leave the trash for good) and `reason`, by path.
         """
         stays = {file.path: ("keep", file) for file in self.kept} | {
             file.path: ("failed", file) for file in self.failed
         }
-        goes = ("trash" if self.trash else "delete",)
-        shown = [(*goes, file) for file in self.candidates if file.path not in stays]
+        goes = _ACTIONS[self.trash]
+        shown = [(goes, file) for file in self.candidates if file.path not in stays]
         shown += [*stays.values(), *(("expire", file) for file in self.expired)]
         return [_row(action, file) for action, file in sorted(shown, key=lambda pair: (pair[1].path, pair[0]))]
 
@@ -94,6 +103,11 @@ class RestoreResult:
     restored: list[CleanFile]
     kept: list[CleanFile]
     bytes: int
+
+    @property
+    def is_well(self) -> bool:
+        """Whether all that was asked for came back."""
+        return not self.kept
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows of `path`, `bytes`, `action` (``restore`` or ``keep``) and `reason`, by path."""
@@ -117,26 +131,29 @@ def report_lines(result: CleanResult | RestoreResult) -> Iterator[str]:
     if isinstance(result, RestoreResult):
         yield f"{_files(result.restored, result.bytes)} restored, {len(result.kept)} stay in the trash"
         return
-    for doubt in result.doubts:
-        yield f"nothing may go: {doubt}"
+    yield from (f"nothing may go: {doubt}" for doubt in result.doubts)
+    yield from (f"note: {note}" for note in result.notes)
     if result.refusal:
         yield f"the run would be refused: {result.refusal}"
     kept = f"{len(result.kept)} kept" + (f", {len(result.failed)} failed" if result.failed else "")
-    if result.dry_run:
-        stay = {file.path for file in result.kept}
-        going = [file for file in result.candidates if file.path not in stay]
-        where = "to the trash" if result.trash else "for good"
-        yield f"{_files(going, result.bytes)} would go {where}, {kept}"
-    elif result.sweep_id is None:
-        yield f"{_files(result.candidates, sum(file.bytes for file in result.candidates))} unneeded, {kept}"
-    else:
-        done = f"moved to the trash by sweep {result.sweep_id}" if result.trash else "deleted"
-        yield f"{_files(result.deleted, result.bytes)} {done}, {kept}"
+    yield f"{_what_went(result)}, {kept}"
     if result.expired:
         gone = "would leave" if result.dry_run else "left"
         yield f"{_files(result.expired, sum(file.bytes for file in result.expired))} {gone} the trash for good"
     if result.report:
         yield f"report: {result.report}"
+
+
+def _what_went(result: CleanResult) -> str:
+    if result.trash is None:
+        return f"{_files(result.candidates, result.bytes)} unneeded, found by mark {result.mark_id}"
+    if result.dry_run:
+        stay = {file.path for file in result.kept}
+        going = [file for file in result.candidates if file.path not in stay]
+        return f"{_files(going, result.bytes)} would go {'to the trash' if result.trash else 'for good'}"
+    done = "moved to the trash" if result.trash else "deleted"
+    by = f" by sweep {result.sweep_id}" if result.sweep_id else ""
+    return f"{_files(result.deleted, result.bytes)} {done}{by}"
 
 
 def _files(files: list[CleanFile], size: int) -> str:

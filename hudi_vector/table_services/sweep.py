@@ -104,7 +104,7 @@ def sweep(
 
     Args:
         report: The mark's report.
-        recheck: Makes the second mark.
+        recheck: Makes the second mark, where there is something to sweep.
         trash: Whether files go to the trash, from where they can be restored, or for good.
         dry_run: Whether to only plan.
         limits: How much may go.
@@ -127,9 +127,9 @@ def sweep(
     report = replace(report, table=table)
     storage = open_storage(table, options)
     if dry_run:
-        return _planned(report, plan_sweep(report, _same_table(report, recheck()), storage, limits), trash)
+        return _planned(report, plan_sweep(report, _second(report, recheck), storage, limits), trash)
     with ServiceLease(table, CLEAN, options=options, now_ms=now_ms) as lease:
-        plan = plan_sweep(report, _same_table(report, recheck()), storage, limits)
+        plan = plan_sweep(report, _second(report, recheck), storage, limits)
         if plan.refusal:
             raise RefusedError(f"the clean of '{table}' is refused: {plan.refusal}")
         return _Run(storage, report, plan, trash, lease, now_ms).run()
@@ -272,11 +272,16 @@ def _planned(report: MarkReport, plan: SweepPlan, trash: bool) -> CleanResult:
         trash=trash,
         dry_run=True,
         doubts=plan.doubts,
+        notes=report.notes,
         refusal=plan.refusal,
     )
 
 
-def _same_table(report: MarkReport, second: MarkReport) -> MarkReport:
+def _second(report: MarkReport, recheck: Callable[[], MarkReport]) -> MarkReport:
+    """The second mark; a report of which nothing may go needs none."""
+    if report.doubts or not report.candidates:
+        return report
+    second = recheck()
     return replace(second, table=require_table(second, report.table))
 
 
