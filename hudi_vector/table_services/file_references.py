@@ -1,0 +1,94 @@
+"""From a retained file to its references: one function, whatever the file is, that a task can run anywhere."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from hudi_vector.blobs.files import default_threads, in_threads
+from hudi_vector.errors import HudiVectorError
+from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.table_services.base_references import parquet_references
+from hudi_vector.table_services.log_references import log_references
+from hudi_vector.table_services.references import REFERENCES
+from hudi_vector.table_services.retained import LOG, RetainedFile
+
+__all__ = ["FileReferences", "Reader", "read_here", "references_of"]
+
+_FILES_AT_ONCE = 64
+# What damaged bytes make decoders raise.
+_UNREADABLE = (HudiVectorError, pa.ArrowException, OSError, ValueError, EOFError, LookupError, TypeError, struct.error)
+
+
+@dataclass(frozen=True)
+class FileReferences:
+    """What one retained file refers to.
+
+    Attributes:
+        file: The file.
+        references: A table of `hudi_vector.table_services.references.REFERENCES`; empty where there is a doubt.
+        doubt: Why the file cannot be read, None where it was.
+        is_gone: Whether the file is not there any more.
+        was_opened: Whether the file itself was read, and not what an earlier run kept of it.
+    """
+
+    file: RetainedFile
+    references: pa.Table = field(default_factory=REFERENCES.empty_table, compare=False, repr=False)
+    doubt: str | None = None
+    is_gone: bool = False
+    was_opened: bool = True
+
+
+Reader = Callable[[Sequence[RetainedFile], StorageOptions], Iterable[FileReferences]]
+"""Reads retained files, in any order and wherever it likes."""
+
+
+def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences:
+    """Read the references of one retained file.
+
+    Args:
+        file: The file.
+        options: How storage is opened.
+
+    Returns:
+        Its references, or the doubt about it; nothing is raised for a file that is damaged.
+
+    Example:
+        >>> from hudi_vector.storage import FileInfo
+        >>> name = "f_0-1-2_20260101000000000.parquet"
+        >>> file = RetainedFile("file:///t", FileInfo(f"file:///t/{name}", 9, 0), "base", "f", "20260101000000000")
+        >>> references_of(file, StorageOptions()).is_gone
+        True
+    """
+    uri = file.info.uri
+    try:
+        storage = open_storage(uri, options)
+        # Mapped memory would end the process if the file were cut short meanwhile.
+        with storage.open(uri, mapped=False) as source:
+            if file.kind == LOG:
+                return FileReferences(file, log_references(source))
+            return FileReferences(file, parquet_references(source, remote=storage.scheme != "file"))
+    except _UNREADABLE as problem:
+        if isinstance(problem, FileNotFoundError) or isinstance(problem.__cause__, FileNotFoundError):
+            return FileReferences(file, is_gone=True)
+        text = " ".join(str(problem).split()) or type(problem).__name__
+        return FileReferences(file, doubt=f"the references of '{uri}' cannot be read: {text}")
+
+
+def read_here(files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
+    """Read retained files with the threads of this process.
+
+    Args:
+        files: The files.
+        options: How storage is opened.
+
+    Yields:
+        The references of each file, in order, a few files in memory at a time.
+    """
+    for first in range(0, len(files), _FILES_AT_ONCE):
+        some = files[first : first + _FILES_AT_ONCE]
+        threads = default_threads(local=some[0].table.startswith("file:"))
+        yield from in_threads(lambda file: references_of(file, options), some, threads)

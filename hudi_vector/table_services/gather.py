@@ -1,0 +1,70 @@
+"""All references of a table, read while the table may change: until a listing shows no file that was not read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hudi_vector.errors import HudiVectorError
+from hudi_vector.storage import FileInfo
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.file_references import Reader
+from hudi_vector.table_services.referrers import Referrers
+from hudi_vector.table_services.retained import list_retained
+
+__all__ = ["Gathered", "gather"]
+
+_MOST_LISTINGS = 20
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """How a table's references were read: the timeline's identity at the last listing, what is in doubt, and counts."""
+
+    identity: str
+    doubts: tuple[str, ...]
+    retained_files: int
+    opened_files: int
+
+
+def gather(table: NativeTable, read: Reader, referrers: Referrers) -> Gathered:
+    """Read the references of every retained file of a table.
+
+    A commit and a clean may come between the listing and the reading: rows then move to files that were not listed.
+    So the table is listed again after reading, and new files are read, until there are none.
+
+    Args:
+        table: The table.
+        read: Reads files.
+        referrers: Takes the references in.
+
+    Returns:
+        What was read, and the doubts.
+    """
+    seen: set[FileInfo] = set()
+    doubts: dict[str, None] = {}
+    opened, identity = 0, ""
+    for _ in range(_MOST_LISTINGS):
+        try:
+            timeline = table.timeline()
+        except (OSError, HudiVectorError) as problem:
+            return Gathered(identity, (f"the timeline of '{table.source.uri}' cannot be read: {problem}",), 0, opened)
+        identity = timeline.identity
+        listed = list_retained(table.source.uri, table.storage)
+        doubts.update(dict.fromkeys(listed.doubts))
+        new = [file for file in listed.files if file.info not in seen]
+        if not new:
+            return Gathered(identity, tuple(doubts), len(listed.files), opened)
+        for found in read(new, table.source.options):
+            opened += found.was_opened and not found.is_gone
+            if found.is_gone:
+                continue  # if the next listing shows it again, it is read again
+            seen.add(found.file.info)
+            if found.doubt is None:
+                referrers.add(found)
+            else:
+                pending = found.file.instant in timeline.pending
+                doubts[found.doubt + (", and its instant has not completed: mark again later" if pending else "")] = (
+                    None
+                )
+    doubts[f"'{table.source.uri}' changed during {_MOST_LISTINGS} listings, or lists files that are not there"] = None
+    return Gathered(identity, tuple(doubts), len(seen), opened)

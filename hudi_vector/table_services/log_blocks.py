@@ -1,0 +1,118 @@
+"""The blocks of a Hudi log file: its framing, read as Hudi reads it, but with no damage passed over in silence.
+
+All integers are big-endian. A block is the magic, the number of bytes that follow, the version of the framing, the
+block's type, a header and the content with its length, a footer, and once more the length, with the magic's.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hudi_vector.errors import DataFileError
+
+__all__ = [
+    "AVRO_DATA",
+    "COMMAND",
+    "DELETE",
+    "INSTANT_TIME",
+    "MAGIC",
+    "PARQUET_DATA",
+    "SCHEMA",
+    "LogBlock",
+    "name_of",
+    "read_blocks",
+]
+
+MAGIC = b"#HUDI#"
+COMMAND, DELETE, AVRO_DATA, PARQUET_DATA = 0, 1, 3, 5
+INSTANT_TIME, SCHEMA = 0, 2
+
+_NAMES = ("COMMAND", "DELETE", "CORRUPT", "AVRO_DATA", "HFILE_DATA", "PARQUET_DATA", "CDC_DATA")
+_VERSION = 1
+_FRAME = len(MAGIC) + 8
+
+
+@dataclass(frozen=True)
+class LogBlock:
+    """A block: where it begins in the file, its type, its header by the numbers Hudi gives its entries, its content."""
+
+    offset: int
+    kind: int
+    header: Mapping[int, bytes]
+    content: memoryview
+
+
+def read_blocks(source: Any) -> Iterator[LogBlock]:
+    """The blocks of a log file, one in memory at a time.
+
+    Args:
+        source: The file, open for reading at random.
+
+    Yields:
+        Each block. A block that the end of the file cuts off is left out, as Hudi does: its append never came to an
+        end, so none of its rows count.
+
+    Raises:
+        DataFileError: A block is damaged in any other way, or framed as no version known here.
+    """
+    source.seek(0, 2)
+    end = source.tell()
+    offset = 0
+    while end - offset >= len(MAGIC):
+        source.seek(offset)
+        frame = source.read(_FRAME)
+        if frame[: len(MAGIC)] != MAGIC:
+            raise DataFileError(f"no block begins at byte {offset}, where one must")
+        size = struct.unpack(">q", frame[len(MAGIC) :])[0] if len(frame) == _FRAME else end
+        if offset + _FRAME + size > end:
+            _require_no_block_within(source.read(), offset)
+            return
+        if size < 0:
+            raise DataFileError(f"the block at byte {offset} is damaged: its length is {size}")
+        yield _block(memoryview(source.read(size)), offset)
+        offset += _FRAME + size
+
+
+def name_of(kind: int) -> str:
+    """What Hudi calls a type of block."""
+    return _NAMES[kind] if 0 <= kind < len(_NAMES) else f"unknown ({kind})"
+
+
+def _require_no_block_within(rest: bytes, offset: int) -> None:
+    if MAGIC in rest:
+        raise DataFileError(f"the block at byte {offset} is damaged: another one begins before its end")
+
+
+def _block(body: memoryview, offset: int) -> LogBlock:
+    try:
+        version, kind = struct.unpack_from(">ii", body)
+        if version != _VERSION:
+            raise DataFileError(f"the block at byte {offset} has version {version}, and {_VERSION} is known here")
+        header, place = _entries(body, 8)
+        (length,) = struct.unpack_from(">q", body, place)
+        begin, place = place + 8, place + 8 + length
+        if length < 0 or place > len(body):
+            raise DataFileError(f"the block at byte {offset} is damaged: its content has {length} bytes")
+        _, last = _entries(body, place)
+        (whole,) = struct.unpack_from(">q", body, last)
+    except struct.error as problem:
+        raise DataFileError(f"the block at byte {offset} is damaged: {problem}") from problem
+    if last + 8 != len(body) or whole != len(body) + len(MAGIC):
+        raise DataFileError(f"the block at byte {offset} is damaged: its lengths contradict each other")
+    return LogBlock(offset, kind, header, body[begin:place])
+
+
+def _entries(body: memoryview, place: int) -> tuple[dict[int, bytes], int]:
+    (count,) = struct.unpack_from(">i", body, place)
+    place += 4
+    entries = {}
+    for _ in range(count):
+        key, length = struct.unpack_from(">ii", body, place)
+        if length < 0:
+            raise struct.error(f"an entry of {length} bytes")
+        entries[key] = bytes(body[place + 8 : place + 8 + length])
+        place += 8 + length
+    return entries, place

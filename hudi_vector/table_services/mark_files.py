@@ -1,0 +1,101 @@
+"""Marks on storage: published once, read back by whoever sweeps or reviews them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from hudi_vector.blobs.names import is_write_id
+from hudi_vector.blobs.side_files import newest, publish
+from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.table_services.mark_report import MARKS, KeptFile, MarkReport, UnneededFile
+
+__all__ = ["list_marks", "publish_mark", "read_mark"]
+
+F = TypeVar("F", KeptFile, UnneededFile)
+
+_KIND, _VERSION = "mark", 1
+_TYPES = {"path": pa.string(), "bytes": pa.int64(), "reason": pa.string(), "mtime_ms": pa.int64()}
+_TUPLES = ("doubts", "notes")
+_LOCAL = StorageOptions()
+
+
+def publish_mark(report: MarkReport, options: StorageOptions = _LOCAL) -> str:
+    """Write a report beside the table's other marks; when this returns it is durable.
+
+    Args:
+        report: What a mark found.
+        options: How storage is opened.
+
+    Returns:
+        The id by which `read_mark` finds it.
+
+    Example:
+        >>> import tempfile
+        >>> table = tempfile.mkdtemp()
+        >>> report = MarkReport("20260101000000000_0123456789ab", normalise(table), 0, "", total_bytes=7)
+        >>> read_mark(table, publish_mark(report)) == report
+        True
+    """
+    storage, folder = open_storage(report.table, options), join(report.table, MARKS, report.mark_id)
+    body = {name: value for name, value in asdict(report).items() if name not in ("table", "candidates", "kept")}
+    lists = {"candidates": _as_table(UnneededFile, report.candidates), "kept": _as_table(KeptFile, report.kept)}
+    for name, files in lists.items():
+        body[name] = asdict(publish_table(storage, folder, name, files))
+    # The side file comes last: a mark without it was never published.
+    publish(storage, folder, _KIND, _VERSION, 0, body)
+    return report.mark_id
+
+
+def read_mark(table: str, mark_id: str, options: StorageOptions = _LOCAL) -> MarkReport:
+    """Read a report that was published.
+
+    Args:
+        table: The table's base path.
+        mark_id: The mark.
+        options: How storage is opened.
+
+    Returns:
+        The report, as it was published.
+
+    Raises:
+        InvalidArgumentError: The table has no such mark, or no whole one.
+        DataFileError: A list of its files is gone or damaged.
+        UnsupportedTableError: Another version of this package wrote it.
+    """
+    root = normalise(table)
+    storage, folder = open_storage(root, options), join(root, MARKS, mark_id)
+    found = newest(storage, folder, _KIND, _VERSION) if is_write_id(mark_id) else None
+    if found is None:
+        raise InvalidArgumentError(f"'{table}' has no mark '{mark_id}'; list_marks names those it has")
+    body: dict[str, Any] = dict(found[1])
+    body |= {name: tuple(body[name]) for name in _TUPLES}
+    candidates, kept = (load_table(storage, folder, SideTable(**body.pop(name))) for name in ("candidates", "kept"))
+    return MarkReport(
+        table=root,
+        candidates=tuple(UnneededFile(**row) for row in candidates.to_pylist()),
+        kept=tuple(KeptFile(**row) for row in kept.to_pylist()),
+        **body,
+    )
+
+
+def list_marks(table: str, options: StorageOptions = _LOCAL) -> list[str]:
+    """The ids of a table's marks, the oldest first, those that were never finished among them.
+
+    Args:
+        table: The table's base path.
+        options: How storage is opened.
+    """
+    root = normalise(table)
+    return sorted(name for name in open_storage(root, options).list_folders(join(root, MARKS)) if is_write_id(name))
+
+
+def _as_table(kind: type[F], files: Sequence[F]) -> pa.Table:
+    names = [field.name for field in fields(kind)]
+    columns = [pa.array([getattr(file, name) for file in files], _TYPES[name]) for name in names]
+    return pa.table(columns, names=names)

@@ -1,0 +1,117 @@
+"""References to blobs, as they stand in data files: found by the shape of a struct, whatever its column is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_vector.blobs.struct import INLINE, REFERENCE_TYPE
+from hudi_vector.errors import InvalidBlobError
+
+__all__ = ["REFERENCES", "REFERENCE_FIELDS", "add_references", "distinct", "references_in"]
+
+REFERENCES = pa.schema(
+    [
+        ("column", pa.string()),
+        ("path", pa.string()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("managed", pa.bool_()),
+    ]
+)
+"""The distinct references of a file: the column's dotted path, and the reference as it stands in the rows."""
+
+REFERENCE_FIELDS = tuple(field.name for field in REFERENCE_TYPE)
+
+
+def references_in(table: pa.Table) -> pa.Table:
+    """The distinct references in some rows.
+
+    Args:
+        table: The rows, with at least the types and references of their blobs; blobs may lie in structs, lists and
+            maps.
+
+    Returns:
+        A table of `REFERENCES`, in no order. Whatever names a path counts, of any type.
+
+    Raises:
+        InvalidBlobError: A blob that is not INLINE names no path, so that nobody can say what it refers to.
+
+    Example:
+        >>> from hudi_vector.blobs.struct import blob_array
+        >>> rows = pa.table({"img": blob_array(["OUT_OF_LINE"], [None], ["/x"], [0], [9], [True])})
+        >>> references_in(rows).to_pylist()
+        [{'column': 'img', 'path': '/x', 'offset': 0, 'length': 9, 'managed': True}]
+    """
+    found = []
+    for name in dict.fromkeys(table.column_names):
+        for chunk in table.column(name).chunks:
+            found += [_of(column, array, kind) for column, array, kind in _structs(name, chunk, None)]
+    return distinct(found)
+
+
+def distinct(parts: Iterable[pa.Table]) -> pa.Table:
+    """Tables of `REFERENCES` as one, each reference once."""
+    whole = pa.concat_tables([REFERENCES.empty_table(), *parts])
+    return whole.group_by(REFERENCES.names, use_threads=False).aggregate([])
+
+
+def add_references(parts: list[pa.Table], found: pa.Table, held: int = 1 << 20) -> None:
+    """Add a table of `REFERENCES` to others, which become one again when they have grown.
+
+    Args:
+        parts: The tables so far; changed.
+        found: One more.
+        held: How many rows of `parts` are let stand.
+    """
+    parts.append(found)
+    if len(parts) > 1 and sum(part.num_rows for part in parts) > max(held, 2 * parts[0].num_rows):
+        parts[:] = [distinct(parts)]
+
+
+def _structs(
+    column: str, array: pa.Array, kind: pa.Array | None
+) -> Iterator[tuple[str, pa.StructArray, pa.Array | None]]:
+    """The references within an array: their column, the structs and the types of their blobs."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_struct(array.type):
+        names = [field.name for field in array.type]
+        if set(REFERENCE_FIELDS) <= set(names):
+            yield column, array, kind
+            return
+        # Flattened children are NULL where the struct is.
+        children = array.flatten()
+        kinds = children[names.index("type")] if "type" in names else None
+        for name, child in zip(names, children, strict=True):
+            yield from _structs(f"{column}.{name}", child, kinds if name == "reference" else None)
+    elif pa.types.is_map(array.type):
+        yield from _structs(f"{column}.value", array.items, None)
+    elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
+        yield from _structs(column, array.flatten(), None)
+
+
+def _of(column: str, array: pa.StructArray, kind: pa.Array | None) -> pa.Table:
+    fields = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
+    path = fields["external_path"].cast(pa.string())
+    if kind is not None:
+        # Types are strings in some files and enums, as bytes, in others.
+        outside = pc.and_(pc.is_valid(kind), pc.not_equal(kind.cast(pa.string()), INLINE))
+        lost = pc.sum(pc.and_(pc.fill_null(outside, False), pc.is_null(path))).as_py() or 0
+        if lost:
+            raise InvalidBlobError(
+                f"{lost} of its rows are OUT_OF_LINE in column '{column.removesuffix('.reference')}' and name no path"
+            )
+    rows = pa.table(
+        [
+            pa.repeat(pa.scalar(column.removesuffix(".reference")), len(array)),
+            path,
+            fields["offset"].cast(pa.int64()),
+            fields["length"].cast(pa.int64()),
+            fields["managed"].cast(pa.bool_()),
+        ],
+        schema=REFERENCES,
+    )
+    return rows.filter(pc.is_valid(path))

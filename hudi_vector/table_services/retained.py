@@ -1,0 +1,107 @@
+"""Every data file of a table that is physically there, whatever the timeline says about it.
+
+The table's folders are listed as they are: latest and older slices, replaced file groups, savepointed files and the
+files of pending instants are all found alike, and nothing that is on storage can be missed. What is no data file of a
+known kind is a doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hudi_vector.errors import HudiVectorError
+from hudi_vector.storage import FileInfo, Storage, join
+from hudi_vector.table.names import parse_base_file, parse_log_file
+
+__all__ = ["BASE", "LOG", "Retained", "RetainedFile", "list_retained"]
+
+BASE, LOG = "base", "log"
+
+_HOODIE = ".hoodie"
+_PARTITION_METADATA = (".hoodie_partition_metadata", ".hoodie_partition_metadata.parquet")
+
+
+@dataclass(frozen=True)
+class RetainedFile:
+    """A data file: its table, what storage shows of it, and what its name says.
+
+    `kind` is BASE or LOG; `instant` the requested time of the action that wrote it.
+    """
+
+    table: str
+    info: FileInfo
+    kind: str
+    file_id: str
+    instant: str
+
+    @property
+    def path(self) -> str:
+        """The path from the table's folder."""
+        return self.info.uri[len(self.table) + 1 :]
+
+
+@dataclass(frozen=True)
+class Retained:
+    """The data files of a table, by URI, and what is among them that nobody here can read."""
+
+    files: tuple[RetainedFile, ...]
+    doubts: tuple[str, ...] = ()
+
+
+def list_retained(table: str, storage: Storage) -> Retained:
+    """List the data files of a table, base files and log files.
+
+    Args:
+        table: The table's base path, normalised.
+        storage: The file system it lies on.
+
+    Returns:
+        The files. ``.hoodie``, checksum files and the metadata of partitions hold no rows and are left out; anything
+        else that is no Parquet base file and no log file is a doubt, as is a folder that cannot be listed.
+
+    Example:
+        >>> from hudi_vector.storage import StorageOptions, open_storage
+        >>> list_retained("file:///nowhere", open_storage("file:///nowhere", StorageOptions()))
+        Retained(files=(), doubts=())
+    """
+    try:
+        listed = _listed(table, storage)
+    except (OSError, HudiVectorError) as problem:
+        return Retained((), (f"the folders of '{table}' cannot be listed: {problem}",))
+    files, doubts = [], []
+    for info in sorted(listed, key=lambda info: info.uri):
+        if info.name.endswith(".crc") or info.name in _PARTITION_METADATA:
+            continue
+        found = _data_file(table, info)
+        if isinstance(found, str):
+            doubts.append(found)
+        else:
+            files.append(found)
+    return Retained(tuple(files), tuple(doubts))
+
+
+def _listed(table: str, storage: Storage) -> list[FileInfo]:
+    listed = storage.list_files(table)
+    for folder in storage.list_folders(table):
+        if folder != _HOODIE:
+            listed += storage.list_files(join(table, folder), recursive=True)
+    return listed
+
+
+_READ_BY: Mapping[str, str] = {"lance": "Lance", "orc": "ORC", "hfile": "HFile"}
+
+
+def _data_file(table: str, info: FileInfo) -> RetainedFile | str:
+    """The file, or the doubt about it."""
+    base = parse_base_file(info.name)
+    if base is not None and base.format == "parquet":
+        return RetainedFile(table, info, BASE, base.file_id, base.instant)
+    if base is not None:
+        return f"'{info.uri}' is a base file in {_READ_BY[base.format]}, whose references cannot be read here"
+    log = parse_log_file(info.name)
+    if log is not None and not log.is_cdc:
+        return RetainedFile(table, info, LOG, log.file_id, log.instant)
+    if log is not None:
+        return f"'{info.uri}' is a log of changed rows, whose references cannot be read here"
+    return f"'{info.uri}' lies among the data of the table and is no data file that Hudi would name so"

@@ -1,0 +1,133 @@
+"""Marks of tables that Hudi wrote: what any of their files refers to stays, all else goes in the end."""
+
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import tables
+from support.blob_states import BlobTable, blob, inline, write_id
+from support.blobs import QUICK, content, rows, stored, write
+
+import hudi_vector as hv
+from hudi_vector.table_services.log_blocks import read_blocks
+from hudi_vector.table_services.mark import find_unneeded, mark_twice
+
+DAY = 86_400_000
+SMALL = {"img": {"inline.threshold": "1KB"}}
+
+
+def containers(path: Path) -> dict[str, str]:
+    """The containers of a table, by name, with their path from its folder."""
+    files = [file for file in (path / ".hoodie/blobs").rglob("*") if file.is_file()]
+    return {file.name: str(file.relative_to(path)) for file in files}
+
+
+def referred(path: Path) -> set[str]:
+    """The containers whose name stands in any data file, by other means than those of a mark."""
+    found = set()
+    for file in path.rglob("*"):
+        if ".hoodie" in file.relative_to(path).parts or file.name.endswith(".crc") or not file.is_file():
+            continue
+        raw = file.read_bytes()
+        if b"PAR1" in raw:  # a base file, or a block of Parquet in a log file
+            raw = str(pq.read_table(io.BytesIO(raw[raw.index(b"PAR1") : raw.rindex(b"PAR1") + 4])).to_pylist()).encode()
+        found |= {where for name, where in containers(path).items() if name.encode() in raw}
+    return found
+
+
+def forms(path: Path) -> set[str]:
+    """The forms of the blocks in a table's log files."""
+    names = {0: "command", 1: "delete", 3: "avro", 5: "parquet"}
+    logs = [file for file in path.rglob(".*.log.*") if not file.name.endswith(".crc")]
+    return {names[found.kind] for file in logs for found in read_blocks(pa.OSFile(str(file)))}
+
+
+def check(path: Path) -> set[str]:
+    """A mark a month from now finds what no file refers to."""
+    later = time.time_ns() // 1_000_000 + 30 * DAY
+    report = mark_twice(str(path), grace_ms=DAY, now_ms=later)
+    assert report.doubts == ()
+    found = {file.path for file in report.candidates}
+    assert found == set(containers(path).values()) - referred(path)
+    assert {file.path for file in report.kept} == referred(path)
+    now = find_unneeded(str(path), grace_ms=DAY)
+    assert now.candidates == ()
+    return found
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_a_table_through_its_life(spark, workspace, table_type):
+    path = tables.fresh_path(workspace, "life")
+    options = {"hoodie.clean.automatic": "false", "hoodie.compact.inline": "false"}
+    arguments = {"blobs": SMALL, "options": options}
+    write(rows(spark, [5000, 20, 6000, 7000, 8000, None]), path, table_type=table_type, **arguments)
+    saved = write(rows(spark, [3000] * 3, ts=2), path, **arguments).instant
+    write(rows(spark, [None] * 4, ts=3).where("id = 3"), path, operation="delete", **arguments)
+    parquet = {**options, "hoodie.logfile.data.block.format": "parquet"}
+    write(rows(spark, [3500], ts=3), path, blobs=SMALL, options=parquet)
+    assert forms(path) == ({"avro", "delete", "parquet"} if table_type == "mor" else set())
+    assert check(path) == set()
+    name = tables.fresh_name("life")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    spark.sql(f"CALL create_savepoint(table => '{name}', commit_time => '{saved}')").collect()
+    if table_type == "cow":
+        spark.sql(f"CALL run_clustering(table => '{name}', op => 'scheduleAndExecute')").collect()
+    write(rows(spark, [4000], ts=4), path, operation="insert_overwrite_table", **arguments)
+    assert check(path) == set()  # replaced, and still there
+    spark.sql(f"CALL run_clean(table => '{name}', retain_commits => 1)").collect()
+    held = check(path)
+    spark.sql(f"CALL delete_savepoint(table => '{name}', instant_time => '{saved}')").collect()
+    write(rows(spark, [4100], ts=5), path, operation="insert_overwrite_table", **arguments)
+    spark.sql(f"CALL run_clean(table => '{name}', retain_commits => 1)").collect()
+    unneeded = check(path)
+    assert len(unneeded) > len(held)
+    for file in unneeded:
+        (path / file).unlink()
+    assert stored(spark, path) == {0: content(5000, 4100)}
+    assert check(path) == set()
+
+
+def test_several_columns_and_nested_ones_in_log_files(spark, workspace):
+    path = tables.fresh_path(workspace, "several")
+    text = "SELECT id, 1L AS ts, data AS img, data AS thumb, named_struct('n', id, 'scan', data) AS doc FROM VALUES {} AS t(id, data)"
+    columns = {name: {"inline.threshold": "1"} for name in ("img", "thumb", "doc.scan")}
+    arguments = {"record_key": "id", "ordering": "ts", "blobs": columns, "options": QUICK}
+    hv.write(spark.sql(text.format("(1, X'0101'), (2, X'02')")).coalesce(1), str(path), table_type="mor", **arguments)
+    hv.write(spark.sql(text.format("(2, X'0303')")).coalesce(1), str(path), **arguments)
+    assert forms(path) == {"avro"}
+    assert check(path) == set()
+    assert len({where.split("/")[2] for where in containers(path).values()}) == 3
+
+
+def test_hudi_reads_the_states_that_tests_write(spark, workspace):
+    path = tables.fresh_path(workspace, "states")
+    table = BlobTable(path, time.time_ns() // 1_000_000 - DAY)
+    big = table.container(write_id(table.clock_ms, 1), size=10)
+    where = f"{table.uri}/{big}"
+    first = table.instant()
+    table.begin(first, "commit")
+    table.base("f1", first, {1: blob(where, 0, 2), 2: inline(b"two"), 3: None})
+    table.complete(first, "commit")
+    gone = table.instant()
+    table.base("f2", gone, {7: inline(b"replaced")})
+    table.begin(gone, "commit")
+    table.complete(gone, "commit")
+    for form, values in (("avro", {2: blob(where, 1, 3)}), ("parquet", {3: inline(b"three")})):
+        instant = table.instant()
+        table.begin(instant)
+        table.log("f1", instant, values, form)
+        table.complete(instant)
+    replacing = table.instant()
+    table.begin(replacing, "replacecommit")
+    table.base("f3", replacing, {8: inline(b"eight")})
+    table.complete(replacing, "replacecommit", ["f2"])
+    pending = table.instant()
+    table.begin(pending)
+    table.log("f1", pending, {1: inline(b"never")})
+    assert stored(spark, path) == {1: b"xx", 2: b"xxx", 3: b"three", 8: b"eight"}
+    assert stored(spark, path, as_of=gone) == {1: b"xx", 2: b"two", 3: None, 7: b"replaced"}

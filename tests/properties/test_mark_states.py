@@ -1,0 +1,170 @@
+"""Random small tables against a model in memory that only knows who refers to what."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.blob_states import BlobTable, blob, inline, write_id
+
+from hudi_vector.blobs import manifest
+from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.table_services.file_references import read_here
+from hudi_vector.table_services.kept_references import KeptReferences
+from hudi_vector.table_services.mark import find_unneeded, mark_twice
+
+NOW = 1_790_000_000_000
+HOUR = 3_600_000
+DAY = 24 * HOUR
+START = NOW - 40 * DAY
+GROUPS = ("f1", "f2", "f3")
+
+STATES = (manifest.OPEN, manifest.STAGED, manifest.COMMITTED, manifest.ABORTED, manifest.UNREADABLE, "none")
+
+
+@dataclass
+class Model:
+    """What a table holds, beside the table: files with what they refer to, containers with who may yet commit them."""
+
+    table: BlobTable
+    grace_ms: int
+    files: dict[Path, frozenset[str]] = field(default_factory=dict)
+    born: dict[str, int] = field(default_factory=dict)
+    open_until: dict[str, float] = field(default_factory=dict)
+    ingests: dict[str, int] = field(default_factory=dict)
+    is_doubtful: bool = False
+
+    def expected(self) -> set[str]:
+        """The containers that nothing needs."""
+        if self.is_doubtful:
+            return set()
+        referred = frozenset().union(*self.files.values())
+        horizon = NOW - self.grace_ms
+        oldest = min(self.ingests.values(), default=NOW + self.grace_ms) - self.grace_ms
+        return {
+            path
+            for path, born in self.born.items()
+            if path not in referred and born <= min(horizon, oldest) and self.open_until[path] <= horizon
+        }
+
+    def upload(self, state: str, lease_ms: int, age_ms: int) -> None:
+        """A write with two containers, whose files may be younger than it."""
+        table, at = self.table, self.table.clock_ms
+        name = write_id(at, len(self.born))
+        if state != "none":
+            name = manifest.open_upload(str(table.path), {}, lease_ms=lease_ms, now_ms=at).write_id
+        paths = [table.container(name, number) for number in range(2)]
+        for path in paths:
+            table.touch(table.path / path, at + age_ms)
+            self.born[path] = at + age_ms
+            self.open_until[path] = {manifest.OPEN: at + lease_ms, manifest.STAGED: at + lease_ms}.get(state, 0)
+        if state in (manifest.STAGED, manifest.COMMITTED):
+            made = [WrittenContainer(path, "", "img", 1, 1, 1) for path in paths]
+            manifest.stage(str(table.path), name, made, now_ms=at)
+        if state == manifest.COMMITTED:
+            manifest.finish(str(table.path), name, "20260101000000000")
+        if state == manifest.ABORTED:
+            manifest.abort(str(table.path), name)
+        if state == manifest.UNREADABLE:
+            for file in (table.path / manifest.UPLOADS / name).iterdir():
+                file.write_bytes(b"torn")
+            self.open_until |= dict.fromkeys(paths, float("inf"))
+
+    def write(self, group: str, kind: str, chosen: list[int], ends: bool, action: str) -> None:
+        """A commit of one file that refers to some of the containers there are."""
+        table, instant = self.table, self.table.instant()
+        there = sorted(self.born)
+        paths = frozenset(there[number % len(there)] for number in chosen) if there else frozenset()
+        blobs = {number: blob(f"{table.uri}/{path}", number) for number, path in enumerate(sorted(paths))}
+        blobs |= {100: None, 101: inline(b"x")}
+        file = table.base(group, instant, blobs) if kind == "base" else table.log(group, instant, blobs, kind)
+        self.files[file] = paths
+        if ends:
+            table.complete(instant, action, [group] if action == "replacecommit" else ())
+            return
+        table.begin(instant, action)
+        self.ingests[instant] = table.clock_ms
+
+    def clean(self, number: int) -> None:
+        """One data file goes, whatever it was."""
+        if self.files:
+            file = sorted(self.files)[number % len(self.files)]
+            file.unlink()
+            del self.files[file]
+
+    def doubt(self) -> None:
+        """A file that nobody can read."""
+        self.table.file("f9_0-1-2_20260101000000000.parquet", b"PAR1")
+        self.is_doubtful = True
+
+
+uploads = st.tuples(
+    st.just("upload"),
+    st.sampled_from(STATES),
+    st.sampled_from([HOUR, 10 * DAY, 60 * DAY]),
+    st.sampled_from([0, 0, HOUR, 20 * DAY]),
+)
+writes = st.tuples(
+    st.just("write"),
+    st.sampled_from(GROUPS),
+    st.sampled_from(["base", "base", "avro", "parquet"]),
+    st.lists(st.integers(0, 20), max_size=3),
+    st.sampled_from([True] * 6 + [False]),
+    st.sampled_from(["commit", "deltacommit", "replacecommit"]),
+)
+cleans = st.tuples(st.just("clean"), st.integers(0, 20))
+waits = st.tuples(st.just("wait"), st.integers(1, 9))
+services = st.tuples(st.just("service"), st.sampled_from(["clustering", "compaction", "clean", "rollback"]))
+doubts = st.tuples(st.just("doubt"))
+steps = st.lists(st.one_of(uploads, uploads, writes, writes, writes, cleans, waits, services), max_size=14)
+
+
+def played(model: Model, history: list[tuple]) -> None:
+    for step, *arguments in history:
+        if step == "wait":
+            model.table.clock_ms = min(model.table.clock_ms + arguments[0] * DAY, NOW)
+        elif step == "service":
+            model.table.begin(model.table.instant(), *arguments)
+        else:
+            getattr(model, step)(*arguments)
+
+
+@settings(max_examples=80)
+@given(
+    history=steps, last=st.lists(doubts, max_size=1), grace=st.sampled_from([0, DAY, 15 * DAY]), rare=st.integers(0, 9)
+)
+def test_a_mark_knows_what_the_model_knows(history: list[tuple], last: list[tuple], grace: int, rare: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(BlobTable(Path(folder).resolve() / "t", START), grace)
+        played(model, [*history, *(last if rare == 0 else [])])
+        report = find_unneeded(str(model.table.path), grace_ms=grace, now_ms=NOW)
+        found = {file.path for file in report.candidates}
+        assert found == model.expected()
+        assert bool(report.doubts) == model.is_doubtful
+        kept = {file.path for file in report.kept}
+        assert found | kept == set(model.born)
+        assert not found & kept
+        assert mark_twice(str(model.table.path), grace_ms=grace, now_ms=NOW).candidates == report.candidates
+
+
+@settings(max_examples=25)
+@given(history=steps, more=steps)
+def test_what_was_kept_changes_no_verdict(history: list[tuple], more: list[tuple]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(BlobTable(Path(folder).resolve() / "t", START), DAY)
+        path = str(model.table.path)
+        known: set[Path] = set()
+        for part in (history, [], more, []):
+            played(model, part)
+            kept = KeptReferences(path)
+            plain, quick = (
+                find_unneeded(path, grace_ms=DAY, now_ms=NOW, reader=reader) for reader in (read_here, kept)
+            )
+            assert (plain.candidates, plain.kept, plain.doubts) == (quick.candidates, quick.kept, quick.doubts)
+            assert {file.path for file in quick.candidates} == model.expected()
+            assert plain.opened_files == len(model.files)
+            assert quick.opened_files == len(model.files.keys() - known) == kept.save()
+            known = set(model.files)

@@ -1,0 +1,136 @@
+"""References that are kept between marks: only new files are opened, and damage costs nothing but time."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from support.blob_states import BlobTable, blob, write_id
+
+from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.storage import StorageOptions
+from hudi_vector.table_services.file_references import read_here
+from hudi_vector.table_services.kept_references import KEPT_REFERENCES, KeptReferences
+from hudi_vector.table_services.mark import find_unneeded, mark_twice
+from hudi_vector.table_services.mark_report import MarkReport
+
+NOW = 1_790_000_000_000
+DAY = 86_400_000
+OLD = NOW - 30 * DAY
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> BlobTable:
+    made = BlobTable(tmp_path.resolve() / "t", OLD)
+    for number in range(5):
+        add(made, number)
+    return made
+
+
+def add(table: BlobTable, number: int) -> Path:
+    instant = table.instant()
+    path = table.container(write_id(OLD, number))
+    file = table.base(f"f{number}", instant, {1: blob(path, 0, 1), 2: blob(path, 1, 1), 3: blob(f"/x/{number}")})
+    table.complete(instant, "commit")
+    return file
+
+
+def run(table: BlobTable) -> tuple[MarkReport, int]:
+    kept = KeptReferences(str(table.path))
+    report = find_unneeded(str(table.path), grace_ms=DAY, now_ms=NOW, reader=kept)
+    plain = find_unneeded(str(table.path), grace_ms=DAY, now_ms=NOW)
+    assert (report.candidates, report.kept, report.doubts) == (plain.candidates, plain.kept, plain.doubts)
+    return report, kept.save()
+
+
+def folder(table: BlobTable) -> list[Path]:
+    return sorted((table.path / KEPT_REFERENCES).iterdir())
+
+
+def test_the_second_run_opens_only_what_changed(table: BlobTable) -> None:
+    report, added = run(table)
+    assert (report.retained_files, report.opened_files, added) == (5, 5, 5)
+    before = folder(table)
+    report, added = run(table)
+    assert (report.retained_files, report.opened_files, added) == (5, 0, 0)
+    assert folder(table) == before
+    add(table, 9)
+    report, added = run(table)
+    assert (report.retained_files, report.opened_files, added) == (6, 1, 1)
+
+
+def test_a_file_that_was_written_anew_is_read_anew(table: BlobTable) -> None:
+    run(table)
+    file = next(table.path.glob("f1_*"))
+    path = table.container(write_id(OLD, 77))
+    table.base("f1", file.stem[-17:], {1: blob(path), 2: None, 3: None})
+    report, _ = run(table)
+    assert report.opened_files == 1
+    assert [found.path.rpartition("/")[2][18:30] for found in report.candidates] == [f"{1:012x}"]
+
+
+def test_two_marks_open_each_file_once(table: BlobTable) -> None:
+    kept = KeptReferences(str(table.path))
+    assert mark_twice(str(table.path), grace_ms=DAY, now_ms=NOW, reader=kept).opened_files == 0
+    assert kept.save() == 5
+
+
+def test_young_and_damaged_files_are_not_kept(table: BlobTable) -> None:
+    young = add(table, 8)
+    os.utime(young, ns=(time.time_ns(), time.time_ns()))
+    table.file("g_0-1-2_20260101000000000.parquet", b"PAR1")
+    report, added = run(table)
+    assert (report.opened_files, added, len(report.doubts)) == (7, 5, 1)
+
+
+@pytest.mark.parametrize("damaged", ["files-*", "references-*", "0*"])
+@pytest.mark.parametrize("content", [b"", b"other", None])
+def test_what_is_damaged_is_read_anew(table: BlobTable, damaged: str, content: bytes | None) -> None:
+    run(table)
+    (file,) = (table.path / KEPT_REFERENCES).glob(damaged)
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+    assert run(table)[0].opened_files == 5
+    assert run(table)[0].opened_files == 0
+
+
+def test_what_a_newer_version_keeps_is_let_be(table: BlobTable) -> None:
+    run(table)
+    (file,) = (table.path / KEPT_REFERENCES).glob("0*")
+    file.write_bytes(file.read_bytes().replace(b"references 1", b"references 2", 1))
+    with pytest.raises(UnsupportedTableError, match="has version 2"):
+        run(table)
+
+
+def test_it_neither_grows_nor_forgets(table: BlobTable) -> None:
+    for number in range(10, 40):
+        add(table, number)
+        os.remove(sorted(table.path.glob("f*.parquet"))[0])
+        report, _ = run(table)
+        assert (report.retained_files, report.opened_files) == (5, 1 if number > 10 else 5)
+        shards = sorted({file.name.split("-")[0] for file in folder(table)})
+        assert shards[-2:] == ["files", "references"]
+        assert len(folder(table)) <= 2 + 4 * 16
+    for file in table.path.glob("f*.parquet"):
+        file.unlink()
+    assert run(table)[0].retained_files == 0
+    run(table)
+    assert len(folder(table)) <= 4
+
+
+def test_another_reader_reads_what_is_new(table: BlobTable) -> None:
+    read = []
+
+    def reader(files, options: StorageOptions):
+        read.extend(files)
+        return read_here(files, options)
+
+    run(table)
+    new = add(table, 9)
+    found = find_unneeded(str(table.path), grace_ms=DAY, now_ms=NOW, reader=KeptReferences(table.uri, reader=reader))
+    assert [file.info.name for file in read] == [new.name]
+    assert found.opened_files == 1
