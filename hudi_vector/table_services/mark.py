@@ -137,13 +137,14 @@ class _Mark:
         area = BlobArea(uri)
         files = self.native.storage.list_files(area.uri, recursive=True)
         outside = [info for root in self.roots for info in open_storage(root, options).list_files(root, recursive=True)]
-        uploads = self._uploads(doubts)
+        doubts += _tables_within(self.roots, outside)
+        uploads = {each.source.uri: _uploads(each, doubts) for each in tables}
         pending, notes = self._pending(tables, uploads, doubts)
         places = Places()
         referrers = Referrers({places.identity(info.uri): info.uri for info in files}, places)
         gathered = [gather(each, reader, referrers) for each in tables]
         doubts += [doubt for each in gathered for doubt in each.doubts] + list(referrers.doubts)
-        case = Case(uri, self.now_ms, self.grace_ms, uploads, pending, referrers, self._saved(doubts), {})
+        case = Case(uri, self.now_ms, self.grace_ms, uploads[uri], pending, referrers, self._saved(doubts), {})
         case = replace(case, named=_named(case))
         home = places.identity(f"{area.uri}/.").removesuffix(".")
         judged = [
@@ -176,16 +177,8 @@ class _Mark:
         )
         return _doubted(report) if report.doubts else report
 
-    def _uploads(self, doubts: list[str]) -> dict[str, Upload]:
-        try:
-            found = list_uploads(self.native.source.uri, options=self.native.source.options)
-        except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
-            doubts.append(f"the manifests of uploads to '{self.native.source.uri}' cannot be read: {problem}")
-            return {}
-        return {upload.write_id: upload for upload in found}
-
     def _pending(
-        self, tables: Sequence[NativeTable], uploads: dict[str, Upload], doubts: list[str]
+        self, tables: Sequence[NativeTable], uploads: dict[str, dict[str, Upload]], doubts: list[str]
     ) -> tuple[PendingInstant | None, tuple[str, ...]]:
         """The ingest that began first, and what there is to say about those that nobody works at."""
         holding, notes = [], []
@@ -196,7 +189,7 @@ class _Mark:
                 doubts.append(f"the pending instants of '{table.source.uri}' cannot be listed: {problem}")
                 continue
             for instant in found:
-                stale = is_stale(instant, uploads.values(), self.now_ms)
+                stale = is_stale(instant, uploads[table.source.uri].values(), self.now_ms)
                 if stale:
                     effect = "is ignored" if self.ignore_stale else "keeps whatever is not older than it"
                     notes.append(
@@ -231,6 +224,25 @@ def _others(native: NativeTable, others: Sequence[str]) -> tuple[list[NativeTabl
         if table.config.bootstrapped
     ]
     return tables, doubts
+
+
+def _uploads(table: NativeTable, doubts: list[str]) -> dict[str, Upload]:
+    try:
+        found = list_uploads(table.source.uri, options=table.source.options)
+    except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
+        doubts.append(f"the manifests of uploads to '{table.source.uri}' cannot be read: {problem}")
+        return {}
+    return {upload.write_id: upload for upload in found}
+
+
+def _tables_within(roots: Sequence[str], listed: Sequence[FileInfo]) -> list[str]:
+    """A doubt for each managed root that holds a Hudi table, whose files are not this table's."""
+    strange = [info.uri for info in listed if "/.hoodie/" in info.uri]
+    return [
+        f"the managed root '{root}' holds a Hudi table: '{next(uri for uri in strange if uri.startswith(root))}'"
+        for root in roots
+        if any(uri.startswith(f"{root}/") for uri in strange)
+    ]
 
 
 def _require_apart(roots: Sequence[str], tables: Sequence[NativeTable]) -> tuple[str, ...]:

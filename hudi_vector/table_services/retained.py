@@ -7,6 +7,7 @@ known kind is a doubt.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ __all__ = ["BASE", "LOG", "Retained", "RetainedFile", "list_retained"]
 BASE, LOG = "base", "log"
 
 _HOODIE = ".hoodie"
+_LOCAL = "file://"
 _PARTITION_METADATA = (".hoodie_partition_metadata", ".hoodie_partition_metadata.parquet")
 
 
@@ -69,7 +71,7 @@ def list_retained(table: str, storage: Storage) -> Retained:
         listed = _listed(table, storage)
     except (OSError, HudiVectorError) as problem:
         return Retained((), (f"the folders of '{table}' cannot be listed: {problem}",))
-    files, doubts = [], []
+    files, doubts = [], _links_to_nowhere(table)
     for info in sorted(listed, key=lambda info: info.uri):
         if info.name.endswith(".crc") or info.name in _PARTITION_METADATA:
             continue
@@ -87,6 +89,24 @@ def _listed(table: str, storage: Storage) -> list[FileInfo]:
         if folder != _HOODIE:
             listed += storage.list_files(join(table, folder), recursive=True)
     return listed
+
+
+def _links_to_nowhere(table: str) -> list[str]:
+    """A doubt for each link that a listing passes over, since what it leads to is not there, or not now."""
+    if not table.startswith(_LOCAL):
+        return []
+    top = table[len(_LOCAL) :]
+    doubts = []
+    for folder, folders, files in os.walk(top, followlinks=True):
+        if folder == top and _HOODIE in folders:
+            folders.remove(_HOODIE)
+        paths = (os.path.join(folder, name) for name in [*folders, *files])
+        doubts += [f"'{path}' is a link that leads nowhere" for path in paths if _leads_nowhere(path)]
+    return doubts
+
+
+def _leads_nowhere(path: str) -> bool:
+    return os.path.islink(path) and not os.path.exists(path)
 
 
 _READ_BY: Mapping[str, str] = {"lance": "Lance", "orc": "ORC", "hfile": "HFile"}

@@ -132,7 +132,7 @@ def played(model: Model, history: list[tuple]) -> None:
             getattr(model, step)(*arguments)
 
 
-@settings(max_examples=80)
+@settings(max_examples=150)
 @given(
     history=steps, last=st.lists(doubts, max_size=1), grace=st.sampled_from([0, DAY, 15 * DAY]), rare=st.integers(0, 9)
 )
@@ -150,7 +150,7 @@ def test_a_mark_knows_what_the_model_knows(history: list[tuple], last: list[tupl
         assert mark_twice(str(model.table.path), grace_ms=grace, now_ms=NOW).candidates == report.candidates
 
 
-@settings(max_examples=25)
+@settings(max_examples=50)
 @given(history=steps, more=steps)
 def test_what_was_kept_changes_no_verdict(history: list[tuple], more: list[tuple]) -> None:
     with tempfile.TemporaryDirectory() as folder:

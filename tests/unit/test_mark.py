@@ -489,6 +489,34 @@ def test_two_marks_agree_or_nothing_is_unneeded(table: BlobTable) -> None:
     assert "x.csv" in mark_twice(str(table.path), grace_ms=DAY).doubts[0]
 
 
+def test_a_managed_root_with_a_table_in_it_is_a_doubt(table: BlobTable, tmp_path: Path) -> None:
+    other = BlobTable(tmp_path / "root" / "other", OLD)
+    other.container(write_id(OLD, 1))
+    report = marked(table, managed_roots=[f"{tmp_path}/root"])
+    assert report.candidates == ()
+    assert f"the managed root 'file://{tmp_path}/root' holds a Hudi table" in report.doubts[0]
+
+
+def test_a_link_to_data_that_is_not_there_is_a_doubt(table: BlobTable, tmp_path: Path) -> None:
+    table.container(write_id(OLD, 1))
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (table.path / "p1").symlink_to(disk)
+    assert len(unneeded(table)) == 1
+    disk.rename(tmp_path / "unmounted")
+    report = marked(table)
+    assert report.candidates == ()
+    assert report.doubts == (f"'{table.path}/p1' is a link that leads nowhere",)
+
+
+def test_the_leases_of_another_table_are_its_own(table: BlobTable, tmp_path: Path) -> None:
+    other = BlobTable(tmp_path / "other", OLD)
+    other.begin(other.instant())
+    assert len(marked(table, other_tables=[other.uri]).notes) == 1
+    manifest.open_upload(str(other.path), {}, lease_ms=24 * DAY, now_ms=OLD)
+    assert marked(table, other_tables=[other.uri]).notes == ()
+
+
 def test_files_and_their_references_travel(table: BlobTable) -> None:
     committed(table, {1: blob("/x")})
     (file,) = list_retained(table.uri, open_storage(table.uri, StorageOptions())).files
