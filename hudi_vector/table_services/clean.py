@@ -6,12 +6,13 @@ Spark only says where a table lies and how its storage is opened; marks and swee
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.errors import RefusedError, UnsupportedTableError
 from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, CLEAN_TRASH_WINDOW, Option
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.table_services.guards import SweepLimits, require_table
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["clean_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
+
+_LOG = logging.getLogger(__name__)
 
 
 def clean_blobs(
@@ -250,8 +253,13 @@ class _Place:
         run = partial(expire, self.table, window_ms=window_ms, now_ms=clock_ms(), options=self.options)
         if dry_run:
             return run(dry_run=True)
-        with ServiceLease(self.table, CLEAN, options=self.options):
-            return run()
+        try:
+            with ServiceLease(self.table, CLEAN, options=self.options):
+                return run()
+        except RefusedError as problem:
+            # The sweep is done and its result counts; whoever runs now empties the trash too.
+            _LOG.warning("the trash of %s is not emptied: %s", self.table, problem)
+            return []
 
 
 def _chosen(option: Option[int], given: str | int | None, setting: Callable[[str], str | None]) -> int:

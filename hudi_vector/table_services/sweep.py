@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage
-from hudi_vector.table_services.guards import SweepLimits, require_table, too_much, why_not_ours
+from hudi_vector.table_services.guards import SweepLimits, is_plain, require_table, too_much, why_not_ours
 from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
+from hudi_vector.table_services.progress import followed
 from hudi_vector.table_services.result import CleanFile, CleanResult
 from hudi_vector.table_services.service_lease import ServiceLease, clock_ms
 from hudi_vector.table_services.sweep_record import SweepRecord, begin_sweep, end_sweep, unfinished_sweeps
-from hudi_vector.table_services.trash import list_trash, same_content, trash_path
+from hudi_vector.table_services.trash import TRASH, list_trash, same_content, trash_path
 
 __all__ = ["CLEAN", "SweepPlan", "finish_sweep", "plan_sweep", "sweep"]
 
@@ -115,7 +116,8 @@ def sweep(
         What went, what stayed and why.
 
     Raises:
-        RefusedError: Too much would go, or another run is under way; a dry run says the former in its result.
+        RefusedError: Too much would go, or another run is under way; a dry run says the former in its result. Or the
+            trash lies behind a symbolic link.
 
     Example:
         >>> import tempfile
@@ -126,6 +128,11 @@ def sweep(
     table = require_table(report, report.table)
     report = replace(report, table=table)
     storage = open_storage(table, options)
+    if trash and not is_plain(storage, table, TRASH):
+        raise RefusedError(
+            f"the trash of '{table}' lies behind a symbolic link, so what goes there could not be found again; "
+            f"make {TRASH} a folder"
+        )
     if dry_run:
         return _planned(report, plan_sweep(report, _second(report, recheck), storage, limits), trash)
     with ServiceLease(table, CLEAN, options=options, now_ms=now_ms) as lease:
@@ -164,7 +171,7 @@ class _Run:
         taken = {file.path for file in self._deleted}
         record = self._begin([file for file in self._plan.going if file.path not in taken])
         if record is not None:
-            for file in record.files:
+            for file in followed(record.files, len(record.files), "files swept"):
                 self._lease.check()
                 self._take(file, record)
             end_sweep(self._storage, record, [*self._kept, *self._failed], now_ms=self._now())

@@ -21,9 +21,9 @@ WRITE = "20260101000000000_0123456789ab"
 class Area:
     """A table's blob area; every file in it is unneeded but those in `needed`."""
 
-    def __init__(self, table: str) -> None:
+    def __init__(self, table: str, options: StorageOptions | None = None) -> None:
         self.table = table
-        self.storage = open_storage(table, StorageOptions())
+        self.storage = open_storage(table, options or StorageOptions())
         self.needed: set[str] = set()
         self.marks = 0
 

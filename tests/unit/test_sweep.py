@@ -257,6 +257,18 @@ def test_a_table_behind_a_link_is_swept(tmp_path: Path) -> None:
     assert area.in_place() == {}
 
 
+def test_a_trash_behind_a_link_is_refused(tmp_path: Path) -> None:
+    area = Area(f"file://{tmp_path}/t")
+    area.put(1)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "t/.hoodie/blob_service/v1").mkdir(parents=True)
+    (tmp_path / "t/.hoodie/blob_service/v1/trash").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RefusedError, match="lies behind a symbolic link"):
+        run(area)
+    assert len(area.in_place()) == 1
+    assert len(run(area, trash=False).deleted) == 1
+
+
 def test_a_second_mark_of_another_table_is_refused(area: Area) -> None:
     area.put(1)
     with pytest.raises(InvalidArgumentError, match=r"is about 's3a://other/t' and not about"):
