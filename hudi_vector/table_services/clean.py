@@ -157,7 +157,7 @@ def sweep_blobs(
         >>> marked = hv.table_services.mark_blobs(spark, "photos")  # doctest: +SKIP
         >>> hv.table_services.sweep_blobs(spark, "photos", marked.mark_id)  # doctest: +SKIP
     """
-    from hudi_vector.table_services.mark_files import read_mark  # type: ignore[import-not-found]
+    from hudi_vector.table_services.mark_files import read_mark
 
     place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
     found: MarkReport = read_mark(place.table, mark, place.options)
@@ -237,7 +237,7 @@ class _Place:
 
     def mark(self) -> MarkReport:
         """What nothing needs now."""
-        from hudi_vector.table_services.mark import find_unneeded  # type: ignore[import-not-found]
+        from hudi_vector.table_services.mark import find_unneeded
 
         found: MarkReport = find_unneeded(self.table, grace_ms=self.grace_ms, options=self.options, **self.marking)
         return found
