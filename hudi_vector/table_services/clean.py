@@ -6,13 +6,12 @@ Spark only says where a table lies and how its storage is opened; marks and swee
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import RefusedError, UnsupportedTableError
+from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, CLEAN_TRASH_WINDOW, Option
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.table_services.guards import SweepLimits, require_table
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["clean_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
-
-_LOG = logging.getLogger(__name__)
 
 
 def clean_blobs(
@@ -44,7 +41,7 @@ def clean_blobs(
     other_tables: Sequence[str] = (),
     ignore_stale_pending: bool = False,
 ) -> CleanResult:
-    """Mark, sweep what the mark and a second one agree on, and empty the trash of what is over its window.
+    """Mark, empty the trash of what is over its window, and sweep what the mark and a second one agree on.
 
     Args:
         spark: A registered session.
@@ -74,11 +71,11 @@ def clean_blobs(
     limits, window = place.limits(max_share, max_files), place.chosen(CLEAN_TRASH_WINDOW, trash_window)
     found = place.mark()
     place.publish(found)
-    planned = _reported(_of_mark(found, trash, dry_run=True), report)
+    _reported(_of_mark(found, trash, dry_run=True), report)
+    # Before the sweep, so that a dry run knows all that will leave the trash.
+    expired = [] if found.doubts else place.empty_trash(window, dry_run)
     result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
-    if not result.doubts:
-        result = replace(result, expired=place.empty_trash(window, dry_run))
-    return _reported(replace(result, report=planned.report), report)
+    return _reported(replace(result, expired=expired, report=_home_of(found)), report)
 
 
 def mark_blobs(
@@ -253,13 +250,8 @@ class _Place:
         run = partial(expire, self.table, window_ms=window_ms, now_ms=clock_ms(), options=self.options)
         if dry_run:
             return run(dry_run=True)
-        try:
-            with ServiceLease(self.table, CLEAN, options=self.options):
-                return run()
-        except RefusedError as problem:
-            # The sweep is done and its result counts; whoever runs now empties the trash too.
-            _LOG.warning("the trash of %s is not emptied: %s", self.table, problem)
-            return []
+        with ServiceLease(self.table, CLEAN, options=self.options):
+            return run()
 
 
 def _chosen(option: Option[int], given: str | int | None, setting: Callable[[str], str | None]) -> int:

@@ -138,7 +138,7 @@ def sweep(
     with ServiceLease(table, CLEAN, options=options, now_ms=now_ms) as lease:
         plan = plan_sweep(report, _second(report, recheck), storage, limits)
         if plan.refusal:
-            raise RefusedError(f"the clean of '{table}' is refused: {plan.refusal}")
+            raise RefusedError(f"the sweep of mark '{report.mark_id}' of '{table}' is refused: {plan.refusal}")
         return _Run(storage, report, plan, trash, lease, now_ms).run()
 
 
