@@ -3,7 +3,7 @@
 `plan_sweep` decides from a report and a second mark, and touches nothing. `sweep` runs such a plan: it publishes what
 is about to go (`hudi_vector.table_services.sweep_record`), takes file after file, and publishes what came of it. Killed
 between any two steps, nothing is lost: a local file is in its place or in the trash, an object in one of them or in
-both, and the next sweep finishes with the records of those that were killed.
+both, and the next sweep ends the records of those that were killed.
 """
 
 from __future__ import annotations
@@ -214,6 +214,8 @@ class _Run:
                 else:
                     self._storage.delete(place)
                 self._deleted.append(CleanFile.of(file))
+        except FileNotFoundError:
+            self._deleted.append(CleanFile(file.path, 0, _GONE))
         except OSError as problem:
             self._give_up(file, place, trashed, problem)
 
@@ -235,7 +237,8 @@ def finish_sweep(
     """End a sweep that was killed.
 
     What it did not take stays. Where it left an object in both places, the move is finished if the object is to go now
-    too, which is also what the other run would do if it still lived; else the copy in the trash goes.
+    too; else the copy stays in the trash until it expires. Both are safe beside a run that is not dead but only slow,
+    and that deletes the object in its place when it wakes up.
 
     Args:
         storage: The table's storage.
@@ -250,15 +253,10 @@ def finish_sweep(
     moved = []
     for copy in list_trash(storage, record.table, record.sweep_id):
         place, trashed = join(record.table, copy.path), join(record.table, copy.trash_path)
-        found = storage.info(place)
-        if found is None or not same_content(storage, place, trashed):
-            continue
-        file = goes.get(copy.path)
-        if file is not None and _is(found, file):
+        file, found = goes.get(copy.path), storage.info(place)
+        if file is not None and found is not None and _is(found, file) and same_content(storage, place, trashed):
             storage.delete(place)
             moved.append(CleanFile.of(file))
-        else:
-            storage.delete(trashed)
     left = [file for file in record.files if storage.info(join(record.table, file.path)) is not None]
     stayed = [CleanFile.of(file, "the sweep was killed before it") for file in left]
     end_sweep(storage, record, stayed, now_ms=now_ms)

@@ -2,7 +2,7 @@
 
 A file ``.hoodie/blobs/{rest}`` lies in ``.hoodie/blob_service/v1/trash/{sweep id}/{rest}``. `restore` brings files back
 to their place, `expire` deletes those of sweeps that are older than the window. A crash while an object is copied
-leaves it in both places; whoever comes next compares the bytes and removes one of the two.
+leaves it in both places; the bytes are compared before one of the two goes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
 from hudi_vector.table_services.guards import is_plain, why_not_ours
 from hudi_vector.table_services.result import CleanFile, RestoreResult
-from hudi_vector.table_services.sweep_record import read_sweep
+from hudi_vector.table_services.sweep_record import ENDED, read_sweep
 
 __all__ = ["TRASH", "TrashedFile", "expire", "list_trash", "restore", "same_content", "trash_path"]
 
@@ -190,18 +190,22 @@ def _restored(storage: Storage, root: str, file: TrashedFile) -> str | None:
     try:
         storage.move(trashed, place, renew=True)
     except FileExistsError:
-        return _settled(storage, place, trashed)
+        return _settled(storage, root, file)
     except OSError as problem:
         return f"it could not be moved: {problem}"
     return None
 
 
-def _settled(storage: Storage, place: str, trashed: str) -> str | None:
-    """Where both places have a file: a restore that was killed is finished, another file is left alone."""
+def _settled(storage: Storage, root: str, file: TrashedFile) -> str | None:
+    """Where both places have a file: what was killed half way is finished, another file is left alone."""
+    place, trashed = join(root, file.path), join(root, file.trash_path)
     try:
         if not same_content(storage, place, trashed):
             return "another file has its place; move that one away first"
-        storage.delete(trashed)
+        record = read_sweep(storage, root, file.sweep_id)
+        if record is not None and record.state == ENDED:
+            storage.delete(trashed)
+        # Else the sweep may only be slow, and delete the object in its place when it wakes up: the copy is needed.
     except OSError as problem:
         return f"it could not be compared with the file in its place: {problem}"
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -116,3 +116,26 @@ def dying(step: int, after: bool) -> Iterator[Death]:
             yield death
         except Killed:
             assert death.steps >= step
+
+
+@contextmanager
+def interrupted(step: int, act: Callable[[], None]) -> Iterator[None]:
+    """Do something else right before one of the steps that change storage."""
+    steps = 0
+
+    def wrap(name: str) -> None:
+        real = getattr(Storage, name)
+
+        def call(*arguments: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps == step:
+                act()
+            return real(*arguments)
+
+        patch.setattr(Storage, name, call)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("publish", "_copy", "delete"):
+            wrap(name)
+        yield

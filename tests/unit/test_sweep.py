@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -12,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.swept import OLD_MS, Area, dying
+from support.swept import OLD_MS, Area, dying, interrupted
 
 from hudi_vector.errors import InvalidArgumentError, RefusedError
-from hudi_vector.storage import join
+from hudi_vector.storage import Storage, join
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
 from hudi_vector.table_services.result import CleanFile, CleanResult
@@ -331,6 +332,20 @@ def test_a_move_that_only_could_not_be_synced_is_counted_where_the_file_is(
     require_truth(result)
 
 
+def test_a_file_that_goes_at_the_last_moment_is_not_counted_twice(area: Area, monkeypatch: pytest.MonkeyPatch) -> None:
+    area.put(1)
+    real = type(area.storage).move
+
+    def too_late(storage: Storage, uri: str, target: str) -> None:
+        storage.delete(uri)
+        real(storage, uri, target)
+
+    monkeypatch.setattr(type(area.storage), "move", too_late)
+    result = run(area)
+    assert [(file.bytes, file.reason) for file in result.deleted] == [(0, "gone already")]
+    assert (result.bytes, result.failed) == (0, [])
+
+
 def steps_of_a_sweep(folder: str, trash: bool) -> int:
     area = Area(folder)
     for number in range(3):
@@ -370,14 +385,44 @@ def test_killed_between_any_two_steps_a_second_run_ends_it(kind: str, after: boo
         require_truth(second)
         assert unfinished_sweeps(area.storage, area.table) == []
         assert set(area.in_place()) == area.needed
-        assert not set(area.in_trash()) & area.needed
+        if kind == "file":
+            assert not set(area.in_trash()) & area.needed
         if trash:
             assert {**area.in_trash(), **area.in_place()} == content, step
+            restore(area.table)
+            assert (area.in_place(), area.trashed()) == (content, 0), step
+            area.needed = set(content)
         third = run(area, report, at=later, trash=trash)
         assert (third.bytes, third.sweep_id) == (0, None)
         if kind == "memory":
             for info in area.storage.list_files(area.table, recursive=True):
                 area.storage.delete(info.uri)
+
+
+@pytest.mark.parametrize("between", ["sweep", "restore"])
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_a_slow_sweep_loses_nothing_to_another_that_believes_it_dead(kind: str, between: str, tmp_path: Path) -> None:
+    """Before each step of the slow one in turn, a commit refers to a file, and the other runs as a whole."""
+    for step in range(1, 12):
+        area = Area(f"file://{tmp_path}/{step}" if kind == "file" else f"memory:///{tmp_path.name}{step}")
+        files = [area.put(number) for number in range(3)]
+        content = area.in_place()
+
+        def other(area: Area = area, files: list[str] = files) -> None:
+            area.needed = set(files[:2]) & set(area.in_place())
+            if between == "restore":
+                restore(area.table)
+            else:
+                run(area, at=NOW + LEASE_MS + 1)
+
+        with contextlib.suppress(RefusedError), interrupted(step, other):
+            run(area)
+        assert {**area.in_trash(), **area.in_place()} == content, step
+        run(area, at=NOW + 3 * LEASE_MS)
+        restore(area.table)
+        assert area.in_place() == content, step
+        for info in area.storage.list_files(area.table, recursive=True):
+            area.storage.delete(info.uri)
 
 
 def test_a_sweep_that_was_killed_says_what_stayed(tmp_path: Path) -> None:
