@@ -16,11 +16,12 @@ from hudi_vector.table_services.log_references import log_references
 from hudi_vector.table_services.references import REFERENCES
 from hudi_vector.table_services.retained import LOG, RetainedFile
 
-__all__ = ["FileReferences", "Reader", "read_here", "references_of"]
+__all__ = ["UNREADABLE", "FileReferences", "Reader", "read_here", "references_of"]
 
 _FILES_AT_ONCE = 64
-# What damaged bytes make decoders raise.
-_UNREADABLE = (HudiVectorError, pa.ArrowException, OSError, ValueError, EOFError, LookupError, TypeError, struct.error)
+
+UNREADABLE = (HudiVectorError, pa.ArrowException, OSError, ValueError, EOFError, LookupError, TypeError, struct.error)
+"""What damaged bytes make decoders raise."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences
             if file.kind == LOG:
                 return FileReferences(file, log_references(source))
             return FileReferences(file, parquet_references(source, remote=storage.scheme != "file"))
-    except _UNREADABLE as problem:
+    except UNREADABLE as problem:
         if isinstance(problem, FileNotFoundError) or isinstance(problem.__cause__, FileNotFoundError):
             return FileReferences(file, is_gone=True)
         text = " ".join(str(problem).split()) or type(problem).__name__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow.compute as pc
 
@@ -14,6 +15,8 @@ from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.retained import RetainedFile
 
 __all__ = ["Referrer", "Referrers"]
+
+_PATHS_HELD = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Referrers:
     def __init__(self, area: Mapping[str, str], places: Places) -> None:
         self._area = area
         self._places = places
+        # Files of one group name the same paths again and again.
+        self._identities = lru_cache(_PATHS_HELD)(places.identities)
         self._names: dict[str, list[str]] = {}
         for each in area:
             self._names.setdefault(posixpath.basename(each), []).append(each)
@@ -58,7 +63,7 @@ class Referrers:
         managed = set(pc.unique(named["path"].filter(pc.fill_null(named["managed"], False))).to_pylist())
         seen: dict[str, bool] = {}
         for path in pc.unique(named["path"]).to_pylist():
-            for uri in self._identities(path, table, found.file):
+            for uri in self._named(path, table, found.file):
                 seen[uri] = seen.get(uri, False) or path in managed
         for uri, is_managed in seen.items():
             known = self._of.get(uri)
@@ -74,9 +79,9 @@ class Referrers:
         """The files outside of the blob area that references call managed."""
         return ((uri, self._of[uri]) for uri in sorted(self._managed))
 
-    def _identities(self, path: str, table: str, file: RetainedFile) -> tuple[str, ...]:
+    def _named(self, path: str, table: str, file: RetainedFile) -> tuple[str, ...]:
         try:
-            found = self._places.identities(path, table)
+            found = self._identities(path, table)
         except InvalidBlobError as problem:
             self._doubts[f"'{file.info.uri}' holds a reference that names no file: {problem}"] = None
             return ()

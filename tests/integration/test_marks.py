@@ -44,6 +44,7 @@ def forms(path: Path) -> set[str]:
     """The forms of the blocks in a table's log files."""
     names = {0: "command", 1: "delete", 3: "avro", 5: "parquet"}
     logs = [file for file in path.rglob(".*.log.*") if not file.name.endswith(".crc")]
+    logs = [file for file in logs if ".hoodie" not in file.relative_to(path).parts]
     return {names[found.kind] for file in logs for found in read_blocks(pa.OSFile(str(file)))}
 
 
