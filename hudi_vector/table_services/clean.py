@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
 from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, CLEAN_TRASH_WINDOW, Option
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.table_services.guards import SweepLimits, require_table
@@ -62,6 +62,7 @@ def clean_blobs(
     Raises:
         RefusedError: Too much would go, or another run is under way; a dry run says the former in its result.
         InvalidOptionError: A setting has a value it cannot have.
+        InvalidArgumentError: The report cannot be written.
         TableNotFoundError: There is no such table.
 
     Example:
@@ -102,6 +103,7 @@ def mark_blobs(
 
     Raises:
         InvalidOptionError: A setting has a value it cannot have.
+        InvalidArgumentError: The report cannot be written.
         TableNotFoundError: There is no such table.
 
     Example:
@@ -147,7 +149,7 @@ def sweep_blobs(
 
     Raises:
         RefusedError: Too much would go, or another run is under way.
-        InvalidArgumentError: The table has no such mark.
+        InvalidArgumentError: The table has no such mark, or the report cannot be written.
         TableNotFoundError: There is no such table.
 
     Example:
@@ -160,6 +162,7 @@ def sweep_blobs(
     found: MarkReport = read_mark(place.table, mark, place.options)
     require_table(found, place.table)
     limits = place.limits(max_share, max_files)
+    _reported(_of_mark(found, trash, dry_run=True), report)
     result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
     return _reported(replace(result, report=_home_of(found)), report)
 
@@ -282,8 +285,11 @@ def _reported(result: CleanResult, path: str | None) -> CleanResult:
     """Write the rows to the file that was asked for."""
     if path is None:
         return result
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(_lines(result.rows()))
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(_lines(result.rows()))
+    except OSError as problem:
+        raise InvalidArgumentError(f"the report '{path}' cannot be written: {problem}; name a local file") from None
     return replace(result, report=path)
 
 

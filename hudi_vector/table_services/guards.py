@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
@@ -21,25 +21,6 @@ class SweepLimits:
 
     max_share: int = CLEAN_MAX_SHARE.default
     max_files: int = CLEAN_MAX_FILES.default
-
-    @classmethod
-    def of(cls, conf: Mapping[str, str]) -> SweepLimits:
-        """The limits that settings ask for.
-
-        Args:
-            conf: Keys and values as text.
-
-        Returns:
-            The limits, with defaults for what is not set.
-
-        Raises:
-            InvalidOptionError: A value is not allowed.
-
-        Example:
-            >>> SweepLimits.of({"hoodie.blob.clean.max.share": "10"})
-            SweepLimits(max_share=10, max_files=10000)
-        """
-        return cls(CLEAN_MAX_SHARE.read(conf), CLEAN_MAX_FILES.read(conf))
 
 
 def require_table(report: MarkReport, table: str) -> str:

@@ -74,6 +74,8 @@ def test_refusals(spark, path, clean_session):
     services = hv.table_services
     with pytest.raises(InvalidOptionError, match="give a whole number of milliseconds"):
         services.clean_blobs(spark, str(path), grace="a while")
+    with pytest.raises(InvalidArgumentError, match=r"the report '/no/such/file' cannot be written: .*; name a local"):
+        services.clean_blobs(spark, str(path), report="/no/such/file")
     with pytest.raises(InvalidArgumentError, match="has no mark"):
         services.sweep_blobs(spark, str(path), "20260101000000000_0123456789ab")
     spark.conf.set("hoodie.blob.clean.max.share", "half")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
+from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, open_storage
-from hudi_vector.table_services.guards import SweepLimits, is_plain, require_table, too_much, why_not_ours
+from hudi_vector.table_services.guards import is_plain, require_table, too_much, why_not_ours
 from hudi_vector.table_services.mark_report import MarkReport
 
 WRITE = "20260101000000000_0123456789ab"
@@ -108,11 +108,3 @@ def test_another_table_is_refused(other: str) -> None:
 )
 def test_the_share_that_may_go(going: list[int], total: int, share: int, refused: bool) -> None:
     assert (too_much(going, total, share) is not None) == refused
-
-
-def test_limits_come_from_settings() -> None:
-    assert SweepLimits.of({}) == SweepLimits(50, 10_000)
-    conf = {"hoodie.blob.clean.max.share": "10", "hoodie.blob.clean.max.files": "3"}
-    assert SweepLimits.of(conf) == SweepLimits(10, 3)
-    with pytest.raises(InvalidOptionError, match="give a whole number of percent, 0 or more"):
-        SweepLimits.of({"hoodie.blob.clean.max.share": "0.5"})
