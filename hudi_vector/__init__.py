@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
-    from hudi_vector import blobs
+    from hudi_vector import blobs, table_services
     from hudi_vector.schema import blob_field, vector_field
     from hudi_vector.search.report import last_reports
     from hudi_vector.session import configure, register
@@ -63,6 +63,7 @@ __all__ = [
     "register",
     "search",
     "search_batch",
+    "table_services",
     "to_blob",
     "try_read_blob",
     "vector_field",
@@ -97,4 +98,5 @@ class _CallableRoom(ModuleType):
 
 for _room in ("search", "write"):
     import_module(f"hudi_vector.{_room}").__class__ = _CallableRoom
-import_module("hudi_vector.blobs")  # so that hv.blobs is there
+for _room in ("blobs", "table_services"):
+    import_module(f"hudi_vector.{_room}")  # so that hv.blobs is there

@@ -8,13 +8,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import HudiVectorError
+from hudi_vector.errors import HudiVectorError, RefusedError
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hudi_vector.table_services.result import CleanResult, RestoreResult
+
 __all__ = ["main"]
+
+_NOT_ARGUMENTS = frozenset({"command", "run", "service", "table", "format"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: What stood behind the command; the process's own arguments by default.
 
     Returns:
-        The exit code: 0 done, 1 something was found wrong, 2 wrong use, or a table or file that is not as it must be.
+        The exit code: 0 done or nothing to do, 1 refused or something found wrong, 2 wrong use, or a table or file that
+        is not as it must be.
 
     Example:
         >>> main(["options"])  # doctest: +ELLIPSIS
@@ -37,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(chosen)
     except HudiVectorError as problem:
         sys.stderr.write(f"hudi-vector: {problem}\n")
-        return 2
+        return 1 if isinstance(problem, RefusedError) else 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -57,7 +62,41 @@ def _parser() -> argparse.ArgumentParser:
     verify = of_blobs.add_parser("verify", parents=[table], help="list references that are wrong; exit code 1 if any")
     verify.add_argument("--deep", action="store_true", help="read the bytes and compare checksums")
     verify.set_defaults(run=_verify)
+    _add_services(commands, table)
     return parser
+
+
+def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
+    """The commands for schedulers; what is not given is set by hoodie.blob.clean.* in Spark's configuration."""
+    marking = argparse.ArgumentParser(add_help=False)
+    marking.add_argument("--grace", metavar="24h", help="how old a file must be")
+    marking.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
+    marking.add_argument(
+        "--other-table", metavar="PATH", action="append", dest="other_tables", default=[],
+        help="a table that may refer to this one's blobs; may be given again",
+    )  # fmt: skip
+    marking.add_argument(
+        "--ignore-stale-pending", action="store_true",
+        help="let instants that have been pending without a sign of life for 7 days hold nothing back",
+    )  # fmt: skip
+    sweeping = argparse.ArgumentParser(add_help=False)
+    sweeping.add_argument("--dry-run", action="store_true", help="only show what would happen, in the same rows")
+    sweeping.add_argument("--no-trash", action="store_false", dest="trash", help="delete for good at once")
+    sweeping.add_argument("--max-share", metavar="PERCENT", type=int, help="refuse if more of the bytes would go")
+    sweeping.add_argument("--max-files", metavar="N", type=int, help="take no more files than this, the oldest first")
+    parents = [table, marking, sweeping]
+    clean = commands.add_parser("clean-blobs", parents=parents, help="mark, sweep, and empty the trash when it is due")
+    clean.add_argument("--trash-window", metavar="7d", help="how long files stay in the trash")
+    clean.set_defaults(run=_service, service="clean_blobs")
+    mark = commands.add_parser("mark-blobs", parents=[table, marking], help="list what nothing needs, for review")
+    mark.set_defaults(run=_service, service="mark_blobs")
+    sweep = commands.add_parser("sweep-blobs", parents=parents, help="take what a mark lists")
+    sweep.add_argument("--mark", metavar="ID", required=True, help="the mark, as mark-blobs names it")
+    sweep.set_defaults(run=_service, service="sweep_blobs")
+    restore = commands.add_parser("restore-blobs", parents=[table], help="bring files back from the trash")
+    restore.add_argument("--sweep", metavar="ID", help="only what this sweep took")
+    restore.add_argument("--path", metavar="PATH", action="append", dest="paths", help="only this; may be given again")
+    restore.set_defaults(run=_service, service="restore_blobs")
 
 
 def _options(_: argparse.Namespace) -> int:
@@ -94,6 +133,23 @@ def _verify(chosen: argparse.Namespace) -> int:
     rows = _collected(hv.blobs.verify(_session(), chosen.table, deep=chosen.deep), "column", "partition", "key")
     _print(rows, chosen.format)
     return 1 if rows else 0
+
+
+def _service(chosen: argparse.Namespace) -> int:
+    import hudi_vector as hv
+
+    given = {key: value for key, value in vars(chosen).items() if key not in _NOT_ARGUMENTS}
+    service: Callable[..., CleanResult | RestoreResult] = getattr(hv.table_services, chosen.service)
+    return _shown(service(_session(), chosen.table, **given), chosen.format)
+
+
+def _shown(result: CleanResult | RestoreResult, form: str) -> int:
+    """Rows to where they can be piped, sentences to the operator."""
+    from hudi_vector.table_services.result import report_lines
+
+    _print(result.rows(), form)
+    sys.stderr.writelines(f"hudi-vector: {line}\n" for line in report_lines(result))
+    return 0 if result.is_well else 1
 
 
 def _session() -> SparkSession:

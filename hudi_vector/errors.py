@@ -16,6 +16,7 @@
     ├── DataFileError                 (also OSError)      a data file that is gone or cannot be read
     │   └── BlobReadError                                 a blob's bytes that cannot be had
     ├── BlobWriteError                (also OSError)      a blob's bytes that cannot be stored
+    ├── RefusedError                                      a service that stops rather than doing harm
     ├── SessionError                  (also RuntimeError) a SparkSession that lacks something
     └── MissingDependencyError        (also ImportError)  an optional package that is not installed
 
@@ -41,6 +42,7 @@ __all__ = [
     "InvalidTypeError",
     "InvalidVectorError",
     "MissingDependencyError",
+    "RefusedError",
     "SessionError",
     "TableNotFoundError",
     "UnknownColumnError",
@@ -132,6 +134,10 @@ class BlobReadError(DataFileError):
 
 class BlobWriteError(HudiVectorError, OSError):
     """A blob's bytes could not be stored."""
+
+
+class RefusedError(HudiVectorError):
+    """A service will not run: too much would go, or another run is under way."""
 
 
 class SessionError(HudiVectorError, RuntimeError):

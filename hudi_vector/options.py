@@ -26,6 +26,10 @@ __all__ = [
     "BLOB_PIN",
     "BLOB_WRITE_LEASE",
     "CACHE_MAX_BYTES",
+    "CLEAN_GRACE",
+    "CLEAN_MAX_FILES",
+    "CLEAN_MAX_SHARE",
+    "CLEAN_TRASH_WINDOW",
     "EXECUTION",
     "GUARD_BLOBS",
     "INVALID_VECTORS",
@@ -289,7 +293,37 @@ BLOB_WRITE_LEASE: Option[int] = Option(
     "How long a write that its driver no longer renews may still commit; later its blobs count as orphaned.",
     minimum=1000,
 )
-
+CLEAN_GRACE: Option[int] = Option(
+    "hoodie.blob.clean.grace",
+    86_400_000,
+    MILLISECONDS,
+    "How old a blob file must be before the cleaner may take it, and by how much the clocks of writers and cleaner may "
+    "differ. It must exceed the longest time from the upload of a blob to the commit that refers to it.",
+    minimum=0,
+)
+CLEAN_MAX_SHARE: Option[int] = Option(
+    "hoodie.blob.clean.max.share",
+    50,
+    "percent",
+    "The cleaner refuses to run where more than this share of the bytes in a table's blob area would go; "
+    "100 turns this off.",
+    minimum=0,
+)
+CLEAN_MAX_FILES: Option[int] = Option(
+    "hoodie.blob.clean.max.files",
+    10_000,
+    "files",
+    "How many files one run of the cleaner takes at most, the oldest first; the others wait for the next run.",
+    minimum=1,
+)
+CLEAN_TRASH_WINDOW: Option[int] = Option(
+    "hoodie.blob.clean.trash.window",
+    7 * 86_400_000,
+    MILLISECONDS,
+    "How long files stay in the trash, from where `restore_blobs` brings them back, before the cleaner deletes them "
+    "for good.",
+    minimum=0,
+)
 VERIFY_BLOBS: Option[str] = Option(
     "hoodie.blob.read.verify",
     "false",
@@ -315,6 +349,10 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     BLOB_PATHS,
     BLOB_PIN,
     BLOB_WRITE_LEASE,
+    CLEAN_GRACE,
+    CLEAN_MAX_SHARE,
+    CLEAN_MAX_FILES,
+    CLEAN_TRASH_WINDOW,
     GUARD_BLOBS,
     VERIFY_BLOBS,
 )

@@ -40,6 +40,9 @@ _S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
 _AZURE_SCHEMES = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _ROOTS_WITH_AUTHORITY = _AZURE_SCHEMES | {"hdfs"}
 _EXTRAS = {"gs": "gcs"}
+_ONE_COPY_BYTES = 5 << 30
+"""What S3 copies in one request."""
+_PIECE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -251,12 +254,96 @@ class Storage:
         os.replace(hidden, f"{folder}/{name}")
         _sync(folder)
 
+    def move(self, uri: str, target: str, renew: bool = False) -> None:
+        """Give a file another place on the same file system, durable when this returns.
+
+        A local file changes its place in one step. An object is copied and then deleted, so that a crash leaves both,
+        and the copy has the present time as its modification time.
+
+        Args:
+            uri: The file.
+            target: Its new place; the folders it lies in are made.
+            renew: Whether a local file gets the present time as well.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            FileExistsError: Something has the new name; it is never touched.
+        """
+        if self.scheme == "file":
+            self._rename(self.path(uri), self.path(target), renew)
+            return
+        source = self.info(uri)
+        if source is None:
+            raise FileNotFoundError(f"there is no file '{uri}'")
+        if self.filesystem.get_file_info(self.path(target)).type != pafs.FileType.NotFound:
+            raise FileExistsError(f"'{target}' is there already")
+        self._copy(source, target)
+        self.delete(uri)
+
+    def delete(self, uri: str) -> bool:
+        """Remove a file for good; a link is removed, not what it leads to.
+
+        Args:
+            uri: The file.
+
+        Returns:
+            False where there was none.
+        """
+        path = self.path(uri)
+        if self.scheme == "file":
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                return False
+            _sync(os.path.dirname(path))
+            return True
+        if self.info(uri) is None:
+            return False
+        self.filesystem.delete_file(path)
+        return True
+
     def sync(self, uri: str) -> None:
         """Make a file durable that another library wrote and closed; object stores did so themselves."""
         if self.scheme == "file":
             path = self.path(uri)
             _sync(path)
             _sync(os.path.dirname(path))
+
+    @staticmethod
+    def _rename(path: str, target: str, renew: bool) -> None:
+        if os.path.lexists(target):
+            raise FileExistsError(f"'{target}' is there already")
+        if renew:
+            os.utime(path, follow_symlinks=False)
+        os.lstat(path)  # no folders for a file that is not there
+        _make_folders(os.path.dirname(target))
+        os.replace(path, target)
+        _sync(os.path.dirname(target))
+        _sync(os.path.dirname(path))
+
+    def _copy(self, source: FileInfo, target: str) -> None:
+        """All of an object under another name, or nothing."""
+        if source.size <= _ONE_COPY_BYTES:
+            self.filesystem.copy_file(self.path(source.uri), self.path(target))
+        else:
+            self._copy_in_pieces(source, target)
+        made = self.info(target)
+        if made is None or made.size != source.size:
+            self.delete(target)
+            raise OSError(f"the copy of '{source.uri}' has {made and made.size} bytes instead of {source.size}")
+
+    def _copy_in_pieces(self, source: FileInfo, target: str) -> None:
+        try:
+            with (
+                self.filesystem.open_input_stream(self.path(source.uri)) as stream,
+                self.filesystem.open_output_stream(self.path(target)) as sink,
+            ):
+                while piece := stream.read(_PIECE_BYTES):
+                    sink.write(piece)
+        except BaseException:
+            # A stream that is closed on the way out makes an object of what it has.
+            self.delete(target)
+            raise
 
     def _select(self, uri: str, recursive: bool) -> Iterable[pafs.FileInfo]:
         selector = pafs.FileSelector(self.path(uri), recursive=recursive, allow_not_found=True)

@@ -46,6 +46,13 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["blobs", "inventory", "--table", "t", "--format", "xml"],
         ["blobs", "inventory", "--table", "t", "--deep"],
         ["blobs", "verify", "--table", "t", "--picture", "x.png"],
+        ["clean-blobs"],
+        ["clean-blobs", "--table", "t", "--format", "xml"],
+        ["clean-blobs", "--table", "t", "--max-share", "0.5"],
+        ["clean-blobs", "--table", "t", "--mark", "m"],
+        ["mark-blobs", "--table", "t", "--dry-run"],
+        ["sweep-blobs", "--table", "t"],
+        ["restore-blobs", "--table", "t", "--grace", "1h"],
     ],
 )
 def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

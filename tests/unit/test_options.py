@@ -102,3 +102,14 @@ def test_the_markdown_table() -> None:
     assert all(line.count("|") == 6 for line in lines)
     row = next(line for line in lines if options.EXECUTION.key in line)
     assert row.startswith("| `hoodie.vector.search.execution` | `auto` | `auto`, `local`, `distributed` |")
+
+
+def test_settings_of_the_cleaner() -> None:
+    assert (options.CLEAN_GRACE.parse("36h"), options.CLEAN_GRACE.parse("0")) == (129_600_000, 0)
+    assert options.CLEAN_TRASH_WINDOW.default == 7 * 86_400_000
+    assert options.CLEAN_MAX_SHARE.parse("10") == 10
+    for text in ("0.5", "50%", "-1"):
+        with pytest.raises(InvalidOptionError, match="give a whole number of percent, 0 or more"):
+            options.CLEAN_MAX_SHARE.parse(text)
+    with pytest.raises(InvalidOptionError, match="give a whole number of files, 1 or more"):
+        options.CLEAN_MAX_FILES.parse("0")

@@ -145,17 +145,19 @@ def test_the_public_names_are_declared_once() -> None:
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
-    assert typed == set(hv.__all__) - {"__version__"} == set(hv._HOMES) | {"blobs"}
+    assert typed == set(hv.__all__) - {"__version__"} == set(hv._HOMES) | {"blobs", "table_services"}
 
 
-def test_the_room_of_blobs_has_public_functions() -> None:
-    assert hv.blobs.__all__ == sorted(hv.blobs._HOMES)
-    for name in hv.blobs.__all__:
-        assert inspect.isfunction(getattr(hv.blobs, name))
+@pytest.mark.parametrize("name", ["blobs", "table_services"])
+def test_a_room_has_public_functions(name: str) -> None:
+    room = getattr(hv, name)
+    assert room.__all__ == sorted(room._HOMES)
+    for function in room.__all__:
+        assert inspect.isfunction(getattr(room, function))
         # A module of that name would take the function's place as soon as it is imported.
-        assert not (PACKAGE / "blobs" / f"{name}.py").exists()
-    with pytest.raises(AttributeError, match=r"module 'hudi_vector\.blobs' has no attribute 'opne'"):
-        _ = hv.blobs.opne
+        assert not (PACKAGE / name / f"{function}.py").exists()
+    with pytest.raises(AttributeError, match=rf"module 'hudi_vector\.{name}' has no attribute 'opne'"):
+        _ = room.opne
 
 
 def test_every_all_names_what_is_there() -> None:
@@ -176,6 +178,7 @@ def test_every_all_names_what_is_there() -> None:
     [
         "import hudi_vector",
         "import hudi_vector.blobs",
+        "import hudi_vector.table_services",
         "import hudi_vector.search.standalone",
         "import hudi_vector.cli",
     ],
@@ -185,7 +188,7 @@ def test_importing_loads_no_spark(statement: str) -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = set(ast.literal_eval(ran.stdout))
     assert not loaded & {"pyspark", "py4j", "pandas"}
-    if statement in ("import hudi_vector", "import hudi_vector.blobs"):
+    if statement in ("import hudi_vector", "import hudi_vector.blobs", "import hudi_vector.table_services"):
         assert not loaded & {"pyarrow", "numpy", "fastavro", "hudi", "lance"}
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.fs as pafs
 import pytest
 
 from hudi_vector.errors import DataFileError, HudiVectorError, MissingDependencyError, UnsupportedTableError
 from hudi_vector.storage import (
+    Storage,
     StorageOptions,
     hudi_rs_options,
     join,
@@ -275,3 +279,111 @@ def test_files_and_the_folders_that_name_them_are_synced(tmp_path: Path, monkeyp
     assert synced[2:] == [str(tmp_path / "a" / "b" / "x"), str(tmp_path / "a" / "b")]
     storage.sync(normalise(str(tmp_path / "a" / "b" / "x")))
     assert synced[4:] == synced[2:4]
+
+
+@pytest.fixture(params=["file", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Storage, str]]:
+    """A storage that renames and one that copies, with an empty folder on it."""
+    uri = f"file://{tmp_path}" if request.param == "file" else f"memory:///{tmp_path.name}"
+    storage = open_storage(uri, StorageOptions())
+    yield storage, uri
+    for info in storage.list_files(uri, recursive=True):
+        storage.delete(info.uri)
+
+
+def test_a_file_moves_and_goes(place: tuple[Storage, str]) -> None:
+    storage, uri = place
+    storage.publish(f"{uri}/a/x", b"12")
+    storage.move(f"{uri}/a/x", f"{uri}/b/c/y")
+    assert [info.uri for info in storage.list_files(uri, recursive=True)] == [f"{uri}/b/c/y"]
+    assert storage.read(f"{uri}/b/c/y") == b"12"
+    with pytest.raises(FileNotFoundError):
+        storage.move(f"{uri}/a/x", f"{uri}/d/x")
+    assert "d" not in storage.list_folders(uri)
+    storage.publish(f"{uri}/a/x", b"3")
+    with pytest.raises(FileExistsError, match="is there already"):
+        storage.move(f"{uri}/a/x", f"{uri}/b/c/y")
+    assert (storage.read(f"{uri}/a/x"), storage.read(f"{uri}/b/c/y")) == (b"3", b"12")
+    assert [storage.delete(f"{uri}/a/x") for _ in range(2)] == [True, False]
+    assert storage.info(f"{uri}/a/x") is None
+
+
+def test_a_file_keeps_its_time_when_it_moves_unless_told(tmp_path: Path) -> None:
+    storage, uri = open_storage("file:///", StorageOptions()), f"file://{tmp_path}"
+    (tmp_path / "x").write_bytes(b"1")
+    os.utime(tmp_path / "x", ns=(1, 1_000_000_000))
+    storage.move(f"{uri}/x", f"{uri}/y")
+    assert (tmp_path / "y").stat().st_mtime_ns == 1_000_000_000
+    storage.move(f"{uri}/y", f"{uri}/z", renew=True)
+    assert (tmp_path / "z").stat().st_mtime > 1_700_000_000
+
+
+def test_links_are_moved_and_deleted_themselves(tmp_path: Path) -> None:
+    storage, uri = open_storage("file:///", StorageOptions()), f"file://{tmp_path}"
+    (tmp_path / "x").write_bytes(b"1")
+    (tmp_path / "link").symlink_to(tmp_path / "x")
+    (tmp_path / "broken").symlink_to(tmp_path / "nothing")
+    with pytest.raises(FileExistsError):
+        storage.move(f"{uri}/x", f"{uri}/broken")
+    storage.move(f"{uri}/link", f"{uri}/moved")
+    assert (tmp_path / "moved").is_symlink()
+    assert storage.delete(f"{uri}/moved")
+    assert (tmp_path / "x").read_bytes() == b"1"
+
+
+def test_both_folders_of_a_move_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = []
+    monkeypatch.setattr("os.fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
+    (tmp_path / "x").write_bytes(b"1")
+    storage, uri = open_storage("file:///", StorageOptions()), f"file://{tmp_path}"
+    storage.move(f"{uri}/x", f"{uri}/a/x")
+    assert synced == [str(tmp_path), str(tmp_path / "a"), str(tmp_path)]
+    storage.delete(f"{uri}/a/x")
+    assert synced[3:] == [str(tmp_path / "a")]
+
+
+def test_large_objects_are_copied_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = f"memory:///{tmp_path.name}"
+    storage = open_storage(uri, StorageOptions())
+    monkeypatch.setattr("hudi_vector.storage._ONE_COPY_BYTES", 10)
+    monkeypatch.setattr("hudi_vector.storage._PIECE_BYTES", 7)
+    storage.publish(f"{uri}/x", bytes(range(100)))
+    storage.move(f"{uri}/x", f"{uri}/y")
+    assert storage.read(f"{uri}/y") == bytes(range(100))
+    assert storage.info(f"{uri}/x") is None
+
+    monkeypatch.setattr(storage, "filesystem", _CutOff(storage.filesystem))
+    with pytest.raises(OSError, match="the line is cut"):
+        storage.move(f"{uri}/y", f"{uri}/z")
+    assert storage.info(f"{uri}/z") is None, "no part of a file is left"
+    assert storage.read(f"{uri}/y") == bytes(range(100))
+    storage.delete(f"{uri}/y")
+
+
+class _CutOff:
+    """A file system whose output breaks after a first piece."""
+
+    def __init__(self, real: pafs.FileSystem) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._real, name)
+
+    def open_output_stream(self, path: str) -> object:
+        real = self._real.open_output_stream(path)
+
+        class Stream:
+            written = 0
+
+            def __enter__(self) -> Stream:
+                return self
+
+            def __exit__(self, *_: object) -> None:
+                real.close()
+
+            def write(self, piece: bytes) -> None:
+                if self.written:
+                    raise OSError("the line is cut")
+                self.written = real.write(piece)
+
+        return Stream()

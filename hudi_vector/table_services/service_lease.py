@@ -1,0 +1,190 @@
+"""The lease that keeps two runs of a service on one table apart.
+
+It is the newest whole side file of ``{table}/.hoodie/blob_service/v1/leases/{service}/``: who runs, and until when. The
+holder renews it in the background; a holder that died is followed after its lease has run out. It is advice (decision
+13): two runs that begin in the same moment may both hold it until the next renewal, and that harms nothing, because
+every step of a service can be taken twice.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from types import TracebackType
+from typing import Any
+
+from hudi_vector.blobs.side_files import generation_of, newest, publish
+from hudi_vector.errors import HudiVectorError, RefusedError
+from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+
+__all__ = ["LEASES", "LEASE_MS", "ServiceLease", "clock_ms"]
+
+LEASES = ".hoodie/blob_service/v1/leases"
+LEASE_MS = 600_000
+"""How long a lease holds without a renewal."""
+
+_LOG = logging.getLogger(__name__)
+_KIND, _VERSION = "lease", 1
+_LOCAL = StorageOptions()
+_RENEWALS = 3  # for each length of the lease
+_LOOKS = 5
+
+
+def clock_ms() -> int:
+    """Milliseconds since 1970, UTC, by this machine's clock."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True)
+class _Held:
+    generation: int
+    owner: str
+    holder: str
+    until_ms: int
+
+
+class ServiceLease:
+    """The right to run a service, for as long as the block: ``with ServiceLease(table, "clean") as lease``.
+
+    Args:
+        table: The table's base path.
+        service: Which service; those that change the same files share one name.
+        options: How storage is opened.
+        lease_ms: How long it holds without a renewal, milliseconds.
+        now_ms: The clock, for tests.
+
+    Example:
+        >>> import tempfile
+        >>> with ServiceLease(tempfile.mkdtemp(), "clean") as lease:
+        ...     lease.check()
+    """
+
+    def __init__(
+        self,
+        table: str,
+        service: str,
+        *,
+        options: StorageOptions = _LOCAL,
+        lease_ms: int = LEASE_MS,
+        now_ms: Callable[[], int] = clock_ms,
+    ) -> None:
+        self._table = normalise(table)
+        self._service = service
+        self._storage = open_storage(self._table, options)
+        self._folder = join(self._table, LEASES, service)
+        self._lease_ms = lease_ms
+        self._now = now_ms
+        self._owner = uuid.uuid4().hex
+        self._until = 0
+        self._lost: str | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name=f"hudi-vector-{service}-lease", daemon=True)
+
+    def check(self) -> None:
+        """Make sure that this run may go on; it costs no look at storage.
+
+        Raises:
+            RefusedError: The lease ran out or was taken over.
+        """
+        if self._lost is None and self._now() >= self._until:
+            self._lost = "it was not renewed in time"
+        if self._lost is not None:
+            raise RefusedError(
+                f"the {self._service} of '{self._table}' lost its lease: {self._lost}; what it did is recorded, "
+                "so run it again"
+            )
+
+    def renew(self) -> None:
+        """Prolong the lease.
+
+        Raises:
+            RefusedError: It was taken over.
+            OSError: Storage cannot be reached; the lease holds until it runs out.
+        """
+        found = self._newest()
+        if found is None or found.owner != self._owner:
+            self._lost = "its files are gone" if found is None else f"{found.holder} has taken it over"
+        self.check()
+        assert found is not None
+        self._publish(found.generation + 1, self._now() + self._lease_ms)
+
+    def __enter__(self) -> ServiceLease:
+        found = self._newest()
+        self._require_free(found)
+        self._publish(0 if found is None else found.generation + 1, self._now() + self._lease_ms)
+        # Of two that publish the same generation, both see the same one as the newest.
+        self._require_free(self._newest())
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        try:
+            self._release()
+        except OSError as problem:
+            _LOG.warning("the lease of the %s of %s runs out by itself: %s", self._service, self._table, problem)
+
+    def _require_free(self, found: _Held | None) -> None:
+        if found is not None and found.owner != self._owner and self._now() < found.until_ms:
+            until = datetime.fromtimestamp(found.until_ms / 1000, timezone.utc)
+            raise RefusedError(
+                f"another {self._service} of '{self._table}' is under way: {found.holder} holds its lease until "
+                f"{until:%Y-%m-%d %H:%M:%S} UTC; wait until it has ended, or until then if that process died"
+            )
+
+    def _keep(self) -> None:
+        while not self._ended.wait(self._lease_ms / 1000 / _RENEWALS):
+            try:
+                self.renew()
+            except (HudiVectorError, OSError) as problem:
+                # The next renewal may succeed, and `check` has the last word.
+                _LOG.warning("the lease of the %s of %s was not renewed: %s", self._service, self._table, problem)
+
+    def _release(self) -> None:
+        found = self._newest()
+        if found is None or found.owner != self._owner:
+            return
+        name = self._publish(found.generation + 1, 0)
+        for info in self._storage.list_files(self._folder):
+            if info.name[:1].isdigit() and info.name < name:  # others are files that somebody is just writing
+                self._storage.delete(info.uri)
+
+    def _publish(self, generation: int, until_ms: int) -> str:
+        holder = f"process {os.getpid()} of {_user()} on {socket.gethostname()}"
+        body = {"owner": self._owner, "holder": holder, "until_ms": until_ms}
+        name = publish(self._storage, self._folder, _KIND, _VERSION, generation, body)
+        self._until = until_ms
+        return name
+
+    def _newest(self) -> _Held | None:
+        for _ in range(_LOOKS - 1):
+            try:
+                return self._look()
+            except FileNotFoundError:  # it was followed and removed between the listing and the read
+                continue
+        return self._look()
+
+    def _look(self) -> _Held | None:
+        found = newest(self._storage, self._folder, _KIND, _VERSION)
+        if found is None:
+            return None
+        body: dict[str, Any] = found[1]
+        return _Held(generation_of(found[0]), **body)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have no name
+        return f"user {os.getuid()}"

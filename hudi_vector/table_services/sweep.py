@@ -1,0 +1,294 @@
+"""A sweep: what two marks agree on goes to the trash, or for good.
+
+`plan_sweep` decides from a report and a second mark, and touches nothing. `sweep` runs such a plan: it publishes what
+is about to go (`hudi_vector.table_services.sweep_record`), takes file after file, and publishes what came of it. Killed
+between any two steps, nothing is lost: a local file is in its place or in the trash, an object in one of them or in
+both, and the next sweep ends the records of those that were killed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from hudi_vector.errors import RefusedError
+from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage
+from hudi_vector.table_services.guards import SweepLimits, is_plain, require_table, too_much, why_not_ours
+from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
+from hudi_vector.table_services.progress import followed
+from hudi_vector.table_services.result import CleanFile, CleanResult
+from hudi_vector.table_services.service_lease import ServiceLease, clock_ms
+from hudi_vector.table_services.sweep_record import SweepRecord, begin_sweep, end_sweep, unfinished_sweeps
+from hudi_vector.table_services.trash import TRASH, list_trash, same_content, trash_path
+
+__all__ = ["CLEAN", "SweepPlan", "finish_sweep", "plan_sweep", "sweep"]
+
+CLEAN = "clean"
+"""The name of the lease that all services of the cleaner share."""
+
+_LOG = logging.getLogger(__name__)
+_LOCAL = StorageOptions()
+_GONE, _CHANGED = "gone already", "it changed since the mark"
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What a sweep will do.
+
+    Attributes:
+        going: The files it takes, the oldest first.
+        kept: The candidates it leaves, with the reason.
+        gone: The candidates that are in their place no more.
+        doubts: Why nothing may go at all.
+        refusal: Why the sweep may not run, or None.
+    """
+
+    going: tuple[UnneededFile, ...]
+    kept: tuple[CleanFile, ...]
+    gone: tuple[CleanFile, ...]
+    doubts: tuple[str, ...] = ()
+    refusal: str | None = None
+
+
+def plan_sweep(report: MarkReport, second: MarkReport, storage: Storage, limits: SweepLimits) -> SweepPlan:
+    """Decide what of a report goes.
+
+    Args:
+        report: The report that is swept.
+        second: A mark that was made after it: only what it finds unneeded too, with the same bytes and modification
+            time, goes.
+        storage: The table's storage.
+        limits: How much may go.
+
+    Returns:
+        The plan; each candidate is in exactly one part of it.
+    """
+    doubts = tuple(dict.fromkeys((*report.doubts, *second.doubts)))
+    if doubts:
+        return SweepPlan((), tuple(CleanFile.of(file, f"kept for a doubt: {doubts[0]}") for file in _files(report)),
+                         (), doubts)  # fmt: skip
+    agreed = {file.path: file for file in second.candidates}
+    needed = {file.path: file.reason for file in second.kept}
+    going, kept, gone = [], [], []
+    for file in _files(report):
+        again = agreed.get(file.path)
+        refused = why_not_ours(storage, second.table, file.path)
+        if refused:
+            kept.append(CleanFile.of(file, refused))
+        elif again is None and storage.info(join(second.table, file.path)) is None:
+            gone.append(CleanFile(file.path, 0, _GONE))
+        elif again is None:
+            kept.append(CleanFile.of(file, needed.get(file.path, "the second mark does not find it unneeded")))
+        elif (again.bytes, again.mtime_ms) != (file.bytes, file.mtime_ms):
+            kept.append(CleanFile.of(file, _CHANGED))
+        else:
+            going.append(file)
+    going.sort(key=lambda file: (file.mtime_ms, file.path))
+    waits = f"it waits for the next run: hoodie.blob.clean.max.files allows {limits.max_files} files in one"
+    kept += [CleanFile.of(file, waits) for file in going[limits.max_files :]]
+    refusal = too_much((file.bytes for file in going), second.total_bytes, limits.max_share)
+    return SweepPlan(tuple(going[: limits.max_files]), tuple(kept), tuple(gone), (), refusal)
+
+
+def sweep(
+    report: MarkReport,
+    recheck: Callable[[], MarkReport],
+    *,
+    trash: bool = True,
+    dry_run: bool = False,
+    limits: SweepLimits = SweepLimits(),  # noqa: B008 - frozen
+    options: StorageOptions = _LOCAL,
+    now_ms: Callable[[], int] = clock_ms,
+) -> CleanResult:
+    """Take what a mark found unneeded and a second mark still does; again takes only what is left.
+
+    Args:
+        report: The mark's report.
+        recheck: Makes the second mark, where there is something to sweep.
+        trash: Whether files go to the trash, from where they can be restored, or for good.
+        dry_run: Whether to only plan.
+        limits: How much may go.
+        options: How storage is opened.
+        now_ms: The clock, for tests.
+
+    Returns:
+        What went, what stayed and why.
+
+    Raises:
+        RefusedError: Too much would go, or another run is under way; a dry run says the former in its result. Or the
+            trash lies behind a symbolic link.
+
+    Example:
+        >>> import tempfile
+        >>> report = MarkReport("m", tempfile.mkdtemp(), 0, "")
+        >>> sweep(report, lambda: report).deleted
+        []
+    """
+    table = require_table(report, report.table)
+    report = replace(report, table=table)
+    storage = open_storage(table, options)
+    if trash and not is_plain(storage, table, TRASH):
+        raise RefusedError(
+            f"the trash of '{table}' lies behind a symbolic link, so what goes there could not be found again; "
+            f"make {TRASH} a folder"
+        )
+    if dry_run:
+        return _planned(report, plan_sweep(report, _second(report, recheck), storage, limits), trash)
+    with ServiceLease(table, CLEAN, options=options, now_ms=now_ms) as lease:
+        plan = plan_sweep(report, _second(report, recheck), storage, limits)
+        if plan.refusal:
+            raise RefusedError(f"the sweep of mark '{report.mark_id}' of '{table}' is refused: {plan.refusal}")
+        return _Run(storage, report, plan, trash, lease, now_ms).run()
+
+
+class _Run:
+    """One run of a plan."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        report: MarkReport,
+        plan: SweepPlan,
+        trash: bool,
+        lease: ServiceLease,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._storage = storage
+        self._report = report
+        self._plan = plan
+        self._trash = trash
+        self._lease = lease
+        self._now = now_ms
+        self._deleted: list[CleanFile] = []
+        self._kept: list[CleanFile] = []
+        self._failed: list[CleanFile] = []
+
+    def run(self) -> CleanResult:
+        """Finish others, begin, take, end."""
+        if not self._plan.doubts:
+            self._finish_others()
+        taken = {file.path for file in self._deleted}
+        record = self._begin([file for file in self._plan.going if file.path not in taken])
+        if record is not None:
+            for file in followed(record.files, len(record.files), "files swept"):
+                self._lease.check()
+                self._take(file, record)
+            end_sweep(self._storage, record, [*self._kept, *self._failed], now_ms=self._now())
+        planned = _planned(self._report, self._plan, self._trash)
+        return replace(
+            planned,
+            deleted=[*self._plan.gone, *self._deleted],
+            kept=[*planned.kept, *self._kept],
+            failed=self._failed,
+            bytes=sum(file.bytes for file in self._deleted),
+            sweep_id=record.sweep_id if record else None,
+            dry_run=False,
+        )
+
+    def _begin(self, going: list[UnneededFile]) -> SweepRecord | None:
+        if not going:
+            return None
+        mark_id, table = self._report.mark_id, self._report.table
+        return begin_sweep(self._storage, table, mark_id, going, trash=self._trash, now_ms=self._now())
+
+    def _finish_others(self) -> None:
+        for record in unfinished_sweeps(self._storage, self._report.table):
+            self._lease.check()
+            try:
+                self._deleted += finish_sweep(self._storage, record, self._plan.going, now_ms=self._now())
+            except OSError as problem:
+                _LOG.warning("sweep %s of %s stays unfinished: %s", record.sweep_id, record.table, problem)
+
+    def _take(self, file: UnneededFile, record: SweepRecord) -> None:
+        place, trashed = join(record.table, file.path), join(record.table, trash_path(record.sweep_id, file.path))
+        try:
+            found = self._storage.info(place)
+            if found is None:
+                self._deleted.append(CleanFile(file.path, 0, _GONE))
+            elif not _is(found, file):
+                self._kept.append(CleanFile.of(file, _CHANGED))
+            else:
+                if self._trash:
+                    self._storage.move(place, trashed)
+                else:
+                    self._storage.delete(place)
+                self._deleted.append(CleanFile.of(file))
+        except FileNotFoundError:
+            self._deleted.append(CleanFile(file.path, 0, _GONE))
+        except OSError as problem:
+            self._give_up(file, place, trashed, problem)
+
+    def _give_up(self, file: UnneededFile, place: str, trashed: str, problem: OSError) -> None:
+        """Count a file that storage would not take away by where it is; no copy of it is left in the trash."""
+        try:
+            if self._storage.info(place) is None:
+                self._deleted.append(CleanFile.of(file))
+                return
+            self._storage.delete(trashed)
+        except OSError as further:
+            _LOG.warning("%s: %s", trashed, further)
+        self._failed.append(CleanFile.of(file, f"it could not be taken away: {problem}"))
+
+
+def finish_sweep(
+    storage: Storage, record: SweepRecord, going: Iterable[UnneededFile], *, now_ms: int
+) -> list[CleanFile]:
+    """End a sweep that was killed.
+
+    What it did not take stays. Where it left an object in both places, the move is finished if the object is to go now
+    too; else the copy stays in the trash until it expires. Both are safe beside a run that is not dead but only slow,
+    and that deletes the object in its place when it wakes up.
+
+    Args:
+        storage: The table's storage.
+        record: The sweep, begun.
+        going: What two marks agree on now.
+        now_ms: The time.
+
+    Returns:
+        What left its place by this.
+    """
+    goes = {file.path: file for file in going}
+    moved = []
+    for copy in list_trash(storage, record.table, record.sweep_id):
+        place, trashed = join(record.table, copy.path), join(record.table, copy.trash_path)
+        file, found = goes.get(copy.path), storage.info(place)
+        if file is not None and found is not None and _is(found, file) and same_content(storage, place, trashed):
+            storage.delete(place)
+            moved.append(CleanFile.of(file))
+    left = [file for file in record.files if storage.info(join(record.table, file.path)) is not None]
+    stayed = [CleanFile.of(file, "the sweep was killed before it") for file in left]
+    end_sweep(storage, record, stayed, now_ms=now_ms)
+    return moved
+
+
+def _is(found: FileInfo, file: UnneededFile) -> bool:
+    return (found.size, found.mtime_ns // 1_000_000) == (file.bytes, file.mtime_ms)
+
+
+def _planned(report: MarkReport, plan: SweepPlan, trash: bool) -> CleanResult:
+    return CleanResult(
+        table=report.table,
+        candidates=[CleanFile.of(file) for file in _files(report)],
+        kept=[*(CleanFile.of(file) for file in report.kept), *plan.kept],
+        bytes=sum(file.bytes for file in plan.going),
+        mark_id=report.mark_id,
+        trash=trash,
+        dry_run=True,
+        doubts=plan.doubts,
+        notes=report.notes,
+        refusal=plan.refusal,
+    )
+
+
+def _second(report: MarkReport, recheck: Callable[[], MarkReport]) -> MarkReport:
+    """The second mark; a report of which nothing may go needs none."""
+    if report.doubts or not report.candidates:
+        return report
+    second = recheck()
+    return replace(second, table=require_table(second, report.table))
+
+
+def _files(report: MarkReport) -> Iterable[UnneededFile]:
+    return {file.path: file for file in report.candidates}.values()

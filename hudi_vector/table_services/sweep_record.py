@@ -1,0 +1,151 @@
+"""The durable record of a sweep: what it was to take, and what came of it.
+
+It is the newest whole side file of ``{table}/.hoodie/blob_service/v1/sweeps/{sweep id}/``, in one of two states:
+
+    begun → ended
+
+*begun* is published before the first file moves and lists all that may. *ended* adds the files that stayed, with the
+reason. Where a file is, in its place or in the trash, only storage says. The rank of the state stands in the file's
+name, so one listing finds the sweeps that were killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from hudi_vector.blobs.names import is_write_id, new_write_id
+from hudi_vector.blobs.side_files import generation_of, newest, publish
+from hudi_vector.storage import Storage, join
+from hudi_vector.table_services.mark_report import UnneededFile
+from hudi_vector.table_services.result import CleanFile
+
+__all__ = ["BEGUN", "ENDED", "SWEEPS", "SweepRecord", "begin_sweep", "end_sweep", "read_sweep", "unfinished_sweeps"]
+
+SWEEPS = ".hoodie/blob_service/v1/sweeps"
+BEGUN, ENDED = "begun", "ended"
+
+_KIND, _VERSION = "sweep", 1
+_RANKS = {BEGUN: 0, ENDED: 1}
+
+
+@dataclass(frozen=True)
+class SweepRecord:
+    """A sweep; times in milliseconds since 1970, UTC, `ended_ms` is 0 until it ended.
+
+    Attributes:
+        table: The table's base path, normalised.
+        sweep_id: Its name: the time it began and random bits.
+        mark_id: The mark it swept.
+        state: BEGUN or ENDED.
+        begun_ms: When it began.
+        trash: Whether its files went to the trash.
+        files: What it was to take.
+        ended_ms: When it ended.
+        stayed: Which of its files it did not take, and why.
+    """
+
+    table: str
+    sweep_id: str
+    mark_id: str
+    state: str
+    begun_ms: int
+    trash: bool
+    files: tuple[UnneededFile, ...]
+    ended_ms: int = 0
+    stayed: tuple[CleanFile, ...] = ()
+
+
+def begin_sweep(
+    storage: Storage, table: str, mark_id: str, files: Iterable[UnneededFile], *, trash: bool, now_ms: int
+) -> SweepRecord:
+    """Announce a sweep, before any of its files moves.
+
+    Args:
+        storage: The table's storage.
+        table: The table's base path, normalised.
+        mark_id: The mark it sweeps.
+        files: What it may take.
+        trash: Whether they go to the trash.
+        now_ms: The time.
+
+    Returns:
+        The record, durable.
+    """
+    record = SweepRecord(table, new_write_id(now_ms), mark_id, BEGUN, now_ms, trash, tuple(files))
+    _publish(storage, record)
+    return record
+
+
+def end_sweep(storage: Storage, record: SweepRecord, stayed: Iterable[CleanFile], *, now_ms: int) -> SweepRecord:
+    """Note that a sweep is over.
+
+    Args:
+        storage: The table's storage.
+        record: The sweep.
+        stayed: What it did not take.
+        now_ms: The time.
+
+    Returns:
+        The record as it is now.
+    """
+    ended = replace(record, state=ENDED, ended_ms=now_ms, stayed=tuple(stayed))
+    _publish(storage, ended)
+    return ended
+
+
+def read_sweep(storage: Storage, table: str, sweep_id: str) -> SweepRecord | None:
+    """The record of a sweep.
+
+    Args:
+        storage: The table's storage.
+        table: The table's base path, normalised.
+        sweep_id: The sweep.
+
+    Returns:
+        The record, or None where there is none that is whole.
+
+    Raises:
+        UnsupportedTableError: Another version of this package wrote it.
+    """
+    found = newest(storage, _folder(table, sweep_id), _KIND, _VERSION) if is_write_id(sweep_id) else None
+    if found is None:
+        return None
+    body: dict[str, Any] = found[1]
+    files = tuple(UnneededFile(**file) for file in body.pop("files"))
+    stayed = tuple(CleanFile(**file) for file in body.pop("stayed"))
+    return SweepRecord(table=table, sweep_id=sweep_id, files=files, stayed=stayed, **body)
+
+
+def unfinished_sweeps(storage: Storage, table: str) -> list[SweepRecord]:
+    """The sweeps that began and did not end, the oldest first.
+
+    Args:
+        storage: The table's storage.
+        table: The table's base path, normalised.
+
+    Returns:
+        Their records; a sweep without a whole one moved nothing.
+
+    Raises:
+        UnsupportedTableError: Another version of this package wrote one of them.
+    """
+    ranks: dict[str, int] = {}
+    for info in storage.list_files(join(table, SWEEPS), recursive=True):
+        sweep_id, name = info.uri.split("/")[-2:]
+        if is_write_id(sweep_id) and name[:8].isdigit():
+            ranks[sweep_id] = max(generation_of(name), ranks.get(sweep_id, 0))
+    begun = sorted(sweep_id for sweep_id, rank in ranks.items() if rank == _RANKS[BEGUN])
+    found = (read_sweep(storage, table, sweep_id) for sweep_id in begun)
+    return [record for record in found if record is not None]
+
+
+def _publish(storage: Storage, record: SweepRecord) -> None:
+    body: dict[str, Any] = asdict(record)
+    del body["table"], body["sweep_id"]
+    publish(storage, _folder(record.table, record.sweep_id), _KIND, _VERSION, _RANKS[record.state], body)
+
+
+def _folder(table: str, sweep_id: str) -> str:
+    return join(table, SWEEPS, sweep_id)

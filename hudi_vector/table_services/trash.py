@@ -1,0 +1,220 @@
+"""The trash: where swept files wait before they are gone for good.
+
+A file ``.hoodie/blobs/{rest}`` lies in ``.hoodie/blob_service/v1/trash/{sweep id}/{rest}``. `restore` brings files back
+to their place, `expire` deletes those of sweeps that are older than the window. A crash while an object is copied
+leaves it in both places; the bytes are compared before one of the two goes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from hudi_vector.blobs.names import BLOB_AREA, is_write_id
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
+from hudi_vector.table_services.guards import is_plain, why_not_ours
+from hudi_vector.table_services.result import CleanFile, RestoreResult
+from hudi_vector.table_services.sweep_record import ENDED, read_sweep
+
+__all__ = ["TRASH", "TrashedFile", "expire", "list_trash", "restore", "same_content", "trash_path"]
+
+TRASH = ".hoodie/blob_service/v1/trash"
+
+_LOG = logging.getLogger(__name__)
+_LOCAL = StorageOptions()
+_COMPARED_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class TrashedFile:
+    """A file in the trash: which sweep took it, its path before and now, from the table's folder, and its bytes."""
+
+    sweep_id: str
+    path: str
+    trash_path: str
+    bytes: int
+
+
+def trash_path(sweep_id: str, path: str) -> str:
+    """Where a file of the blob area lies in the trash.
+
+    Args:
+        sweep_id: The sweep that takes it.
+        path: Its path from the table's folder.
+
+    Returns:
+        The path in the trash, from the same folder.
+
+    Example:
+        >>> trash_path("20260101000000000_0123456789ab", ".hoodie/blobs/img/x")
+        '.hoodie/blob_service/v1/trash/20260101000000000_0123456789ab/img/x'
+    """
+    return join(TRASH, sweep_id, path.removeprefix(f"{BLOB_AREA}/"))
+
+
+def list_trash(storage: Storage, table: str, sweep_id: str | None = None) -> list[TrashedFile]:
+    """The files in the trash, those that were swept last first.
+
+    Args:
+        storage: The table's storage.
+        table: The table's base path, normalised.
+        sweep_id: Only those of one sweep.
+
+    Returns:
+        The files; what lies there and is no sweep's, and what lies behind a symbolic link, is left out.
+    """
+    root = join(table, TRASH)
+    found = []
+    for info in storage.list_files(root if sweep_id is None else join(root, sweep_id), recursive=True):
+        sweep, _, rest = info.uri.removeprefix(f"{root}/").partition("/")
+        path = join(TRASH, sweep, rest)
+        if is_write_id(sweep) and rest and is_plain(storage, table, path):
+            found.append(TrashedFile(sweep, join(BLOB_AREA, rest), path, info.size))
+    return sorted(sorted(found, key=lambda file: file.path), key=lambda file: file.sweep_id, reverse=True)
+
+
+def restore(
+    table: str,
+    *,
+    sweep_id: str | None = None,
+    paths: Collection[str] | None = None,
+    options: StorageOptions = _LOCAL,
+) -> RestoreResult:
+    """Bring files back from the trash; again changes nothing.
+
+    Their modification time becomes the present, so that the grace protects them from the next sweep.
+
+    Args:
+        table: The table's base path.
+        sweep_id: Only what one sweep took.
+        paths: Only these files, by their paths from the table's folder; all by default.
+        options: How storage is opened.
+
+    Returns:
+        What is in its place again, and what stays in the trash because another file has its place or storage failed.
+
+    Raises:
+        InvalidArgumentError: The sweep has no files in the trash, or a path is not there.
+
+    Example:
+        >>> import tempfile
+        >>> restore(tempfile.mkdtemp()).restored
+        []
+    """
+    root = normalise(table)
+    storage = open_storage(root, options)
+    found = list_trash(storage, root, sweep_id)
+    if sweep_id is not None and not found:
+        raise InvalidArgumentError(f"the trash of '{table}' holds nothing of sweep '{sweep_id}'; restore without it")
+    wanted = found if paths is None else [file for file in found if file.path in paths]
+    absent = sorted(set(paths or ()) - {file.path for file in wanted})
+    if absent:
+        raise InvalidArgumentError(
+            f"'{absent[0]}' is not in the trash of '{table}'; give paths such as those that a sweep lists, from the "
+            "table's folder"
+        )
+    restored, kept = [], []
+    for file in wanted:
+        problem = _restored(storage, root, file)
+        if problem is None:
+            restored.append(CleanFile(file.path, file.bytes, f"from sweep {file.sweep_id}"))
+        else:
+            kept.append(CleanFile(file.path, file.bytes, problem))
+    return RestoreResult(root, restored, kept, sum(file.bytes for file in restored))
+
+
+def expire(
+    table: str, *, window_ms: int, now_ms: int, dry_run: bool = False, options: StorageOptions = _LOCAL
+) -> list[CleanFile]:
+    """Delete for good what has been in the trash for longer than the window.
+
+    Args:
+        table: The table's base path.
+        window_ms: How long files stay after their sweep, milliseconds.
+        now_ms: The time, milliseconds since 1970, UTC.
+        dry_run: Whether to only list them.
+        options: How storage is opened.
+
+    Returns:
+        The files that are gone; those that storage would not delete stay for the next time. What no record names
+        stays.
+    """
+    root = normalise(table)
+    storage = open_storage(root, options)
+    by_sweep: dict[str, list[TrashedFile]] = defaultdict(list)
+    for file in list_trash(storage, root):
+        by_sweep[file.sweep_id].append(file)
+    gone = []
+    for sweep_id, files in sorted(by_sweep.items()):
+        record = read_sweep(storage, root, sweep_id)
+        if record is None:
+            _LOG.warning("the trash of sweep %s of %s stays: its record cannot be read", sweep_id, root)
+        elif max(record.begun_ms, record.ended_ms) + window_ms < now_ms:
+            own = {file.path for file in record.files}
+            due = [file for file in files if file.path in own]
+            reason = f"swept by {sweep_id} more than {window_ms} ms ago"
+            gone += [
+                CleanFile(file.trash_path, file.bytes, reason)
+                for file in due
+                if dry_run or _deleted(storage, root, file)
+            ]
+    return gone
+
+
+def same_content(storage: Storage, one: str, other: str) -> bool:
+    """Whether two files hold the same bytes.
+
+    Args:
+        storage: Their storage.
+        one: A normalised URI.
+        other: Another.
+    """
+    with storage.open(one, mapped=False) as first, storage.open(other, mapped=False) as second:
+        if first.size() != second.size():
+            return False
+        while piece := first.read(_COMPARED_BYTES):
+            if piece != second.read(_COMPARED_BYTES):
+                return False
+    return True
+
+
+def _restored(storage: Storage, root: str, file: TrashedFile) -> str | None:
+    """Put a file back; why not, where it stays."""
+    refused = why_not_ours(storage, root, file.path)
+    if refused:
+        return refused
+    place, trashed = join(root, file.path), join(root, file.trash_path)
+    try:
+        storage.move(trashed, place, renew=True)
+    except FileExistsError:
+        return _settled(storage, root, file)
+    except OSError as problem:
+        return f"it could not be moved: {problem}"
+    return None
+
+
+def _settled(storage: Storage, root: str, file: TrashedFile) -> str | None:
+    """Where both places have a file: what was killed half way is finished, another file is left alone."""
+    place, trashed = join(root, file.path), join(root, file.trash_path)
+    try:
+        if not same_content(storage, place, trashed):
+            return "another file has its place; move that one away first"
+        record = read_sweep(storage, root, file.sweep_id)
+        if record is not None and record.state == ENDED:
+            storage.delete(trashed)
+        # Else the sweep may only be slow, and delete the object in its place when it wakes up: the copy is needed.
+    except OSError as problem:
+        return f"it could not be compared with the file in its place: {problem}"
+    return None
+
+
+def _deleted(storage: Storage, root: str, file: TrashedFile) -> bool:
+    try:
+        storage.delete(join(root, file.trash_path))
+    except OSError as problem:
+        _LOG.warning("%s stays until the next run: %s", join(root, file.trash_path), problem)
+        return False
+    return True
