@@ -175,7 +175,8 @@ def bytes_udf(
         for batch in batches:
             with in_few_words():
                 for values in read_batch(batch):
-                    yield pd.Series(values.to_numpy(zero_copy_only=False), dtype=object)
+                    # Spark takes Arrow values as they are; Python's bytes would be two more copies.
+                    yield pd.Series(pd.arrays.ArrowExtensionArray(values))
 
     read.__name__ = name
     read.__annotations__ = {"batches": Iterator[tuple[pd.Series, ...]], "return": Iterator[pd.Series]}
