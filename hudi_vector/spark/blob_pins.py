@@ -33,7 +33,7 @@ def pinned_files(spark: SparkSession, table: BlobTable) -> DataFrame | None:
     if not uploads:
         return None
     instants = {pin.name: upload.instant for upload in uploads for pin in upload.pins}
-    root = f"{table.path}/{UPLOADS}"
+    root = f"{table.source.hadoop_path}/{UPLOADS}"
     files = [f"{root}/{upload.write_id}/{pin.name}" for upload in uploads for pin in upload.pins]
     read = spark.read.schema(_SCHEMA).parquet(*files).withColumn("file", F.col("_metadata.file_name"))
     named = F.broadcast(spark.createDataFrame(list(instants.items()), "file STRING, instant STRING"))

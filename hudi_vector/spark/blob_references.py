@@ -24,11 +24,12 @@ from hudi_vector.search.planner import table_needs_spark
 from hudi_vector.spark.blob_functions import COPIES, NO_NUMBER, bytes_udf, numbers_of
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.spark.local_rows import arrow_fields
+from hudi_vector.spark.resolve import schema_then
 from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.storage import FileInfo
-from hudi_vector.table.instants import AsOf, parse_as_of
-from hudi_vector.table.model import Snapshot, Source
+from hudi_vector.table.instants import parse_as_of
+from hudi_vector.table.model import Snapshot
 from hudi_vector.table.native import NativeTable
 
 __all__ = ["base_files", "blob_references", "bytes_at", "is_reference"]
@@ -88,11 +89,12 @@ def blob_references(spark: SparkSession, table: str, column: str, *, as_of: Any 
     """
     found = BlobTable.of(spark, table)
     (name,) = found.chosen([column])
-    native = NativeTable(Source(found.area.table, table, found.options))
+    zone = writers_zone(spark)
     point = None if as_of is None else parse_as_of(as_of, str(spark.conf.get("spark.sql.session.timeZone")))
-    snapshot = native.snapshot(point, writers_zone(spark))
+    snapshot = NativeTable(found.source).snapshot(point, zone)
     files = base_files(snapshot)
-    before = found.frame.schema if point is None else _schema_then(spark, found, native, point)
+    then = None if point is None else schema_then(spark, found.source, point, zone)
+    before = found.frame.schema if then is None else then
     after = _replaced(before, name.split("."), name, table)
     marks = {entry.name: entry.metadata for entry in snapshot.schema if (entry.metadata or {}).get(HUDI_TYPE.encode())}
     fields = [entry.with_metadata(marks.get(entry.name)) for entry in arrow_fields(after)]
@@ -196,14 +198,6 @@ def base_files(snapshot: Snapshot) -> list[FileInfo]:
             "use read_blobs"
         )
     return files
-
-
-def _schema_then(spark: SparkSession, table: BlobTable, native: NativeTable, point: AsOf) -> StructType:
-    """The table's columns at a point in its history, as Hudi's own as-of read shows them."""
-    instant = native.instant_of_other_schema(point, writers_zone(spark))
-    if instant is None:
-        return table.frame.schema
-    return spark.read.format("hudi").option("as.of.instant", instant).load(table.area.table).schema
 
 
 def _replaced(schema: StructType, parts: list[str], name: str, table: str) -> StructType:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
@@ -30,15 +29,23 @@ _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class BlobTable:
-    """The newest snapshot of a table at `path`, as Hadoop spells it. `columns` are the dotted paths of its BLOBs."""
+    """The newest snapshot of a table. `columns` are the dotted paths of its BLOB columns."""
 
-    label: str
-    path: str
+    source: Source
     frame: DataFrame
     area: BlobArea
     columns: tuple[str, ...]
     config: TableConfig
-    options: StorageOptions = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """How messages name the table."""
+        return self.source.name
+
+    @property
+    def options(self) -> StorageOptions:
+        """How its storage, and any that references lead to, is opened."""
+        return self.source.options
 
     @classmethod
     def of(cls, spark: SparkSession, name: str) -> BlobTable:
@@ -56,14 +63,12 @@ class BlobTable:
         if target.source is None:
             raise UnsupportedTableError(f"'{name}' is not the name of a table: {target.reason}; name the table itself")
         # The catalog's own relation may be older than the table, and a view may hide columns.
-        leaf: Any = target.frame(spark)._jdf.queryExecution().analyzed().collectLeaves().apply(0)
-        path = str(leaf.relation().location().rootPaths().apply(0).toString())
+        path = target.source.hadoop_path
         frame = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot").load(path)
         # References may lead to any storage, wherever the table lies.
-        options = storage_options(spark)
-        config = NativeTable(Source(target.source.uri, name, options)).config
+        source = replace(target.source, name=name, options=storage_options(spark))
         columns = tuple(".".join(parts) for parts in _blob_paths(frame.schema, ()))
-        return cls(name, path, frame, BlobArea.of(target.source.uri), columns, config, options)
+        return cls(source, frame, BlobArea.of(source.uri), columns, NativeTable(source).config)
 
     def chosen(self, columns: str | Iterable[str] | None) -> list[str]:
         """The BLOB columns a user named, all where none were.

@@ -144,5 +144,7 @@ def option_value(option: JavaObject) -> Any:
 
 def first_sentence(problem: BaseException) -> str:
     """The first line of an error's text, without what Spark puts before and after it."""
-    text = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
+    # py4j's own first line only says which call failed.
+    said = str(problem.java_exception if isinstance(problem, Py4JJavaError) else problem).strip()
+    text = said.splitlines()[0] if said else type(problem).__name__
     return text.split("; line ")[0].strip()

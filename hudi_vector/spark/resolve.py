@@ -24,7 +24,7 @@ from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.recent import Recent
 
-__all__ = ["Target", "as_it_was", "resolve_frame", "resolve_name", "storage_options"]
+__all__ = ["Target", "as_it_was", "resolve_frame", "resolve_name", "schema_then", "storage_options"]
 
 _QUERY_TYPE = "hoodie.datasource.query.type"
 _AS_OF = "as.of.instant"
@@ -110,10 +110,9 @@ def as_it_was(spark: SparkSession, target: Target, as_of: AsOf, writers_zone: st
         InstantNotAvailableError: The point lies before what the table still keeps.
     """
     assert target.source is not None
-    instant = NativeTable(target.source).instant_of_other_schema(as_of, writers_zone)
-    if instant is None:
+    read = schema_then(spark, target.source, as_of, writers_zone)
+    if read is None:
         return target
-    read = spark.read.format("hudi").option(_AS_OF, instant).load(target.source.uri).schema
     fields = {field.name: field for field in read.fields}
     kept = [pair for pair in target.physical if pair[1] in fields]
     columns = []
@@ -121,6 +120,27 @@ def as_it_was(spark: SparkSession, target: Target, as_of: AsOf, writers_zone: st
         field = fields[inner]
         columns.append(StructField(outer, field.dataType, field.nullable, field.metadata))
     return replace(target, schema=StructType(columns), physical=tuple(kept))
+
+
+def schema_then(spark: SparkSession, source: Source, as_of: AsOf, writers_zone: str) -> StructType | None:
+    """The columns a table had at a point in its history, as Hudi's own as-of read shows them.
+
+    Args:
+        spark: The session.
+        source: The table.
+        as_of: The point.
+        writers_zone: The zone of the JVM that writes.
+
+    Returns:
+        The columns, or None where they are those of now.
+
+    Raises:
+        InstantNotAvailableError: The point lies before what the table still keeps.
+    """
+    instant = NativeTable(source).instant_of_other_schema(as_of, writers_zone)
+    if instant is None:
+        return None
+    return spark.read.format("hudi").option(_AS_OF, instant).load(source.hadoop_path).schema
 
 
 def is_path(name: str) -> bool:
@@ -175,9 +195,10 @@ def _target(spark: SparkSession, plan: JavaObject, label: str, name: str | None)
     if physical is None:
         return Target(label, schema, None, (), "the view computes columns", None, name, plan)
     fs_relation = relation.relation()
-    uri = normalise(str(fs_relation.location().rootPaths().apply(0).toString()))
+    spelled = str(fs_relation.location().rootPaths().apply(0).toString())
+    uri = normalise(spelled)
     as_of = option_value(fs_relation.options().get(_AS_OF))
-    source = Source(uri, label, storage_options(spark, uri))
+    source = Source(uri, label, storage_options(spark, uri), spelled)
     try:
         open_storage(uri, source.options)
     except HudiVectorError as problem:

@@ -187,7 +187,7 @@ class TableSearch:
         if snapshot.instant is None:
             return self.target.frame(self.spark).limit(0)
         self._require_told_apart(snapshot)
-        frame = self.spark.read.format("hudi").option("as.of.instant", snapshot.instant).load(source.uri)
+        frame = self.spark.read.format("hudi").option("as.of.instant", snapshot.instant).load(source.hadoop_path)
         own = [frame[inner].alias(outer) for outer, inner in self.target.physical]
         shown = {inner for _, inner in self.target.physical}
         return frame.select(own + [frame[name] for name in TIE_COLUMNS if name in frame.columns and name not in shown])

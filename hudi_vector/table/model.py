@@ -14,11 +14,20 @@ __all__ = ["FileSlice", "Snapshot", "Source"]
 
 @dataclass(frozen=True)
 class Source:
-    """What is searched: a Hudi table by its base path, and how its storage is opened."""
+    """What is searched: a Hudi table by its base path, and how its storage is opened.
+
+    `uri` is the path as this package spells it. `spelled` is the path as Spark gave it: Hadoop may know s3a and not s3.
+    """
 
     uri: str
     name: str
     options: StorageOptions = field(default=StorageOptions(), repr=False)
+    spelled: str = field(default="", compare=False)
+
+    @property
+    def hadoop_path(self) -> str:
+        """The path for Spark's own readers."""
+        return self.spelled or self.uri
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,12 @@ for table in (path, "products"):
         searched.assert_found(got, expected.nearest(query, 6, "l2", filtered=True))
     sql = f"SELECT * FROM hudi_vector_search('{table}', 'emb', ARRAY(3.2, 1.0, 0.5, 0.0), 6, 'l2')"
     searched.assert_found(spark.sql(sql).collect(), expected.nearest(query, 6, "l2", filtered=False))
+    strange = "sha1(cast(id AS STRING)) IS NOT NULL AND price < 100"  # only Spark knows this one
+    searched.assert_found(
+        searched.search(spark, table, "emb", query, 6, metric="l2", filter=strange),
+        expected.nearest(query, 6, "l2", filtered=True),
+    )
+    assert hv.last_reports()[0].execution == "spark"
     shown.append(hv.explain_search(spark, table, "emb", query))
     shown.append(spark.sql("EXPLAIN EXTENDED " + sql).collect()[0][0])
     assert "merged    1" in shown[0], shown[0]
@@ -59,8 +65,14 @@ from hudi_vector.spark.snapshots import snapshot_for
 
 source = resolve_name(spark, path).source
 shown += [repr(source), str(source.options), repr(snapshot_for(spark, source, None)), text.getvalue()]
-shown += [str(report) for report in hv.last_search_reports()] if hasattr(hv, "last_search_reports") else []
+shown += [str(report) for report in hv.last_reports()]
+assert hv.last_reports(), "there is no report to look for the secret in"
 assert not [part for part in shown if secret in part], "the secret was shown"
+first = spark.sql(f"CALL show_commits(table => 'products')").orderBy("commit_time").first()[0]
+spark.sql("ALTER TABLE products ADD COLUMNS (note STRING)")
+spark.sql("INSERT INTO products SELECT 77L, 7.0D, 3L, cast(array(7, 1, 2, -7) AS array<float>), 'late'")
+then = hv.search(spark, path, "emb", query, 30, as_of=first)
+assert ("note" in then.columns, then.count()) == (False, 20), then.columns
 print("PASSED")
 """
 
