@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructField, StructType
@@ -14,7 +14,7 @@ from hudi_vector.read.conform import conform
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.handles import Handles, handles_of
 
-__all__ = ["arrow_fields", "internal_rows"]
+__all__ = ["arrow_fields", "internal_rows", "no_rows"]
 
 # Up to this size an argument of a py4j call is quicker than a socket.
 _INLINE_BYTES = 1 << 20
@@ -59,6 +59,22 @@ def internal_rows(spark: SparkSession, table: pa.Table | None, schema: StructTyp
         # Rows without columns, as count(*) wants them: a column that nobody reads carries their number.
         return _through_arrow(spark, handles, pa.table({"": pa.repeat(True, table.num_rows)}), _UNREAD)
     return _through_arrow(spark, handles, conform(table, arrow_fields(schema)), schema)
+
+
+def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A DataFrame without rows that no task has to compute, unlike that of ``createDataFrame([], schema)``.
+
+    Args:
+        spark: The session.
+        schema: Its columns.
+
+    Returns:
+        The DataFrame.
+    """
+    session, jvm = spark._jsparkSession, spark._jvm
+    assert jvm is not None
+    kind = handles_of(spark).data_type(session, json.dumps(schema.jsonValue()))
+    return DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), kind), spark)
 
 
 def _through_arrow(spark: SparkSession, handles: Handles, table: pa.Table, schema: StructType) -> JavaObject:

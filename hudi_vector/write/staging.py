@@ -32,8 +32,9 @@ __all__ = ["PARTITION", "StagedRows", "partition_path", "stage_rows", "staging_f
 PARTITION = "__hudi_vector_partition"
 _UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-# A batch of rows is in memory whole, bytes and all.
+# A batch of rows is in memory whole, bytes and all; small ones are put together, since each costs a millisecond.
 _ROWS = 64
+_TOGETHER = 4 << 20
 # parquet-mr looks at the size of a page and a row group only after so many rows, 100 by default.
 _STAGED = {"parquet.page.size.row.check.min": "4", "parquet.block.size.row.check.min": "4", "compression": "lz4raw"}
 
@@ -116,13 +117,27 @@ def _task(
         assert context is not None
         attempt = TaskAttempt(context.partitionId(), context.taskAttemptId())
         with in_few_words(), BlobWriter(plan, attempt) as writer:
-            for batch in batches:
+            for batch in _together(batches):
                 yield writer.convert(batch).drop_columns([PARTITION])
             written.add(writer.close())
             pins = writer.pinned()
             pinned.add([] if pins is None else [pins])
 
     return run
+
+
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of a few MiB; one that is larger already stays as it is."""
+    held: list[pa.RecordBatch] = []
+    bytes_held = 0
+    for batch in batches:
+        held.append(batch)
+        bytes_held += batch.nbytes
+        if bytes_held >= _TOGETHER:
+            yield pa.concat_batches(held) if len(held) > 1 else batch
+            held, bytes_held = [], 0
+    if held:
+        yield pa.concat_batches(held)
 
 
 class _Lists(AccumulatorParam[Any]):

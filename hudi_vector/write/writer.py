@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 from hudi_vector.blobs.writer import BlobColumn
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, TableNotFoundError, UnknownColumnError
 from hudi_vector.options import INVALID_VECTORS
+from hudi_vector.spark.local_rows import no_rows
 from hudi_vector.table.config import TableConfig
 from hudi_vector.write.blob_columns import converted_schema
 from hudi_vector.write.blob_plan import plan_blobs
@@ -49,6 +50,14 @@ _LOG = logging.getLogger(__name__)
 
 _DUPLICATE_KEY = re.compile(r"HoodieDuplicateKeyException: Duplicate key found for insert statement, key is: (.+)")
 _FRAME = "the DataFrame"
+_ONE_TASK = 32 << 20
+# A commit without rows leaves nothing to clean or to archive, and no markers that a server would have to collect.
+_FOR_NO_ROWS = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+}
 
 
 def write(
@@ -161,7 +170,7 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     files = Files(df.sparkSession)
     plan = _plan(df, request, files)
     if not plan.blobs:
-        return _checked_write(df, plan, files)
+        return _checked_write(df, df, plan, files)
     if plan.target.existing is None:
         _make_table(df, plan, files)
         plan = _plan(df, request, files)
@@ -170,7 +179,9 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     def write_rows(rows: DataFrame) -> str | None:
         # Parquet files do not say that elements are never NULL, as the DataFrame did.
         columns = _vector_columns(rows, request, plan.target, plan.policy)
-        done.append(_checked_write(rows, replace(plan, columns=columns), files))
+        # The checks of few staged rows cost less than the shuffle that would share them out.
+        checked = rows.coalesce(1) if _staged_bytes(rows) <= _ONE_TASK else rows
+        done.append(_checked_write(rows, checked, replace(plan, columns=columns), files))
         return done[0].instant
 
     existing = plan.target.existing
@@ -179,9 +190,9 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     return replace(done[0], blobs=uploaded)
 
 
-def _checked_write(df: DataFrame, plan: _Plan, files: Files) -> WriteResult:
-    """Check the rows, and hand them to Hudi."""
-    findings = _inspect(df, plan)
+def _checked_write(df: DataFrame, checked: DataFrame, plan: _Plan, files: Files) -> WriteResult:
+    """Check the rows, which come again in the form the checks like, and hand them to Hudi."""
+    findings = _inspect(checked, plan)
     commit = _hand_to_hudi(df.sparkSession, files, _rows(df, plan), plan)
     skipped = findings.invalid_rows if plan.policy == "skip" else 0
     if findings.invalid_rows:
@@ -203,11 +214,20 @@ def _checked_write(df: DataFrame, plan: _Plan, files: Files) -> WriteResult:
     )
 
 
+def _staged_bytes(rows: DataFrame) -> int:
+    """The size of the files that hold staged rows."""
+    return int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
 def _make_table(df: DataFrame, plan: _Plan, files: Files) -> None:
     """Make the table without rows: Hudi takes a folder that holds blobs for a table that is damaged."""
     spark = df.sparkSession
-    none = spark.createDataFrame([], converted_schema(df.schema, plan.blobs))
-    _hand_to_hudi(spark, files, _rows(none, plan), replace(plan, request=replace(plan.request, sort_by=())))
+    none = no_rows(spark, converted_schema(df.schema, plan.blobs))
+    # Of the operations only this one looks for no keys.
+    request = replace(
+        plan.request, operation="bulk_insert", sort_by=(), options={**_FOR_NO_ROWS, **plan.request.options}
+    )
+    _hand_to_hudi(spark, files, _rows(none, plan), replace(plan, request=request))
 
 
 def _plan(df: DataFrame, request: WriteRequest, files: Files) -> _Plan:
