@@ -129,15 +129,11 @@ class BlobFetcher:
         wanted = resolved.wanted
         rows = np.flatnonzero(wanted.refers & (wanted.length >= 0) & np.asarray(values.is_valid()))
         uris = pa.array([file_uri(path, self.table) for path in wanted.paths], pa.string())
-        kept = kept_checksums(self.options)
-        changed = rows[
-            kept.changed(
-                uris.take(pa.array(wanted.file[rows])),
-                wanted.offset[rows],
-                wanted.length[rows],
-                values.take(pa.array(rows)),
-            )
-        ]
+        kept = kept_checksums(self.options).of(
+            uris.take(pa.array(wanted.file[rows])), wanted.offset[rows], wanted.length[rows]
+        )
+        rows = rows[kept.rows]
+        changed = rows[kept.changed(values.take(pa.array(rows)))]
         if not len(changed):
             return values
         if self.on_error == "raise":
