@@ -83,7 +83,7 @@ def _assert_accounted_for(spark, path, last):
         if upload.state != OPEN:
             assert found == listed
         if upload.state != COMMITTED:
-            assert upload.is_dead(later)
+            assert not upload.may_commit(later)
     assert uploads[last].state == COMMITTED
     assert {upload.state for upload in uploads.values()} == {OPEN, STAGED, COMMITTED}
     live = spark.read.format("hudi").load(str(path)).selectExpr("blob_location(img) AS p").where("p IS NOT NULL")
