@@ -84,7 +84,7 @@ def to_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
     (given,) = _counted(arguments, 1, 1, "to_blob(bytes)")
     kind = str(given.dataType().typeName())
     if kind not in ("binary", "string", "void"):
-        raise InvalidTypeError(f"to_blob takes BINARY, not {kind.upper()}; cast it")
+        raise InvalidTypeError(f"its argument is {kind.upper()}, and it takes BINARY; cast it")
     data = _column(spark, given).cast("binary")
     return _as_blob(F.struct(F.lit(INLINE).alias("type"), data.alias("data"), _no_reference()), data)
 

@@ -149,7 +149,18 @@ def option_value(option: JavaObject) -> Any:
 
 def first_sentence(problem: BaseException) -> str:
     """The first sentence of an error's text, without what Spark puts before and after it."""
-    # py4j's own first line only says which call failed.
-    said = problem.java_exception if isinstance(problem, Py4JJavaError) else getattr(problem, "desc", None) or problem
+    # py4j's own first line only says which call failed, and the outer exceptions of Java often no more.
+    if isinstance(problem, Py4JJavaError):
+        said = _innermost(problem.java_exception)
+    else:
+        said = getattr(problem, "desc", None) or problem
     text = _ERROR_CLASS.sub("", str(said).strip())
     return _SENTENCE_END.split(text, maxsplit=1)[0].rstrip(" ;.") or type(problem).__name__
+
+
+def _innermost(problem: JavaObject) -> JavaObject:
+    """The exception that caused all others, of those that say something."""
+    found = problem
+    while (problem := problem.getCause()) is not None:
+        found = problem if problem.getMessage() else found
+    return found
