@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from support import tables
 from support.blob_states import DAY, BlobTable, blob, inline, write_id
-from support.blobs import QUICK, content, rows, stored, write
+from support.blobs import content, rows, stored, write
+from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector.table_services.log_blocks import read_blocks
