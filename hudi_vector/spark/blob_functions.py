@@ -198,8 +198,13 @@ def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -
         numbers_of(length),
         pa.nulls(len(kind), pa.bool_()),
     )
-    wanted = Part(*(np.maximum(numbers.to_numpy(np.int64), 0) for numbers in part)) if part else Part()
-    yield from pieces(fetcher, columns, wanted, max(1, budget // COPIES))
+    yield from pieces(fetcher, columns, _part_of(part), max(1, budget // COPIES))
+
+
+def _part_of(numbers: Sequence[pd.Series]) -> Part:
+    """What is asked of each row; rows of which nothing is asked have no numbers."""
+    values = (given.to_numpy(np.int64) for given in numbers)
+    return Part(*(np.where(given == NO_NUMBER, 0, given) for given in values))
 
 
 def numbers_of(given: pd.Series) -> pa.Int64Array:
