@@ -19,16 +19,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from common import Results, environment, session
+from common import Bench, environment, session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _TUNED = {"hoodie.blob.batching.lookahead.size": "1000", "hoodie.blob.batching.max.gap.bytes": "65536"}
 _LARGE_SIZE = 2 << 20
@@ -50,15 +50,11 @@ class Size:
     repeats: int
 
 
-class Bench:
-    """The session, its folder and what was measured."""
+@dataclass
+class BlobBench(Bench[Size]):
+    """Also the workers' largest resident sizes."""
 
-    def __init__(self, spark: SparkSession, folder: Path, size: Size) -> None:
-        self.spark = spark
-        self.folder = folder
-        self.size = size
-        self.results = Results()
-        self.peaks: dict[str, int] = {}
+    peaks: dict[str, int] = field(default_factory=dict)
 
     def timed(
         self, subject: str, way: str, run: Callable[[], Any], repeats: int | None = None, each: int = 1, warm: int = 1
@@ -90,7 +86,7 @@ def main() -> None:
     output: Path = given.output.resolve()
     shutil.rmtree(output / "blobs", ignore_errors=True)
     (output / "blobs").mkdir(parents=True)
-    bench = Bench(session(output), output / "blobs", size)
+    bench = BlobBench(session(output), output / "blobs", size)
     try:
         writes(bench)
         reads(bench)
@@ -106,7 +102,7 @@ def main() -> None:
     print(f"\nWritten: {output / 'blobs.json'}")
 
 
-def writes(bench: Bench) -> None:
+def writes(bench: BlobBench) -> None:
     """The same rows through Python to nowhere, inline by Hudi, into each kind of container, and as a file copy."""
     import hudi_vector as hv
 
@@ -138,7 +134,7 @@ def writes(bench: Bench) -> None:
         bench.timed("writing", f"ours, {kind}, without commit", stored)
 
 
-def reads(bench: Bench) -> None:
+def reads(bench: BlobBench) -> None:
     """Every layout by the native function, and by ours."""
     size, spark = bench.size, bench.spark
     ordered = spark.read.format("hudi").load(str(bench.folder / "raw")).select("id", "img")
@@ -162,7 +158,7 @@ def reads(bench: Bench) -> None:
     ours(bench, "2 MiB blobs", large, size.large)
 
 
-def singles(bench: Bench) -> None:
+def singles(bench: BlobBench) -> None:
     """Ten values by their keys: looked up, and found by a scan."""
     import hudi_vector as hv
 
@@ -180,7 +176,7 @@ def singles(bench: Bench) -> None:
     bench.timed(subject, "native", lambda: scanned.selectExpr("id", "read_blob_native(img)").collect())
 
 
-def native_ways(bench: Bench, subject: str, rows: DataFrame, count: int, each: int) -> None:
+def native_ways(bench: BlobBench, subject: str, rows: DataFrame, count: int, each: int) -> None:
     """Hudi's own function, by default and tuned."""
     some = rows if count >= bench.size.blobs or subject == "2 MiB blobs" else rows.limit(count)
     read = some.selectExpr("id", "read_blob_native(img) AS bytes")
@@ -194,7 +190,7 @@ def native_ways(bench: Bench, subject: str, rows: DataFrame, count: int, each: i
             bench.spark.conf.unset(key)
 
 
-def ours(bench: Bench, subject: str, rows: DataFrame, each: int) -> None:
+def ours(bench: BlobBench, subject: str, rows: DataFrame, each: int) -> None:
     """Our function in SQL, and over a DataFrame with four threads."""
     import hudi_vector as hv
 
@@ -217,13 +213,13 @@ def hudi_write(rows: DataFrame, path: Path) -> None:
     rows.write.format("hudi").options(**options).mode("append").save(str(path))
 
 
-def table_of(bench: Bench, name: str, rows: DataFrame) -> DataFrame:
+def table_of(bench: BlobBench, name: str, rows: DataFrame) -> DataFrame:
     """A table of blob structs, as they are."""
     hudi_write(rows, bench.folder / name)
     return bench.spark.read.format("hudi").load(str(bench.folder / name)).select("id", "img")
 
 
-def small_files(bench: Bench) -> DataFrame:
+def small_files(bench: BlobBench) -> DataFrame:
     """References to files of one blob each."""
     import hudi_vector as hv
 
@@ -236,7 +232,7 @@ def small_files(bench: Bench) -> DataFrame:
     return paths.select("id", hv.blob_ref("path", 0, bench.size.size).alias("img", metadata={"hudi_type": "BLOB"}))
 
 
-def large_blobs(bench: Bench) -> DataFrame:
+def large_blobs(bench: BlobBench) -> DataFrame:
     """A table of blobs of 2 MiB in containers."""
     import hudi_vector as hv
 
@@ -246,7 +242,7 @@ def large_blobs(bench: Bench) -> DataFrame:
     return bench.spark.read.format("hudi").load(path).select("id", "img")
 
 
-def made(bench: Bench, count: int, size: int) -> DataFrame:
+def made(bench: BlobBench, count: int, size: int) -> DataFrame:
     """Rows with random bytes."""
 
     def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -315,7 +311,7 @@ def workers() -> list[int]:
     return sizes
 
 
-def report(bench: Bench) -> list[str]:
+def report(bench: BlobBench) -> list[str]:
     """Rates, ratios to the native function, and whether the aims were reached."""
     results, size = bench.results, bench.size
     lines = ["Writing, MB/s"]

@@ -7,13 +7,15 @@ import platform
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Size = TypeVar("Size")
 
 
 @dataclass
@@ -38,6 +40,16 @@ class Results:
             subject: {way: statistics.median(times) for way, times in ways.items()}
             for subject, ways in self.seconds.items()
         }
+
+
+@dataclass
+class Bench(Generic[Size]):
+    """The session, a folder, how much is measured and what was found."""
+
+    spark: SparkSession
+    folder: Path
+    size: Size
+    results: Results = field(default_factory=Results)
 
 
 def session(output: Path, memory: str = "6g") -> SparkSession:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from common import Results, environment, session
+from common import Bench, Results, environment, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +68,7 @@ def main() -> None:
     shutil.rmtree(output / "tables", ignore_errors=True)
     output.mkdir(parents=True, exist_ok=True)
     spark = session(output)
-    bench = Bench(spark, output / "tables", size)
+    bench = SearchBench(spark, output / "tables", size)
     try:
         warm_up(bench)
         for codec in size.codecs:
@@ -104,14 +104,11 @@ def _size(arguments: argparse.Namespace) -> Size:
     return Size(arguments.rows, arguments.dimension, arguments.files, codecs, 15, 3, 60)
 
 
-class Bench:
-    """The session, the tables and what was measured."""
+class SearchBench(Bench[Size]):
+    """Also copies of tables and queries that were not asked before."""
 
     def __init__(self, spark: SparkSession, folder: Path, size: Size) -> None:
-        self.spark = spark
-        self.folder = folder
-        self.size = size
-        self.results = Results()
+        super().__init__(spark, folder, size)
         self._copies = itertools.count()
         self._queries = np.random.default_rng(7).standard_normal((4096, size.dimension)).round(4)
         self._next_query = itertools.count()
@@ -161,7 +158,7 @@ class Bench:
             self.results.add(table, way, taken)
 
 
-def search_sql(bench: Bench, table: Path, columns: str = "id, _distance", function: str = "") -> Iterator[str]:
+def search_sql(bench: SearchBench, table: Path, columns: str = "id, _distance", function: str = "") -> Iterator[str]:
     """One search after another, each with a query of its own."""
     name = f"hudi_vector_search{function}"
     if function:
@@ -178,7 +175,7 @@ def batch_sql(table: Path, queries: str, function: str = "") -> Iterator[str]:
     return itertools.repeat(f"SELECT qid, id, {distance} FROM {name}({arguments})")
 
 
-def expression_sql(bench: Bench, view: str) -> Iterator[str]:
+def expression_sql(bench: SearchBench, view: str) -> Iterator[str]:
     """The search that needs no function: cosine distance by higher-order functions, ordered and limited."""
     product = "aggregate(zip_with(emb, q, (a, b) -> CAST(a AS DOUBLE) * b), 0D, (s, x) -> s + x)"
     norm = "sqrt(aggregate({0}, 0D, (s, x) -> s + CAST(x AS DOUBLE) * x))"
@@ -190,7 +187,7 @@ def expression_sql(bench: Bench, view: str) -> Iterator[str]:
         )
 
 
-def warm_up(bench: Bench) -> None:
+def warm_up(bench: SearchBench) -> None:
     """Let every way run on a small table: the JVM compiles Spark's planner only after many statements."""
     table = make_table(bench, "warm", 2000, "snappy")
     queries = bench.queries_view(BATCH)
@@ -205,7 +202,7 @@ def warm_up(bench: Bench) -> None:
     bench.queries_view(LARGE_BATCH)
 
 
-def by_codec(bench: Bench, codec: str) -> None:
+def by_codec(bench: SearchBench, codec: str) -> None:
     """Every way on the table of one codec."""
     table = make_table(bench, codec, bench.size.rows, codec)
     size = bench.size
@@ -221,7 +218,7 @@ def by_codec(bench: Bench, codec: str) -> None:
     bench.timed(codec, f"{OURS}, batch of {LARGE_BATCH}", batch_sql(table, f"queries_{LARGE_BATCH}"), 3)
 
 
-def first_touch(bench: Bench, name: str, table: Path) -> None:
+def first_touch(bench: SearchBench, name: str, table: Path) -> None:
     """The first search of tables that nothing has seen."""
     from hudi_vector.read.cache import process_cache
 
@@ -237,7 +234,7 @@ def first_touch(bench: Bench, name: str, table: Path) -> None:
     bench.results.add(name, f"{OURS}, first touch", times)
 
 
-def in_turns(bench: Bench, name: str, table: Path, more: dict[str, Iterator[str]] | None = None) -> None:
+def in_turns(bench: SearchBench, name: str, table: Path, more: dict[str, Iterator[str]] | None = None) -> None:
     """The native function, other ways, and searches of a table that was searched before, in turns."""
     slow = {
         NATIVE: search_sql(bench, table, function="_native"),
@@ -253,7 +250,7 @@ def in_turns(bench: Bench, name: str, table: Path, more: dict[str, Iterator[str]
     bench.in_turns(name, {**slow, **ours}, bench.size.native_repeats, repeats)
 
 
-def distributed(bench: Bench, name: str, table: Path) -> None:
+def distributed(bench: SearchBench, name: str, table: Path) -> None:
     """Searches on the executors."""
     bench.spark.conf.set("hoodie.vector.search.execution", "distributed")
     try:
@@ -262,7 +259,7 @@ def distributed(bench: Bench, name: str, table: Path) -> None:
         bench.spark.conf.unset("hoodie.vector.search.execution")
 
 
-def merge_on_read(bench: Bench) -> None:
+def merge_on_read(bench: SearchBench) -> None:
     """A table with a tenth of its rows updated in log files."""
     from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
@@ -278,7 +275,7 @@ def merge_on_read(bench: Bench) -> None:
     distributed(bench, name, table)
 
 
-def growth(bench: Bench) -> None:
+def growth(bench: SearchBench) -> None:
     """The same search on tables of more and more rows."""
     print("\ngrowth")
     for share in _GROWTH:
@@ -290,7 +287,7 @@ def growth(bench: Bench) -> None:
         shutil.rmtree(table)
 
 
-def profiled(bench: Bench) -> str:
+def profiled(bench: SearchBench) -> str:
     """Where the time of a repeated search goes: the report's phases, and the Python functions that take the most."""
     import hudi_vector as hv
 
@@ -314,7 +311,7 @@ def profiled(bench: Bench) -> str:
     return "\n".join(lines) + "\n\n" + _without_spark(bench, table)
 
 
-def _without_spark(bench: Bench, table: Path) -> str:
+def _without_spark(bench: SearchBench, table: Path) -> str:
     """The same search profiled in Python alone, on one thread so that the profiler sees the work."""
     from hudi_vector.search.standalone import search_table
 
@@ -332,14 +329,14 @@ def _without_spark(bench: Bench, table: Path) -> str:
     return "Ten repeated searches without Spark, by time within the function\n" + text.getvalue().strip()
 
 
-def make_table(bench: Bench, name: str, rows: int, codec: str, kind: str = "COPY_ON_WRITE") -> Path:
+def make_table(bench: SearchBench, name: str, rows: int, codec: str, kind: str = "COPY_ON_WRITE") -> Path:
     """A table of so many rows, written by Hudi."""
     path = bench.folder / name
     write(frame(bench, rows), path, codec, kind, "bulk_insert")
     return path
 
 
-def frame(bench: Bench, rows: int, seed: int = 0) -> DataFrame:
+def frame(bench: SearchBench, rows: int, seed: int = 0) -> DataFrame:
     """Rows with normally distributed vectors, in as many partitions as files are wanted."""
     from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
     from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
@@ -443,7 +440,7 @@ def _aim(results: Results, size: Size, aim: str) -> float | None:
     return _ratio(results, table, f"{OURS}, {way}")
 
 
-def write_json(path: Path, size: Size, bench: Bench, lines: Sequence[str], profile: str) -> None:
+def write_json(path: Path, size: Size, bench: SearchBench, lines: Sequence[str], profile: str) -> None:
     """Everything that was measured."""
     content: dict[str, Any] = {
         "size": asdict(size),

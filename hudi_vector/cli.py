@@ -14,10 +14,18 @@ from hudi_vector.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hudi_vector.table_services.maintenance import MaintainResult
     from hudi_vector.table_services.result import CleanResult, RestoreResult
 
 __all__ = ["main"]
 
+_OTHER_TABLE: dict[str, Any] = {
+    "metavar": "PATH",
+    "action": "append",
+    "dest": "other_tables",
+    "default": [],
+    "help": "a table that may refer to this one's blobs; may be given again",
+}
 _NOT_ARGUMENTS = frozenset({"command", "run", "service", "table", "format"})
 
 
@@ -67,14 +75,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
-    """The commands for schedulers; what is not given is set by hoodie.blob.clean.* in Spark's configuration."""
+    """The commands for schedulers; what is not given is set by hoodie.blob.* in Spark's configuration."""
     marking = argparse.ArgumentParser(add_help=False)
     marking.add_argument("--grace", metavar="24h", help="how old a file must be")
     marking.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
-    marking.add_argument(
-        "--other-table", metavar="PATH", action="append", dest="other_tables", default=[],
-        help="a table that may refer to this one's blobs; may be given again",
-    )  # fmt: skip
+    marking.add_argument("--other-table", **_OTHER_TABLE)
     marking.add_argument(
         "--ignore-stale-pending", action="store_true",
         help="let instants that have been pending without a sign of life for 7 days hold nothing back",
@@ -97,6 +102,15 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     restore.add_argument("--sweep", metavar="ID", help="only what this sweep took")
     restore.add_argument("--path", metavar="PATH", action="append", dest="paths", help="only this; may be given again")
     restore.set_defaults(run=_service, service="restore_blobs")
+    job = commands.add_parser("maintain", parents=[table], help="run what is due on a table; safe every hour")
+    job.add_argument("--dry-run", action="store_true", help="only show what would happen")
+    job.add_argument(
+        "--step", metavar="NAME", action="append", dest="steps", type=lambda name: name.replace("-", "_"),
+        help="run this now, due or not, and no other: clean-blobs or figures; may be given again",
+    )  # fmt: skip
+    job.add_argument("--report", metavar="FILE.html", help="draw the table's blobs over time")
+    job.add_argument("--other-table", **_OTHER_TABLE)
+    job.set_defaults(run=_service, service="maintain")
 
 
 def _options(_: argparse.Namespace) -> int:
@@ -139,16 +153,18 @@ def _service(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
     given = {key: value for key, value in vars(chosen).items() if key not in _NOT_ARGUMENTS}
-    service: Callable[..., CleanResult | RestoreResult] = getattr(hv.table_services, chosen.service)
+    service: Callable[..., CleanResult | RestoreResult | MaintainResult] = getattr(hv.table_services, chosen.service)
     return _shown(service(_session(), chosen.table, **given), chosen.format)
 
 
-def _shown(result: CleanResult | RestoreResult, form: str) -> int:
+def _shown(result: CleanResult | RestoreResult | MaintainResult, form: str) -> int:
     """Rows to where they can be piped, sentences to the operator."""
+    from hudi_vector.table_services.maintenance import MaintainResult
     from hudi_vector.table_services.result import report_lines
 
     _print(result.rows(), form)
-    sys.stderr.writelines(f"hudi-vector: {line}\n" for line in report_lines(result))
+    lines = result.lines() if isinstance(result, MaintainResult) else report_lines(result)
+    sys.stderr.writelines(f"hudi-vector: {line}\n" for line in lines)
     return 0 if result.is_well else 1
 
 

@@ -15,6 +15,7 @@
     ├── InstantNotAvailableError      (also LookupError)  a snapshot that is not, or no longer, there
     ├── DataFileError                 (also OSError)      a data file that is gone or cannot be read
     │   └── BlobReadError                                 a blob's bytes that cannot be had
+    ├── WriteError                    (also RuntimeError) a write that Spark or Hudi gave up
     ├── BlobWriteError                (also OSError)      a blob's bytes that cannot be stored
     ├── RefusedError                                      a service that stops rather than doing harm
     ├── SessionError                  (also RuntimeError) a SparkSession that lacks something
@@ -48,6 +49,7 @@ __all__ = [
     "UnknownColumnError",
     "UnmergeableError",
     "UnsupportedTableError",
+    "WriteError",
 ]
 
 
@@ -130,6 +132,10 @@ class DataFileError(HudiVectorError, OSError):
 
 class BlobReadError(DataFileError):
     """A blob's bytes are gone, too short, changed or out of reach."""
+
+
+class WriteError(HudiVectorError, RuntimeError):
+    """Spark or Hudi gave a write up."""
 
 
 class BlobWriteError(HudiVectorError, OSError):

@@ -35,6 +35,8 @@ __all__ = [
     "INVALID_VECTORS",
     "LOCAL_MAX_BYTES",
     "LOCAL_THREADS",
+    "MAINTAIN_CLEAN_INTERVAL",
+    "MAINTAIN_FIGURES_INTERVAL",
     "SEARCH",
     "VERIFY_BLOBS",
     "Option",
@@ -324,6 +326,20 @@ CLEAN_TRASH_WINDOW: Option[int] = Option(
     "for good.",
     minimum=0,
 )
+MAINTAIN_CLEAN_INTERVAL: Option[int] = Option(
+    "hoodie.blob.maintain.clean.interval",
+    86_400_000,
+    MILLISECONDS,
+    "How often `maintain` runs `clean_blobs`; 0 lets every run do it.",
+    minimum=0,
+)
+MAINTAIN_FIGURES_INTERVAL: Option[int] = Option(
+    "hoodie.blob.maintain.figures.interval",
+    86_400_000,
+    MILLISECONDS,
+    "How often `maintain` counts a table's blobs for its report; 0 lets every run do it.",
+    minimum=0,
+)
 VERIFY_BLOBS: Option[str] = Option(
     "hoodie.blob.read.verify",
     "false",
@@ -353,6 +369,8 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     CLEAN_MAX_SHARE,
     CLEAN_MAX_FILES,
     CLEAN_TRASH_WINDOW,
+    MAINTAIN_CLEAN_INTERVAL,
+    MAINTAIN_FIGURES_INTERVAL,
     GUARD_BLOBS,
     VERIFY_BLOBS,
 )

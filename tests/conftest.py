@@ -62,6 +62,15 @@ def spark(workspace: Path) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(scope="module")
+def quick_sql(spark: SparkSession) -> Iterator[None]:
+    """Statements that write are as quick as DataFrames that the tests write."""
+    from support.quick import quick_statements
+
+    with quick_statements(spark):
+        yield
+
+
 @pytest.fixture
 def clean_session(spark: SparkSession) -> Iterator[SparkSession]:
     """The session, without temporary views, cached tables and settings of other tests."""

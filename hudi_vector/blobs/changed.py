@@ -35,13 +35,14 @@ def note_changed(
     fine = np.array([problem is None for problem in problems], np.bool_)
     rows = np.flatnonzero(blobs.outside & fine)
     uris, begin, count = blobs.file.take(pa.array(rows)), blobs.begin[rows], blobs.count[rows]
-    known = np.unique(kept.of(uris, begin, count)["row"].to_numpy())
-    rows, uris, begin, count = rows[known], uris.take(pa.array(known)), begin[known], count[known]
+    known = kept.of(uris, begin, count)
+    rows, begin, count = rows[known.rows], begin[known.rows], count[known.rows]
+    uris = uris.take(pa.array(known.rows))
     done = 0
     for values in pieces(fetcher, _references(uris, begin, count), Part(), memory_budget):
         here = slice(done, done + len(values))
         problems[rows[here][~np.asarray(values.is_valid())]] = OUT_OF_REACH
-        problems[rows[here][kept.changed(uris[here], begin[here], count[here], values)]] = CHANGED
+        problems[rows[here][known.changed(values, done)]] = CHANGED
         done += len(values)
 
 

@@ -17,7 +17,7 @@ from hudi_vector.blobs.resolve import MAX_VALUE_BYTES, Resolved, resolve
 from hudi_vector.blobs.struct import BlobColumns, Flags
 from hudi_vector.blobs.transfer import transfer
 from hudi_vector.blobs.wanted import Ints, Part, Wanted, wanted_of
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.storage import StorageOptions
 
 __all__ = ["BlobFetcher", "Part"]
@@ -68,8 +68,10 @@ class BlobFetcher:
             raise InvalidArgumentError(f"on_error = {self.on_error!r} is not allowed: give 'raise' or 'null'")
         if self.max_gap is not None and self.max_gap < 0:
             raise InvalidArgumentError(f"max_gap = {self.max_gap} is not allowed: give 0 or more bytes")
-        if self.threads is not None and self.threads < 1:
-            raise InvalidArgumentError(f"threads = {self.threads} is not allowed: give 1 or more")
+        if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
+            raise InvalidArgumentError(f"threads = {self.threads!r} is not allowed: give a whole number, 1 or more")
+        if self.table is not None and not isinstance(self.table, str):
+            raise InvalidTypeError(f"table is the base path of a table, not {self.table!r}")
 
     def files(self) -> BlobFiles:
         """A memory of files for several calls on one column, so that each file is looked at once."""
@@ -129,15 +131,11 @@ class BlobFetcher:
         wanted = resolved.wanted
         rows = np.flatnonzero(wanted.refers & (wanted.length >= 0) & np.asarray(values.is_valid()))
         uris = pa.array([file_uri(path, self.table) for path in wanted.paths], pa.string())
-        kept = kept_checksums(self.options)
-        changed = rows[
-            kept.changed(
-                uris.take(pa.array(wanted.file[rows])),
-                wanted.offset[rows],
-                wanted.length[rows],
-                values.take(pa.array(rows)),
-            )
-        ]
+        kept = kept_checksums(self.options).of(
+            uris.take(pa.array(wanted.file[rows])), wanted.offset[rows], wanted.length[rows]
+        )
+        rows = rows[kept.rows]
+        changed = rows[kept.changed(values.take(pa.array(rows)))]
         if not len(changed):
             return values
         if self.on_error == "raise":

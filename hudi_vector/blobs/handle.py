@@ -18,7 +18,7 @@ from hudi_vector.blobs.rows import blob_rows
 from hudi_vector.blobs.struct import BlobColumns, is_blob_type
 from hudi_vector.blobs.transfer import SHRUNK
 from hudi_vector.blobs.wanted import wanted_of
-from hudi_vector.errors import InvalidArgumentError, InvalidBlobError
+from hudi_vector.errors import InvalidArgumentError, InvalidBlobError, InvalidTypeError
 from hudi_vector.storage import StorageOptions
 
 __all__ = ["iter_bytes", "open_blob"]
@@ -177,6 +177,8 @@ def _batches_or_rows(source: Any) -> tuple[Iterator[pa.RecordBatch] | None, Iter
     """The record batches of an Arrow source, or the rows of another."""
     if isinstance(source, (pa.Table, pa.RecordBatch)):
         source = [source]
+    if not isinstance(source, Iterable):
+        raise InvalidTypeError(f"source is Arrow data, or rows to go through, not {type(source).__name__}")
     items = iter(source)
     first = next(items, _END)
     if first is _END:

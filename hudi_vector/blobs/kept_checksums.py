@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudi_vector.blobs.containers import CHECKSUMS
 from hudi_vector.blobs.manifest import read_checksums, read_upload
@@ -15,12 +16,48 @@ from hudi_vector.blobs.names import BLOB_AREA, ContainerName
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions
 
-__all__ = ["KeptChecksums", "kept_checksums"]
+__all__ = ["KeptChecksums", "WrittenChecksums", "kept_checksums"]
 
 Ints = npt.NDArray[np.int64]
 
-_RANGE = ["path", "offset", "length"]
 _WRITES_HELD = 4
+
+
+@dataclass(frozen=True)
+class WrittenChecksums:
+    """The checksums that there are of n blobs.
+
+    Attributes:
+        rows: The places among the n of the blobs that have one, ascending.
+        methods: How each was computed.
+        checksums: The checksums themselves.
+    """
+
+    rows: Ints
+    methods: pa.StringArray
+    checksums: pa.BinaryArray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def changed(self, values: pa.BinaryArray, start: int = 0) -> Ints:
+        """Which bytes are not those that were written.
+
+        Args:
+            values: The bytes of the blobs at `rows`, from the start-th on; NULL ones are not compared.
+            start: The first of `rows` whose bytes these are.
+
+        Returns:
+            Places among the values, ascending.
+        """
+        methods = self.methods.slice(start, len(values)).to_pylist()
+        checksums = self.checksums.slice(start, len(values)).to_pylist()
+        wrong = [
+            place
+            for place, (value, method, checksum) in enumerate(zip(values, methods, checksums, strict=True))
+            if value.is_valid and CHECKSUMS[method](memoryview(value.as_buffer())) != checksum
+        ]
+        return np.array(wrong, np.int64)
 
 
 class KeptChecksums:
@@ -34,7 +71,7 @@ class KeptChecksums:
         self._options = options
         self._of_write = lru_cache(_WRITES_HELD)(self._load)
 
-    def of(self, uris: pa.StringArray, offset: Ints, length: Ints) -> pa.Table:
+    def of(self, uris: pa.StringArray, offset: Ints, length: Ints) -> WrittenChecksums:
         """The checksums of those ranges that have one: whole blobs in containers, whose names say which write it was.
 
         Args:
@@ -43,61 +80,87 @@ class KeptChecksums:
             length: The bytes of each.
 
         Returns:
-            Columns row (int64, a place among the n), method and checksum (binary), in no order.
+            What was kept of them.
 
         Raises:
             DataFileError: A file of checksums is gone or damaged.
         """
         encoded = uris.dictionary_encode()
-        homes = [_home(uri) for uri in encoded.dictionary.to_pylist()]
-        asked = pa.table(
-            {
-                "row": np.arange(len(uris)),
-                "write": pa.array([f"{home[0]}\n{home[1]}" if home else None for home in homes], pa.string()).take(
-                    encoded.indices
-                ),
-                "path": pa.array([home and home[2] for home in homes], pa.string()).take(encoded.indices),
-                "offset": offset,
-                "length": length,
-            }
-        )
-        found = [pa.table({"row": pa.array([], pa.int64()), "method": pa.array([], pa.string()), "checksum": _NONE})]
-        for write in pc.unique(asked["write"].drop_null()).to_pylist():
-            kept = self._of_write(*write.split("\n"))
-            if kept is not None:
-                of_write = asked.filter(pc.fill_null(pc.equal(asked["write"], write), False))
-                joined = of_write.join(kept, _RANGE, join_type="inner", use_threads=False)
-                found.append(joined.select(["row", "method", "checksum"]))
-        return pa.concat_tables(found)
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        homes = [(_home(uri), code) for code, uri in enumerate(encoded.dictionary.to_pylist())]
+        rows: list[Ints] = [np.empty(0, np.int64)]
+        found = [_NOTHING]
+        # Write by write, so that each is loaded once however few are held.
+        for (table, write, path), code in sorted((home, code) for home, code in homes if home):
+            kept = self._of_write(table, write)
+            if kept is None or path not in kept.containers:
+                continue
+            asked = np.flatnonzero(codes == code)
+            places = kept.containers[path].places(offset[asked], length[asked])
+            rows.append(asked[places >= 0])
+            found.append(kept.checksums.take(pa.array(places[places >= 0])))
+        ascending = np.argsort(np.concatenate(rows))
+        together = pa.concat_tables(found).take(pa.array(ascending)).combine_chunks()
+        methods, checksums = (_whole(together[name]) for name in ("method", "checksum"))
+        return WrittenChecksums(np.concatenate(rows)[ascending], methods, checksums)
 
-    def changed(self, uris: pa.StringArray, offset: Ints, length: Ints, values: pa.BinaryArray) -> Ints:
-        """The rows whose bytes are not those that were written.
-
-        Args:
-            uris: The files of n blobs.
-            offset: The first byte of each.
-            length: The bytes of each.
-            values: The bytes of each, as read; NULL ones are not compared.
-
-        Returns:
-            Places among the n, ascending.
-        """
-        kept = self.of(uris, offset, length)
-        wrong = [
-            row
-            for row, method, checksum in zip(*(kept[name].to_pylist() for name in kept.column_names), strict=True)
-            if values[row].is_valid and CHECKSUMS[method](memoryview(values[row].as_buffer())) != checksum
-        ]
-        return np.array(sorted(wrong), np.int64)
-
-    def _load(self, table: str, write_id: str) -> pa.Table | None:
+    def _load(self, table: str, write_id: str) -> _Write | None:
         try:
-            return read_checksums(read_upload(table, write_id, options=self._options), options=self._options)
+            kept = read_checksums(read_upload(table, write_id, options=self._options), options=self._options)
         except InvalidArgumentError:
             return None  # a table that was copied without its manifests
+        return None if kept is None else _Write.of(kept)
 
 
-_NONE = pa.array([], pa.binary())
+@dataclass(frozen=True)
+class _Ranges:
+    """The blobs of one container, in the order of their bytes: they lie one after the other."""
+
+    first: int
+    offset: Ints
+    length: Ints
+
+    def places(self, offset: Ints, length: Ints) -> Ints:
+        """The place of each range among the write's checksums, or −1."""
+        # Empty blobs share their offset with the one that follows; among blobs of one offset that one is the last.
+        last = np.searchsorted(self.offset, offset, side="right") - 1
+        place = np.where(self._are(last, offset, length), last, np.searchsorted(self.offset, offset, side="left"))
+        return np.where(self._are(place, offset, length), self.first + place, -1)
+
+    def _are(self, place: Ints, offset: Ints, length: Ints) -> npt.NDArray[np.bool_]:
+        inside = np.clip(place, 0, len(self.offset) - 1)
+        same: npt.NDArray[np.bool_] = (self.offset[inside] == offset) & (self.length[inside] == length)
+        return same
+
+
+@dataclass(frozen=True)
+class _Write:
+    """The checksums of one write: methods and checksums in the order of the containers' bytes."""
+
+    containers: Mapping[str, _Ranges]
+    checksums: pa.Table
+
+    @classmethod
+    def of(cls, kept: pa.Table) -> _Write:
+        kept = kept.sort_by([(name, "ascending") for name in ("path", "offset", "length")]).combine_chunks()
+        paths = _whole(kept["path"]).dictionary_encode()
+        codes = paths.indices.to_numpy()
+        begins = np.searchsorted(codes, np.arange(len(paths.dictionary) + 1))
+        offset, length = kept["offset"].to_numpy(), kept["length"].to_numpy()
+        ranges = {
+            path: _Ranges(begin, offset[begin:end], length[begin:end])
+            for path, begin, end in zip(
+                paths.dictionary.to_pylist(), begins[:-1].tolist(), begins[1:].tolist(), strict=True
+            )
+        }
+        return cls(ranges, kept.select(["method", "checksum"]))
+
+
+_NOTHING = pa.table({"method": pa.array([], pa.string()), "checksum": pa.array([], pa.binary())})
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
 @lru_cache(maxsize=2)

@@ -135,17 +135,6 @@ class Upload:
             return False
         return self.state == UNREADABLE or now_ms < self.lease_until_ms
 
-    def is_dead(self, now_ms: int) -> bool:
-        """Whether the write ended without a commit: it was aborted, or its lease ran out.
-
-        Args:
-            now_ms: As for `may_commit`.
-
-        Returns:
-            True if nothing it uploaded counts, unless its commit completed and only `finish` is missing.
-        """
-        return self.state != COMMITTED and not self.may_commit(now_ms)
-
 
 def open_upload(
     table: str,

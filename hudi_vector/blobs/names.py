@@ -54,9 +54,9 @@ def new_write_id(now_ms: int) -> str:
     return f"{at:%Y%m%d%H%M%S}{now_ms % 1000:03d}_{secrets.token_hex(6)}"
 
 
-def is_write_id(text: str) -> bool:
+def is_write_id(text: object) -> bool:
     """Whether a text has the form of an id that `new_write_id` makes."""
-    return _WRITE_ID.fullmatch(text) is not None
+    return isinstance(text, str) and _WRITE_ID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hudi_vector.errors import MissingDependencyError
+from hudi_vector.errors import InvalidArgumentError, MissingDependencyError
 
 __all__ = ["DEAD", "bars", "draw", "require_matplotlib"]
 
@@ -65,6 +65,7 @@ def draw(rows: Iterable[Mapping[str, Any]], file: str) -> None:
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
+        InvalidArgumentError: The file cannot be written, or its ending names no format.
 
     Example:
         >>> draw(hv.blobs.inventory(spark, "photos").toLocalIterator(), "photos.png")  # doctest: +SKIP
@@ -83,4 +84,7 @@ def draw(rows: Iterable[Mapping[str, Any]], file: str) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("MiB")
     axes.legend(ncols=len(_COLOURS), frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    figure.savefig(file, dpi=120)
+    try:
+        figure.savefig(file, dpi=120)
+    except (OSError, ValueError) as problem:
+        raise InvalidArgumentError(f"the picture '{file}' cannot be written: {problem}") from None

@@ -92,7 +92,7 @@ def _as_array(value: Any) -> npt.NDArray[np.float64]:
         array = np.asarray(value.toArray() if hasattr(value, "toArray") else value)
         if array.dtype == object:
             array = np.array([float(element) for element in array.ravel()]).reshape(array.shape)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidTypeError(f"the query vector must be an array of numbers, not {_shown(value)}") from None
     if array.dtype.kind not in "fiu" or array.ndim != 1:
         raise InvalidTypeError(

@@ -223,9 +223,10 @@ def _layout(search: TableSearch, queries: QueryRows, shape: BatchShape) -> tuple
     if shape is BatchShape.CORPUS_FIRST:
         require_no_clash(search.target, (DISTANCE, RANK, HUDI_DISTANCE, INDEX))
         first = [_of(field, "corpus", field.name) for field in search.columns]
-        second = _prefixed(queries.fields, "query", first)
         index = _added(INDEX, "index", LongType())
-        return [*first, *second, index, distance, rank, _added(HUDI_DISTANCE, "distance", DoubleType())], []
+        added = [index, distance, rank, _added(HUDI_DISTANCE, "distance", DoubleType())]
+        second = _prefixed(queries.fields, "query", [*first, *added])
+        return [*first, *second, *added], []
     require_no_clash(queries.target, (DISTANCE, RANK))
     first = [_of(field, "query", field.name) for field in queries.fields]
     second = _prefixed(search.columns, "corpus", first)

@@ -13,9 +13,10 @@ from pyspark.sql.types import DataType, StructType
 from hudi_vector.blobs.fetch import BlobFetcher
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnknownColumnError
 from hudi_vector.options import parse_size
+from hudi_vector.search.checks import as_text
 from hudi_vector.spark.blob_functions import bytes_of, is_blob, verifies, whole
 from hudi_vector.spark.blob_references import bytes_at, is_reference
-from hudi_vector.spark.nested_fields import field_at
+from hudi_vector.spark.nested_fields import column_names, field_at
 from hudi_vector.spark.resolve import storage_options
 
 __all__ = ["blob_length", "blob_location", "blob_ref", "read_blob", "read_blobs", "to_blob", "try_read_blob"]
@@ -65,8 +66,9 @@ def read_blobs(
         >>> first = spark.table("photos").orderBy("taken").limit(10)  # doctest: +SKIP
         >>> hv.read_blobs(first, "image", as_={"image": "bytes"}).show()  # doctest: +SKIP
     """
-    names = [columns] if isinstance(columns, str) else list(columns)
-    new_names = dict(as_ or {})
+    if not isinstance(df, DataFrame):
+        raise InvalidTypeError(f"df is a Spark DataFrame, not {type(df).__name__}; a table is spark.table(name)")
+    names, new_names = column_names(columns), _new_names(as_, df)
     unknown = sorted(set(new_names) - set(names))
     if unknown:
         raise InvalidArgumentError(
@@ -203,7 +205,19 @@ def _value(given: Any) -> Column:
 
 
 def _column(given: ColumnOrName) -> Column:
-    return given if isinstance(given, Column) else F.col(given)
+    return given if isinstance(given, Column) else F.col(as_text(given, "column") or "")
+
+
+def _new_names(given: Mapping[str, str] | None, df: DataFrame) -> dict[str, str]:
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidTypeError(f"as_ is a mapping of columns to new names, not {given!r}")
+    taken = {name.lower() for name in df.columns}
+    for column, name in (given or {}).items():
+        if not isinstance(name, str) or name.lower() in taken:
+            what = "a column of the DataFrame" if isinstance(name, str) else "no text"
+            raise InvalidArgumentError(f"as_ names '{column}' {name!r}, which is {what}; give another name")
+        taken.add(name.lower())
+    return dict(given or {})
 
 
 def _bytes(name: str, given: int | str, least: int) -> int:

@@ -84,7 +84,7 @@ def to_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
     (given,) = _counted(arguments, 1, 1, "to_blob(bytes)")
     kind = str(given.dataType().typeName())
     if kind not in ("binary", "string", "void"):
-        raise InvalidTypeError(f"to_blob takes BINARY, not {kind.upper()}; cast it")
+        raise InvalidTypeError(f"its argument is {kind.upper()}, and it takes BINARY; cast it")
     data = _column(spark, given).cast("binary")
     return _as_blob(F.struct(F.lit(INLINE).alias("type"), data.alias("data"), _no_reference()), data)
 
@@ -198,8 +198,13 @@ def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -
         numbers_of(length),
         pa.nulls(len(kind), pa.bool_()),
     )
-    wanted = Part(*(np.maximum(numbers.to_numpy(np.int64), 0) for numbers in part)) if part else Part()
-    yield from pieces(fetcher, columns, wanted, max(1, budget // COPIES))
+    yield from pieces(fetcher, columns, _part_of(part), max(1, budget // COPIES))
+
+
+def _part_of(numbers: Sequence[pd.Series]) -> Part:
+    """What is asked of each row; rows of which nothing is asked have no numbers."""
+    values = (given.to_numpy(np.int64) for given in numbers)
+    return Part(*(np.where(given == NO_NUMBER, 0, given) for given in values))
 
 
 def numbers_of(given: pd.Series) -> pa.Int64Array:

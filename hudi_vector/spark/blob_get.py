@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
@@ -102,6 +103,8 @@ def _texts(keys: Any, table: BlobTable) -> dict[Any, str]:
             f"'{table.label}' has no key fields to look for; filter a DataFrame by its columns and use read_blobs"
         )
     texts: dict[Any, str] = {}
+    if not isinstance(keys, (Iterable, Integral)):
+        raise InvalidTypeError(f"keys are a list of keys, or one that is text or a whole number, not {keys!r}")
     for key in [keys] if isinstance(keys, (str, Integral)) else keys:
         parts = _parts(key)
         if len(parts) != len(fields):

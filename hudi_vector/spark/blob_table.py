@@ -14,7 +14,7 @@ from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.struct import INLINE
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
 from hudi_vector.spark.blob_functions import is_blob, whole
-from hudi_vector.spark.nested_fields import field_at
+from hudi_vector.spark.nested_fields import column_names, field_at
 from hudi_vector.spark.resolve import resolve_name, storage_options
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table.config import TableConfig
@@ -79,7 +79,7 @@ class BlobTable:
         """
         if columns is None:
             return list(self.columns)
-        return [self._chosen(name) for name in ([columns] if isinstance(columns, str) else columns)]
+        return [self._chosen(name) for name in column_names(columns)]
 
     def blob(self, column: str) -> Column:
         """A BLOB column, which Spark reads whole: Hudi 1.2 takes narrowed ones by position under log files."""

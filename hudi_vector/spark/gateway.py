@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,10 @@ _LOG = logging.getLogger(__name__)
 
 _ANALYSIS_CLASS = "_LEGACY_ERROR_TEMP_1332"
 """The error class of Spark 3.5 and 4.1 whose text is its argument ``errorMessage`` and nothing else."""
+
+
+_ERROR_CLASS = re.compile(r"^(?:[\w.]+(?:Exception|Error): )?\[[A-Z_.0-9]+\] ")
+_SENTENCE_END = re.compile(r"\n|;? line \d+|\(line \d+|\. (?=[A-Z])")
 
 
 class _ProxyNoise(logging.Filter):
@@ -143,8 +148,19 @@ def option_value(option: JavaObject) -> Any:
 
 
 def first_sentence(problem: BaseException) -> str:
-    """The first line of an error's text, without what Spark puts before and after it."""
-    # py4j's own first line only says which call failed.
-    said = str(problem.java_exception if isinstance(problem, Py4JJavaError) else problem).strip()
-    text = said.splitlines()[0] if said else type(problem).__name__
-    return text.split("; line ")[0].strip()
+    """The first sentence of an error's text, without what Spark puts before and after it."""
+    # py4j's own first line only says which call failed, and the outer exceptions of Java often no more.
+    if isinstance(problem, Py4JJavaError):
+        said = _innermost(problem.java_exception)
+    else:
+        said = getattr(problem, "desc", None) or problem
+    text = _ERROR_CLASS.sub("", str(said).strip())
+    return _SENTENCE_END.split(text, maxsplit=1)[0].rstrip(" ;.") or type(problem).__name__
+
+
+def _innermost(problem: JavaObject) -> JavaObject:
+    """The exception that caused all others, of those that say something."""
+    found = problem
+    while (problem := problem.getCause()) is not None:
+        found = problem if problem.getMessage() else found
+    return found

@@ -128,11 +128,6 @@ class Handles:
         return self.jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow", True, loader)
 
     @cached_property
-    def internal_row_tag(self) -> JavaObject:
-        """Its Scala class tag."""
-        return self.jvm.scala.reflect.ClassTag.apply(self.internal_row)
-
-    @cached_property
     def no_rows(self) -> JavaObject:
         """An array of no rows."""
         return self.named("java.lang.reflect.Array").newInstance(self.internal_row, 0)

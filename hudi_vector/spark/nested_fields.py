@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql.types import DataType, StructField, StructType
 
-__all__ = ["field_at"]
+from hudi_vector.errors import InvalidTypeError
+
+__all__ = ["column_names", "field_at"]
 
 
 def field_at(schema: StructType, path: str) -> StructField | None:
@@ -29,3 +33,22 @@ def field_at(schema: StructType, path: str) -> StructField | None:
         field = kind[part]
         kind = field.dataType
     return field
+
+
+def column_names(columns: str | Iterable[str]) -> list[str]:
+    """The columns a user named, each once.
+
+    Args:
+        columns: A name, or several.
+
+    Raises:
+        InvalidTypeError: It is no text and no list of texts.
+
+    Example:
+        >>> column_names("img"), column_names(["img", "doc.scan", "img"])
+        (['img'], ['img', 'doc.scan'])
+    """
+    names = [columns] if isinstance(columns, str) else list(columns) if isinstance(columns, Iterable) else [columns]
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidTypeError(f"columns are the name of a column or a list of names, not {columns!r}")
+    return list(dict.fromkeys(names))

@@ -34,6 +34,7 @@ from hudi_vector.read.predicate_nodes import (
     Not,
     conjunction,
 )
+from hudi_vector.spark.gateway import first_sentence
 from hudi_vector.spark.predicates_catalyst import UntranslatableError, translate
 from hudi_vector.table.recent import Recent
 
@@ -228,19 +229,12 @@ def _explained(text: str, schema: StructType, table: str) -> Iterator[None]:
         if str(refused.getErrorClass()).startswith("UNRESOLVED_COLUMN"):
             name = _unquoted((refused.getMessageParameters() or {}).get("objectName", ""))
             raise UnknownColumnError.of(name, schema.names, table) from None
-        raise InvalidFilterError(f"the filter {text!r} is not valid: {_first_sentence(refused)}") from None
+        raise InvalidFilterError(f"the filter {text!r} is not valid: {first_sentence(refused)}") from None
     except ParseException as refused:
-        raise InvalidFilterError(f"the filter {text!r} does not parse: {_first_sentence(refused)}") from None
+        raise InvalidFilterError(f"the filter {text!r} does not parse: {first_sentence(refused)}") from None
     except (PySparkException, Py4JJavaError) as refused:
-        raise InvalidFilterError(f"the filter {text!r} cannot be evaluated: {_first_sentence(refused)}") from None
+        raise InvalidFilterError(f"the filter {text!r} cannot be evaluated: {first_sentence(refused)}") from None
 
 
 def _unquoted(name: str) -> str:
     return ".".join(re.findall(r"`((?:[^`]|``)*)`", name)).replace("``", "`") or name
-
-
-def _first_sentence(error: Exception) -> str:
-    message = str(getattr(error, "desc", None) or getattr(error, "java_exception", None) or error).strip()
-    message = re.sub(r"^(?:[\w.]+(?:Exception|Error): )?\[[A-Z_.0-9]+\] ", "", message)
-    message = re.split(r"\n|;? line \d+|\(line \d+|\. (?=[A-Z])", message, maxsplit=1)[0]
-    return message.rstrip(" ;.")

@@ -149,7 +149,11 @@ class _Table(_Proxy):
         handles = handles_of(self._spark)
 
         def make() -> JavaObject:
-            hidden = [_HiddenColumn(self._spark, field) for field in self._shape.hidden]
+            session = self._spark._jsparkSession
+            hidden = [
+                _HiddenColumn(field.name, handles.data_type(session, field.dataType.json()))
+                for field in self._shape.hidden
+            ]
             return handles.array(f"{_V2}.catalog.MetadataColumn", hidden)
 
         return handles.made("hidden columns", _described(StructType(list(self._shape.hidden))), make)
@@ -168,16 +172,18 @@ class _Table(_Proxy):
 
 
 class _HiddenColumn(_Proxy):
-    def __init__(self, spark: SparkSession, field: StructField) -> None:
+    """Kept for every session of the JVM, and so without one of its own."""
+
+    def __init__(self, name: str, data_type: JavaObject) -> None:
         super().__init__()
-        self._spark = spark
-        self._field = field
+        self._name = name
+        self._data_type = data_type
 
     def name(self) -> str:
-        return self._field.name
+        return self._name
 
     def dataType(self) -> JavaObject:  # noqa: N802 - Java's name
-        return handles_of(self._spark).data_type(self._spark._jsparkSession, self._field.dataType.json())
+        return self._data_type
 
     def isNullable(self) -> bool:  # noqa: N802 - Java's name
         return True

@@ -15,7 +15,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError
+from hudi_vector.errors import HudiVectorError, InvalidTypeError, TableNotFoundError, UnsupportedTableError
+from hudi_vector.search.checks import as_text
 from hudi_vector.spark.gateway import JavaObject, first_sentence, option_value, simple_name
 from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
 from hudi_vector.storage.credentials import HADOOP_KEYS
@@ -69,8 +70,12 @@ def resolve_name(spark: SparkSession, name: str) -> Target:
         The target.
 
     Raises:
+        InvalidTypeError: The session is none, or the name is no text.
         TableNotFoundError: There is no such table, or no Hudi table at the path.
     """
+    if not isinstance(spark, SparkSession):
+        raise InvalidTypeError(f"the argument 'spark' must be a SparkSession, not {type(spark).__name__}")
+    as_text(name, "table")
     known = _known(spark, name)
     if known is not None:
         return known[1]
@@ -253,7 +258,8 @@ def _id(named: JavaObject) -> int:
 def _not_direct(relation: JavaObject) -> str | None:
     fs_relation = relation.relation()
     if simple_name(fs_relation) != "HadoopFsRelation" or simple_name(fs_relation.location()) != "HoodieFileIndex":
-        return "it is no snapshot of a Hudi table"
+        is_empty = simple_name(fs_relation) == "EmptyRelation"
+        return "it has no completed commit yet" if is_empty else "it is no snapshot of a Hudi table"
     options = fs_relation.options()
     if (option_value(options.get(_QUERY_TYPE)) or "snapshot") != "snapshot":
         return f"it is read with {_QUERY_TYPE} = {option_value(options.get(_QUERY_TYPE))}"

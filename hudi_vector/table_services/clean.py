@@ -223,7 +223,8 @@ class _Place:
             return spark.conf.get(key, None)
 
         # Other writers may have another zone than this JVM, so the mark is not told one.
-        marking = {"other_tables": tuple(other_tables), "ignore_stale_pending": ignore_stale_pending}
+        others = (other_tables,) if isinstance(other_tables, str) else tuple(other_tables)
+        marking = {"other_tables": others, "ignore_stale_pending": ignore_stale_pending}
         grace_ms = _chosen(CLEAN_GRACE, grace, setting)
         return cls(target.source.uri, storage_options(spark), setting, grace_ms, marking)
 

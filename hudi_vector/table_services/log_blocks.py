@@ -17,7 +17,6 @@ __all__ = [
     "AVRO_DATA",
     "COMMAND",
     "DELETE",
-    "INSTANT_TIME",
     "MAGIC",
     "PARQUET_DATA",
     "SCHEMA",
@@ -28,7 +27,7 @@ __all__ = [
 
 MAGIC = b"#HUDI#"
 COMMAND, DELETE, AVRO_DATA, PARQUET_DATA = 0, 1, 3, 5
-INSTANT_TIME, SCHEMA = 0, 2
+SCHEMA = 2
 
 _NAMES = ("COMMAND", "DELETE", "CORRUPT", "AVRO_DATA", "HFILE_DATA", "PARQUET_DATA", "CDC_DATA")
 _VERSION = 1

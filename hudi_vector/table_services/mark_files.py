@@ -72,7 +72,7 @@ def read_mark(table: str, mark_id: str, options: StorageOptions = _LOCAL) -> Mar
     storage, folder = open_storage(root, options), join(root, MARKS, mark_id)
     found = newest(storage, folder, _KIND, _VERSION) if is_write_id(mark_id) else None
     if found is None:
-        raise InvalidArgumentError(f"'{table}' has no mark '{mark_id}'; list_marks names those it has")
+        raise InvalidArgumentError(f"'{table}' has no mark {mark_id!r}; give the id that mark_blobs or a dry run named")
     body: dict[str, Any] = dict(found[1])
     body |= {name: tuple(body[name]) for name in _TUPLES}
     candidates, kept = (load_table(storage, folder, SideTable(**body.pop(name))) for name in ("candidates", "kept"))

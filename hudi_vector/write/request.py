@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.schema import VectorType
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["OPERATIONS", "TABLE_TYPES", "BlobSpecs", "VectorSpec", "WriteRequest", "vector_type", "write_request"]
+
+V = TypeVar("V")
 
 VectorSpec = int | tuple[int, str] | str | VectorType
 """How a vector column may be described: ``128``, ``(128, "double")``, ``"VECTOR(128, INT8)"`` or a `VectorType`."""
@@ -108,9 +110,9 @@ def write_request(
         ordering=None if ordering is None else _names("ordering", ordering),
         table_type=None if table_type is None else _one_of("table_type", table_type, tuple(TABLE_TYPES)),
         operation=_one_of("operation", operation, OPERATIONS),
-        vectors={name: vector_type(name, spec) for name, spec in (vectors or {}).items()},
+        vectors={name: vector_type(name, spec) for name, spec in _mapping("vectors", vectors).items()},
         blobs=blob_specs(blobs),
-        options=_options(options or {}),
+        options=_options(_mapping("options", options)),
         sort_by=() if sort_by is None else _names("sort_by", sort_by),
     )
     if request.sort_by and request.operation != "bulk_insert":
@@ -195,6 +197,12 @@ def _names(argument: str, value: str | Iterable[str]) -> tuple[str, ...]:
     if repeated is not None:
         raise InvalidArgumentError(f"{argument} names column '{repeated}' more than once; name it once")
     return tidy
+
+
+def _mapping(argument: str, value: Mapping[str, V] | None) -> Mapping[str, V]:
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidTypeError(f"{argument} is a mapping by name, such as {{'a': 1}}, not {value!r}")
+    return value or {}
 
 
 def _one_of(argument: str, value: object, allowed: tuple[str, ...]) -> str:

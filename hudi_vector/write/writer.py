@@ -12,12 +12,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
 from hudi_vector.blobs.writer import BlobColumn
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, TableNotFoundError, UnknownColumnError
+from hudi_vector.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    TableNotFoundError,
+    UnknownColumnError,
+    WriteError,
+)
 from hudi_vector.options import INVALID_VECTORS
+from hudi_vector.spark.gateway import first_sentence
 from hudi_vector.spark.local_rows import no_rows
 from hudi_vector.table.config import TableConfig
 from hudi_vector.write.blob_columns import converted_schema
@@ -129,6 +137,7 @@ def write(
         InvalidTypeError: A column holds nothing that could be a vector, or a blob.
         InvalidBlobError: A blob contradicts itself, or refers to what is not there.
         BlobWriteError: Bytes could not be stored.
+        WriteError: Spark or Hudi gave the write up; the log has all that they say.
         TableNotFoundError: There is no table to delete from, or no such database.
         UnsupportedTableError: The name belongs to a view or to a table of another format.
 
@@ -149,7 +158,13 @@ def write(
         options=options,
         sort_by=sort_by,
     )
-    return _write(_without_meta_columns(df), request)
+    try:
+        return _write(_without_meta_columns(df), request)
+    except PythonException:
+        raise  # what a function of the user's own raised, with its frames
+    except (PySparkException, Py4JJavaError) as problem:
+        _LOG.error("the write to %s failed", request.table, exc_info=problem)
+        raise WriteError(f"the write to '{request.table}' failed: {first_sentence(problem)}") from None
 
 
 @dataclass(frozen=True)

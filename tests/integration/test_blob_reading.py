@@ -210,7 +210,7 @@ def test_columns_beside_and_inside(spark, file):
         ("read_blob(1)", "read_blob: 1 is INT, which is no blob; a blob is a BLOB column, or STRUCT<type: STRING"),
         ("read_blob()", "read_blob: 0 arguments were given; write read_blob(blob[, offset, length])"),
         ("read_blob(NULL, 1)", "an offset was given without a length"),
-        ("to_blob(1)", "to_blob takes BINARY, not INTEGER; cast it"),
+        ("to_blob(1)", "to_blob: its argument is INTEGER, and it takes BINARY; cast it"),
         ("blob_ref('/x', 1)", "an offset was given without a length"),
         ("blob_length('a')", "which is no blob"),
     ],
@@ -244,6 +244,17 @@ def test_bytes_that_cannot_be_had_are_one_sentence(spark, file, expression, mess
     last = str(refused.value).strip().splitlines()[-1]
     assert message in last
     assert "resolved.error()" not in str(refused.value)  # no frame of ours
+
+
+@pytest.mark.parametrize("function", ["read_blob", "try_read_blob"])
+@pytest.mark.parametrize("blob", ["to_blob(X'0102')", "blob_ref('{file}')"])
+@pytest.mark.parametrize(
+    ("part", "message"), [("-1L, 2L", "the offset of a part of a blob is -1"), ("0L, -2L", "length")]
+)
+def test_negative_parts_are_refused(spark, file, function, blob, part, message):
+    with pytest.raises(PySparkException) as refused:
+        spark.sql(f"SELECT {function}({blob.format(file=file)}, {part})").collect()
+    assert message in str(refused.value).strip().splitlines()[-1]
 
 
 def test_wrong_arguments_of_read_blobs(spark):

@@ -18,6 +18,8 @@ from hudi_vector.blobs.base_files import blob_column
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 
+pytestmark = pytest.mark.usefixtures("quick_sql")
+
 ROWS = 1000
 OUTSIDE = bytes(range(256)) * 4
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.blobs import QUICK, content
+from support.blobs import content
 
 from hudi_vector.schema import blob_field
 from hudi_vector.table.config import parse_properties
 
 
 @pytest.fixture(scope="module")
-def my_table(spark, workspace):
+def my_table(spark, workspace, quick_sql):
     """The table that the RFC makes; its key property lacks a quotation mark there."""
     spark.sql("CREATE DATABASE IF NOT EXISTS rfc_100")
     spark.sql("USE rfc_100")
-    for key, value in QUICK.items():
-        spark.conf.set(key, value)
     spark.sql(
         """
         CREATE TABLE my_table (
@@ -32,8 +30,6 @@ def my_table(spark, workspace):
         """
     )
     yield
-    for key in QUICK:
-        spark.conf.unset(key)
     spark.sql("USE default")
 
 

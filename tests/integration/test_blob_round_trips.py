@@ -12,10 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from support import tables
-from support.blobs import QUICK, by_id, content, rows, stored, write
+from support.blobs import by_id, content, rows, stored, write
+from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector.blobs.manifest import COMMITTED, list_uploads
+
+pytestmark = pytest.mark.usefixtures("quick_sql")
 
 INLINE, ELEMENT, CONTAINER = 1000, 4096, 8192
 LIMITS = {

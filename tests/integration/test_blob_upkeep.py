@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 from support import tables
-from support.blobs import QUICK, content, rows, stored, write
+from support.blobs import content, rows, stored, write
+from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors

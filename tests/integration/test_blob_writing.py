@@ -7,7 +7,8 @@ import hashlib
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 from support import tables
-from support.blobs import QUICK, ROWS, content, rows, stored, write
+from support.blobs import ROWS, content, rows, stored, write
+from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors

@@ -11,6 +11,7 @@ from support.blobs import content, rows, stored, write
 import hudi_vector as hv
 from hudi_vector.cli import main
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, RefusedError
+from hudi_vector.table_services.maintenance_history import History, read_history
 from hudi_vector.table_services.service_lease import ServiceLease
 
 OUT = {"img": {"inline.threshold": "0"}}
@@ -115,3 +116,51 @@ def test_the_commands(spark, workspace, clean_session, capsys):
     assert main(["restore-blobs", "--table", str(path), "--path", "x"]) == 2
     assert main(["clean-blobs", "--table", "/no/such"]) == 2
     assert stored(spark, path) == {i: content(i + 3000, 100) for i in range(2)}
+
+
+def test_the_upkeep_of_a_table(spark, workspace, clean_session, tmp_path, capsys):
+    path, page = tables.fresh_path(workspace, "upkeep"), tmp_path / "page.html"
+    for version in range(1, 4):
+        write(rows(spark, [100] * 2, ts=version), path, blobs=OUT, options=KEEP_LITTLE)
+    spark.conf.set("hoodie.blob.clean.grace", "0s")
+    before = files(path)
+
+    def states(*more):
+        code = main(["maintain", "--table", str(path), "--format", "json", *more])
+        out, err = capsys.readouterr()
+        found = {row["step"]: row["state"] for row in map(json.loads, out.splitlines())}
+        return code, *(found.get(step) for step in ("clean_blobs", "figures")), err
+
+    assert states("--dry-run", "--step", "clean-blobs")[:3] == (0, "due", None)
+    assert files(path) == before
+    assert read_history(str(path)) == History()
+    assert states("--report", str(page))[:3] == (0, "done", "done")
+    assert files(path) < before
+    assert page.read_text().count("<svg") == 2
+    assert states("--report", str(page)) == (
+        0,
+        "not due",
+        "not due",
+        f"hudi-vector: 2 not due\nhudi-vector: report: {page}\n",
+    )
+    assert states("--step", "clean-blobs")[:3] == (0, "nothing to do", None)
+
+    maintain = hv.table_services.maintain
+    counted = hv.blobs.inventory(spark, str(path)).selectExpr("sum(blobs)", "sum(bytes)", "sum(dead_bytes)").first()
+    whole = maintain(spark, str(path), steps=["figures"]).figures.whole
+    assert (whole.blobs, whole.live, whole.dead) == tuple(counted)
+    assert len(read_history(str(path)).runs) == 3, "neither dry runs nor those in which nothing was due"
+
+    spark.conf.set("hoodie.blob.maintain.clean.interval", "0")
+    with ServiceLease(str(path), "clean"):
+        code, clean, figures, _ = states("--step", "figures", "--step", "clean-blobs")
+    assert (code, clean, figures) == (1, "refused", "done"), "the others are run"
+    with ServiceLease(str(path), "maintain"), pytest.raises(RefusedError, match="another maintain of"):
+        maintain(spark, str(path))
+    with pytest.raises(InvalidArgumentError, match="there is no step 'compakt'; the steps are clean_blobs, figures"):
+        maintain(spark, str(path), steps=["compakt"])
+    with pytest.raises(InvalidArgumentError, match=r"the report '/no/such/x' cannot be written"):
+        maintain(spark, str(path), report="/no/such/x")
+    spark.conf.set("hoodie.blob.maintain.figures.interval", "often")
+    with pytest.raises(InvalidOptionError, match=r"maintain\.figures\.interval = 'often' is not allowed"):
+        maintain(spark, str(path))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from support import oracle, tables
+from support.quick import quick_statements
 
 import hudi_vector as hv
 from hudi_vector.errors import InstantNotAvailableError
@@ -32,6 +33,7 @@ class History:
 
     def __post_init__(self) -> None:
         self.numbers = random.Random(self.seed)
+        self.has_metadata = str(self.seed % 2 == 0).lower()
 
     def options(self, **more):
         return {
@@ -39,7 +41,7 @@ class History:
             "datasource__write__partitionpath__field": "category",
             "datasource__write__precombine__field": "price",
             "compact__inline": "false",
-            "metadata__enable": str(self.seed % 2 == 0).lower(),
+            "metadata__enable": self.has_metadata,
             **more,
         }
 
@@ -98,7 +100,8 @@ def check(history, as_of, frame):
 
 def run_history(spark, workspace, kind, seed):
     history = History(spark, str(tables.fresh_path(workspace, "history")), kind, seed)
-    history.run()
+    with quick_statements(spark, metadata__enable=history.has_metadata):
+        history.run()
     told = f"seed {seed}, {kind}: {', '.join(history.done)}"
     try:
         check(history, None, spark.read.format("hudi").load(history.path))

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support import tables
-from support.blob_states import BlobTable, blob, inline, write_id
-from support.blobs import QUICK, content, rows, stored, write
+from support.blob_states import DAY, BlobTable, blob, inline, write_id
+from support.blobs import content, rows, stored, write
+from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector.table_services.log_blocks import read_blocks
 from hudi_vector.table_services.mark import find_unneeded, mark_twice
 
-DAY = 86_400_000
 SMALL = {"img": {"inline.threshold": "1KB"}}
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyarrow.fs as pafs
 import pytest
-from support.servers import object_store
+from support.servers import bucket
 from support.swept import OLD_MS, Area, dying
 
 from hudi_vector.storage import StorageOptions
@@ -20,20 +19,7 @@ ALL = SweepLimits(100)
 
 @pytest.fixture(scope="module")
 def options() -> Iterator[StorageOptions]:
-    with object_store() as endpoint:
-        made = StorageOptions.of(
-            {
-                "fs.s3a.endpoint": endpoint,
-                "fs.s3a.endpoint.region": "us-east-1",
-                "fs.s3a.access.key": "tester",
-                "fs.s3a.secret.key": "secret",
-            }
-        )
-        system = pafs.S3FileSystem(
-            endpoint_override=endpoint, scheme="http", region="us-east-1", access_key="tester", secret_key="secret",
-            allow_bucket_creation=True,
-        )  # fmt: skip
-        system.create_dir("lake")
+    with bucket("lake") as (made, _):
         yield made
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
+from support.quick import QUICK
 
 from hudi_vector.errors import (
     DimensionMismatchError,
@@ -26,7 +27,6 @@ from hudi_vector.schema import vector_field
 from hudi_vector.table.config import parse_properties
 from hudi_vector.write import writer
 from hudi_vector.write.findings import Findings
-from hudi_vector.write.writer import write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +40,11 @@ def rows(spark: SparkSession, values, schema: str | StructType = PLAIN) -> DataF
 
 def numbered(spark: SparkSession, ids, ts: int = 1) -> DataFrame:
     return rows(spark, [(i, "ab"[i % 2], ts, [float(i), ts + 0.5, -1.0]) for i in ids])
+
+
+def write(frame: DataFrame, table: str, options=None, **arguments):
+    """`hv.write` with the settings that make a commit quick; `writer.write` has Hudi's own."""
+    return writer.write(frame, table, options={**QUICK, **(options or {})}, **arguments)
 
 
 def content(spark: SparkSession, path: str, *columns: str) -> list[tuple]:
@@ -98,9 +103,9 @@ def kept(spark, tmp_path_factory) -> str:
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
 def test_a_table_is_made_appended_to_and_deleted_from(spark, path, table_type):
     layout = {"record_key": "id", "partition_by": "p", "ordering": "ts"}
-    first = write(numbered(spark, range(4)), path, table_type=table_type, vectors={"emb": 3}, **layout)
+    first = writer.write(numbered(spark, range(4)), path, table_type=table_type, vectors={"emb": 3}, **layout)
     # Neither the vectors nor the table type need be said again.
-    second = write(numbered(spark, [3, 4], ts=2), path, **layout)
+    second = writer.write(numbered(spark, [3, 4], ts=2), path, **layout)
 
     assert content(spark, path) == [
         (0, "a", 1, [0.0, 1.5, -1.0]),
@@ -130,7 +135,7 @@ def test_a_table_is_made_appended_to_and_deleted_from(spark, path, table_type):
         assert "RLE_DICTIONARY" not in column.encodings
 
     # A delete needs the key and the partition, and no ordering: it then counts as newer.
-    third = write(numbered(spark, [1, 4]).select("id", "p"), path, operation="delete", record_key="id")
+    third = writer.write(numbered(spark, [1, 4]).select("id", "p"), path, operation="delete", record_key="id")
     assert (third.inserted, third.updated, third.deleted) == (0, 0, 2)
     assert content(spark, path, "id") == [(0,), (2,), (3,)]
     assert spark.read.format("hudi").load(path).schema["emb"] == field

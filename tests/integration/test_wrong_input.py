@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql.types import IntegerType, StructField, StructType
 from support import tables
+from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors
+from hudi_vector.blobs.picture import draw
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +128,7 @@ PYTHON = [
     ({"query": [1.0, float("nan"), 2.0]}, errors.InvalidVectorError, "NaN"),
     ({"query": np.zeros((3, 1))}, errors.InvalidTypeError, "one-dimensional"),
     ({"query": "abc"}, errors.InvalidTypeError, "array of numbers"),
+    ({"query": [10**400, 1, 1]}, errors.InvalidTypeError, "array of numbers"),
     ({"k": 0}, errors.InvalidArgumentError, "from 1 to 100000, not 0"),
     ({"k": 1.5}, errors.InvalidArgumentError, "not 1.5"),
     ({"k": True}, errors.InvalidArgumentError, "not True"),
@@ -185,3 +190,121 @@ def test_sessions_that_lack_something(spark):
 
     with pytest.raises(errors.SessionError, match="Spark Connect session"):
         hv.register(Connect())
+
+
+BLOBS = StructType([StructField("id", IntegerType()), hv.blob_field("img")])
+
+
+@pytest.fixture(scope="module")
+def b(spark, workspace):
+    """A table with a BLOB column."""
+    path = str(tables.fresh_path(workspace, "wrong_blobs"))
+    tables.write(spark.createDataFrame([(1, ("INLINE", bytearray(b"x"), None))], BLOBS), path)
+    return path
+
+
+FACES = {
+    "blob_references": hv.blob_references,
+    "verify": lambda spark, table, column: hv.blobs.verify(spark, table, columns=column),
+    "get": lambda spark, table, column: hv.blobs.get(spark, table, [1], column),
+    "inventory": lambda spark, table, column: hv.blobs.inventory(spark, table),
+    "clean_blobs": lambda spark, table, column: hv.table_services.clean_blobs(spark, table, dry_run=True),
+    "restore_blobs": lambda spark, table, column: hv.table_services.restore_blobs(spark, table),
+    "maintain": lambda spark, table, column: hv.table_services.maintain(spark, table, dry_run=True),
+    "search": lambda spark, table, column: hv.search(spark, table, column, [1.0]),
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_sessions_tables_and_columns_that_are_none(spark, b, face):
+    call = FACES[face]
+    for table in (None, 7, "", Path(b)):
+        with pytest.raises(errors.InvalidTypeError, match="the argument 'table' must be text, not"):
+            call(spark, table, "img")
+    for session in (None, "spark"):
+        with pytest.raises(errors.InvalidTypeError, match="the argument 'spark' must be a SparkSession, not"):
+            call(session, b, "img")
+    if face in ("blob_references", "verify", "get"):
+        with pytest.raises(errors.InvalidTypeError, match="columns are the name of a column or a list of names, not"):
+            call(spark, b, 3)
+
+
+def test_a_table_without_a_commit_is_named_so(spark, workspace):
+    name = tables.fresh_name("no_commit")
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT, emb VECTOR(3), img BLOB) USING hudi LOCATION '{workspace / name}' "
+        "TBLPROPERTIES (primaryKey = 'id')"
+    )
+    assert hv.search(spark, name, "emb", [1.0, 2.0, 3.0]).collect() == []
+    for face in ("blob_references", "verify", "get", "inventory", "clean_blobs"):
+        with pytest.raises(errors.UnsupportedTableError, match="it has no completed commit yet"):
+            FACES[face](spark, name, "img")
+
+
+READ = [
+    ({"df": None}, errors.InvalidTypeError, "df is a Spark DataFrame, not NoneType"),
+    ({"columns": None}, errors.InvalidTypeError, "columns are the name of a column or a list"),
+    ({"columns": ["img", 3]}, errors.InvalidTypeError, "columns are the name of a column or a list"),
+    ({"as_": "bytes"}, errors.InvalidTypeError, "as_ is a mapping of columns to new names, not 'bytes'"),
+    ({"as_": {"img": "ID"}}, errors.InvalidArgumentError, "as_ names 'img' 'ID', which is a column of the DataFrame"),
+    ({"as_": {"img": 3}}, errors.InvalidArgumentError, "as_ names 'img' 3, which is no text"),
+    ({"threads": "two"}, errors.InvalidArgumentError, "threads = 'two' is not allowed: give a whole number"),
+    ({"table": 3}, errors.InvalidTypeError, "table is the base path of a table, not 3"),
+]
+
+
+@pytest.mark.parametrize(("changed", "kind", "sentence"), READ)
+def test_read_blobs(spark, b, changed, kind, sentence):
+    arguments = {"df": spark.read.format("hudi").load(b), "columns": "img", **changed}
+    with pytest.raises(kind, match=sentence):
+        hv.read_blobs(**arguments)
+
+
+def test_single_values_of_blobs(spark, b):
+    table = spark.read.format("hudi").load(b)
+    assert [bytes(row.img) for row in hv.read_blobs(table, ["img", "img"]).collect()] == [b"x"]
+    with pytest.raises(errors.InvalidTypeError, match="the argument 'column' must be text, not NULL"):
+        hv.read_blob(None)
+    with pytest.raises(errors.InvalidTypeError, match="keys are a list of keys"):
+        hv.blobs.get(spark, b, None, "img")
+    with pytest.raises(errors.InvalidTypeError, match="source is Arrow data, or rows to go through, not int"):
+        list(hv.blobs.iter_bytes(3, "img"))
+    with pytest.raises(errors.InvalidArgumentError, match="has no mark None; give the id"):
+        hv.table_services.sweep_blobs(spark, b, None)
+    with pytest.raises(errors.InvalidArgumentError, match=r"the picture '/no/such/x.png' cannot be written"):
+        draw([], "/no/such/x.png")
+    one = hv.table_services.clean_blobs(spark, b, dry_run=True, other_tables="/no/such")
+    assert any("'/no/such'" in doubt or "/no/such" in doubt for doubt in one.doubts)
+    assert len(one.doubts) == 1, "one name is one table, not a table for each letter"
+
+
+WRITES = [
+    ({"vectors": ["emb"]}, errors.InvalidTypeError, r"vectors is a mapping by name, such as .*, not \['emb'\]"),
+    ({"options": "x"}, errors.InvalidTypeError, "options is a mapping by name"),
+    ({"table": "what://x/t"}, errors.WriteError, "the write to 'what://x/t' failed: .*No FileSystem for scheme"),
+    ({"table": "s3a://x/t"}, errors.WriteError, "the write to 's3a://x/t' failed: .*S3AFileSystem not found"),
+    ({"table": "/proc/x/t"}, errors.WriteError, "the write to '/proc/x/t' failed: .*Mkdirs failed"),
+    ({"record_key": "gone"}, errors.WriteError, "failed: .*recordKey value: .* cannot be null or empty"),
+]
+
+
+@pytest.mark.parametrize(("changed", "kind", "sentence"), WRITES)
+def test_writes(spark, workspace, changed, kind, sentence):
+    frame = spark.createDataFrame([(1, None, [1.0, 2.0])], "id INT, gone STRING, emb ARRAY<DOUBLE>")
+    arguments = {"table": str(tables.fresh_path(workspace)), "record_key": "id", "vectors": {"emb": 2}, **changed}
+    with pytest.raises(kind, match=sentence) as refused:
+        hv.write(frame, options=arguments.pop("options", QUICK), **arguments)
+    assert "\n" not in str(refused.value)
+
+
+def test_queries_with_columns_of_the_names_a_search_adds(spark, t):
+    queries = spark.createDataFrame([(5, [1.0, 2.0, 3.0])], "_distance INT, v ARRAY<DOUBLE>")
+    (row,) = hv.search_batch(spark, "wrong", "emb", queries, "v", 1).collect()
+    assert row["_hudi_query__distance"] == 5
+    assert row["_distance"] < 2
+
+
+def test_a_filter_that_fails_says_why(spark, t):
+    with pytest.raises(Exception, match=r"the search failed: .*too bad") as failed:
+        hv.search(spark, "wrong", "emb", [1.0, 2.0, 3.0], filter="id < 0 OR raise_error('too bad') IS NULL").collect()
+    assert "\n" not in str(failed.value).strip()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.blob_states import BlobTable, blob, inline, write_id
+from support.blob_states import DAY, HOUR, NOW, BlobTable, blob, inline, write_id
 
 from hudi_vector.blobs import manifest
 from hudi_vector.blobs.containers import WrittenContainer
@@ -17,9 +17,6 @@ from hudi_vector.table_services.file_references import read_here
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.mark import find_unneeded, mark_twice
 
-NOW = 1_790_000_000_000
-HOUR = 3_600_000
-DAY = 24 * HOUR
 START = NOW - 40 * DAY
 GROUPS = ("f1", "f2", "f3")
 

@@ -21,6 +21,14 @@ import pyarrow.parquet as pq
 
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
 from hudi_vector.table_services.avro_names import with_full_names
+from support.properties_file import write_properties
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+NOW = 1_790_000_000_000
+"""The time at which tests look at states, in epoch milliseconds."""
+OLD = NOW - 30 * DAY
+"""When states begin: every grace is over."""
 
 META = (
     "_hoodie_commit_time",
@@ -186,23 +194,14 @@ class BlobTable:
         self.timeline.mkdir(parents=True, exist_ok=True)
         settings = {
             "hoodie.table.name": "states",
-            "hoodie.table.version": "9",
-            "hoodie.table.initial.version": "9",
-            "hoodie.timeline.layout.version": "2",
-            "hoodie.timeline.path": "timeline",
-            "hoodie.timeline.history.path": "history",
             "hoodie.table.type": "MERGE_ON_READ" if self.merge_on_read else "COPY_ON_WRITE",
-            "hoodie.table.base.file.format": "PARQUET",
-            "hoodie.table.recordkey.fields": "id",
             "hoodie.table.ordering.fields": "ts",
             "hoodie.table.keygenerator.type": "NON_PARTITION",
             "hoodie.table.timeline.timezone": self.zone,
             "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
-            "hoodie.populate.meta.fields": "true",
             **self.properties,
         }
-        text = "".join(f"{key}={value}\n" for key, value in settings.items())
-        (self.path / ".hoodie" / "hoodie.properties").write_text(text)
+        write_properties(self.path, settings)
         (self.path / ".hoodie_partition_metadata").write_text("commitTime=0\npartitionDepth=0\n")
 
     @property

@@ -11,15 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 import hudi_vector as hv
+from support.quick import QUICK
 
-QUICK = {
-    "hoodie.metadata.enable": "false",
-    "hoodie.embed.timeline.server": "false",
-    "hoodie.write.markers.type": "DIRECT",
-    "hoodie.upsert.shuffle.parallelism": "2",
-    "hoodie.insert.shuffle.parallelism": "2",
-    "hoodie.bulkinsert.shuffle.parallelism": "2",
-}
 ROWS = StructType(
     [
         StructField("id", IntegerType()),

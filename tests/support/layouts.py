@@ -18,17 +18,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 import hudi_vector as hv
+from support.quick import QUICK
 
 DIMENSION = 4
 ID, TS, NAME = StructField("id", LongType()), StructField("ts", LongType()), StructField("name", StringType())
 PRICE, CATEGORY = StructField("price", DoubleType()), StructField("category", StringType())
 EMB = hv.vector_field("emb", DIMENSION)
 
-# A commit takes a second with these and four without; layouts that need the other values say so.
-QUICK: Mapping[str, str] = {
-    "hoodie.metadata.enable": "false",
-    "hoodie.embed.timeline.server": "false",
-    "hoodie.write.markers.type": "DIRECT",
+# Layouts that need the other values say so.
+SETTINGS: Mapping[str, str] = {
+    **QUICK,
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
     "hoodie.compact.inline": "false",
@@ -95,7 +94,7 @@ class Table:
     def configure(self, table_type: str = "COPY_ON_WRITE", key: str = "id", ordering: str | None = "ts", **more: Any):
         """Settings of every write; ``a__b`` stands for ``hoodie.a.b``."""
         self._settings = {
-            **QUICK,
+            **SETTINGS,
             "hoodie.table.name": f"layout_{self._name}",
             "hoodie.datasource.write.table.type": table_type,
             "hoodie.datasource.write.recordkey.field": key,
@@ -144,7 +143,7 @@ class Table:
     def call(self, procedure: str, **arguments: Any) -> list[Any]:
         """One of Hudi's procedures, on this table."""
         if procedure in ("run_compaction", "run_clustering"):
-            arguments["options"] = ",".join(f"{key}={value}" for key, value in QUICK.items())
+            arguments["options"] = ",".join(f"{key}={value}" for key, value in SETTINGS.items())
         given = ", ".join(f"{key} => {value!r}" for key, value in arguments.items())
         return self.spark.sql(f"CALL {procedure}(table => '{self.register()}', {given})").collect()
 

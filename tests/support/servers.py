@@ -14,6 +14,11 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudi_vector.storage import StorageOptions
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PRELUDE = """
@@ -21,13 +26,14 @@ import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
 import hudi_vector as hv
+from support.quick import QUICK
 
 def application(master="local[2]", packages=None, conf=None):
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     given = {
         "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.driver.memory": "1g",
         "spark.sql.session.timeZone": "UTC", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": os.path.abspath("warehouse"), **(conf or {}),
+        "spark.sql.warehouse.dir": os.path.abspath("warehouse"), **QUICK, **(conf or {}),
     }
     if packages:
         given["spark.jars.packages"] = packages
@@ -61,6 +67,20 @@ def object_store() -> Iterator[str]:
     with _process(sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)):
         _wait_for(port)
         yield f"http://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def bucket(name: str) -> Iterator[tuple[StorageOptions, Any]]:
+    """Settings for an object store with one bucket, and a client of it; the test is skipped where moto is missing."""
+    boto3 = pytest.importorskip("boto3")
+    pytest.importorskip("moto")
+    keys = {"aws_access_key_id": "tester", "aws_secret_access_key": "secret"}
+    with object_store() as endpoint:
+        client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
+        client.create_bucket(Bucket=name)
+        settings = {"endpoint": endpoint, "access.key": "tester", "secret.key": "secret"}
+        yield StorageOptions.of({f"fs.s3a.{key}": value for key, value in settings.items()}), client
+        client.close()
 
 
 @contextlib.contextmanager

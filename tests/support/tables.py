@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 import hudi_vector as hv
+from support.quick import QUICK
 
 DIMENSION = 8
 _NUMBERS = itertools.count()
@@ -57,13 +58,7 @@ def write(df: DataFrame, path: Path | str, **options: Any) -> None:
         "hoodie.table.name": "t",
         "hoodie.datasource.write.recordkey.field": "id",
         "hoodie.datasource.write.operation": "upsert",
-        # A commit takes a second with these and four without.
-        "hoodie.metadata.enable": "false",
-        "hoodie.embed.timeline.server": "false",
-        "hoodie.write.markers.type": "DIRECT",
-        "hoodie.upsert.shuffle.parallelism": "2",
-        "hoodie.insert.shuffle.parallelism": "2",
-        "hoodie.bulkinsert.shuffle.parallelism": "2",
+        **QUICK,
         **{f"hoodie.{key.replace('__', '.')}": str(value) for key, value in options.items()},
     }
     df.write.format("hudi").options(**settings).mode("append").save(str(path))

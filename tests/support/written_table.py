@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from support.properties_file import write_properties
+
 META = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path")
 START = 20260101000000000
 
@@ -73,20 +75,15 @@ class WrittenTable:
         self.timeline.mkdir(parents=True, exist_ok=True)
         settings = {
             "hoodie.table.name": "written",
-            "hoodie.table.version": "9",
-            "hoodie.timeline.layout.version": "2",
             "hoodie.table.type": "COPY_ON_WRITE",
-            "hoodie.table.recordkey.fields": "id",
             "hoodie.table.keygenerator.type": "SIMPLE" if self.partitioned else "NON_PARTITION",
-            "hoodie.table.timeline.timezone": "UTC",
             "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
             "hoodie.populate.meta.fields": str(self.has_meta_fields).lower(),
             "hoodie.datasource.write.hive_style_partitioning": str(self.hive_style).lower(),
             **({"hoodie.table.partition.fields": "grp"} if self.partitioned else {}),
             **self.properties,
         }
-        text = "".join(f"{key}={value}\n" for key, value in settings.items())
-        (self.path / ".hoodie" / "hoodie.properties").write_text(text)
+        write_properties(self.path, settings)
 
     @property
     def timeline(self) -> Path:

@@ -93,7 +93,7 @@ def kinds_of_blobs(outside: str) -> tuple[list[Any], list[bytes | None]]:
         (empty_struct, None),
         (inline(b"x" * 3000), b"x" * 3000),
     ]
-    rows = [*some * 3, *((inline(b"%d" % i * i), b"%d" % i * i) for i in range(300))]
+    rows = [*some * 3, *((inline(b"%d" % i * i), b"%d" % i * i) for i in range(150))]
     return [blob for blob, _ in rows], [value for _, value in rows]
 
 
@@ -108,7 +108,7 @@ def test_every_kind_of_blob(tmp_path: Path, outside: str, codec: str, version: s
         compression=codec,
         data_page_version=version,
         use_dictionary=dictionary,
-        row_group_size=130,
+        row_group_size=65,
     )
     table = scanned(file)
     assert table.column("id").to_pylist() == list(range(len(blobs)))

@@ -96,8 +96,6 @@ def test_who_may_still_commit(state: str, running: bool) -> None:
     upload = Upload("file:///t", "w", state, lease_until_ms=100)
     assert upload.may_commit(99) is running
     assert not upload.may_commit(100)
-    assert upload.is_dead(100) is (state != COMMITTED)
-    assert upload.is_dead(99) is (state == ABORTED)
 
 
 def test_a_lease_that_ran_out_stops_the_write_but_not_its_end(tmp_path: Path) -> None:
@@ -113,9 +111,9 @@ def test_a_prepared_upload_waits_seven_days_and_no_longer(tmp_path: Path) -> Non
     table, made = str(tmp_path), opened(tmp_path, prepared=True)
     assert made.state == PREPARED
     assert made.may_commit(NOW + 7 * DAY - 1)
-    assert made.is_dead(NOW + 7 * DAY)
+    assert not made.may_commit(NOW + 7 * DAY)
     assert renew_lease(table, made.write_id, now_ms=NOW + 6 * DAY) == made
-    assert stage(table, made.write_id, [], now_ms=NOW + 6 * DAY).is_dead(NOW + 7 * DAY)
+    assert not stage(table, made.write_id, [], now_ms=NOW + 6 * DAY).may_commit(NOW + 7 * DAY)
     assert finish(table, made.write_id, "1").state == COMMITTED
 
 
@@ -190,7 +188,6 @@ def test_where_nothing_is_whole_doubt_keeps(tmp_path: Path) -> None:
     [found] = list_uploads(table)
     assert found.state == UNREADABLE
     assert found.may_commit(NOW + 1000 * DAY)
-    assert not found.is_dead(NOW + 1000 * DAY)
     with pytest.raises(BlobWriteError, match="is unreadable and cannot go on"):
         renew_lease(table, made.write_id, now_ms=NOW)
 

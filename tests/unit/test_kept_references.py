@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from support.blob_states import BlobTable, blob, write_id
+from support.blob_states import DAY, NOW, OLD, BlobTable, blob, write_id
 
 from hudi_vector.blobs.side_files import seal, unseal
 from hudi_vector.blobs.side_tables import publish_table
@@ -20,17 +20,12 @@ from hudi_vector.table_services.mark import find_unneeded, mark_twice
 from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.references import REFERENCES
 
-NOW = 1_790_000_000_000
-DAY = 86_400_000
-OLD = NOW - 30 * DAY
-
 
 @pytest.fixture
-def table(tmp_path: Path) -> BlobTable:
-    made = BlobTable(tmp_path.resolve() / "t", OLD)
+def table(table: BlobTable) -> BlobTable:
     for number in range(5):
-        add(made, number)
-    return made
+        add(table, number)
+    return table
 
 
 def add(table: BlobTable, number: int) -> Path:

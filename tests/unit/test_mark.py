@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hudi import HudiTable
-from support.blob_states import BlobTable, blob, block, digits, inline, write_id
+from support.blob_states import DAY, HOUR, NOW, OLD, BlobTable, blob, block, digits, inline, write_id
 
 from hudi_vector.blobs import manifest
 from hudi_vector.blobs.containers import WrittenContainer
@@ -20,16 +20,6 @@ from hudi_vector.table_services.mark import find_unneeded, mark_twice
 from hudi_vector.table_services.mark_files import list_marks, publish_mark, read_mark
 from hudi_vector.table_services.mark_report import MARKS, MarkReport
 from hudi_vector.table_services.retained import list_retained
-
-NOW = 1_790_000_000_000
-HOUR = 3_600_000
-DAY = 24 * HOUR
-OLD = NOW - 30 * DAY
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> BlobTable:
-    return BlobTable(tmp_path.resolve() / "t", OLD)
 
 
 def marked(table: BlobTable, **options: object) -> MarkReport:

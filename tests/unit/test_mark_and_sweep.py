@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.blob_states import BlobTable, blob, write_id
+from support.blob_states import DAY, NOW, OLD, BlobTable, blob, write_id
 from support.swept import dying
 
 from hudi_vector.blobs import manifest
@@ -17,16 +17,6 @@ from hudi_vector.table_services.result import CleanResult
 from hudi_vector.table_services.service_lease import LEASE_MS
 from hudi_vector.table_services.sweep import sweep
 from hudi_vector.table_services.trash import restore
-
-NOW = 1_790_000_000_000
-HOUR = 3_600_000
-DAY = 24 * HOUR
-OLD = NOW - 30 * DAY
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> BlobTable:
-    return BlobTable(tmp_path.resolve() / "t", OLD)
 
 
 def mark(table: BlobTable) -> MarkReport:

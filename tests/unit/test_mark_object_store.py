@@ -9,29 +9,21 @@ from typing import Any
 
 import pytest
 from support import servers
-from support.blob_states import BlobTable, blob, write_id
+from support.blob_states import DAY, BlobTable, blob, write_id
 
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.mark import find_unneeded, mark_twice
 from hudi_vector.table_services.mark_files import list_marks, publish_mark, read_mark
 
-DAY = 86_400_000
 NOW = time.time_ns() // 1_000_000 + 30 * DAY
 OLD = NOW - 60 * DAY
 
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[tuple[StorageOptions, Any]]:
-    boto3 = pytest.importorskip("boto3")
-    pytest.importorskip("moto")
-    keys = {"aws_access_key_id": "tester", "aws_secret_access_key": "secret"}
-    with servers.object_store() as endpoint:
-        client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
-        client.create_bucket(Bucket="lake")
-        settings = {"endpoint": endpoint, "access.key": "tester", "secret.key": "secret"}
-        yield StorageOptions.of({f"fs.s3a.{key}": value for key, value in settings.items()}), client
-        client.close()
+    with servers.bucket("lake") as made:
+        yield made
 
 
 def uploaded(table: BlobTable, client: Any, prefix: str) -> None:

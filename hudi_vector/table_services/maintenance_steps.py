@@ -1,0 +1,81 @@
+"""The steps of a table's upkeep: one line each in `STEPS`, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector.options import MAINTAIN_CLEAN_INTERVAL, MAINTAIN_FIGURES_INTERVAL, Option
+from hudi_vector.table_services.figures import Figures, measure
+from hudi_vector.table_services.maintenance_history import DONE, DUE, NOTHING, REFUSED
+from hudi_vector.table_services.result import report_lines
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["STEPS", "Job", "Outcome", "Step"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every step is given.
+
+    Attributes:
+        spark: A registered session.
+        table: The table, as the user named it.
+        dry_run: Whether nothing may be changed.
+        other_tables: The paths of tables that may refer to this table's blobs.
+    """
+
+    spark: SparkSession
+    table: str
+    dry_run: bool
+    other_tables: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step did: its state, a text for people, and figures where it took some."""
+
+    state: str
+    text: str
+    figures: Figures | None = None
+
+    @classmethod
+    def of(cls, result: Any, has_work: bool, lines: Iterable[str]) -> Outcome:
+        """The outcome of a service, from its result, whether there was something to do, and its lines for people."""
+        text = "; ".join(line for line in lines if not line.startswith("report: "))
+        if not result.is_well:
+            return cls(REFUSED, text)
+        return cls((DUE if result.dry_run else DONE) if has_work else NOTHING, text)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step: its name, how often it is due, and what it does."""
+
+    name: str
+    interval: Option[int]
+    run: Callable[[Job], Outcome]
+
+
+def _clean_blobs(job: Job) -> Outcome:
+    from hudi_vector.table_services.clean import clean_blobs
+
+    result = clean_blobs(job.spark, job.table, dry_run=job.dry_run, other_tables=job.other_tables)
+    return Outcome.of(result, bool(result.bytes or result.deleted or result.expired), report_lines(result))
+
+
+def _measure(job: Job) -> Outcome:
+    figures = measure(job.spark, job.table)
+    whole = figures.whole
+    text = f"{whole.live} bytes live, {whole.dead} dead, {figures.trash} in the trash, {whole.dangling} dangling"
+    return Outcome(DONE, text, figures)
+
+
+STEPS: Sequence[Step] = (
+    Step("clean_blobs", MAINTAIN_CLEAN_INTERVAL, _clean_blobs),
+    # Last, so that the figures are those the other steps leave behind.
+    Step("figures", MAINTAIN_FIGURES_INTERVAL, _measure),
+)

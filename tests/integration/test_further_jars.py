@@ -1,0 +1,152 @@
+"""Tables on an S3-compatible server, and tables whose base files are Lance, in one Spark application that has the jars."""
+
+from __future__ import annotations
+
+import pytest
+from support import servers
+
+SECRET = "secret-of-the-test-0123456789"
+S3 = """
+import logging, io, sys
+import boto3
+import numpy as np
+from support import searched, tables
+
+text = io.StringIO()
+logging.basicConfig(stream=text, level=logging.DEBUG)
+for noisy in ("py4j", "botocore", "boto3", "urllib3", "s3transfer"):
+    logging.getLogger(noisy).setLevel(logging.WARNING)
+
+endpoint, secret = sys.argv[1:3]
+s3 = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="tester",
+                  aws_secret_access_key=secret)
+s3.create_bucket(Bucket="lake")
+spark = application(
+    packages="org.apache.hadoop:hadoop-aws:3.3.4,org.lance:lance-spark-3.5_2.12:0.4.0",
+    conf={
+        "spark.hadoop.fs.s3a.endpoint": endpoint,
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.access.key": "tester",
+        "spark.hadoop.fs.s3a.secret.key": secret,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+    },
+)
+path = "s3a://lake/tables/products"
+spark.sql(f\"\"\"CREATE TABLE products (id BIGINT, price DOUBLE, ts BIGINT, emb VECTOR(4)) USING hudi LOCATION '{path}'
+    TBLPROPERTIES (type = 'mor', primaryKey = 'id', preCombineField = 'ts', 'hoodie.metadata.enable' = 'false')\"\"\")
+spark.sql(\"\"\"INSERT INTO products SELECT id, 10.0D * id AS price, 1L AS ts,
+    cast(array(id, 1, 2, -id) AS array<float>) AS emb FROM range(20)\"\"\")
+spark.sql("UPDATE products SET price = -1, ts = 2 WHERE id < 3")
+spark.sql("DELETE FROM products WHERE id = 4")
+
+query = np.array([3.2, 1.0, 0.5, 0.0])
+shown = []
+expected = searched.Expected(spark.read.format("hudi").load(path), "emb", "price < 100", 4)
+for table in (path, "products"):
+    for execution in ("local", "distributed"):
+        got = searched.search(spark, table, "emb", query, 6, metric="l2", filter="price < 100", execution=execution)
+        searched.assert_found(got, expected.nearest(query, 6, "l2", filtered=True))
+    sql = f"SELECT * FROM hudi_vector_search('{table}', 'emb', ARRAY(3.2, 1.0, 0.5, 0.0), 6, 'l2')"
+    searched.assert_found(spark.sql(sql).collect(), expected.nearest(query, 6, "l2", filtered=False))
+    strange = "sha1(cast(id AS STRING)) IS NOT NULL AND price < 100"  # only Spark knows this one
+    searched.assert_found(
+        searched.search(spark, table, "emb", query, 6, metric="l2", filter=strange),
+        expected.nearest(query, 6, "l2", filtered=True),
+    )
+    assert hv.last_reports()[0].execution == "spark"
+    shown.append(hv.explain_search(spark, table, "emb", query))
+    shown.append(spark.sql("EXPLAIN EXTENDED " + sql).collect()[0][0])
+    assert "merged    1" in shown[0], shown[0]
+
+from hudi_vector.spark.resolve import resolve_name
+from hudi_vector.spark.snapshots import snapshot_for
+from hudi_vector.table.native import NativeTable
+
+source = resolve_name(spark, path).source
+shown += [repr(source), str(source.options), repr(snapshot_for(spark, source, None)), text.getvalue()]
+shown += [str(report) for report in hv.last_reports()]
+assert hv.last_reports(), "there is no report to look for the secret in"
+assert not [part for part in shown if secret in part], "the secret was shown"
+first = NativeTable(source).timeline().commits[0].requested  # with Lance's jars Hudi 1.2 does not parse CALL
+spark.sql("ALTER TABLE products ADD COLUMNS (note STRING)")
+spark.sql("INSERT INTO products SELECT 77L, 7.0D, 3L, cast(array(7, 1, 2, -7) AS array<float>), 'late'")
+then = hv.search(spark, path, "emb", query, 30, as_of=first)
+assert ("note" in then.columns, then.count()) == (False, 20), then.columns
+
+# Blobs of base files with compressed pages, of others whose bytes can be had directly, and of a file of its own.
+photos, outside = "s3a://lake/tables/photos", bytes(range(200))
+s3.put_object(Bucket="lake", Key="outside.bin", Body=outside)
+for number, codec in enumerate(("snappy", "uncompressed")):
+    rows = spark.range(20 * number, 20 * number + 20, 1, 1).selectExpr(
+        "id", "1L AS ts", "CASE id % 4 WHEN 0 THEN NULL WHEN 1 THEN blob_ref('s3a://lake/outside.bin', id, 7L) "
+        "ELSE to_blob(CAST(concat('blob', id) AS BINARY)) END AS img")
+    tables.write(rows, photos, datasource__write__operation="bulk_insert", parquet__compression__codec=codec,
+                 parquet__dictionary__enabled="false", metadata__enable="false")
+wanted = {i: (None, outside[i:i + 7], b"blob%d" % i, b"blob%d" % i)[i % 4] for i in range(40)}
+references = hv.blob_references(spark, photos, "img").select("id", "img")
+for row in references.collect():
+    if row.id % 4 > 1:
+        assert row.img.inline and row.img.path.startswith(("s3://lake/tables/photos/", "s3a://lake/tables/photos/")), row
+        assert (row.img.offset is None) == (row.id < 20), row
+        if row.id >= 20:
+            end = row.img.offset + row.img.length
+            part = s3.get_object(Bucket="lake", Key=row.img.path.partition("lake/")[2], Range=f"bytes={row.img.offset}-{end - 1}")
+            assert part["Body"].read() == wanted[row.id], row
+read = lambda frame, **more: {r.id: r.img and bytes(r.img) for r in hv.read_blobs(frame, "img", **more).collect()}
+assert read(references.repartition(2, "id")) == wanted
+kept = spark.createDataFrame(references.collect(), references.schema)
+gone = next(row.img.path for row in kept.collect() if row.id == 2)
+s3.delete_object(Bucket="lake", Key=gone.partition("lake/")[2])
+try:
+    read(kept)
+    raise AssertionError("bytes of a file that is gone")
+except Exception as problem:
+    assert "is gone: Hudi's clean removed it" in str(problem).strip().splitlines()[-1], problem
+assert read(kept, on_error="null") == {i: None if i < 20 and i % 4 > 1 else blob for i, blob in wanted.items()}
+print("S3 PASSED")
+"""
+LANCE = """
+root, query = os.getcwd(), np.array([3.2, 1.0, 0.5, 0.0])
+
+def make(name, kind):
+    spark.sql(f\"\"\"CREATE TABLE {name} (id BIGINT, price DOUBLE, ts BIGINT, emb VECTOR(4)) USING hudi
+        LOCATION '{root}/{name}' TBLPROPERTIES (type = '{kind}', primaryKey = 'id', preCombineField = 'ts',
+        'hoodie.metadata.enable' = 'false', 'hoodie.compact.inline' = 'false',
+        'hoodie.table.base.file.format' = 'lance',
+        'hoodie.write.record.merge.custom.implementation.classes' = 'org.apache.hudi.DefaultSparkRecordMerger')\"\"\")
+    spark.sql(f\"\"\"INSERT INTO {name} SELECT id, 10.0D * id AS price, 1L AS ts,
+        cast(array(id, 1, 2, -id) AS array<float>) AS emb FROM range(20)\"\"\")
+    spark.sql(f"UPDATE {name} SET price = -1, ts = 2 WHERE id < 3")
+
+def check(name, access, reason=""):
+    expected = searched.Expected(spark.table(name), "emb", "price < 100", 4)
+    for execution, metric, k, filtered in (("local", "l2", 6, True), ("distributed", "cosine", 100, False)):
+        text = "price < 100" if filtered else None
+        got = searched.search(spark, name, "emb", query, k, metric=metric, filter=text, execution=execution)
+        searched.assert_found(got, expected.nearest(query, k, metric, filtered))
+    shown = hv.explain_search(spark, name, "emb", query)
+    assert f"    {access}" in shown and reason in shown, shown
+
+make("cow", "cow")
+check("cow", "lance")
+make("mor", "mor")
+check("mor", "spark", "log files on a Lance base file")
+print("LANCE PASSED")
+"""
+
+
+@pytest.fixture(scope="module")
+def ran():
+    pytest.importorskip("moto")
+    with servers.object_store() as endpoint:
+        yield servers.run_program(S3 + LANCE, endpoint, SECRET)
+
+
+def test_search_and_references_on_s3a_with_credentials_that_never_show(ran):
+    assert "S3 PASSED" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-4000:]
+    assert SECRET not in ran.stdout + ran.stderr
+
+
+def test_lance_base_files_are_searched_directly_and_through_spark_under_log_files(ran):
+    assert "LANCE PASSED" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-4000:]
