@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
 from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, CLEAN_TRASH_WINDOW, Option
-from hudi_vector.storage import StorageOptions, join
+from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.guards import SweepLimits, require_table
-from hudi_vector.table_services.mark_report import MARKS, MarkReport
+from hudi_vector.table_services.mark import find_unneeded
+from hudi_vector.table_services.mark_files import publish_mark, read_mark
+from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.result import CleanFile, CleanResult, RestoreResult
 from hudi_vector.table_services.service_lease import ServiceLease, clock_ms
 from hudi_vector.table_services.sweep import CLEAN, sweep
@@ -72,11 +74,11 @@ def clean_blobs(
     limits, window = place.limits(max_share, max_files), place.chosen(CLEAN_TRASH_WINDOW, trash_window)
     found = place.mark()
     place.publish(found)
-    _reported(_of_mark(found, trash, dry_run=True), report)
+    _reported(CleanResult.of(found, trash, dry_run=True), report)
     # Before the sweep, so that a dry run knows all that will leave the trash.
     expired = [] if found.doubts else place.empty_trash(window, dry_run)
     result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
-    return _reported(replace(result, expired=expired, report=_home_of(found)), report)
+    return _reported(replace(result, expired=expired), report)
 
 
 def mark_blobs(
@@ -112,7 +114,7 @@ def mark_blobs(
     place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
     found = place.mark()
     place.publish(found)
-    return _reported(_of_mark(found, None), report)
+    return _reported(CleanResult.of(found, None), report)
 
 
 def sweep_blobs(
@@ -156,15 +158,13 @@ def sweep_blobs(
         >>> marked = hv.table_services.mark_blobs(spark, "photos")  # doctest: +SKIP
         >>> hv.table_services.sweep_blobs(spark, "photos", marked.mark_id)  # doctest: +SKIP
     """
-    from hudi_vector.table_services.mark_files import read_mark
-
     place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
-    found: MarkReport = read_mark(place.table, mark, place.options)
+    found = read_mark(place.table, mark, place.options)
     require_table(found, place.table)
     limits = place.limits(max_share, max_files)
-    _reported(_of_mark(found, trash, dry_run=True), report)
+    _reported(CleanResult.of(found, trash, dry_run=True), report)
     result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
-    return _reported(replace(result, report=_home_of(found)), report)
+    return _reported(result, report)
 
 
 def restore_blobs(
@@ -237,15 +237,10 @@ class _Place:
 
     def mark(self) -> MarkReport:
         """What nothing needs now."""
-        from hudi_vector.table_services.mark import find_unneeded
-
-        found: MarkReport = find_unneeded(self.table, grace_ms=self.grace_ms, options=self.options, **self.marking)
-        return found
+        return find_unneeded(self.table, grace_ms=self.grace_ms, options=self.options, **self.marking)
 
     def publish(self, report: MarkReport) -> None:
         """Make a mark durable, before anything is swept."""
-        from hudi_vector.table_services.mark_files import publish_mark
-
         publish_mark(report, self.options)
 
     def empty_trash(self, window_ms: int, dry_run: bool) -> list[CleanFile]:
@@ -260,25 +255,6 @@ class _Place:
 def _chosen(option: Option[int], given: str | int | None, setting: Callable[[str], str | None]) -> int:
     text = setting(option.key) if given is None else str(given)
     return option.default if text is None else option.parse(text)
-
-
-def _of_mark(found: MarkReport, trash: bool | None, dry_run: bool = False) -> CleanResult:
-    return CleanResult(
-        table=found.table,
-        candidates=[CleanFile.of(file) for file in found.candidates],
-        kept=[CleanFile.of(file) for file in found.kept],
-        bytes=sum(file.bytes for file in found.candidates),
-        report=_home_of(found),
-        mark_id=found.mark_id,
-        trash=trash,
-        dry_run=dry_run,
-        doubts=found.doubts,
-        notes=found.notes,
-    )
-
-
-def _home_of(found: MarkReport) -> str:
-    return join(found.table, MARKS, found.mark_id)
 
 
 def _reported(result: CleanResult, path: str | None) -> CleanResult:

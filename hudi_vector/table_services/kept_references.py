@@ -179,10 +179,7 @@ class KeptReferences:
         """Remove what neither this run nor the one before it names: others may still read that."""
         for info in self._storage.list_files(self._folder):
             if info.name not in kept and not info.name.startswith("."):
-                try:
-                    self._storage.filesystem.delete_file(self._storage.path(info.uri))
-                except FileNotFoundError:
-                    continue  # another run was quicker
+                self._storage.delete(info.uri)
 
 
 def _names(shards: Sequence[_Shard]) -> Iterator[str]:

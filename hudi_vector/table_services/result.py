@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hudi_vector.table_services.mark_report import KeptFile, UnneededFile
+from hudi_vector.storage import join
+from hudi_vector.table_services.mark_report import MARKS, KeptFile, MarkReport, UnneededFile
 
 __all__ = ["CleanFile", "CleanResult", "RestoreResult", "report_lines"]
 
@@ -66,6 +67,22 @@ class CleanResult:
     doubts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     refusal: str | None = None
+
+    @classmethod
+    def of(cls, report: MarkReport, trash: bool | None, dry_run: bool = False) -> CleanResult:
+        """What a mark found, before anything is swept."""
+        return cls(
+            table=report.table,
+            candidates=[CleanFile.of(file) for file in report.distinct],
+            kept=[CleanFile.of(file) for file in report.kept],
+            bytes=sum(file.bytes for file in report.distinct),
+            report=join(report.table, MARKS, report.mark_id),
+            mark_id=report.mark_id,
+            trash=trash,
+            dry_run=dry_run,
+            doubts=report.doubts,
+            notes=report.notes,
+        )
 
     @property
     def is_well(self) -> bool:

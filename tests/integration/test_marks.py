@@ -15,7 +15,7 @@ from support.blobs import QUICK, content, rows, stored, write
 
 import hudi_vector as hv
 from hudi_vector.table_services.log_blocks import read_blocks
-from hudi_vector.table_services.mark import find_unneeded, mark_twice
+from hudi_vector.table_services.mark import find_unneeded
 
 DAY = 86_400_000
 SMALL = {"img": {"inline.threshold": "1KB"}}
@@ -51,7 +51,7 @@ def forms(path: Path) -> set[str]:
 def check(path: Path) -> set[str]:
     """A mark a month from now finds what no file refers to."""
     later = time.time_ns() // 1_000_000 + 30 * DAY
-    report = mark_twice(str(path), grace_ms=DAY, now_ms=later)
+    report = find_unneeded(str(path), grace_ms=DAY, now_ms=later)
     assert report.doubts == ()
     found = {file.path for file in report.candidates}
     assert found == set(containers(path).values()) - referred(path)
