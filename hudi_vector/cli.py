@@ -79,16 +79,24 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
         "--ignore-stale-pending", action="store_true",
         help="let instants that have been pending without a sign of life for 7 days hold nothing back",
     )  # fmt: skip
+    verifying = argparse.ArgumentParser(add_help=False)
+    verifying.add_argument(
+        "--verify-index", action="store_true", help="read every data file, and compare what is kept of its references"
+    )
     sweeping = argparse.ArgumentParser(add_help=False)
     sweeping.add_argument("--dry-run", action="store_true", help="only show what would happen, in the same rows")
     sweeping.add_argument("--no-trash", action="store_false", dest="trash", help="delete for good at once")
     sweeping.add_argument("--max-share", metavar="PERCENT", type=int, help="refuse if more of the bytes would go")
     sweeping.add_argument("--max-files", metavar="N", type=int, help="take no more files than this, the oldest first")
     parents = [table, marking, sweeping]
-    clean = commands.add_parser("clean-blobs", parents=parents, help="mark, sweep, and empty the trash when it is due")
+    clean = commands.add_parser(
+        "clean-blobs", parents=[*parents, verifying], help="mark, sweep, and empty the trash when it is due"
+    )
     clean.add_argument("--trash-window", metavar="7d", help="how long files stay in the trash")
     clean.set_defaults(run=_service, service="clean_blobs")
-    mark = commands.add_parser("mark-blobs", parents=[table, marking], help="list what nothing needs, for review")
+    mark = commands.add_parser(
+        "mark-blobs", parents=[table, marking, verifying], help="list what nothing needs, for review"
+    )
     mark.set_defaults(run=_service, service="mark_blobs")
     sweep = commands.add_parser("sweep-blobs", parents=parents, help="take what a mark lists")
     sweep.add_argument("--mark", metavar="ID", required=True, help="the mark, as mark-blobs names it")

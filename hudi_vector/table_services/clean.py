@@ -6,6 +6,7 @@ Spark only says where a table lies and how its storage is opened; marks and swee
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
 from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, CLEAN_TRASH_WINDOW, Option
 from hudi_vector.storage import StorageOptions
+from hudi_vector.table_services.container_index import verify_containers
 from hudi_vector.table_services.guards import SweepLimits, require_table
+from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_files import publish_mark, read_mark
 from hudi_vector.table_services.mark_report import MarkReport
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["clean_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
+
+_LOG = logging.getLogger(__name__)
+_DIFFERENCES = "what was kept of the references of {} files was wrong and is replaced, such as '{}'"
 
 
 def clean_blobs(
@@ -42,6 +48,7 @@ def clean_blobs(
     trash_window: str | int | None = None,
     other_tables: Sequence[str] = (),
     ignore_stale_pending: bool = False,
+    verify_index: bool = False,
 ) -> CleanResult:
     """Mark, empty the trash of what is over its window, and sweep what the mark and a second one agree on.
 
@@ -57,6 +64,8 @@ def clean_blobs(
         trash_window: How long files stay in the trash; ``hoodie.blob.clean.trash.window`` by default.
         other_tables: The paths of tables that may refer to this table's blobs.
         ignore_stale_pending: Whether pending instants that have shown no sign of life for 7 days hold nothing back.
+        verify_index: Whether every data file is read although its references are kept, what is kept is compared and
+            replaced, and differences are noted.
 
     Returns:
         What went, what stayed and why. Where there is a doubt nothing goes, and the result names it.
@@ -70,15 +79,14 @@ def clean_blobs(
     Example:
         >>> hv.table_services.clean_blobs(spark, "photos", dry_run=True).candidates  # doctest: +SKIP
     """
-    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
+    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending, verify_index)
     limits, window = place.limits(max_share, max_files), place.chosen(CLEAN_TRASH_WINDOW, trash_window)
-    found = place.mark()
-    place.publish(found)
+    found = place.first_mark()
     _reported(CleanResult.of(found, trash, dry_run=True), report)
     # Before the sweep, so that a dry run knows all that will leave the trash.
     expired = [] if found.doubts else place.empty_trash(window, dry_run)
     result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
-    return _reported(replace(result, expired=expired), report)
+    return _reported(replace(result, expired=expired, opened_files=place.references.opened), report)
 
 
 def mark_blobs(
@@ -89,6 +97,7 @@ def mark_blobs(
     report: str | None = None,
     other_tables: Sequence[str] = (),
     ignore_stale_pending: bool = False,
+    verify_index: bool = False,
 ) -> CleanResult:
     """Find what nothing needs and publish the report, for review and for `sweep_blobs`.
 
@@ -99,6 +108,7 @@ def mark_blobs(
         report: As for `clean_blobs`.
         other_tables: As for `clean_blobs`.
         ignore_stale_pending: As for `clean_blobs`.
+        verify_index: As for `clean_blobs`.
 
     Returns:
         The candidates and what keeps the other files; `mark_id` names the mark, `bytes` are those of the candidates.
@@ -111,9 +121,8 @@ def mark_blobs(
     Example:
         >>> hv.table_services.mark_blobs(spark, "photos").mark_id  # doctest: +SKIP
     """
-    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
-    found = place.mark()
-    place.publish(found)
+    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending, verify_index)
+    found = place.first_mark()
     return _reported(CleanResult.of(found, None), report)
 
 
@@ -164,7 +173,7 @@ def sweep_blobs(
     limits = place.limits(max_share, max_files)
     _reported(CleanResult.of(found, trash, dry_run=True), report)
     result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
-    return _reported(result, report)
+    return _reported(replace(result, opened_files=place.references.opened), report)
 
 
 def restore_blobs(
@@ -203,6 +212,7 @@ class _Place:
     setting: Callable[[str], str | None]
     grace_ms: int
     marking: dict[str, Any]
+    references: KeptReferences
 
     @classmethod
     def of(
@@ -212,6 +222,7 @@ class _Place:
         grace: str | int | None = None,
         other_tables: Sequence[str] = (),
         ignore_stale_pending: bool = False,
+        verify_index: bool = False,
     ) -> _Place:
         from hudi_vector.spark.resolve import resolve_name, storage_options
 
@@ -225,7 +236,9 @@ class _Place:
         # Other writers may have another zone than this JVM, so the mark is not told one.
         marking = {"other_tables": tuple(other_tables), "ignore_stale_pending": ignore_stale_pending}
         grace_ms = _chosen(CLEAN_GRACE, grace, setting)
-        return cls(target.source.uri, storage_options(spark), setting, grace_ms, marking)
+        options = storage_options(spark)
+        references = KeptReferences(target.source.uri, options, verify=verify_index)
+        return cls(target.source.uri, options, setting, grace_ms, marking, references)
 
     def chosen(self, option: Option[int], given: str | int | None) -> int:
         """What a caller gave, or the session's setting."""
@@ -237,11 +250,27 @@ class _Place:
 
     def mark(self) -> MarkReport:
         """What nothing needs now."""
-        return find_unneeded(self.table, grace_ms=self.grace_ms, options=self.options, **self.marking)
+        found = find_unneeded(
+            self.table, grace_ms=self.grace_ms, options=self.options, reader=self.references, **self.marking
+        )
+        try:
+            self.references.save()
+        except OSError as problem:
+            _LOG.warning(
+                "the references of %s were not kept, and the next mark reads them anew: %s", self.table, problem
+            )
+        return found
 
-    def publish(self, report: MarkReport) -> None:
-        """Make a mark durable, before anything is swept."""
-        publish_mark(report, self.options)
+    def first_mark(self) -> MarkReport:
+        """A mark that says what it found wrong in what was kept, where that was asked for; published."""
+        found = self.mark()
+        wrong = self.references.differing
+        if self.references.verify and not found.doubts:
+            wrong = [*wrong, *verify_containers(self.table, self.references, self.options)]
+        if wrong:
+            found = replace(found, notes=(*found.notes, _DIFFERENCES.format(len(wrong), wrong[0])))
+        publish_mark(found, self.options)
+        return found
 
     def empty_trash(self, window_ms: int, dry_run: bool) -> list[CleanFile]:
         """Delete for good what has been in the trash for longer than the window."""

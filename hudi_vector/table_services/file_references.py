@@ -30,7 +30,8 @@ class FileReferences:
 
     Attributes:
         file: The file.
-        references: A table of `hudi_vector.table_services.references.REFERENCES`; empty where there is a doubt.
+        references: A table of `hudi_vector.table_services.references.REFERENCES`, or of what an earlier run kept of
+            these, `FOLDED`; empty where there is a doubt.
         doubt: Why the file cannot be read, None where it was.
         is_gone: Whether the file is not there any more.
         was_opened: Whether the file itself was read, and not what an earlier run kept of it.

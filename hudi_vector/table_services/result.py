@@ -50,6 +50,8 @@ class CleanResult:
         doubts: Why nothing may go at all.
         notes: What an operator should know and what stops nothing.
         refusal: Why the real run would be refused, in a dry run.
+        retained_files: How many data files the mark found.
+        opened_files: How many files were read by all marks of the run; the others were known from an earlier one.
     """
 
     table: str
@@ -67,6 +69,8 @@ class CleanResult:
     doubts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     refusal: str | None = None
+    retained_files: int = 0
+    opened_files: int = 0
 
     @classmethod
     def of(cls, report: MarkReport, trash: bool | None, dry_run: bool = False) -> CleanResult:
@@ -82,6 +86,8 @@ class CleanResult:
             dry_run=dry_run,
             doubts=report.doubts,
             notes=report.notes,
+            retained_files=report.retained_files,
+            opened_files=report.opened_files,
         )
 
     @property
@@ -157,6 +163,8 @@ def report_lines(result: CleanResult | RestoreResult) -> Iterator[str]:
     if result.expired:
         gone = "would leave" if result.dry_run else "left"
         yield f"{_files(result.expired, sum(file.bytes for file in result.expired))} {gone} the trash for good"
+    if result.retained_files:
+        yield f"{result.opened_files} files were read to know the references of {result.retained_files} data files"
     if result.report:
         yield f"report: {result.report}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from support import tables
@@ -70,6 +71,22 @@ def test_clean_restore_mark_and_sweep(spark, path, tmp_path):
     assert stored(spark, path) == expected()
 
 
+def test_the_second_run_opens_only_changed_files(spark, path):
+    services = hv.table_services
+    # Files that changed within the last minute are read each time.
+    data = [file for file in path.glob("*.parquet") if not file.name.startswith(".")]
+    for file in data:
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+    first = services.clean_blobs(spark, str(path))
+    assert (first.opened_files, first.retained_files) == (len(data), len(data))
+    assert services.clean_blobs(spark, str(path)).opened_files == 0
+    os.utime(data[0], (1_700_000_001, 1_700_000_001))
+    assert services.mark_blobs(spark, str(path)).opened_files == 1
+    verified = services.clean_blobs(spark, str(path), verify_index=True)
+    assert (verified.opened_files, verified.notes, verified.doubts) == (len(data), (), ())
+    assert services.mark_blobs(spark, str(path)).opened_files == 0
+
+
 def test_refusals(spark, path, clean_session):
     services = hv.table_services
     with pytest.raises(InvalidOptionError, match="give a whole number of milliseconds"):
@@ -90,10 +107,11 @@ def test_the_commands(spark, workspace, clean_session, capsys):
     for version in range(1, 4):
         write(rows(spark, [100] * 2, ts=version), path, blobs=OUT, options=KEEP_LITTLE)
     given = ["--table", str(path), "--format", "json"]
-    assert main(["clean-blobs", *given]) == 0
+    assert main(["clean-blobs", *given, "--verify-index"]) == 0
     out, err = capsys.readouterr()
     assert {json.loads(line)["action"] for line in out.splitlines()} == {"keep"}
     assert "0 files (0 bytes) moved to the trash" in err
+    assert "files were read to know the references of" in err
 
     assert main(["mark-blobs", *given, "--grace", "0s"]) == 0
     out, err = capsys.readouterr()

@@ -13,9 +13,12 @@ from support.blob_states import BlobTable, blob, inline, write_id
 
 from hudi_vector.blobs import manifest
 from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.storage import StorageOptions
+from hudi_vector.table_services.container_index import container_index, verify_containers
 from hudi_vector.table_services.file_references import read_here
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.mark import find_unneeded
+from hudi_vector.table_services.mark_report import MarkReport
 
 NOW = 1_790_000_000_000
 HOUR = 3_600_000
@@ -178,11 +181,35 @@ def test_what_was_kept_changes_no_verdict(history: list[tuple], more: list[tuple
         for part in (history, [], more, []):
             played(model, part)
             kept = KeptReferences(path)
-            plain, quick = (
-                find_unneeded(path, grace_ms=DAY, now_ms=NOW, reader=reader) for reader in (read_here, kept)
+            plain, quick, whole = (
+                find_unneeded(path, grace_ms=DAY, now_ms=NOW, reader=reader) for reader in (read_here, kept, kept.whole)
             )
             assert (plain.candidates, plain.kept, plain.doubts) == (quick.candidates, quick.kept, quick.doubts)
+            assert (plain.candidates, plain.kept, plain.doubts) == (whole.candidates, whole.kept, whole.doubts)
             assert {file.path for file in quick.candidates} == model.expected()
             assert plain.opened_files == len(model.files)
             assert quick.opened_files == len(model.files.keys() - known) == kept.save()
             known = set(model.files)
+            indexed(model, kept, plain)
+
+
+def indexed(model: Model, kept: KeptReferences, report: MarkReport) -> None:
+    """The index of containers counts what the model counts, and agrees with the verdicts; again it is only loaded."""
+    table = model.table.uri
+    expected = {}
+    for path in model.born:
+        by = [file for file, paths in model.files.items() if path in paths]
+        offsets = {sorted(model.files[file]).index(path) for file in by}
+        live = {byte for offset in offsets for byte in range(offset, offset + 5)}
+        expected[f"{table}/{path}"] = (100, len(live), len(offsets), len(by))
+    opened = kept.opened
+    for _ in range(2):
+        rows = container_index(table, kept, StorageOptions()).containers.to_pylist()
+        assert {
+            row["uri"]: (row["bytes"], row["live_bytes"], row["references"], row["files"]) for row in rows
+        } == expected
+        assert all(row["newest"] and row["instant"] in row["newest"] for row in rows if row["files"])
+        kept_by_reference = {f"{table}/{file.path}" for file in report.kept if file.reason.endswith("refers to it")}
+        assert {row["uri"] for row in rows if row["files"]} == kept_by_reference
+    assert kept.opened == opened
+    assert verify_containers(table, kept, StorageOptions()) == []

@@ -52,6 +52,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["clean-blobs", "--table", "t", "--mark", "m"],
         ["mark-blobs", "--table", "t", "--dry-run"],
         ["sweep-blobs", "--table", "t"],
+        ["sweep-blobs", "--table", "t", "--mark", "m", "--verify-index"],
         ["restore-blobs", "--table", "t", "--grace", "1h"],
     ],
 )
