@@ -69,16 +69,8 @@ def _parser() -> argparse.ArgumentParser:
 def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     """The commands for schedulers; what is not given is set by hoodie.blob.clean.* in Spark's configuration."""
     marking = argparse.ArgumentParser(add_help=False)
-    marking.add_argument("--grace", metavar="24h", help="how old a file must be")
     marking.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
-    marking.add_argument(
-        "--other-table", metavar="PATH", action="append", dest="other_tables", default=[],
-        help="a table that may refer to this one's blobs; may be given again",
-    )  # fmt: skip
-    marking.add_argument(
-        "--ignore-stale-pending", action="store_true",
-        help="let instants that have been pending without a sign of life for 7 days hold nothing back",
-    )  # fmt: skip
+    _add_marking(marking)
     verifying = argparse.ArgumentParser(add_help=False)
     verifying.add_argument(
         "--verify-index", action="store_true", help="read every data file, and compare what is kept of its references"
@@ -101,10 +93,28 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     sweep = commands.add_parser("sweep-blobs", parents=parents, help="take what a mark lists")
     sweep.add_argument("--mark", metavar="ID", required=True, help="the mark, as mark-blobs names it")
     sweep.set_defaults(run=_service, service="sweep_blobs")
+    explain = commands.add_parser(
+        "explain-blob", parents=[table], help="say what keeps a blob file, or why nothing does"
+    )
+    explain.add_argument("--path", metavar="PATH", required=True, help="from the table's folder, absolute or a URI")
+    _add_marking(explain)
+    explain.set_defaults(run=_explain)
     restore = commands.add_parser("restore-blobs", parents=[table], help="bring files back from the trash")
     restore.add_argument("--sweep", metavar="ID", help="only what this sweep took")
     restore.add_argument("--path", metavar="PATH", action="append", dest="paths", help="only this; may be given again")
     restore.set_defaults(run=_service, service="restore_blobs")
+
+
+def _add_marking(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--grace", metavar="24h", help="how old a file must be")
+    parser.add_argument(
+        "--other-table", metavar="PATH", action="append", dest="other_tables", default=[],
+        help="a table that may refer to this one's blobs; may be given again",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ignore-stale-pending", action="store_true",
+        help="let instants that have been pending without a sign of life for 7 days hold nothing back",
+    )  # fmt: skip
 
 
 def _options(_: argparse.Namespace) -> int:
@@ -146,9 +156,21 @@ def _verify(chosen: argparse.Namespace) -> int:
 def _service(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
-    given = {key: value for key, value in vars(chosen).items() if key not in _NOT_ARGUMENTS}
     service: Callable[..., CleanResult | RestoreResult] = getattr(hv.table_services, chosen.service)
-    return _shown(service(_session(), chosen.table, **given), chosen.format)
+    return _shown(service(_session(), chosen.table, **_given(chosen)), chosen.format)
+
+
+def _explain(chosen: argparse.Namespace) -> int:
+    import hudi_vector as hv
+
+    explanation = hv.table_services.explain_blob(_session(), chosen.table, **_given(chosen))
+    _print(explanation.rows(), chosen.format)
+    sys.stderr.writelines(f"hudi-vector: {line}\n" for line in explanation.lines())
+    return 0
+
+
+def _given(chosen: argparse.Namespace) -> dict[str, Any]:
+    return {key: value for key, value in vars(chosen).items() if key not in _NOT_ARGUMENTS}
 
 
 def _shown(result: CleanResult | RestoreResult, form: str) -> int:

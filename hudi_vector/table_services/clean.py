@@ -6,33 +6,24 @@ Spark only says where a table lies and how its storage is opened; marks and swee
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
-from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, CLEAN_TRASH_WINDOW, Option
-from hudi_vector.storage import StorageOptions
-from hudi_vector.table_services.container_index import verify_containers
-from hudi_vector.table_services.guards import SweepLimits, require_table
-from hudi_vector.table_services.kept_references import KeptReferences
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import publish_mark, read_mark
-from hudi_vector.table_services.mark_report import MarkReport
-from hudi_vector.table_services.result import CleanFile, CleanResult, RestoreResult
-from hudi_vector.table_services.service_lease import ServiceLease, clock_ms
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.options import CLEAN_TRASH_WINDOW
+from hudi_vector.table_services.guards import require_table
+from hudi_vector.table_services.mark_files import read_mark
+from hudi_vector.table_services.result import CleanResult, RestoreResult
+from hudi_vector.table_services.service_lease import ServiceLease
+from hudi_vector.table_services.service_table import ServiceTable
 from hudi_vector.table_services.sweep import CLEAN, sweep
-from hudi_vector.table_services.trash import expire, restore
+from hudi_vector.table_services.trash import restore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["clean_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
-
-_LOG = logging.getLogger(__name__)
-_DIFFERENCES = "what was kept of the references of {} files was wrong and is replaced, such as '{}'"
 
 
 def clean_blobs(
@@ -79,7 +70,7 @@ def clean_blobs(
     Example:
         >>> hv.table_services.clean_blobs(spark, "photos", dry_run=True).candidates  # doctest: +SKIP
     """
-    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending, verify_index)
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, verify_index)
     limits, window = place.limits(max_share, max_files), place.chosen(CLEAN_TRASH_WINDOW, trash_window)
     found = place.first_mark()
     _reported(CleanResult.of(found, trash, dry_run=True), report)
@@ -121,7 +112,7 @@ def mark_blobs(
     Example:
         >>> hv.table_services.mark_blobs(spark, "photos").mark_id  # doctest: +SKIP
     """
-    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending, verify_index)
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, verify_index)
     found = place.first_mark()
     return _reported(CleanResult.of(found, None), report)
 
@@ -167,7 +158,7 @@ def sweep_blobs(
         >>> marked = hv.table_services.mark_blobs(spark, "photos")  # doctest: +SKIP
         >>> hv.table_services.sweep_blobs(spark, "photos", marked.mark_id)  # doctest: +SKIP
     """
-    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending)
     found = read_mark(place.table, mark, place.options)
     require_table(found, place.table)
     limits = place.limits(max_share, max_files)
@@ -198,92 +189,9 @@ def restore_blobs(
     Example:
         >>> hv.table_services.restore_blobs(spark, "photos").restored  # doctest: +SKIP
     """
-    place = _Place.of(spark, table)
+    place = ServiceTable.of(spark, table)
     with ServiceLease(place.table, CLEAN, options=place.options):
         return restore(place.table, sweep_id=sweep, paths=paths, options=place.options)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A table, how its storage is opened and how it is marked."""
-
-    table: str
-    options: StorageOptions = field(repr=False)
-    setting: Callable[[str], str | None]
-    grace_ms: int
-    marking: dict[str, Any]
-    references: KeptReferences
-
-    @classmethod
-    def of(
-        cls,
-        spark: SparkSession,
-        name: str,
-        grace: str | int | None = None,
-        other_tables: Sequence[str] = (),
-        ignore_stale_pending: bool = False,
-        verify_index: bool = False,
-    ) -> _Place:
-        from hudi_vector.spark.resolve import resolve_name, storage_options
-
-        target = resolve_name(spark, name)
-        if target.source is None:
-            raise UnsupportedTableError(f"'{name}' is not the name of a table: {target.reason}; name the table itself")
-
-        def setting(key: str) -> str | None:
-            return spark.conf.get(key, None)
-
-        # Other writers may have another zone than this JVM, so the mark is not told one.
-        marking = {"other_tables": tuple(other_tables), "ignore_stale_pending": ignore_stale_pending}
-        grace_ms = _chosen(CLEAN_GRACE, grace, setting)
-        options = storage_options(spark)
-        references = KeptReferences(target.source.uri, options, verify=verify_index)
-        return cls(target.source.uri, options, setting, grace_ms, marking, references)
-
-    def chosen(self, option: Option[int], given: str | int | None) -> int:
-        """What a caller gave, or the session's setting."""
-        return _chosen(option, given, self.setting)
-
-    def limits(self, max_share: int | None, max_files: int | None) -> SweepLimits:
-        """How much may go."""
-        return SweepLimits(self.chosen(CLEAN_MAX_SHARE, max_share), self.chosen(CLEAN_MAX_FILES, max_files))
-
-    def mark(self) -> MarkReport:
-        """What nothing needs now."""
-        found = find_unneeded(
-            self.table, grace_ms=self.grace_ms, options=self.options, reader=self.references, **self.marking
-        )
-        try:
-            self.references.save()
-        except OSError as problem:
-            _LOG.warning(
-                "the references of %s were not kept, and the next mark reads them anew: %s", self.table, problem
-            )
-        return found
-
-    def first_mark(self) -> MarkReport:
-        """A mark that says what it found wrong in what was kept, where that was asked for; published."""
-        found = self.mark()
-        wrong = self.references.differing
-        if self.references.verify and not found.doubts:
-            wrong = [*wrong, *verify_containers(self.table, self.references, self.options)]
-        if wrong:
-            found = replace(found, notes=(*found.notes, _DIFFERENCES.format(len(wrong), wrong[0])))
-        publish_mark(found, self.options)
-        return found
-
-    def empty_trash(self, window_ms: int, dry_run: bool) -> list[CleanFile]:
-        """Delete for good what has been in the trash for longer than the window."""
-        run = partial(expire, self.table, window_ms=window_ms, now_ms=clock_ms(), options=self.options)
-        if dry_run:
-            return run(dry_run=True)
-        with ServiceLease(self.table, CLEAN, options=self.options):
-            return run()
-
-
-def _chosen(option: Option[int], given: str | int | None, setting: Callable[[str], str | None]) -> int:
-    text = setting(option.key) if given is None else str(given)
-    return option.default if text is None else option.parse(text)
 
 
 def _reported(result: CleanResult, path: str | None) -> CleanResult:

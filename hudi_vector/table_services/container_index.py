@@ -32,7 +32,7 @@ from hudi_vector.table_services.references import add_references, distinct
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.retained import list_retained
 
-__all__ = ["CONTAINERS", "ContainerIndex", "container_index", "verify_containers"]
+__all__ = ["CONTAINERS", "RANGES", "ContainerIndex", "container_index", "covered", "live_bytes", "verify_containers"]
 
 CONTAINERS = pa.schema(
     [
@@ -49,7 +49,7 @@ CONTAINERS = pa.schema(
 data files, and the newest of them with its instant."""
 
 _KIND, _VERSION = "blob-index", 1
-_RANGES = pa.schema([(name, pa.int64()) for name in ("container", "offset", "length")])
+RANGES = pa.schema([(name, pa.int64()) for name in ("container", "offset", "length")])
 
 Ints = npt.NDArray[np.int64]
 
@@ -140,19 +140,14 @@ class _Fold:
             numbers = [self._numbers.get(uris[meaning], -1) if meaning < len(uris) else -1 for uris in named]
             container = np.array(numbers, np.int64)[paths.indices.to_numpy()]
             ranges = [container, found.references["offset"], found.references["length"]]
-            add_references(self._parts, pa.table(ranges, schema=_RANGES).filter(pa.array(container >= 0)))
+            add_references(self._parts, pa.table(ranges, schema=RANGES).filter(pa.array(container >= 0)))
 
     def containers(self) -> pa.Table:
         """A table of `CONTAINERS`."""
-        ranges = distinct(self._parts, _RANGES)
+        ranges = distinct(self._parts, RANGES)
         sizes = np.array([info.size for info in self._area], np.int64)
-        container = ranges["container"].to_numpy()
-        offset, length = (ranges[name].fill_null(-1).to_numpy() for name in ("offset", "length"))
-        is_whole = (offset < 0) | (length < 0)
-        begin = np.minimum(np.where(is_whole, 0, offset), sizes[container])
-        end = begin + np.minimum(np.where(is_whole, sizes[container], length), sizes[container] - begin)
-        live = covered(container, begin, end, sizes)
-        counts = np.bincount(container, minlength=len(sizes))
+        live = live_bytes(ranges, sizes)
+        counts = np.bincount(ranges["container"].to_numpy(), minlength=len(sizes))
         rows = []
         for info, covers, count in zip(self._area, live.tolist(), counts.tolist(), strict=True):
             by = self._referrers.of(info.uri)
@@ -160,6 +155,21 @@ class _Fold:
             rows.append((info.uri, info.size, covers, count, *newest))
         columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in CONTAINERS]
         return pa.table(columns, schema=CONTAINERS)
+
+
+def live_bytes(ranges: pa.Table, sizes: Ints) -> Ints:
+    """How many bytes of each container references mean; one without an offset or a length means all of them.
+
+    Args:
+        ranges: A table of `RANGES`, the containers places among the sizes.
+        sizes: The bytes of each container.
+    """
+    container = ranges["container"].to_numpy()
+    offset, length = (ranges[name].fill_null(-1).to_numpy() for name in ("offset", "length"))
+    is_whole = (offset < 0) | (length < 0)
+    begin = np.minimum(np.where(is_whole, 0, offset), sizes[container])
+    end = begin + np.minimum(np.where(is_whole, sizes[container], length), sizes[container] - begin)
+    return covered(container, begin, end, sizes)
 
 
 def covered(container: Ints, begin: Ints, end: Ints, sizes: Ints) -> Ints:

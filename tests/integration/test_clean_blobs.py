@@ -57,6 +57,11 @@ def test_clean_restore_mark_and_sweep(spark, path, tmp_path):
     assert stored(spark, path) == expected()
     assert hv.blobs.verify(spark, str(path)).collect() == []
 
+    explained = {name: services.explain_blob(spark, str(path), name, grace="0s") for name in before}
+    assert {name for name, found in explained.items() if found.state == "trashed"} == gone
+    assert all(found.live_bytes == found.bytes for name, found in explained.items() if name not in gone)
+    assert all(found.upload.state == "committed" for found in explained.values())
+
     back = services.restore_blobs(spark, str(path), sweep=real.sweep_id)
     assert ({file.path for file in back.restored}, back.bytes) == (gone, real.bytes)
     assert files(path) == before
@@ -127,6 +132,12 @@ def test_the_commands(spark, workspace, clean_session, capsys):
     out, err = capsys.readouterr()
     assert out == dry
     assert "moved to the trash by sweep" in err
+
+    trashed = json.loads(out.splitlines()[0])["path"]
+    assert main(["explain-blob", *given, "--path", trashed]) == 0
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["action"] for line in out.splitlines()][0] in ("trashed", "kept")
+    assert f"{trashed} is " in err
 
     assert main(["restore-blobs", "--table", str(path)]) == 0
     assert "restore" in capsys.readouterr().out

@@ -54,6 +54,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["sweep-blobs", "--table", "t"],
         ["sweep-blobs", "--table", "t", "--mark", "m", "--verify-index"],
         ["restore-blobs", "--table", "t", "--grace", "1h"],
+        ["explain-blob", "--table", "t"],
+        ["explain-blob", "--table", "t", "--path", "p", "--report", "r"],
     ],
 )
 def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
