@@ -9,9 +9,18 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import UnsupportedTableError
-from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, Option
+from hudi_vector.options import (
+    CLEAN_EXECUTION,
+    CLEAN_GRACE,
+    CLEAN_LOCAL_MAX_BYTES,
+    CLEAN_LOCAL_MAX_FILES,
+    CLEAN_MAX_FILES,
+    CLEAN_MAX_SHARE,
+    Option,
+)
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.container_index import verify_containers
+from hudi_vector.table_services.file_references import Reader, read_here
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.mark import find_unneeded
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ServiceTable"]
 
 _LOG = logging.getLogger(__name__)
+_EXECUTION_KEYS = (CLEAN_EXECUTION.key, CLEAN_LOCAL_MAX_BYTES.key, CLEAN_LOCAL_MAX_FILES.key)
 _DIFFERENCES = "what was kept of the references of {} files was wrong and is replaced, such as '{}'"
 
 
@@ -41,6 +51,7 @@ class ServiceTable:
     grace_ms: int
     marking: dict[str, Any]
     verify_index: bool = False
+    reader: Reader = read_here
 
     @classmethod
     def of(
@@ -65,12 +76,13 @@ class ServiceTable:
         # Other writers may have another zone than this JVM, so the mark is not told one.
         marking = {"other_tables": tuple(other_tables), "ignore_stale_pending": ignore_stale_pending}
         grace_ms = _chosen(CLEAN_GRACE, grace, setting)
-        return cls(target.source.uri, storage_options(spark), setting, grace_ms, marking, verify_index)
+        options, reader = storage_options(spark), _reader(spark, setting)
+        return cls(target.source.uri, options, setting, grace_ms, marking, verify_index, reader)
 
     @cached_property
     def references(self) -> KeptReferences:
         """The references of its data files, for all marks of one run."""
-        return KeptReferences(self.table, self.options, verify=self.verify_index)
+        return KeptReferences(self.table, self.options, self.reader, verify=self.verify_index)
 
     def chosen(self, option: Option[int], given: str | int | None) -> int:
         """What a caller gave, or the session's setting."""
@@ -111,6 +123,17 @@ class ServiceTable:
             return run(dry_run=True)
         with ServiceLease(self.table, CLEAN, options=self.options):
             return run()
+
+
+def _reader(spark: SparkSession, setting: Callable[[str], str | None]) -> Reader:
+    from hudi_vector.table_services.distributed import SpreadLimits, spread_reader
+
+    conf = {key: value for key in _EXECUTION_KEYS if (value := setting(key)) is not None}
+    execution = CLEAN_EXECUTION.read(conf)
+    if execution == "local":
+        return read_here
+    limits = SpreadLimits(CLEAN_LOCAL_MAX_BYTES.read(conf), CLEAN_LOCAL_MAX_FILES.read(conf))
+    return spread_reader(spark.sparkContext, limits if execution == "auto" else SpreadLimits(0, 0))
 
 
 def _chosen(option: Option[int], given: str | int | None, setting: Callable[[str], str | None]) -> int:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 from support import tables
 from support.blob_states import BlobTable, blob, inline, write_id
 from support.blobs import QUICK, content, rows, stored, write
 
 import hudi_vector as hv
+from hudi_vector.table_services.distributed import SpreadLimits, spread_reader
 from hudi_vector.table_services.log_blocks import read_blocks
 from hudi_vector.table_services.mark import find_unneeded
 
@@ -48,11 +51,16 @@ def forms(path: Path) -> set[str]:
     return {names[found.kind] for file in logs for found in read_blocks(pa.OSFile(str(file)))}
 
 
-def check(path: Path) -> set[str]:
-    """A mark a month from now finds what no file refers to."""
+def check(path: Path, spark: SparkSession | None = None) -> set[str]:
+    """A mark a month from now finds what no file refers to, read here or by the executors."""
     later = time.time_ns() // 1_000_000 + 30 * DAY
     report = find_unneeded(str(path), grace_ms=DAY, now_ms=later)
     assert report.doubts == ()
+    if spark is not None:
+        spread = spread_reader(spark.sparkContext, SpreadLimits(0, 0))
+        assert replace(find_unneeded(str(path), grace_ms=DAY, now_ms=later, reader=spread), mark_id="") == replace(
+            report, mark_id=""
+        )
     found = {file.path for file in report.candidates}
     assert found == set(containers(path).values()) - referred(path)
     assert {file.path for file in report.kept} == referred(path)
@@ -81,7 +89,7 @@ def test_a_table_through_its_life(spark, workspace, table_type):
     write(rows(spark, [4000], ts=4), path, operation="insert_overwrite_table", **arguments)
     assert check(path) == set()  # replaced, and still there
     spark.sql(f"CALL run_clean(table => '{name}', retain_commits => 1)").collect()
-    held = check(path)
+    held = check(path, spark)
     spark.sql(f"CALL delete_savepoint(table => '{name}', instant_time => '{saved}')").collect()
     write(rows(spark, [4100], ts=5), path, operation="insert_overwrite_table", **arguments)
     spark.sql(f"CALL run_clean(table => '{name}', retain_commits => 1)").collect()
