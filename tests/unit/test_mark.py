@@ -330,9 +330,9 @@ def test_a_stale_pending_instant_is_told_and_ignored_on_demand(table: BlobTable)
 
 DOUBTS = {
     "an unknown file": ("x.csv", b"a", "is no data file that Hudi would name so"),
-    "a Lance base file": ("f_0-1-2_20260101000000000.lance", b"a", "is a base file in Lance"),
+    "a Lance base file": ("f_0-1-2_20260101000000000.lance", b"a", "cannot be read"),
     "an ORC base file": ("f_0-1-2_20260101000000000.orc", b"a", "is a base file in ORC"),
-    "a log of changes": (".f_20260101000000000.log.1_0-1-2.cdc", b"", "is a log of changed rows"),
+    "a log of changes": (".f_20260101000000000.log.1_0-1-2.cdc", b"garbage", "no block begins"),
     "a torn base file": ("f_0-1-2_20260101000000000.parquet", b"PAR1", "cannot be read"),
     "an unknown block": (".f_20260101000000000.log.1_0-1-2", block(9, {}, b""), "of type unknown"),
 }
