@@ -1,6 +1,6 @@
 """``hv.table_services.clean_blobs`` and its parts: mark, sweep, restore.
 
-Spark only says where a table lies and how its storage is opened; marks and sweeps run in this process.
+Spark says where a table lies and how its storage is opened, and reads many data files; all else runs in this process.
 """
 
 from __future__ import annotations

@@ -84,7 +84,8 @@ class Model:
         paths = frozenset(there[number % len(there)] for number in chosen) if there else frozenset()
         blobs = {number: blob(f"{table.uri}/{path}", number) for number, path in enumerate(sorted(paths))}
         blobs |= {100: None, 101: inline(b"x")}
-        file = table.base(group, instant, blobs) if kind == "base" else table.log(group, instant, blobs, kind)
+        ways = {"base": table.base, "lance": table.lance, "changes": table.changes}
+        file = ways[kind](group, instant, blobs) if kind in ways else table.log(group, instant, blobs, kind)
         self.files[file] = paths
         if ends:
             table.complete(instant, action, [group] if action == "replacecommit" else ())
@@ -114,7 +115,7 @@ uploads = st.tuples(
 writes = st.tuples(
     st.just("write"),
     st.sampled_from(GROUPS),
-    st.sampled_from(["base", "base", "avro", "parquet"]),
+    st.sampled_from(["base", "base", "avro", "parquet", "lance", "changes"]),
     st.lists(st.integers(0, 20), max_size=3),
     st.sampled_from([True] * 6 + [False]),
     st.sampled_from(["commit", "deltacommit", "replacecommit"]),
@@ -171,7 +172,7 @@ def test_long_histories(history: list[tuple], grace: int) -> None:
     agrees(history, grace)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(history=st.lists(ordinary, max_size=14), more=st.lists(ordinary, max_size=14))
 def test_what_was_kept_changes_no_verdict(history: list[tuple], more: list[tuple]) -> None:
     with tempfile.TemporaryDirectory() as folder:

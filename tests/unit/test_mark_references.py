@@ -22,6 +22,8 @@ from support.blob_states import (
     avro_block,
     blob,
     block,
+    change_block,
+    change_schema,
     inline,
     parquet,
     parquet_block,
@@ -262,45 +264,21 @@ def test_files_that_cannot_be_read_are_doubts(tmp_path: Any, name: str, content:
     assert references_of(file, StorageOptions()).is_gone
 
 
-def changes(schema: dict[str, Any], *made: dict[str, Any]) -> bytes:
-    """A block of changed rows, which differs from one of rows by its number."""
-    content = avro_block(made, schema, NOW)
-    start = 6 + 8 + 4
-    return content[:start] + struct.pack(">i", 6) + content[start + 4 :]
-
-
-def change_schema(kind: Any) -> dict[str, Any]:
-    """As Hudi writes it: the type of the row before stands there, that of the row after is named."""
-    after = f"{kind['namespace']}.{kind['name']}" if isinstance(kind, dict) else kind
-    text = ["null", "string"]
-    return {
-        "type": "record",
-        "name": "CDC",
-        "fields": [
-            {"name": "op", "type": text},
-            {"name": "ts_ms", "type": text},
-            {"name": "before", "type": ["null", kind]},
-            {"name": "after", "type": ["null", after]},
-        ],
-    }
-
-
 def test_logs_of_changed_rows() -> None:
     before, after = rows({1: blob("/old")})[0], rows({1: blob("/new")})[0]
     schema = change_schema(WITH_META)
-    block_of = changes(
-        schema,
+    made = [
         {"op": "u", "ts_ms": "1", "before": before, "after": after},
         {"op": "i", "ts_ms": "1", "before": None, "after": rows({2: blob("/a")})[0]},
         {"op": "d", "ts_ms": "1", "before": rows({3: inline(b"x")})[0], "after": None},
-    )
-    assert [(name, path) for name, path, *_ in of_log(block_of)] == [
+    ]
+    assert [(name, path) for name, path, *_ in of_log(change_block(made, schema, NOW))] == [
         ("after.img", "/a"),
         ("after.img", "/new"),
         ("before.img", "/old"),
     ]
     keys = {**schema, "fields": [{"name": name, "type": ["null", "string"]} for name in ("op", "record_key")]}
-    assert of_log(changes(keys, {"op": "u", "record_key": "1"})) == []
+    assert of_log(change_block([{"op": "u", "record_key": "1"}], keys, NOW)) == []
 
 
 def test_changed_rows_as_text_are_a_doubt() -> None:
@@ -309,7 +287,7 @@ def test_changed_rows_as_text_are_a_doubt() -> None:
         schema["fields"] = schema["fields"][:3]
         value = "{}" if kind == "string" else {"img": "x"}
         with pytest.raises(DataFileError, match="holds 'before' as no record"):
-            of_log(changes(schema, {"op": "u", "ts_ms": "1", "before": value}))
+            of_log(change_block([{"op": "u", "ts_ms": "1", "before": value}], schema, NOW))
 
 
 def lance_file(path: Path, table: pa.Table) -> RetainedFile:
