@@ -14,6 +14,8 @@ from hudi_vector.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hudi_vector.table_services.containers import BlobContainers
+    from hudi_vector.table_services.explain import BlobExplanation
     from hudi_vector.table_services.result import CleanResult, RestoreResult
 
 __all__ = ["main"]
@@ -98,7 +100,9 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     )
     explain.add_argument("--path", metavar="PATH", required=True, help="from the table's folder, absolute or a URI")
     _add_marking(explain)
-    explain.set_defaults(run=_explain)
+    explain.set_defaults(run=_told, service="explain_blob")
+    containers = commands.add_parser("list-containers", parents=[table], help="say how much of each blob file is live")
+    containers.set_defaults(run=_told, service="list_containers")
     restore = commands.add_parser("restore-blobs", parents=[table], help="bring files back from the trash")
     restore.add_argument("--sweep", metavar="ID", help="only what this sweep took")
     restore.add_argument("--path", metavar="PATH", action="append", dest="paths", help="only this; may be given again")
@@ -160,13 +164,14 @@ def _service(chosen: argparse.Namespace) -> int:
     return _shown(service(_session(), chosen.table, **_given(chosen)), chosen.format)
 
 
-def _explain(chosen: argparse.Namespace) -> int:
+def _told(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
-    explanation = hv.table_services.explain_blob(_session(), chosen.table, **_given(chosen))
-    _print(explanation.rows(), chosen.format)
-    sys.stderr.writelines(f"hudi-vector: {line}\n" for line in explanation.lines())
-    return 0
+    service: Callable[..., BlobExplanation | BlobContainers] = getattr(hv.table_services, chosen.service)
+    found = service(_session(), chosen.table, **_given(chosen))
+    _print(found.rows(), chosen.format)
+    sys.stderr.writelines(f"hudi-vector: {line}\n" for line in found.lines())
+    return 1 if found.doubts else 0
 
 
 def _given(chosen: argparse.Namespace) -> dict[str, Any]:

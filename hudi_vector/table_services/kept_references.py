@@ -99,13 +99,16 @@ class KeptReferences:
         """Let `save` not forget these files, although nothing asks for their references now."""
         self._used.update(infos)
 
-    def save(self) -> int:
-        """Keep what was read, and forget files that were not asked for.
+    def save(self, *, forget: bool = True) -> int:
+        """Keep what was read.
+
+        Args:
+            forget: Whether files that were not asked for are forgotten, as a run may that asked for all there are.
 
         Returns:
             How many files' references were added since the last time.
         """
-        self._shards.save(self._used.__contains__)
+        self._shards.save(self._used.__contains__ if forget else lambda info: True)  # noqa: ARG005
         added, self._added = len(self._added), set()
         return added
 

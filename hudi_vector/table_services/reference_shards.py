@@ -99,8 +99,9 @@ class ReferenceShards:
 
     def add(self, info: FileInfo, references: pa.Table) -> None:
         """Hold the references of a file, a table of `REFERENCES`."""
+        before = self._held.get(info)
         self._held[info] = references
-        self._held_rows += references.num_rows
+        self._held_rows += references.num_rows - (before.num_rows if before is not None else 0)
         if self._held_rows >= self._large:
             self._flush()
 

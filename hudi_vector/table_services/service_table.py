@@ -97,13 +97,17 @@ class ServiceTable:
         found = find_unneeded(
             self.table, grace_ms=self.grace_ms, options=self.options, reader=self.references, **self.marking
         )
+        self.keep_references()
+        return found
+
+    def keep_references(self, *, forget: bool = True) -> None:
+        """Save what was read of data files; they can be read again, so nothing fails where it cannot be saved."""
         try:
-            self.references.save()
+            self.references.save(forget=forget)
         except OSError as problem:
             _LOG.warning(
                 "the references of %s were not kept, and the next mark reads them anew: %s", self.table, problem
             )
-        return found
 
     def first_mark(self) -> MarkReport:
         """A mark that says what it found wrong in what was kept, where that was asked for; published."""

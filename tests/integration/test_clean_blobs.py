@@ -57,6 +57,12 @@ def test_clean_restore_mark_and_sweep(spark, path, tmp_path):
     assert stored(spark, path) == expected()
     assert hv.blobs.verify(spark, str(path)).collect() == []
 
+    listed = services.list_containers(spark, str(path))
+    assert {file.path for file in listed.containers} == before - gone
+    assert all(
+        file.live_bytes == file.bytes and file.files and (path / file.newest).exists() for file in listed.containers
+    )
+    assert (listed.doubts, listed.bytes) == ((), listed.live_bytes)
     explained = {name: services.explain_blob(spark, str(path), name, grace="0s") for name in before}
     assert {name for name, found in explained.items() if found.state == "trashed"} == gone
     assert all(found.live_bytes == found.bytes for name, found in explained.items() if name not in gone)
@@ -148,6 +154,11 @@ def test_the_commands(spark, workspace, clean_session, capsys):
     out, err = capsys.readouterr()
     assert "trashed" in {json.loads(line)["action"] for line in out.splitlines()}
     assert f"{trashed} is " in err
+
+    assert main(["list-containers", *given]) == 0
+    out, err = capsys.readouterr()
+    assert {json.loads(line)["path"] for line in out.splitlines()} == files(path)
+    assert "files are live" in err
 
     assert main(["restore-blobs", "--table", str(path)]) == 0
     assert "restore" in capsys.readouterr().out
