@@ -33,7 +33,7 @@ _FILES = pa.schema(
     ]
 )
 _MOST_SMALL = 16
-_LARGE_ROWS = 2 << 20
+_LARGE_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,7 @@ class ReferenceShards:
                     yield info, table.slice(place.folded_start, place.folded_rows)
                 else:
                     yield info, table.slice(place.start, place.rows)
+            del table  # before the next one is loaded
 
     def save(self, used: Callable[[FileInfo], bool]) -> None:
         """Make what is held durable, and forget files that are not used.
@@ -185,6 +186,7 @@ class ReferenceShards:
         file = shard.folded if fold else shard.references
         if self._loaded is not None and self._loaded[0] == file.name:
             return self._loaded[1]
+        self._loaded = None  # so that memory holds one at a time
         table, rows = self._table(file), self._totals[name][fold]
         if table is None or not table.schema.equals(FOLDED if fold else REFERENCES) or table.num_rows != rows:
             self._drop(name)

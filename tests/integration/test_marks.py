@@ -43,12 +43,22 @@ def referred(path: Path) -> set[str]:
     return found
 
 
+def bases(path: Path) -> list[Path]:
+    """The base files of a table."""
+    found = [file for file in path.rglob("*.parquet") if ".hoodie" not in file.relative_to(path).parts]
+    return [file for file in found if not file.name.startswith(".")]
+
+
+def logs(path: Path) -> list[Path]:
+    """The log files of a table."""
+    found = [file for file in path.rglob(".*.log.*") if not file.name.endswith(".crc")]
+    return [file for file in found if ".hoodie" not in file.relative_to(path).parts]
+
+
 def forms(path: Path) -> set[str]:
     """The forms of the blocks in a table's log files."""
-    names = {0: "command", 1: "delete", 3: "avro", 5: "parquet"}
-    logs = [file for file in path.rglob(".*.log.*") if not file.name.endswith(".crc")]
-    logs = [file for file in logs if ".hoodie" not in file.relative_to(path).parts]
-    return {names[found.kind] for file in logs for found in read_blocks(pa.OSFile(str(file)))}
+    names = {0: "command", 1: "delete", 3: "avro", 5: "parquet", 6: "changes"}
+    return {names[found.kind] for file in logs(path) for found in read_blocks(pa.OSFile(str(file)))}
 
 
 def check(path: Path, spark: SparkSession | None = None) -> set[str]:
@@ -111,6 +121,23 @@ def test_several_columns_and_nested_ones_in_log_files(spark, workspace):
     assert forms(path) == {"avro"}
     assert check(path) == set()
     assert len({where.split("/")[2] for where in containers(path).values()}) == 3
+
+
+def test_logs_of_changed_rows_keep_what_they_remember(spark, workspace):
+    path = tables.fresh_path(workspace, "changes")
+    mode = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "data_before_after"}
+    arguments = {"blobs": SMALL, "options": {**QUICK, **mode}}
+    write(rows(spark, [5000, 6000, 20]), path, **arguments)
+    before = bases(path)
+    write(rows(spark, [7000, 8000], ts=2), path, **arguments)
+    assert forms(path) == {"changes"}
+    assert check(path) == set()
+    for file in before:
+        file.unlink()  # as Hudi's clean does
+    assert check(path) == set()
+    for file in logs(path):
+        file.unlink()
+    assert check(path)
 
 
 def test_hudi_reads_the_states_that_tests_write(spark, workspace):
