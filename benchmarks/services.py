@@ -5,8 +5,8 @@
 A merge-on-read table of blobs in containers of 200, written by Hudi: a base file for each part, then an upsert of a
 fifth of the rows into log files, in blocks of Avro and again in blocks of Parquet. References for each second are of
 one core: they are divided by the processor time of a process that reads one file after the other. Marks are by the
-clock: of all files, again, after an upsert into one part in fifty, and of all files by the executors. Files are made
-to look an hour old, since a mark reads what changed within the last minute each time. Writes ``services.json``.
+clock: of all files, again, after an upsert that adds 2 % more files, and of all files by the executors. Files are
+made to look an hour old, since a mark reads what changed within the last minute each time. Writes ``services.json``.
 """
 
 from __future__ import annotations
@@ -169,9 +169,10 @@ def marks(bench: Bench) -> None:
     mark(bench, "all files, kept")
     mark(bench, "nothing changed")
     part = bench.size.rows // bench.size.parts
-    write(bench, "upsert", f"id % 10 = 0 AND id < {part * max(1, bench.size.parts // 50)}", 4)
+    # A part has three files by now.
+    write(bench, "upsert", f"id % 10 = 0 AND id < {part * max(1, 3 * bench.size.parts // 50)}", 4)
     age(bench)
-    mark(bench, "2 % of the parts changed")
+    mark(bench, "2 % of the files changed")
     shutil.rmtree(bench.path / ".hoodie" / "blob_refs")
     mark(bench, "all files, by executors", spread_reader(bench.spark.sparkContext, SpreadLimits(0, 0)))
 
