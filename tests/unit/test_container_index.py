@@ -85,8 +85,12 @@ def test_it_holds_until_the_table_changes(table: BlobTable) -> None:
     assert (counts(found), opened) == ([(9, 2, 2)], 1)
     file.unlink()
     assert counts(index(table)[0]) == [(9, 1, 1)]
+    again = next(table.path.glob("f2_*"))
+    table.base("f2", again.stem[-17:], {0: blob(path, 0, 8)})
+    found, opened = index(table)
+    assert (counts(found), opened) == ([(8, 1, 1)], 1), "written anew in its place"
     table.container(write_id(OLD, 2))
-    assert counts(index(table)[0]) == [(9, 1, 1), (0, 0, 0)]
+    assert counts(index(table)[0]) == [(8, 1, 1), (0, 0, 0)]
     assert len(side_files(table)) == 4, "the newest and the one before it"
 
 
