@@ -14,6 +14,8 @@ from hudi_vector.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hudi_vector.table_services.containers import BlobContainers
+    from hudi_vector.table_services.explain import BlobExplanation
     from hudi_vector.table_services.maintenance import MaintainResult
     from hudi_vector.table_services.result import CleanResult, RestoreResult
 
@@ -77,27 +79,38 @@ def _parser() -> argparse.ArgumentParser:
 def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     """The commands for schedulers; what is not given is set by hoodie.blob.* in Spark's configuration."""
     marking = argparse.ArgumentParser(add_help=False)
-    marking.add_argument("--grace", metavar="24h", help="how old a file must be")
     marking.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
-    marking.add_argument("--other-table", **_OTHER_TABLE)
-    marking.add_argument(
-        "--ignore-stale-pending", action="store_true",
-        help="let instants that have been pending without a sign of life for 7 days hold nothing back",
-    )  # fmt: skip
+    _add_marking(marking)
+    verifying = argparse.ArgumentParser(add_help=False)
+    verifying.add_argument(
+        "--verify-index", action="store_true", help="read every data file, and compare what is kept of its references"
+    )
     sweeping = argparse.ArgumentParser(add_help=False)
     sweeping.add_argument("--dry-run", action="store_true", help="only show what would happen, in the same rows")
     sweeping.add_argument("--no-trash", action="store_false", dest="trash", help="delete for good at once")
     sweeping.add_argument("--max-share", metavar="PERCENT", type=int, help="refuse if more of the bytes would go")
     sweeping.add_argument("--max-files", metavar="N", type=int, help="take no more files than this, the oldest first")
     parents = [table, marking, sweeping]
-    clean = commands.add_parser("clean-blobs", parents=parents, help="mark, sweep, and empty the trash when it is due")
+    clean = commands.add_parser(
+        "clean-blobs", parents=[*parents, verifying], help="mark, sweep, and empty the trash when it is due"
+    )
     clean.add_argument("--trash-window", metavar="7d", help="how long files stay in the trash")
     clean.set_defaults(run=_service, service="clean_blobs")
-    mark = commands.add_parser("mark-blobs", parents=[table, marking], help="list what nothing needs, for review")
+    mark = commands.add_parser(
+        "mark-blobs", parents=[table, marking, verifying], help="list what nothing needs, for review"
+    )
     mark.set_defaults(run=_service, service="mark_blobs")
     sweep = commands.add_parser("sweep-blobs", parents=parents, help="take what a mark lists")
     sweep.add_argument("--mark", metavar="ID", required=True, help="the mark, as mark-blobs names it")
     sweep.set_defaults(run=_service, service="sweep_blobs")
+    explain = commands.add_parser(
+        "explain-blob", parents=[table], help="say what keeps a blob file, or why nothing does"
+    )
+    explain.add_argument("--path", metavar="PATH", required=True, help="from the table's folder, absolute or a URI")
+    _add_marking(explain)
+    explain.set_defaults(run=_told, service="explain_blob")
+    containers = commands.add_parser("list-containers", parents=[table], help="say how much of each blob file is live")
+    containers.set_defaults(run=_told, service="list_containers")
     restore = commands.add_parser("restore-blobs", parents=[table], help="bring files back from the trash")
     restore.add_argument("--sweep", metavar="ID", help="only what this sweep took")
     restore.add_argument("--path", metavar="PATH", action="append", dest="paths", help="only this; may be given again")
@@ -111,6 +124,15 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     job.add_argument("--report", metavar="FILE.html", help="draw the table's blobs over time")
     job.add_argument("--other-table", **_OTHER_TABLE)
     job.set_defaults(run=_service, service="maintain")
+
+
+def _add_marking(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--grace", metavar="24h", help="how old a file must be")
+    parser.add_argument("--other-table", **_OTHER_TABLE)
+    parser.add_argument(
+        "--ignore-stale-pending", action="store_true",
+        help="let instants that have been pending without a sign of life for 7 days hold nothing back",
+    )  # fmt: skip
 
 
 def _options(_: argparse.Namespace) -> int:
@@ -152,9 +174,22 @@ def _verify(chosen: argparse.Namespace) -> int:
 def _service(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
-    given = {key: value for key, value in vars(chosen).items() if key not in _NOT_ARGUMENTS}
     service: Callable[..., CleanResult | RestoreResult | MaintainResult] = getattr(hv.table_services, chosen.service)
-    return _shown(service(_session(), chosen.table, **given), chosen.format)
+    return _shown(service(_session(), chosen.table, **_given(chosen)), chosen.format)
+
+
+def _told(chosen: argparse.Namespace) -> int:
+    import hudi_vector as hv
+
+    service: Callable[..., BlobExplanation | BlobContainers] = getattr(hv.table_services, chosen.service)
+    found = service(_session(), chosen.table, **_given(chosen))
+    _print(found.rows(), chosen.format)
+    sys.stderr.writelines(f"hudi-vector: {line}\n" for line in found.lines())
+    return 1 if found.doubts else 0
+
+
+def _given(chosen: argparse.Namespace) -> dict[str, Any]:
+    return {key: value for key, value in vars(chosen).items() if key not in _NOT_ARGUMENTS}
 
 
 def _shown(result: CleanResult | RestoreResult | MaintainResult, form: str) -> int:

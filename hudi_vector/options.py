@@ -26,7 +26,10 @@ __all__ = [
     "BLOB_PIN",
     "BLOB_WRITE_LEASE",
     "CACHE_MAX_BYTES",
+    "CLEAN_EXECUTION",
     "CLEAN_GRACE",
+    "CLEAN_LOCAL_MAX_BYTES",
+    "CLEAN_LOCAL_MAX_FILES",
     "CLEAN_MAX_FILES",
     "CLEAN_MAX_SHARE",
     "CLEAN_TRASH_WINDOW",
@@ -303,6 +306,29 @@ CLEAN_GRACE: Option[int] = Option(
     "differ. It must exceed the longest time from the upload of a blob to the commit that refers to it.",
     minimum=0,
 )
+CLEAN_EXECUTION: Option[str] = Option(
+    "hoodie.blob.clean.execution",
+    "auto",
+    "",
+    "Where the cleaner reads data files: on the driver with threads (`local`), on the executors (`distributed`), or by "
+    "how much there is to read (`auto`).",
+    allowed=("auto", "local", "distributed"),
+)
+CLEAN_LOCAL_MAX_BYTES: Option[int] = Option(
+    "hoodie.blob.clean.local.max.bytes",
+    16 << 30,
+    BYTES,
+    "With `auto`, data files that have no more bytes than this are read on the driver; of base files only references "
+    "are read.",
+    minimum=0,
+)
+CLEAN_LOCAL_MAX_FILES: Option[int] = Option(
+    "hoodie.blob.clean.local.max.files",
+    2000,
+    "files",
+    "With `auto`, no more data files than this are read on the driver.",
+    minimum=0,
+)
 CLEAN_MAX_SHARE: Option[int] = Option(
     "hoodie.blob.clean.max.share",
     50,
@@ -366,6 +392,9 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     BLOB_PIN,
     BLOB_WRITE_LEASE,
     CLEAN_GRACE,
+    CLEAN_EXECUTION,
+    CLEAN_LOCAL_MAX_BYTES,
+    CLEAN_LOCAL_MAX_FILES,
     CLEAN_MAX_SHARE,
     CLEAN_MAX_FILES,
     CLEAN_TRASH_WINDOW,

@@ -11,12 +11,13 @@ import hashlib
 import json
 import re
 import uuid
+from collections.abc import Container
 from typing import Any
 
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.storage import Storage, join
 
-__all__ = ["generation_of", "newest", "publish", "seal", "unseal"]
+__all__ = ["forget", "generation_of", "newest", "publish", "seal", "unseal"]
 
 _MAGIC = "HUDI-VECTOR"
 _NAME = re.compile(r"(\d{8})-[0-9a-f]{32}", re.ASCII)
@@ -114,6 +115,19 @@ def newest(storage: Storage, folder: str, kind: str, version: int) -> tuple[str,
         if body is not None:
             return name, body
     return None
+
+
+def forget(storage: Storage, folder: str, kept: Container[str | None]) -> None:
+    """Remove the files of a folder that nothing names any more.
+
+    Args:
+        storage: The file system.
+        folder: A normalised URI.
+        kept: The names that stay; so do those that begin with a dot, which may be half written.
+    """
+    for info in storage.list_files(folder):
+        if info.name not in kept and not info.name.startswith("."):
+            storage.delete(info.uri)
 
 
 def generation_of(name: str) -> int:

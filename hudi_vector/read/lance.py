@@ -16,9 +16,9 @@ from hudi_vector.read.conform import conform
 from hudi_vector.read.predicate import evaluate
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vectors import block_of
-from hudi_vector.storage import FileInfo, lance_options, scheme_of
+from hudi_vector.storage import FileInfo, StorageOptions, lance_options, scheme_of
 
-__all__ = ["LanceSlice"]
+__all__ = ["LanceSlice", "lance_reader"]
 
 _BATCH_ROWS = 8192
 
@@ -94,14 +94,30 @@ class LanceSlice:
 
     def _open(self, names: Sequence[str]) -> tuple[Any, list[str]]:
         """A reader of those of the columns that the file has, and which these are."""
-        from lance.file import LanceFileReader
+        present = lance_reader(self._file.uri, self._spec.options).metadata().schema.names
+        held = [name for name in names if name in present]
+        return lance_reader(self._file.uri, self._spec.options, held or None), held
 
-        scheme = scheme_of(self._file.uri)
-        path = self._file.uri[len("file://") :] if scheme == "file" else self._file.uri
-        options = lance_options(scheme, self._spec.options)
-        try:
-            present = LanceFileReader(path, storage_options=options).metadata().schema.names
-            held = [name for name in names if name in present]
-            return LanceFileReader(path, storage_options=options, columns=held or None), held
-        except (OSError, ValueError) as problem:
-            raise DataFileError(f"the data file '{self._file.uri}' cannot be read: {problem}") from problem
+
+def lance_reader(uri: str, options: StorageOptions, columns: list[str] | None = None) -> Any:
+    """A reader of a Lance file.
+
+    Args:
+        uri: The file, as `hudi_vector.storage.normalise` spells it.
+        options: How storage is opened.
+        columns: The columns that are read, fields of structs with dots; all by default.
+
+    Returns:
+        A ``lance.file.LanceFileReader``.
+
+    Raises:
+        DataFileError: The file is gone or no whole Lance file.
+    """
+    from lance.file import LanceFileReader
+
+    scheme = scheme_of(uri)
+    path = uri[len("file://") :] if scheme == "file" else uri
+    try:
+        return LanceFileReader(path, storage_options=lance_options(scheme, options), columns=columns)
+    except (OSError, ValueError) as problem:
+        raise DataFileError(f"the data file '{uri}' cannot be read: {problem}") from problem

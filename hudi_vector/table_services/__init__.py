@@ -11,12 +11,14 @@ from typing import Any
 _HOMES = {
     "clean_blobs": "hudi_vector.table_services.clean",
     "maintain": "hudi_vector.table_services.maintenance",
+    "explain_blob": "hudi_vector.table_services.explain",
+    "list_containers": "hudi_vector.table_services.containers",
     "mark_blobs": "hudi_vector.table_services.clean",
     "restore_blobs": "hudi_vector.table_services.clean",
     "sweep_blobs": "hudi_vector.table_services.clean",
 }
 
-__all__ = ["clean_blobs", "maintain", "mark_blobs", "restore_blobs", "sweep_blobs"]
+__all__ = ["clean_blobs", "explain_blob", "list_containers", "maintain", "mark_blobs", "restore_blobs", "sweep_blobs"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,25 +1,24 @@
 """``hv.table_services.clean_blobs`` and its parts: mark, sweep, restore.
 
-Spark only says where a table lies and how its storage is opened; marks and sweeps run in this process.
+Spark says where a table lies and how its storage is opened, and reads many data files; all else runs in this process.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
-from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, CLEAN_TRASH_WINDOW, Option
-from hudi_vector.storage import StorageOptions, join
-from hudi_vector.table_services.guards import SweepLimits, require_table
-from hudi_vector.table_services.mark_report import MARKS, MarkReport
-from hudi_vector.table_services.result import CleanFile, CleanResult, RestoreResult
-from hudi_vector.table_services.service_lease import ServiceLease, clock_ms
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.options import CLEAN_TRASH_WINDOW
+from hudi_vector.table_services.guards import require_table
+from hudi_vector.table_services.mark_files import read_mark
+from hudi_vector.table_services.result import CleanResult, RestoreResult
+from hudi_vector.table_services.service_lease import ServiceLease
+from hudi_vector.table_services.service_table import ServiceTable
 from hudi_vector.table_services.sweep import CLEAN, sweep
-from hudi_vector.table_services.trash import expire, restore
+from hudi_vector.table_services.trash import restore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +39,7 @@ def clean_blobs(
     trash_window: str | int | None = None,
     other_tables: Sequence[str] = (),
     ignore_stale_pending: bool = False,
+    verify_index: bool = False,
 ) -> CleanResult:
     """Mark, empty the trash of what is over its window, and sweep what the mark and a second one agree on.
 
@@ -55,6 +55,8 @@ def clean_blobs(
         trash_window: How long files stay in the trash; ``hoodie.blob.clean.trash.window`` by default.
         other_tables: The paths of tables that may refer to this table's blobs.
         ignore_stale_pending: Whether pending instants that have shown no sign of life for 7 days hold nothing back.
+        verify_index: Whether every data file is read although its references are kept, what is kept is compared and
+            replaced, and differences are noted.
 
     Returns:
         What went, what stayed and why. Where there is a doubt nothing goes, and the result names it.
@@ -68,15 +70,14 @@ def clean_blobs(
     Example:
         >>> hv.table_services.clean_blobs(spark, "photos", dry_run=True).candidates  # doctest: +SKIP
     """
-    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, verify_index)
     limits, window = place.limits(max_share, max_files), place.chosen(CLEAN_TRASH_WINDOW, trash_window)
-    found = place.mark()
-    place.publish(found)
-    _reported(_of_mark(found, trash, dry_run=True), report)
+    found = place.first_mark()
+    _reported(CleanResult.of(found, trash, dry_run=True), report)
     # Before the sweep, so that a dry run knows all that will leave the trash.
     expired = [] if found.doubts else place.empty_trash(window, dry_run)
     result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
-    return _reported(replace(result, expired=expired, report=_home_of(found)), report)
+    return _reported(replace(result, expired=expired, opened_files=place.references.opened), report)
 
 
 def mark_blobs(
@@ -87,6 +88,7 @@ def mark_blobs(
     report: str | None = None,
     other_tables: Sequence[str] = (),
     ignore_stale_pending: bool = False,
+    verify_index: bool = False,
 ) -> CleanResult:
     """Find what nothing needs and publish the report, for review and for `sweep_blobs`.
 
@@ -97,6 +99,7 @@ def mark_blobs(
         report: As for `clean_blobs`.
         other_tables: As for `clean_blobs`.
         ignore_stale_pending: As for `clean_blobs`.
+        verify_index: As for `clean_blobs`.
 
     Returns:
         The candidates and what keeps the other files; `mark_id` names the mark, `bytes` are those of the candidates.
@@ -109,10 +112,9 @@ def mark_blobs(
     Example:
         >>> hv.table_services.mark_blobs(spark, "photos").mark_id  # doctest: +SKIP
     """
-    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
-    found = place.mark()
-    place.publish(found)
-    return _reported(_of_mark(found, None), report)
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, verify_index)
+    found = place.first_mark()
+    return _reported(CleanResult.of(found, None), report)
 
 
 def sweep_blobs(
@@ -156,15 +158,13 @@ def sweep_blobs(
         >>> marked = hv.table_services.mark_blobs(spark, "photos")  # doctest: +SKIP
         >>> hv.table_services.sweep_blobs(spark, "photos", marked.mark_id)  # doctest: +SKIP
     """
-    from hudi_vector.table_services.mark_files import read_mark
-
-    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
-    found: MarkReport = read_mark(place.table, mark, place.options)
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending)
+    found = read_mark(place.table, mark, place.options)
     require_table(found, place.table)
     limits = place.limits(max_share, max_files)
-    _reported(_of_mark(found, trash, dry_run=True), report)
+    _reported(CleanResult.of(found, trash, dry_run=True), report)
     result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
-    return _reported(replace(result, report=_home_of(found)), report)
+    return _reported(replace(result, opened_files=place.references.opened), report)
 
 
 def restore_blobs(
@@ -189,97 +189,9 @@ def restore_blobs(
     Example:
         >>> hv.table_services.restore_blobs(spark, "photos").restored  # doctest: +SKIP
     """
-    place = _Place.of(spark, table)
+    place = ServiceTable.of(spark, table)
     with ServiceLease(place.table, CLEAN, options=place.options):
         return restore(place.table, sweep_id=sweep, paths=paths, options=place.options)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A table, how its storage is opened and how it is marked."""
-
-    table: str
-    options: StorageOptions = field(repr=False)
-    setting: Callable[[str], str | None]
-    grace_ms: int
-    marking: dict[str, Any]
-
-    @classmethod
-    def of(
-        cls,
-        spark: SparkSession,
-        name: str,
-        grace: str | int | None = None,
-        other_tables: Sequence[str] = (),
-        ignore_stale_pending: bool = False,
-    ) -> _Place:
-        from hudi_vector.spark.resolve import resolve_name, storage_options
-
-        target = resolve_name(spark, name)
-        if target.source is None:
-            raise UnsupportedTableError(f"'{name}' is not the name of a table: {target.reason}; name the table itself")
-
-        def setting(key: str) -> str | None:
-            return spark.conf.get(key, None)
-
-        # Other writers may have another zone than this JVM, so the mark is not told one.
-        others = (other_tables,) if isinstance(other_tables, str) else tuple(other_tables)
-        marking = {"other_tables": others, "ignore_stale_pending": ignore_stale_pending}
-        grace_ms = _chosen(CLEAN_GRACE, grace, setting)
-        return cls(target.source.uri, storage_options(spark), setting, grace_ms, marking)
-
-    def chosen(self, option: Option[int], given: str | int | None) -> int:
-        """What a caller gave, or the session's setting."""
-        return _chosen(option, given, self.setting)
-
-    def limits(self, max_share: int | None, max_files: int | None) -> SweepLimits:
-        """How much may go."""
-        return SweepLimits(self.chosen(CLEAN_MAX_SHARE, max_share), self.chosen(CLEAN_MAX_FILES, max_files))
-
-    def mark(self) -> MarkReport:
-        """What nothing needs now."""
-        from hudi_vector.table_services.mark import find_unneeded
-
-        found: MarkReport = find_unneeded(self.table, grace_ms=self.grace_ms, options=self.options, **self.marking)
-        return found
-
-    def publish(self, report: MarkReport) -> None:
-        """Make a mark durable, before anything is swept."""
-        from hudi_vector.table_services.mark_files import publish_mark
-
-        publish_mark(report, self.options)
-
-    def empty_trash(self, window_ms: int, dry_run: bool) -> list[CleanFile]:
-        """Delete for good what has been in the trash for longer than the window."""
-        run = partial(expire, self.table, window_ms=window_ms, now_ms=clock_ms(), options=self.options)
-        if dry_run:
-            return run(dry_run=True)
-        with ServiceLease(self.table, CLEAN, options=self.options):
-            return run()
-
-
-def _chosen(option: Option[int], given: str | int | None, setting: Callable[[str], str | None]) -> int:
-    text = setting(option.key) if given is None else str(given)
-    return option.default if text is None else option.parse(text)
-
-
-def _of_mark(found: MarkReport, trash: bool | None, dry_run: bool = False) -> CleanResult:
-    return CleanResult(
-        table=found.table,
-        candidates=[CleanFile.of(file) for file in found.candidates],
-        kept=[CleanFile.of(file) for file in found.kept],
-        bytes=sum(file.bytes for file in found.candidates),
-        report=_home_of(found),
-        mark_id=found.mark_id,
-        trash=trash,
-        dry_run=dry_run,
-        doubts=found.doubts,
-        notes=found.notes,
-    )
-
-
-def _home_of(found: MarkReport) -> str:
-    return join(found.table, MARKS, found.mark_id)
 
 
 def _reported(result: CleanResult, path: str | None) -> CleanResult:

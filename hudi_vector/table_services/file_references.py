@@ -12,6 +12,7 @@ from hudi_vector.blobs.files import default_threads, in_threads
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services.base_references import parquet_references
+from hudi_vector.table_services.lance_references import lance_references
 from hudi_vector.table_services.log_references import log_references
 from hudi_vector.table_services.references import REFERENCES
 from hudi_vector.table_services.retained import LOG, RetainedFile
@@ -30,7 +31,8 @@ class FileReferences:
 
     Attributes:
         file: The file.
-        references: A table of `hudi_vector.table_services.references.REFERENCES`; empty where there is a doubt.
+        references: A table of `hudi_vector.table_services.references.REFERENCES`, or of what an earlier run kept of
+            these, `FOLDED`; empty where there is a doubt.
         doubt: Why the file cannot be read, None where it was.
         is_gone: Whether the file is not there any more.
         was_opened: Whether the file itself was read, and not what an earlier run kept of it.
@@ -66,6 +68,8 @@ def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences
     """
     uri = file.info.uri
     try:
+        if uri.endswith(".lance"):
+            return FileReferences(file, lance_references(uri, options))
         storage = open_storage(uri, options)
         # Mapped memory would end the process if the file were cut short meanwhile.
         with storage.open(uri, mapped=False) as source:

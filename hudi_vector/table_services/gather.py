@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo
 from hudi_vector.table.native import NativeTable
-from hudi_vector.table_services.file_references import Reader
-from hudi_vector.table_services.referrers import Referrers
+from hudi_vector.table_services.file_references import FileReferences, Reader
 from hudi_vector.table_services.retained import list_retained
 
-__all__ = ["Gathered", "gather"]
+__all__ = ["Gathered", "Taker", "gather"]
 
 _MOST_LISTINGS = 20
 
@@ -26,7 +26,14 @@ class Gathered:
     opened_files: int
 
 
-def gather(table: NativeTable, read: Reader, referrers: Referrers) -> Gathered:
+class Taker(Protocol):
+    """What takes references in."""
+
+    def add(self, found: FileReferences) -> None:
+        """Those of one file."""
+
+
+def gather(table: NativeTable, read: Reader, taker: Taker) -> Gathered:
     """Read the references of every retained file of a table.
 
     A commit and a clean may come between the listing and the reading: rows then move to files that were not listed.
@@ -35,7 +42,7 @@ def gather(table: NativeTable, read: Reader, referrers: Referrers) -> Gathered:
     Args:
         table: The table.
         read: Reads files.
-        referrers: Takes the references in.
+        taker: Takes the references in, of each file once.
 
     Returns:
         What was read, and the doubts.
@@ -60,7 +67,7 @@ def gather(table: NativeTable, read: Reader, referrers: Referrers) -> Gathered:
                 continue  # if the next listing shows it again, it is read again
             seen.add(found.file.info)
             if found.doubt is None:
-                referrers.add(found)
+                taker.add(found)
             else:
                 pending = found.file.instant in timeline.pending
                 doubts[found.doubt + (", and its instant has not completed: mark again later" if pending else "")] = (

@@ -15,6 +15,7 @@ from hudi_vector.errors import DataFileError
 
 __all__ = [
     "AVRO_DATA",
+    "CDC_DATA",
     "COMMAND",
     "DELETE",
     "MAGIC",
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 MAGIC = b"#HUDI#"
-COMMAND, DELETE, AVRO_DATA, PARQUET_DATA = 0, 1, 3, 5
+COMMAND, DELETE, AVRO_DATA, PARQUET_DATA, CDC_DATA = 0, 1, 3, 5, 6
 SCHEMA = 2
 
 _NAMES = ("COMMAND", "DELETE", "CORRUPT", "AVRO_DATA", "HFILE_DATA", "PARQUET_DATA", "CDC_DATA")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import Any
 
@@ -12,6 +13,7 @@ from hudi_vector.table_services.avro_references import avro_references
 from hudi_vector.table_services.base_references import parquet_references
 from hudi_vector.table_services.log_blocks import (
     AVRO_DATA,
+    CDC_DATA,
     COMMAND,
     DELETE,
     PARQUET_DATA,
@@ -25,6 +27,9 @@ from hudi_vector.table_services.references import add_references, distinct
 __all__ = ["log_references"]
 
 _AVRO_VERSION = 3
+# What a change says of itself; the row before it and the row after it are records.
+_PRIMITIVE = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
+_OF_A_CHANGE = frozenset({"op", "ts_ms", "record_key"})
 
 
 def log_references(source: Any) -> pa.Table:
@@ -54,12 +59,27 @@ def log_references(source: Any) -> pa.Table:
 def _of(block: LogBlock) -> pa.Table:
     if block.kind == PARQUET_DATA:
         return parquet_references(pa.BufferReader(pa.py_buffer(block.content)))
-    if block.kind != AVRO_DATA:
+    if block.kind not in (AVRO_DATA, CDC_DATA):
         raise DataFileError(f"the block at byte {block.offset} is of type {name_of(block.kind)}, which is not read")
     schema = block.header.get(SCHEMA)
     if schema is None:
         raise DataFileError(f"the block at byte {block.offset} has no schema")
+    if block.kind == CDC_DATA:
+        _require_typed(json.loads(schema), block.offset)
     return avro_references(schema.decode(), lambda: _records(block))
+
+
+def _require_typed(schema: Any, offset: int) -> None:
+    """Make sure that a block of changes holds rows as records, and not as text, which nobody here would look into."""
+    for field in schema["fields"]:
+        kinds = field["type"] if isinstance(field["type"], list) else [field["type"]]
+        if field["name"] not in _OF_A_CHANGE and not all(map(_is_record, kinds)):
+            raise DataFileError(f"the block of changes at byte {offset} holds '{field['name']}' as no record")
+
+
+def _is_record(kind: Any) -> bool:
+    """Whether a branch of a row's type is null, a record or the name of one."""
+    return kind["type"] == "record" if isinstance(kind, dict) else kind not in _PRIMITIVE
 
 
 def _records(block: LogBlock) -> list[memoryview]:

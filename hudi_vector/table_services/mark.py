@@ -16,7 +16,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.manifest import Upload, list_uploads
@@ -35,7 +34,7 @@ from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.savepoints import saved_files
 from hudi_vector.table_services.verdict import Case, judge, reason_of_reference
 
-__all__ = ["find_unneeded", "mark_twice"]
+__all__ = ["find_unneeded"]
 
 _LOCAL = StorageOptions()
 
@@ -88,39 +87,6 @@ def find_unneeded(
     tables, doubts = _others(native, other_tables)
     mark = _Mark(native, now, grace_ms, _require_apart(managed_roots, tables), writers_zone, ignore_stale_pending)
     return mark.report(tables, reader, doubts)
-
-
-def mark_twice(table: str, *, now_ms: int | None = None, **arguments: Any) -> MarkReport:
-    """Mark a table two times, one after the other: only what both find unneeded is.
-
-    Args:
-        table: The table's base path.
-        now_ms: The time for both, as for `find_unneeded`.
-        **arguments: The other arguments of `find_unneeded`.
-
-    Returns:
-        The second report; without candidates, and with that doubt, where the two do not agree.
-
-    Raises:
-        InvalidArgumentError: As for `find_unneeded`, like all its errors.
-
-    Example:
-        >>> mark_twice("/tables/photos", grace_ms=86_400_000).doubts  # doctest: +SKIP
-        ()
-    """
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    first, second = (find_unneeded(table, now_ms=now, **arguments) for _ in range(2))
-    if first.doubts or second.doubts:
-        return replace(_doubted(second), doubts=tuple(dict.fromkeys([*first.doubts, *second.doubts])))
-    one, other = ({(file.path, file.bytes, file.mtime_ms) for file in mark.candidates} for mark in (first, second))
-    if one == other:
-        return second
-    some = min(one ^ other)[0]
-    doubt = (
-        f"two marks one after the other do not agree: {len(one - other)} files are unneeded only in the first and "
-        f"{len(other - one)} only in the second, such as '{some}'"
-    )
-    return replace(_doubted(second), doubts=(doubt,))
 
 
 @dataclass(frozen=True)

@@ -67,3 +67,8 @@ class MarkReport:
     notes: tuple[str, ...] = ()
     retained_files: int = 0
     opened_files: int = 0
+
+    @property
+    def distinct(self) -> tuple[UnneededFile, ...]:
+        """The candidates, each path once."""
+        return tuple({file.path: file for file in self.candidates}.values())

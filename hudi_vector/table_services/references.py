@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from hudi_vector.blobs.struct import INLINE, REFERENCE_TYPE
 from hudi_vector.errors import InvalidBlobError
 
-__all__ = ["REFERENCES", "REFERENCE_FIELDS", "add_references", "distinct", "references_in"]
+__all__ = ["FOLDED", "REFERENCES", "REFERENCE_FIELDS", "add_references", "distinct", "folded", "references_in"]
 
 REFERENCES = pa.schema(
     [
@@ -22,6 +22,9 @@ REFERENCES = pa.schema(
     ]
 )
 """The distinct references of a file: the column's dotted path, and the reference as it stands in the rows."""
+
+FOLDED = pa.schema([("path", pa.string()), ("managed", pa.bool_()), ("references", pa.int64())])
+"""References folded by path: how many of a file's references name it."""
 
 REFERENCE_FIELDS = tuple(field.name for field in REFERENCE_TYPE)
 
@@ -52,14 +55,32 @@ def references_in(table: pa.Table) -> pa.Table:
     return distinct(found)
 
 
-def distinct(parts: Iterable[pa.Table]) -> pa.Table:
-    """Tables of `REFERENCES` as one, each reference once."""
-    whole = pa.concat_tables([REFERENCES.empty_table(), *parts])
-    return whole.group_by(REFERENCES.names, use_threads=False).aggregate([])
+def distinct(parts: Iterable[pa.Table], schema: pa.Schema = REFERENCES) -> pa.Table:
+    """Tables of `REFERENCES`, or of another schema, as one, each row once."""
+    whole = pa.concat_tables([schema.empty_table(), *parts])
+    return whole.group_by(schema.names, use_threads=False).aggregate([])
+
+
+def folded(found: pa.Table) -> pa.Table:
+    """The references of a file folded by path.
+
+    Args:
+        found: A table of `REFERENCES`.
+
+    Returns:
+        A table of `FOLDED`; a path that is managed in some rows and not in others stands in two.
+
+    Example:
+        >>> rows = pa.table([["img"] * 2, ["/x"] * 2, [0, 9], [9, 5], [True] * 2], schema=REFERENCES)
+        >>> folded(rows).to_pylist()
+        [{'path': '/x', 'managed': True, 'references': 2}]
+    """
+    made = found.group_by(["path", "managed"], use_threads=False).aggregate([([], "count_all")])
+    return made.rename_columns(FOLDED.names).cast(FOLDED)
 
 
 def add_references(parts: list[pa.Table], found: pa.Table, held: int = 1 << 20) -> None:
-    """Add a table of `REFERENCES` to others, which become one again when they have grown.
+    """Add a table of `REFERENCES`, or of another schema, to others, which become one again when they have grown.
 
     Args:
         parts: The tables so far; changed.
@@ -68,7 +89,7 @@ def add_references(parts: list[pa.Table], found: pa.Table, held: int = 1 << 20) 
     """
     parts.append(found)
     if len(parts) > 1 and sum(part.num_rows for part in parts) > max(held, 2 * parts[0].num_rows):
-        parts[:] = [distinct(parts)]
+        parts[:] = [distinct(parts, found.schema)]
 
 
 def _structs(

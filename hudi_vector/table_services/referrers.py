@@ -59,17 +59,26 @@ class Referrers:
 
     def add(self, found: FileReferences) -> None:
         """Take in the references of one file."""
-        table, named = found.file.table, found.references
+        named = found.references
         managed = set(pc.unique(named["path"].filter(pc.fill_null(named["managed"], False))).to_pylist())
         seen: dict[str, bool] = {}
         for path in pc.unique(named["path"]).to_pylist():
-            for uri in self._named(path, table, found.file):
+            for uri in self.named(path, found.file):
                 seen[uri] = seen.get(uri, False) or path in managed
         for uri, is_managed in seen.items():
             known = self._of.get(uri)
             self._of[uri] = Referrer(1, found.file) if known is None else known.joined(found.file)
             if is_managed and uri not in self._area:
                 self._managed[uri] = None
+
+    def named(self, path: str, file: RetainedFile) -> tuple[str, ...]:
+        """The identities that a path in a file's rows has: one, two, or none where it is in doubt."""
+        try:
+            found = self._identities(path, file.table)
+        except InvalidBlobError as problem:
+            self._doubts[f"'{file.info.uri}' holds a reference that names no file: {problem}"] = None
+            return ()
+        return tuple(self._resolved(uri, path, file) for uri in found)
 
     def of(self, uri: str) -> Referrer | None:
         """Who refers to a file, by its URI; None where nobody does."""
@@ -78,14 +87,6 @@ class Referrers:
     def managed_outside(self) -> Iterable[tuple[str, Referrer]]:
         """The files outside of the blob area that references call managed."""
         return ((uri, self._of[uri]) for uri in sorted(self._managed))
-
-    def _named(self, path: str, table: str, file: RetainedFile) -> tuple[str, ...]:
-        try:
-            found = self._identities(path, table)
-        except InvalidBlobError as problem:
-            self._doubts[f"'{file.info.uri}' holds a reference that names no file: {problem}"] = None
-            return ()
-        return tuple(self._resolved(uri, path, file) for uri in found)
 
     def _resolved(self, uri: str, path: str, file: RetainedFile) -> str:
         """The identity, which is that of a file of ours where both are one."""

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hudi_vector.table_services.mark_report import KeptFile, UnneededFile
+from hudi_vector.storage import join
+from hudi_vector.table_services.mark_report import MARKS, KeptFile, MarkReport, UnneededFile
 
 __all__ = ["CleanFile", "CleanResult", "RestoreResult", "report_lines"]
 
@@ -49,6 +50,8 @@ class CleanResult:
         doubts: Why nothing may go at all.
         notes: What an operator should know and what stops nothing.
         refusal: Why the real run would be refused, in a dry run.
+        retained_files: How many data files the mark found.
+        opened_files: How many files were read by all marks of the run; the others were known from an earlier one.
     """
 
     table: str
@@ -66,6 +69,26 @@ class CleanResult:
     doubts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     refusal: str | None = None
+    retained_files: int = 0
+    opened_files: int = 0
+
+    @classmethod
+    def of(cls, report: MarkReport, trash: bool | None, dry_run: bool = False) -> CleanResult:
+        """What a mark found, before anything is swept."""
+        return cls(
+            table=report.table,
+            candidates=[CleanFile.of(file) for file in report.distinct],
+            kept=[CleanFile.of(file) for file in report.kept],
+            bytes=sum(file.bytes for file in report.distinct),
+            report=join(report.table, MARKS, report.mark_id),
+            mark_id=report.mark_id,
+            trash=trash,
+            dry_run=dry_run,
+            doubts=report.doubts,
+            notes=report.notes,
+            retained_files=report.retained_files,
+            opened_files=report.opened_files,
+        )
 
     @property
     def is_well(self) -> bool:
@@ -140,6 +163,8 @@ def report_lines(result: CleanResult | RestoreResult) -> Iterator[str]:
     if result.expired:
         gone = "would leave" if result.dry_run else "left"
         yield f"{_files(result.expired, sum(file.bytes for file in result.expired))} {gone} the trash for good"
+    if result.retained_files:
+        yield f"{result.opened_files} files were read to know the references of {result.retained_files} data files"
     if result.report:
         yield f"report: {result.report}"
 

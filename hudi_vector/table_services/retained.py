@@ -60,7 +60,7 @@ def list_retained(table: str, storage: Storage) -> Retained:
 
     Returns:
         The files. ``.hoodie``, checksum files and the metadata of partitions hold no rows and are left out; anything
-        else that is no Parquet base file and no log file is a doubt, as is a folder that cannot be listed.
+        else that is no base file of Parquet or Lance and no log file is a doubt, as is a folder that cannot be listed.
 
     Example:
         >>> from hudi_vector.storage import StorageOptions, open_storage
@@ -109,19 +109,18 @@ def _leads_nowhere(path: str) -> bool:
     return os.path.islink(path) and not os.path.exists(path)
 
 
-_READ_BY: Mapping[str, str] = {"lance": "Lance", "orc": "ORC", "hfile": "HFile"}
+_READABLE = frozenset({"parquet", "lance"})
+_UNREAD: Mapping[str, str] = {"orc": "ORC", "hfile": "HFile"}
 
 
 def _data_file(table: str, info: FileInfo) -> RetainedFile | str:
     """The file, or the doubt about it."""
     base = parse_base_file(info.name)
-    if base is not None and base.format == "parquet":
+    if base is not None and base.format in _READABLE:
         return RetainedFile(table, info, BASE, base.file_id, base.instant)
     if base is not None:
-        return f"'{info.uri}' is a base file in {_READ_BY[base.format]}, whose references cannot be read here"
+        return f"'{info.uri}' is a base file in {_UNREAD[base.format]}, whose references cannot be read here"
     log = parse_log_file(info.name)
-    if log is not None and not log.is_cdc:
-        return RetainedFile(table, info, LOG, log.file_id, log.instant)
     if log is not None:
-        return f"'{info.uri}' is a log of changed rows, whose references cannot be read here"
+        return RetainedFile(table, info, LOG, log.file_id, log.instant)
     return f"'{info.uri}' lies among the data of the table and is no data file that Hudi would name so"

@@ -66,12 +66,12 @@ def plan_sweep(report: MarkReport, second: MarkReport, storage: Storage, limits:
     """
     doubts = tuple(dict.fromkeys((*report.doubts, *second.doubts)))
     if doubts:
-        return SweepPlan((), tuple(CleanFile.of(file, f"kept for a doubt: {doubts[0]}") for file in _files(report)),
+        return SweepPlan((), tuple(CleanFile.of(file, f"kept for a doubt: {doubts[0]}") for file in report.distinct),
                          (), doubts)  # fmt: skip
     agreed = {file.path: file for file in second.candidates}
     needed = {file.path: file.reason for file in second.kept}
     going, kept, gone = [], [], []
-    for file in _files(report):
+    for file in report.distinct:
         again = agreed.get(file.path)
         refused = why_not_ours(storage, second.table, file.path)
         if refused:
@@ -268,18 +268,9 @@ def _is(found: FileInfo, file: UnneededFile) -> bool:
 
 
 def _planned(report: MarkReport, plan: SweepPlan, trash: bool) -> CleanResult:
-    return CleanResult(
-        table=report.table,
-        candidates=[CleanFile.of(file) for file in _files(report)],
-        kept=[*(CleanFile.of(file) for file in report.kept), *plan.kept],
-        bytes=sum(file.bytes for file in plan.going),
-        mark_id=report.mark_id,
-        trash=trash,
-        dry_run=True,
-        doubts=plan.doubts,
-        notes=report.notes,
-        refusal=plan.refusal,
-    )
+    found = CleanResult.of(report, trash, dry_run=True)
+    going = sum(file.bytes for file in plan.going)
+    return replace(found, kept=[*found.kept, *plan.kept], bytes=going, doubts=plan.doubts, refusal=plan.refusal)
 
 
 def _second(report: MarkReport, recheck: Callable[[], MarkReport]) -> MarkReport:
@@ -288,7 +279,3 @@ def _second(report: MarkReport, recheck: Callable[[], MarkReport]) -> MarkReport
         return report
     second = recheck()
     return replace(second, table=require_table(second, report.table))
-
-
-def _files(report: MarkReport) -> Iterable[UnneededFile]:
-    return {file.path: file for file in report.candidates}.values()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from support import tables
@@ -57,6 +58,17 @@ def test_clean_restore_mark_and_sweep(spark, path, tmp_path):
     assert stored(spark, path) == expected()
     assert hv.blobs.verify(spark, str(path)).collect() == []
 
+    listed = services.list_containers(spark, str(path))
+    assert {file.path for file in listed.containers} == before - gone
+    assert all(
+        file.live_bytes == file.bytes and file.files and (path / file.newest).exists() for file in listed.containers
+    )
+    assert (listed.doubts, listed.bytes) == ((), listed.live_bytes)
+    explained = {name: services.explain_blob(spark, str(path), name, grace="0s") for name in before}
+    assert {name for name, found in explained.items() if found.state == "trashed"} == gone
+    assert all(found.live_bytes == found.bytes for name, found in explained.items() if name not in gone)
+    assert all(found.upload.state == "committed" for found in explained.values())
+
     back = services.restore_blobs(spark, str(path), sweep=real.sweep_id)
     assert ({file.path for file in back.restored}, back.bytes) == (gone, real.bytes)
     assert files(path) == before
@@ -69,6 +81,32 @@ def test_clean_restore_mark_and_sweep(spark, path, tmp_path):
     assert (again.bytes, {file.reason for file in again.deleted}) == (0, {"gone already"})
     assert services.clean_blobs(spark, str(path), grace="0s").candidates == []
     assert stored(spark, path) == expected()
+
+
+def test_the_second_run_opens_only_changed_files(spark, path):
+    services = hv.table_services
+    # Files that changed within the last minute are read each time.
+    found = [file for file in path.rglob("*.parquet") if ".hoodie" not in file.parts]
+    data = [file for file in found if not file.name.startswith(".")]
+    for file in data:
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+    first = services.clean_blobs(spark, str(path))
+    assert (first.opened_files, first.retained_files) == (len(data), len(data))
+    assert services.clean_blobs(spark, str(path)).opened_files == 0
+    os.utime(data[0], (1_700_000_001, 1_700_000_001))
+    assert services.mark_blobs(spark, str(path)).opened_files == 1
+    verified = services.clean_blobs(spark, str(path), verify_index=True)
+    assert (verified.opened_files, verified.notes, verified.doubts) == (len(data), (), ())
+    assert services.mark_blobs(spark, str(path)).opened_files == 0
+
+
+def test_the_executors_find_what_the_driver_finds(spark, path, clean_session):
+    spark.conf.set("hoodie.blob.clean.execution", "local")
+    here = hv.table_services.mark_blobs(spark, str(path), grace="0s", verify_index=True)
+    spark.conf.set("hoodie.blob.clean.execution", "distributed")
+    spread = hv.table_services.mark_blobs(spark, str(path), grace="0s", verify_index=True)
+    assert (spread.candidates, spread.kept, spread.doubts, spread.notes) == (here.candidates, here.kept, (), ())
+    assert spread.opened_files == here.opened_files > 0
 
 
 def test_refusals(spark, path, clean_session):
@@ -91,10 +129,11 @@ def test_the_commands(spark, workspace, clean_session, capsys):
     for version in range(1, 4):
         write(rows(spark, [100] * 2, ts=version), path, blobs=OUT, options=KEEP_LITTLE)
     given = ["--table", str(path), "--format", "json"]
-    assert main(["clean-blobs", *given]) == 0
+    assert main(["clean-blobs", *given, "--verify-index"]) == 0
     out, err = capsys.readouterr()
     assert {json.loads(line)["action"] for line in out.splitlines()} == {"keep"}
     assert "0 files (0 bytes) moved to the trash" in err
+    assert "files were read to know the references of" in err
 
     assert main(["mark-blobs", *given, "--grace", "0s"]) == 0
     out, err = capsys.readouterr()
@@ -110,6 +149,17 @@ def test_the_commands(spark, workspace, clean_session, capsys):
     out, err = capsys.readouterr()
     assert out == dry
     assert "moved to the trash by sweep" in err
+
+    trashed = next(row["path"] for row in map(json.loads, out.splitlines()) if row["action"] == "trash")
+    assert main(["explain-blob", *given, "--path", trashed]) == 0
+    out, err = capsys.readouterr()
+    assert "trashed" in {json.loads(line)["action"] for line in out.splitlines()}
+    assert f"{trashed} is " in err
+
+    assert main(["list-containers", *given]) == 0
+    out, err = capsys.readouterr()
+    assert {json.loads(line)["path"] for line in out.splitlines()} == files(path)
+    assert "files are live" in err
 
     assert main(["restore-blobs", "--table", str(path)]) == 0
     assert "restore" in capsys.readouterr().out

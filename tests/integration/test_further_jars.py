@@ -107,6 +107,11 @@ assert read(kept, on_error="null") == {i: None if i < 20 and i % 4 > 1 else blob
 print("S3 PASSED")
 """
 LANCE = """
+import time
+from pathlib import Path
+from hudi_vector.blobs.names import ContainerName
+from hudi_vector.table_services.mark import find_unneeded
+
 root, query = os.getcwd(), np.array([3.2, 1.0, 0.5, 0.0])
 
 def make(name, kind):
@@ -132,6 +137,25 @@ make("cow", "cow")
 check("cow", "lance")
 make("mor", "mor")
 check("mor", "spark", "log files on a Lance base file")
+
+spark.sql(f\"\"\"CREATE TABLE blobs (id BIGINT, ts BIGINT, img BLOB) USING hudi LOCATION '{root}/blobs' TBLPROPERTIES
+    (type = 'cow', primaryKey = 'id', preCombineField = 'ts', 'hoodie.metadata.enable' = 'false',
+    'hoodie.table.base.file.format' = 'lance',
+    'hoodie.write.record.merge.custom.implementation.classes' = 'org.apache.hudi.DefaultSparkRecordMerger')\"\"\")
+names = [ContainerName("", "img", "20260101000000000_0123456789ab", 0, 0, n, "blob").uri(f"{root}/blobs") for n in range(3)]
+struct = "named_struct('external_path', {}, 'offset', 1L, 'length', 5L, 'managed', true)"
+spark.sql(f\"\"\"INSERT INTO blobs SELECT id, 1L AS ts, named_struct('type', 'OUT_OF_LINE', 'data', CAST(NULL AS BINARY),
+    'reference', {struct.format(f"concat('{names[0][:-6]}', id, '.blob')")}) AS img FROM range(2)
+    UNION ALL SELECT 7L, 1L, named_struct('type', 'INLINE', 'data', X'0102', 'reference', CAST(NULL AS
+    STRUCT<external_path: STRING, offset: BIGINT, length: BIGINT, managed: BOOLEAN>)) UNION ALL SELECT 8L, 1L, NULL\"\"\")
+for name in names:
+    path = Path(name.removeprefix("file://"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * 100)
+found = find_unneeded(f"{root}/blobs", grace_ms=0, now_ms=time.time_ns() // 1_000_000 + 10**9)
+assert found.doubts == (), found.doubts
+assert [Path(file.path).name for file in found.candidates] == [Path(names[2]).name], found
+assert len(found.kept) == 2 and all("refers to it" in file.reason for file in found.kept), found
 print("LANCE PASSED")
 """
 
@@ -148,5 +172,5 @@ def test_search_and_references_on_s3a_with_credentials_that_never_show(ran):
     assert SECRET not in ran.stdout + ran.stderr
 
 
-def test_lance_base_files_are_searched_directly_and_through_spark_under_log_files(ran):
+def test_lance_base_files_are_searched_and_marked(ran):
     assert "LANCE PASSED" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-4000:]

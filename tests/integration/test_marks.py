@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import io
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 from support import tables
 from support.blob_states import DAY, BlobTable, blob, inline, write_id
 from support.blobs import content, rows, stored, write
 from support.quick import QUICK
 
 import hudi_vector as hv
+from hudi_vector.table_services.distributed import SpreadLimits, spread_reader
 from hudi_vector.table_services.log_blocks import read_blocks
-from hudi_vector.table_services.mark import find_unneeded, mark_twice
+from hudi_vector.table_services.mark import find_unneeded
 
 SMALL = {"img": {"inline.threshold": "1KB"}}
 
@@ -40,19 +43,34 @@ def referred(path: Path) -> set[str]:
     return found
 
 
+def bases(path: Path) -> list[Path]:
+    """The base files of a table."""
+    found = [file for file in path.rglob("*.parquet") if ".hoodie" not in file.relative_to(path).parts]
+    return [file for file in found if not file.name.startswith(".")]
+
+
+def logs(path: Path) -> list[Path]:
+    """The log files of a table."""
+    found = [file for file in path.rglob(".*.log.*") if not file.name.endswith(".crc")]
+    return [file for file in found if ".hoodie" not in file.relative_to(path).parts]
+
+
 def forms(path: Path) -> set[str]:
     """The forms of the blocks in a table's log files."""
-    names = {0: "command", 1: "delete", 3: "avro", 5: "parquet"}
-    logs = [file for file in path.rglob(".*.log.*") if not file.name.endswith(".crc")]
-    logs = [file for file in logs if ".hoodie" not in file.relative_to(path).parts]
-    return {names[found.kind] for file in logs for found in read_blocks(pa.OSFile(str(file)))}
+    names = {0: "command", 1: "delete", 3: "avro", 5: "parquet", 6: "changes"}
+    return {names[found.kind] for file in logs(path) for found in read_blocks(pa.OSFile(str(file)))}
 
 
-def check(path: Path) -> set[str]:
-    """A mark a month from now finds what no file refers to."""
+def check(path: Path, spark: SparkSession | None = None) -> set[str]:
+    """A mark a month from now finds what no file refers to, read here or by the executors."""
     later = time.time_ns() // 1_000_000 + 30 * DAY
-    report = mark_twice(str(path), grace_ms=DAY, now_ms=later)
+    report = find_unneeded(str(path), grace_ms=DAY, now_ms=later)
     assert report.doubts == ()
+    if spark is not None:
+        spread = spread_reader(spark.sparkContext, SpreadLimits(0, 0))
+        assert replace(find_unneeded(str(path), grace_ms=DAY, now_ms=later, reader=spread), mark_id="") == replace(
+            report, mark_id=""
+        )
     found = {file.path for file in report.candidates}
     assert found == set(containers(path).values()) - referred(path)
     assert {file.path for file in report.kept} == referred(path)
@@ -81,7 +99,7 @@ def test_a_table_through_its_life(spark, workspace, table_type):
     write(rows(spark, [4000], ts=4), path, operation="insert_overwrite_table", **arguments)
     assert check(path) == set()  # replaced, and still there
     spark.sql(f"CALL run_clean(table => '{name}', retain_commits => 1)").collect()
-    held = check(path)
+    held = check(path, spark)
     spark.sql(f"CALL delete_savepoint(table => '{name}', instant_time => '{saved}')").collect()
     write(rows(spark, [4100], ts=5), path, operation="insert_overwrite_table", **arguments)
     spark.sql(f"CALL run_clean(table => '{name}', retain_commits => 1)").collect()
@@ -103,6 +121,23 @@ def test_several_columns_and_nested_ones_in_log_files(spark, workspace):
     assert forms(path) == {"avro"}
     assert check(path) == set()
     assert len({where.split("/")[2] for where in containers(path).values()}) == 3
+
+
+def test_logs_of_changed_rows_keep_what_they_remember(spark, workspace):
+    path = tables.fresh_path(workspace, "changes")
+    mode = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "data_before_after"}
+    arguments = {"blobs": SMALL, "options": {**QUICK, **mode}}
+    write(rows(spark, [5000, 6000, 20]), path, **arguments)
+    before = bases(path)
+    write(rows(spark, [7000, 8000], ts=2), path, **arguments)
+    assert forms(path) == {"changes"}
+    assert check(path) == set()
+    for file in before:
+        file.unlink()  # as Hudi's clean does
+    assert check(path) == set()
+    for file in logs(path):
+        file.unlink()
+    assert check(path)
 
 
 def test_hudi_reads_the_states_that_tests_write(spark, workspace):

@@ -18,6 +18,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from lance.file import LanceFileWriter
 
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
 from hudi_vector.table_services.avro_names import with_full_names
@@ -174,6 +175,29 @@ def parquet_block(rows: Sequence[Mapping[str, Any]], schema: Mapping[str, Any], 
     return block(5, {0: instant.encode(), 2: json.dumps(schema).encode()}, parquet(rows, ARROW))
 
 
+def change_schema(kind: Any) -> dict[str, Any]:
+    """The schema of changed rows, as Hudi writes it: the type of the row before stands there, the next is named."""
+    after = f"{kind['namespace']}.{kind['name']}" if isinstance(kind, dict) else kind
+    text = ["null", "string"]
+    return {
+        "type": "record",
+        "name": "CDC",
+        "fields": [
+            {"name": "op", "type": text},
+            {"name": "ts_ms", "type": text},
+            {"name": "before", "type": ["null", kind]},
+            {"name": "after", "type": ["null", after]},
+        ],
+    }
+
+
+def change_block(rows: Sequence[Mapping[str, Any]], schema: Mapping[str, Any], instant: str) -> bytes:
+    """A block of changed rows, which differs from one of rows by its type."""
+    content = avro_block(rows, schema, instant)
+    kind = len(b"#HUDI#") + 8 + 4
+    return content[:kind] + struct.pack(">i", 6) + content[kind + 4 :]
+
+
 ARROW = pa.schema([*((name, pa.string()) for name in META), ("id", pa.int32()), ("ts", pa.int64()), ("img", BLOB)])
 
 
@@ -243,6 +267,21 @@ class BlobTable:
         name = f"{file_id}_0-1-2_{instant}.parquet"
         content = parquet(rows_of(blobs, instant, file_id, partition, name), ARROW)
         return self.path / self.file(f"{partition}/{name}".lstrip("/"), content)
+
+    def lance(self, file_id: str, instant: str, blobs: Mapping[int, Any]) -> Path:
+        """A base file of Lance with a row for each id."""
+        name = f"{file_id}_0-1-2_{instant}.lance"
+        with LanceFileWriter(str(self.path / name), ARROW) as writer:
+            writer.write_batch(pa.Table.from_pylist(rows_of(blobs, instant, file_id, "", name), ARROW))
+        self.touch(self.path / name)
+        return self.path / name
+
+    def changes(self, file_id: str, instant: str, blobs: Mapping[int, Any]) -> Path:
+        """A log file of changed rows: each blob stands in a row before or in a row after a change."""
+        rows = rows_of(blobs, instant, file_id, "", file_id)
+        sides = [{"before": row, "after": None} if row["id"] % 2 else {"before": None, "after": row} for row in rows]
+        content = change_block([{"op": "u", "ts_ms": "1", **side} for side in sides], change_schema(WITH_META), instant)
+        return self.path / self.file(f".{file_id}_{instant}.log.1_0-1-2.cdc", content)
 
     def log(
         self, file_id: str, instant: str, blobs: Mapping[int, Any], form: str = "avro", partition: str = ""

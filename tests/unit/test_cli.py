@@ -52,9 +52,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["clean-blobs", "--table", "t", "--mark", "m"],
         ["mark-blobs", "--table", "t", "--dry-run"],
         ["sweep-blobs", "--table", "t"],
+        ["sweep-blobs", "--table", "t", "--mark", "m", "--verify-index"],
         ["restore-blobs", "--table", "t", "--grace", "1h"],
         ["maintain"],
         ["maintain", "--table", "t", "--grace", "1h"],
+        ["explain-blob", "--table", "t"],
+        ["explain-blob", "--table", "t", "--path", "p", "--report", "r"],
     ],
 )
 def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from support.blob_states import DAY, BlobTable, blob, write_id
 
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.kept_references import KeptReferences
-from hudi_vector.table_services.mark import find_unneeded, mark_twice
+from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_files import list_marks, publish_mark, read_mark
 
 NOW = time.time_ns() // 1_000_000 + 30 * DAY
@@ -44,7 +44,7 @@ def test_a_table_on_an_object_store(store: tuple[StorageOptions, Any], tmp_path:
     table.log("f1", instant, {4: blob(paths[4])})
     table.complete(instant)
     uploaded(table, client, "t")
-    report = mark_twice("s3a://lake/t", grace_ms=DAY, now_ms=NOW, options=options)
+    report = find_unneeded("s3a://lake/t", grace_ms=DAY, now_ms=NOW, options=options)
     assert (report.table, report.doubts) == ("s3://lake/t", ())
     assert [file.path for file in report.candidates] == [paths[0]]
     assert {file.path for file in report.kept} == set(paths[1:])

@@ -6,11 +6,13 @@ import copy
 import io
 import json
 import struct
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lance.file import LanceFileWriter
 from support.blob_states import (
     ARROW,
     AVRO_BLOB,
@@ -20,6 +22,8 @@ from support.blob_states import (
     avro_block,
     blob,
     block,
+    change_block,
+    change_schema,
     inline,
     parquet,
     parquet_block,
@@ -27,13 +31,14 @@ from support.blob_states import (
 )
 
 from hudi_vector.errors import DataFileError, InvalidBlobError
-from hudi_vector.storage import FileInfo, StorageOptions
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.table_services.base_references import parquet_references
 from hudi_vector.table_services.file_references import references_of
+from hudi_vector.table_services.lance_references import lance_fields
 from hudi_vector.table_services.log_blocks import read_blocks
 from hudi_vector.table_services.log_references import log_references
 from hudi_vector.table_services.references import REFERENCES, add_references, references_in
-from hudi_vector.table_services.retained import LOG, RetainedFile
+from hudi_vector.table_services.retained import BASE, LOG, RetainedFile
 
 NOW = "20260101000000000"
 BLOBS = {1: blob("/a", 0, 5), 2: blob("/a", 5, 5), 3: inline(b"x"), 4: None, 5: blob("/b", None, None, managed=False)}
@@ -214,7 +219,7 @@ def test_a_torn_tail_is_left_out_as_hudi_does(cut: int) -> None:
         (block(3, {0: b"x"}, b"", version=0), "has version 0"),
         (block(2, {}, b""), "of type CORRUPT, which is not read"),
         (block(4, {}, b""), "of type HFILE_DATA"),
-        (block(6, {}, b""), "of type CDC_DATA"),
+        (block(6, {}, b""), "has no schema"),
         (block(77, {}, b""), r"of type unknown \(77\)"),
         (block(3, {}, b""), "has no schema"),
         (avro_block(rows(BLOBS), WITH_META, NOW, version=2), "have version 2"),
@@ -257,3 +262,89 @@ def test_files_that_cannot_be_read_are_doubts(tmp_path: Any, name: str, content:
     assert str(path) in found.doubt
     path.unlink()
     assert references_of(file, StorageOptions()).is_gone
+
+
+def test_logs_of_changed_rows() -> None:
+    before, after = rows({1: blob("/old")})[0], rows({1: blob("/new")})[0]
+    schema = change_schema(WITH_META)
+    made = [
+        {"op": "u", "ts_ms": "1", "before": before, "after": after},
+        {"op": "i", "ts_ms": "1", "before": None, "after": rows({2: blob("/a")})[0]},
+        {"op": "d", "ts_ms": "1", "before": rows({3: inline(b"x")})[0], "after": None},
+    ]
+    assert [(name, path) for name, path, *_ in of_log(change_block(made, schema, NOW))] == [
+        ("after.img", "/a"),
+        ("after.img", "/new"),
+        ("before.img", "/old"),
+    ]
+    keys = {**schema, "fields": [{"name": name, "type": ["null", "string"]} for name in ("op", "record_key")]}
+    assert of_log(change_block([{"op": "u", "record_key": "1"}], keys, NOW)) == []
+
+
+def test_changed_rows_as_text_are_a_doubt() -> None:
+    for kind in ("string", {"type": "map", "values": "string", "name": "m", "namespace": "n"}):
+        schema = change_schema(kind)
+        schema["fields"] = schema["fields"][:3]
+        value = "{}" if kind == "string" else {"img": "x"}
+        with pytest.raises(DataFileError, match="holds 'before' as no record"):
+            of_log(change_block([{"op": "u", "ts_ms": "1", "before": value}], schema, NOW))
+
+
+def lance_file(path: Path, table: pa.Table) -> RetainedFile:
+    with LanceFileWriter(str(path), table.schema) as writer:
+        writer.write_batch(table)
+    info = open_storage(f"file://{path}", LOCAL).info(f"file://{path}")
+    return RetainedFile(f"file://{path.parent}", info, BASE, "f", NOW)
+
+
+def test_lance_base_files(tmp_path: Path) -> None:
+    made = [{"id": number, "img": value} for number, value in BLOBS.items()]
+    file = lance_file(tmp_path / "f_0-1-2_20260101000000000.lance", pa.Table.from_pylist(made * 5000, _LANCE))
+    found = references_of(file, LOCAL)
+    assert (found.doubt, told(found.references)) == (None, FOUND)
+    none = lance_file(tmp_path / "g_0-1-2_20260101000000000.lance", pa.table({"id": [1], "s": [{"a": 1}]}))
+    assert told(references_of(none, LOCAL).references) == []
+
+
+def test_blobs_nested_in_lance(tmp_path: Path) -> None:
+    deep = pa.struct([("page", pa.int32()), ("image", BLOB)])
+    table = pa.table(
+        {
+            "doc": pa.array([{"page": 1, "image": blob("/deep")}, None], deep),
+            "many": pa.array([[blob("/l1"), None, blob("/l2")], None], pa.list_(BLOB)),
+            "bare": pa.array([blob("/bare")["reference"], None], REFERENCE),
+            "big": pa.array([b"x" * 100, None], pa.binary()),
+        }
+    )
+    right = [("bare", "/bare"), ("doc.image", "/deep"), ("many", "/l1"), ("many", "/l2")]
+    file = lance_file(tmp_path / "f_0-1-2_20260101000000000.lance", table)
+    assert [row[:2] for row in told(references_of(file, LOCAL).references)] == right
+    assert lance_fields(table.schema) == ["doc.image.type", "doc.image.reference", "many", "bare"]
+    dotted = pa.table({"a.b": table["bare"]})
+    assert lance_fields(dotted.schema) is None
+
+
+def test_an_outside_blob_without_a_path_in_lance_is_a_doubt(tmp_path: Path) -> None:
+    lost = pa.Table.from_pylist([{"id": 1, "img": {"type": "OUT_OF_LINE", "data": None, "reference": None}}], _LANCE)
+    file = lance_file(tmp_path / "f_0-1-2_20260101000000000.lance", lost)
+    assert "OUT_OF_LINE in column 'img' and name no path" in references_of(file, LOCAL).doubt
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "other", "hole", "gone"])
+def test_damaged_lance_files_are_doubts(damage: str, tmp_path: Path) -> None:
+    path = tmp_path / "f_0-1-2_20260101000000000.lance"
+    file = lance_file(path, pa.Table.from_pylist([{"id": 1, "img": blob("/a")}] * 50, _LANCE))
+    raw = path.read_bytes()
+    path.write_bytes(
+        {"empty": b"", "cut": raw[:-9], "other": b"x" * 500, "hole": raw[:-200] + bytes(160) + raw[-40:]}.get(
+            damage, b""
+        )
+    )
+    if damage == "gone":
+        path.unlink()
+    found = references_of(file, LOCAL)
+    assert (found.is_gone, found.doubt is None) == (damage == "gone", damage == "gone")
+
+
+_LANCE = pa.schema([("id", pa.int32()), ("img", BLOB)])
+LOCAL = StorageOptions()
