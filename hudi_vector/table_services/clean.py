@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
 from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, CLEAN_TRASH_WINDOW, Option
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.table_services.guards import SweepLimits, require_table
 from hudi_vector.table_services.mark_report import MARKS, MarkReport
 from hudi_vector.table_services.result import CleanFile, CleanResult, RestoreResult
-from hudi_vector.table_services.service_lease import ServiceLease, clock_ms
+from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.sweep import CLEAN, sweep
 from hudi_vector.table_services.trash import expire, restore
 

@@ -13,12 +13,12 @@ refers to is then seen, and what is uploaded in between is not judged.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.blobs.manifest import Upload, list_uploads
 from hudi_vector.blobs.names import new_write_id
 from hudi_vector.blobs.pins import file_infos
@@ -81,7 +81,7 @@ def find_unneeded(
         >>> report = find_unneeded("/tables/photos", grace_ms=86_400_000)  # doctest: +SKIP
         >>> [file.path for file in report.candidates]  # doctest: +SKIP
     """
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now = clock_ms() if now_ms is None else now_ms
     if grace_ms < 0:
         raise InvalidArgumentError(f"a grace of {grace_ms} ms is negative; it is the age that a file must have")
     native = NativeTable(Source(normalise(table), table, options))
@@ -108,7 +108,7 @@ def mark_twice(table: str, *, now_ms: int | None = None, **arguments: Any) -> Ma
         >>> mark_twice("/tables/photos", grace_ms=86_400_000).doubts  # doctest: +SKIP
         ()
     """
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now = clock_ms() if now_ms is None else now_ms
     first, second = (find_unneeded(table, now_ms=now, **arguments) for _ in range(2))
     if first.doubts or second.doubts:
         return replace(_doubted(second), doubts=tuple(dict.fromkeys([*first.doubts, *second.doubts])))

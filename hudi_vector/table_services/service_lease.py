@@ -12,8 +12,6 @@ import getpass
 import logging
 import os
 import socket
-import threading
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,11 +19,12 @@ from datetime import datetime, timezone
 from types import TracebackType
 from typing import Any
 
+from hudi_vector.blobs.leases import Renewals, clock_ms
 from hudi_vector.blobs.side_files import generation_of, newest, publish
-from hudi_vector.errors import HudiVectorError, RefusedError
+from hudi_vector.errors import RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 
-__all__ = ["LEASES", "LEASE_MS", "ServiceLease", "clock_ms"]
+__all__ = ["LEASES", "LEASE_MS", "ServiceLease"]
 
 LEASES = ".hoodie/blob_service/v1/leases"
 LEASE_MS = 600_000
@@ -34,13 +33,7 @@ LEASE_MS = 600_000
 _LOG = logging.getLogger(__name__)
 _KIND, _VERSION = "lease", 1
 _LOCAL = StorageOptions()
-_RENEWALS = 3  # for each length of the lease
 _LOOKS = 5
-
-
-def clock_ms() -> int:
-    """Milliseconds since 1970, UTC, by this machine's clock."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True)
@@ -85,8 +78,7 @@ class ServiceLease:
         self._owner = uuid.uuid4().hex
         self._until = 0
         self._lost: str | None = None
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name=f"hudi-vector-{service}-lease", daemon=True)
+        self._renewals = Renewals(f"the lease of the {service} of {self._table}", self.renew, lease_ms)
 
     def check(self) -> None:
         """Make sure that this run may go on; it costs no look at storage.
@@ -122,14 +114,13 @@ class ServiceLease:
         self._publish(0 if found is None else found.generation + 1, self._now() + self._lease_ms)
         # Of two that publish the same generation, both see the same one as the newest.
         self._require_free(self._newest())
-        self._thread.start()
+        self._renewals.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended.set()
-        self._thread.join()
+        self._renewals.__exit__(kind, error, trace)
         try:
             self._release()
         except OSError as problem:
@@ -142,14 +133,6 @@ class ServiceLease:
                 f"another {self._service} of '{self._table}' is under way: {found.holder} holds its lease until "
                 f"{until:%Y-%m-%d %H:%M:%S} UTC; wait until it has ended, or until then if that process died"
             )
-
-    def _keep(self) -> None:
-        while not self._ended.wait(self._lease_ms / 1000 / _RENEWALS):
-            try:
-                self.renew()
-            except (HudiVectorError, OSError) as problem:
-                # The next renewal may succeed, and `check` has the last word.
-                _LOG.warning("the lease of the %s of %s was not renewed: %s", self._service, self._table, problem)
 
     def _release(self) -> None:
         found = self._newest()

@@ -12,13 +12,14 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage
 from hudi_vector.table_services.guards import SweepLimits, is_plain, require_table, too_much, why_not_ours
 from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
 from hudi_vector.table_services.progress import followed
 from hudi_vector.table_services.result import CleanFile, CleanResult
-from hudi_vector.table_services.service_lease import ServiceLease, clock_ms
+from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.sweep_record import SweepRecord, begin_sweep, end_sweep, unfinished_sweeps
 from hudi_vector.table_services.trash import TRASH, list_trash, same_content, trash_path
 
