@@ -97,6 +97,24 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     restore.add_argument("--sweep", metavar="ID", help="only what this sweep took")
     restore.add_argument("--path", metavar="PATH", action="append", dest="paths", help="only this; may be given again")
     restore.set_defaults(run=_service, service="restore_blobs")
+    _add_registry(commands, table)
+
+
+def _add_registry(commands: Any, table: argparse.ArgumentParser) -> None:
+    """Tables that may refer to each other's blobs."""
+    listing = commands.add_parser("registered-tables", parents=[table], help="list the tables that may share its blobs")
+    listing.set_defaults(run=_registry, service="registered_tables")
+    others = argparse.ArgumentParser(add_help=False)
+    others.add_argument(
+        "--with", metavar="PATH", action="append", dest="others", required=True,
+        help="another table, by its path or name; may be given again",
+    )  # fmt: skip
+    parents = [table, others]
+    enter = commands.add_parser("register-tables", parents=parents, help="let tables refer to each other's blobs")
+    enter.set_defaults(run=_registry, service="register_tables")
+    leave = commands.add_parser("unregister-tables", parents=parents, help="no longer, once none refers to another's")
+    leave.add_argument("--gone", action="store_true", help="the others do not exist any more")
+    leave.set_defaults(run=_registry, service="unregister_tables")
 
 
 def _options(_: argparse.Namespace) -> int:
@@ -141,6 +159,15 @@ def _service(chosen: argparse.Namespace) -> int:
     given = {key: value for key, value in vars(chosen).items() if key not in _NOT_ARGUMENTS}
     service: Callable[..., CleanResult | RestoreResult] = getattr(hv.table_services, chosen.service)
     return _shown(service(_session(), chosen.table, **given), chosen.format)
+
+
+def _registry(chosen: argparse.Namespace) -> int:
+    import hudi_vector as hv
+
+    given = {key: value for key, value in vars(chosen).items() if key not in _NOT_ARGUMENTS}
+    listed: list[str] = getattr(hv.table_services, chosen.service)(_session(), chosen.table, **given)
+    _print([{"table": path} for path in listed], chosen.format)
+    return 0
 
 
 def _shown(result: CleanResult | RestoreResult, form: str) -> int:

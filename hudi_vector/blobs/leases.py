@@ -1,4 +1,4 @@
-"""The clock that leases go by, and the thread that renews one while its holder lives."""
+"""The clock that leases go by, who holds the lease of a service, and the thread that renews one while it is needed."""
 
 from __future__ import annotations
 
@@ -6,19 +6,66 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
+from hudi_vector.blobs.side_files import generation_of, newest
 from hudi_vector.errors import HudiVectorError
+from hudi_vector.storage import Storage, join
 
-__all__ = ["Renewals", "clock_ms"]
+__all__ = ["CLEAN", "LEASES", "LEASE_KIND", "LEASE_VERSION", "HeldLease", "Renewals", "clock_ms", "read_lease"]
+
+LEASES = ".hoodie/blob_service/v1/leases"
+LEASE_KIND, LEASE_VERSION = "lease", 1
+CLEAN = "clean"
+"""The service whose lease all that moves or deletes blobs shares."""
 
 _LOG = logging.getLogger(__name__)
 _RENEWALS = 3  # for each length of the lease
+_LOOKS = 5
 
 
 def clock_ms() -> int:
     """Milliseconds since 1970, UTC, by this machine's clock."""
     return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True)
+class HeldLease:
+    """The newest state of a service's lease: whose it is, in words too, and until when (milliseconds, UTC)."""
+
+    generation: int
+    owner: str
+    holder: str
+    until_ms: int
+
+
+def read_lease(storage: Storage, table: str, service: str) -> HeldLease | None:
+    """Who holds the lease of a service, or held it last.
+
+    Args:
+        storage: The table's storage.
+        table: The table's base path, normalised.
+        service: The service.
+
+    Returns:
+        The newest state, None where there is none that is whole.
+    """
+    for _ in range(_LOOKS - 1):
+        try:
+            return _look(storage, table, service)
+        except FileNotFoundError:  # it was followed and removed between the listing and the read
+            continue
+    return _look(storage, table, service)
+
+
+def _look(storage: Storage, table: str, service: str) -> HeldLease | None:
+    found = newest(storage, join(table, LEASES, service), LEASE_KIND, LEASE_VERSION)
+    if found is None:
+        return None
+    body: dict[str, Any] = found[1]
+    return HeldLease(generation_of(found[0]), **body)
 
 
 class Renewals:

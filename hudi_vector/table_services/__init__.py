@@ -11,11 +11,22 @@ from typing import Any
 _HOMES = {
     "clean_blobs": "hudi_vector.table_services.clean",
     "mark_blobs": "hudi_vector.table_services.clean",
+    "register_tables": "hudi_vector.table_services.sharing",
+    "registered_tables": "hudi_vector.table_services.sharing",
     "restore_blobs": "hudi_vector.table_services.clean",
     "sweep_blobs": "hudi_vector.table_services.clean",
+    "unregister_tables": "hudi_vector.table_services.sharing",
 }
 
-__all__ = ["clean_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
+__all__ = [
+    "clean_blobs",
+    "mark_blobs",
+    "register_tables",
+    "registered_tables",
+    "restore_blobs",
+    "sweep_blobs",
+    "unregister_tables",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.blobs.leases import clock_ms
-from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
+from hudi_vector.blobs.leases import CLEAN, clock_ms
+from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, CLEAN_TRASH_WINDOW, Option
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.table_services.guards import SweepLimits, require_table
+from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.mark_report import MARKS, MarkReport
 from hudi_vector.table_services.result import CleanFile, CleanResult, RestoreResult
 from hudi_vector.table_services.service_lease import ServiceLease
-from hudi_vector.table_services.sweep import CLEAN, sweep
+from hudi_vector.table_services.sweep import sweep
 from hudi_vector.table_services.trash import expire, restore
 
 if TYPE_CHECKING:
@@ -214,11 +215,7 @@ class _Place:
         other_tables: Sequence[str] = (),
         ignore_stale_pending: bool = False,
     ) -> _Place:
-        from hudi_vector.spark.resolve import resolve_name, storage_options
-
-        target = resolve_name(spark, name)
-        if target.source is None:
-            raise UnsupportedTableError(f"'{name}' is not the name of a table: {target.reason}; name the table itself")
+        table, options = locate(spark, name)
 
         def setting(key: str) -> str | None:
             return spark.conf.get(key, None)
@@ -226,7 +223,7 @@ class _Place:
         # Other writers may have another zone than this JVM, so the mark is not told one.
         marking = {"other_tables": tuple(other_tables), "ignore_stale_pending": ignore_stale_pending}
         grace_ms = _chosen(CLEAN_GRACE, grace, setting)
-        return cls(target.source.uri, storage_options(spark), setting, grace_ms, marking)
+        return cls(table, options, setting, grace_ms, marking)
 
     def chosen(self, option: Option[int], given: str | int | None) -> int:
         """What a caller gave, or the session's setting."""

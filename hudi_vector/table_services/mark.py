@@ -33,6 +33,7 @@ from hudi_vector.table_services.pending import PendingInstant, is_stale, pending
 from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.savepoints import saved_files
+from hudi_vector.table_services.sharers import claims_of_others, sharing_tables
 from hudi_vector.table_services.verdict import Case, judge, reason_of_reference
 
 __all__ = ["find_unneeded", "mark_twice"]
@@ -62,7 +63,7 @@ def find_unneeded(
         now_ms: The time in milliseconds since 1970, UTC, for tests; the clock's where not given.
         managed_roots: Folders outside of the blob area, all of whose files belong to this table: they are judged by
             the same rule, but for their names.
-        other_tables: The base paths of tables that may refer to this table's blobs.
+        other_tables: The base paths of tables that may refer to this table's blobs, besides those in its registry.
         reader: Reads the retained files; by default the threads of this process.
         writers_zone: The zone of the JVM that writes, where it is known; else pending instants count as begun 26
             hours earlier, unless the timeline is in UTC.
@@ -85,7 +86,7 @@ def find_unneeded(
     if grace_ms < 0:
         raise InvalidArgumentError(f"a grace of {grace_ms} ms is negative; it is the age that a file must have")
     native = NativeTable(Source(normalise(table), table, options))
-    tables, doubts = _others(native, other_tables)
+    tables, doubts = sharing_tables(native, other_tables)
     mark = _Mark(native, now, grace_ms, _require_apart(managed_roots, tables), writers_zone, ignore_stale_pending)
     return mark.report(tables, reader, doubts)
 
@@ -141,11 +142,15 @@ class _Mark:
         uploads = {each.source.uri: _uploads(each, doubts) for each in tables}
         pending, notes = self._pending(tables, uploads, doubts)
         places = Places()
-        referrers = Referrers({places.identity(info.uri): info.uri for info in files}, places)
+        identities = {places.identity(info.uri): info.uri for info in files}
+        others = [upload for each in tables[1:] for upload in uploads[each.source.uri].values()]
+        paths = {identity: found.removeprefix(f"{uri}/") for identity, found in identities.items()}
+        claims = claims_of_others(others, self.now_ms - self.grace_ms, paths, places, options, doubts)
+        referrers = Referrers(identities, places)
         gathered = [gather(each, reader, referrers) for each in tables]
         doubts += [doubt for each in gathered for doubt in each.doubts] + list(referrers.doubts)
         case = Case(uri, self.now_ms, self.grace_ms, uploads[uri], pending, referrers, self._saved(doubts), {})
-        case = replace(case, named=_named(case))
+        case = replace(case, named={**claims, **_named(case)})
         home = places.identity(f"{area.uri}/.").removesuffix(".")
         judged = [
             judge(info, case) if places.identity(info.uri).startswith(home) else _linked(info, case) for info in files
@@ -206,24 +211,6 @@ class _Mark:
         except (OSError, HudiVectorError, LookupError, TypeError) as problem:
             doubts.append(f"the savepoints of '{self.native.source.uri}' cannot be read: {problem}")
             return {}
-
-
-def _others(native: NativeTable, others: Sequence[str]) -> tuple[list[NativeTable], list[str]]:
-    """The table and those that share its blobs, and the doubts about these."""
-    options = native.source.options
-    tables, doubts = [native], []
-    for path in dict.fromkeys(map(normalise, others)):
-        if path != native.source.uri:
-            try:
-                tables.append(NativeTable(Source(path, path, options)))
-            except (OSError, HudiVectorError) as problem:
-                doubts.append(f"table '{path}', which may share these blobs, cannot be read: {problem}")
-    doubts += [
-        f"'{table.source.uri}' was bootstrapped: rows of it lie in files outside of its folder"
-        for table in tables
-        if table.config.bootstrapped
-    ]
-    return tables, doubts
 
 
 def _uploads(table: NativeTable, doubts: list[str]) -> dict[str, Upload]:

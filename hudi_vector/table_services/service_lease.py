@@ -14,34 +14,21 @@ import os
 import socket
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from types import TracebackType
-from typing import Any
 
-from hudi_vector.blobs.leases import Renewals, clock_ms
-from hudi_vector.blobs.side_files import generation_of, newest, publish
+from hudi_vector.blobs.leases import LEASE_KIND, LEASE_VERSION, LEASES, HeldLease, Renewals, clock_ms, read_lease
+from hudi_vector.blobs.side_files import publish
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 
-__all__ = ["LEASES", "LEASE_MS", "ServiceLease"]
+__all__ = ["LEASE_MS", "ServiceLease"]
 
-LEASES = ".hoodie/blob_service/v1/leases"
 LEASE_MS = 600_000
 """How long a lease holds without a renewal."""
 
 _LOG = logging.getLogger(__name__)
-_KIND, _VERSION = "lease", 1
 _LOCAL = StorageOptions()
-_LOOKS = 5
-
-
-@dataclass(frozen=True)
-class _Held:
-    generation: int
-    owner: str
-    holder: str
-    until_ms: int
 
 
 class ServiceLease:
@@ -126,7 +113,7 @@ class ServiceLease:
         except OSError as problem:
             _LOG.warning("the lease of the %s of %s runs out by itself: %s", self._service, self._table, problem)
 
-    def _require_free(self, found: _Held | None) -> None:
+    def _require_free(self, found: HeldLease | None) -> None:
         if found is not None and found.owner != self._owner and self._now() < found.until_ms:
             until = datetime.fromtimestamp(found.until_ms / 1000, timezone.utc)
             raise RefusedError(
@@ -146,24 +133,12 @@ class ServiceLease:
     def _publish(self, generation: int, until_ms: int) -> str:
         holder = f"process {os.getpid()} of {_user()} on {socket.gethostname()}"
         body = {"owner": self._owner, "holder": holder, "until_ms": until_ms}
-        name = publish(self._storage, self._folder, _KIND, _VERSION, generation, body)
+        name = publish(self._storage, self._folder, LEASE_KIND, LEASE_VERSION, generation, body)
         self._until = until_ms
         return name
 
-    def _newest(self) -> _Held | None:
-        for _ in range(_LOOKS - 1):
-            try:
-                return self._look()
-            except FileNotFoundError:  # it was followed and removed between the listing and the read
-                continue
-        return self._look()
-
-    def _look(self) -> _Held | None:
-        found = newest(self._storage, self._folder, _KIND, _VERSION)
-        if found is None:
-            return None
-        body: dict[str, Any] = found[1]
-        return _Held(generation_of(found[0]), **body)
+    def _newest(self) -> HeldLease | None:
+        return read_lease(self._storage, self._table, self._service)
 
 
 def _user() -> str:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from hudi_vector.blobs.leases import clock_ms
+from hudi_vector.blobs.leases import CLEAN, clock_ms
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage
 from hudi_vector.table_services.guards import SweepLimits, is_plain, require_table, too_much, why_not_ours
@@ -23,10 +23,7 @@ from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.sweep_record import SweepRecord, begin_sweep, end_sweep, unfinished_sweeps
 from hudi_vector.table_services.trash import TRASH, list_trash, same_content, trash_path
 
-__all__ = ["CLEAN", "SweepPlan", "finish_sweep", "plan_sweep", "sweep"]
-
-CLEAN = "clean"
-"""The name of the lease that all services of the cleaner share."""
+__all__ = ["SweepPlan", "finish_sweep", "plan_sweep", "sweep"]
 
 _LOG = logging.getLogger(__name__)
 _LOCAL = StorageOptions()

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.leases import Renewals
 from hudi_vector.blobs.manifest import Upload, abort, finish, open_upload, renew_lease, stage
+from hudi_vector.blobs.registry import lenders
 from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan
 from hudi_vector.errors import BlobWriteError, HudiVectorError
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.storage import StorageOptions, join, open_storage
+from hudi_vector.write.lending import borrow, require_there
 from hudi_vector.write.result import BlobUpload
 from hudi_vector.write.staging import PARTITION, StagedRows, partition_path, stage_rows, staging_folder
 
@@ -71,7 +73,8 @@ def upload_and_write(
         with Renewals(f"the lease of upload {upload.write_id}", renew, upload.lease_ms):
             staged = staged_rows(df, target, upload, options)
             containers = staged.containers
-            stage(target.path, upload.write_id, containers, pins=staged.pins, options=options)
+            manifest = stage(target.path, upload.write_id, containers, pins=staged.pins, options=options)
+            lent = borrow(manifest, staged.lenders, options)
             renew()  # refuses where the lease ran out, so that the bytes may be gone
             instant = write(staged.frame)
         made = BlobUpload(
@@ -82,6 +85,8 @@ def upload_and_write(
             staged_bytes=files.size(folder),
         )
         _end(target.path, upload, instant, containers, options)
+        if instant is not None:
+            require_there(lent, options, f"instant {instant} of '{target.path}' was committed")
         return made
     finally:
         files.delete(folder)
@@ -99,8 +104,9 @@ def staged_rows(df: DataFrame, target: BlobTarget, upload: Upload, options: Stor
     Returns:
         The rows with blob structs, and what they refer to.
     """
-    plan = BlobWritePlan(target.path, upload.write_id, target.columns, PARTITION, options=options)
     try:
+        others = lenders(target.path, options)
+        plan = BlobWritePlan(target.path, upload.write_id, target.columns, PARTITION, lenders=others, options=options)
         rows = df.withColumn(PARTITION, partition_path(target.partition_by, target.config))
         return stage_rows(rows, plan, staging_folder(target.path, upload.write_id))
     except BaseException:

@@ -53,6 +53,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["mark-blobs", "--table", "t", "--dry-run"],
         ["sweep-blobs", "--table", "t"],
         ["restore-blobs", "--table", "t", "--grace", "1h"],
+        ["register-tables", "--table", "t"],
+        ["registered-tables", "--table", "t", "--with", "u"],
     ],
 )
 def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
