@@ -76,6 +76,10 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
         help="a table that may refer to this one's blobs; may be given again",
     )  # fmt: skip
     marking.add_argument(
+        "--managed-root", metavar="FOLDER", action="append", dest="managed_roots",
+        help="a folder outside of the blob area whose files belong to the table; may be given again",
+    )  # fmt: skip
+    marking.add_argument(
         "--ignore-stale-pending", action="store_true",
         help="let instants that have been pending without a sign of life for 7 days hold nothing back",
     )  # fmt: skip

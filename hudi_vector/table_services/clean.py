@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.leases import CLEAN, clock_ms
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, CLEAN_TRASH_WINDOW, Option
+from hudi_vector.options import (
+    CLEAN_GRACE,
+    CLEAN_MANAGED_ROOTS,
+    CLEAN_MAX_FILES,
+    CLEAN_MAX_SHARE,
+    CLEAN_TRASH_WINDOW,
+    Option,
+)
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.table_services.guards import SweepLimits, require_table
 from hudi_vector.table_services.located import locate
@@ -41,6 +48,7 @@ def clean_blobs(
     max_files: int | None = None,
     trash_window: str | int | None = None,
     other_tables: Sequence[str] = (),
+    managed_roots: Sequence[str] | None = None,
     ignore_stale_pending: bool = False,
 ) -> CleanResult:
     """Mark, empty the trash of what is over its window, and sweep what the mark and a second one agree on.
@@ -55,7 +63,9 @@ def clean_blobs(
         max_share: Percent of the blob area's bytes that may go; ``hoodie.blob.clean.max.share`` by default.
         max_files: How many files may go in one run; ``hoodie.blob.clean.max.files`` by default.
         trash_window: How long files stay in the trash; ``hoodie.blob.clean.trash.window`` by default.
-        other_tables: The paths of tables that may refer to this table's blobs.
+        other_tables: The paths of tables that may refer to this table's blobs, besides those in its registry.
+        managed_roots: Folders outside of the blob area, all of whose files belong to this table;
+            ``hoodie.blob.clean.managed.roots`` by default.
         ignore_stale_pending: Whether pending instants that have shown no sign of life for 7 days hold nothing back.
 
     Returns:
@@ -70,7 +80,7 @@ def clean_blobs(
     Example:
         >>> hv.table_services.clean_blobs(spark, "photos", dry_run=True).candidates  # doctest: +SKIP
     """
-    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
+    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots)
     limits, window = place.limits(max_share, max_files), place.chosen(CLEAN_TRASH_WINDOW, trash_window)
     found = place.mark()
     place.publish(found)
@@ -88,6 +98,7 @@ def mark_blobs(
     grace: str | int | None = None,
     report: str | None = None,
     other_tables: Sequence[str] = (),
+    managed_roots: Sequence[str] | None = None,
     ignore_stale_pending: bool = False,
 ) -> CleanResult:
     """Find what nothing needs and publish the report, for review and for `sweep_blobs`.
@@ -98,6 +109,7 @@ def mark_blobs(
         grace: As for `clean_blobs`.
         report: As for `clean_blobs`.
         other_tables: As for `clean_blobs`.
+        managed_roots: As for `clean_blobs`.
         ignore_stale_pending: As for `clean_blobs`.
 
     Returns:
@@ -111,7 +123,7 @@ def mark_blobs(
     Example:
         >>> hv.table_services.mark_blobs(spark, "photos").mark_id  # doctest: +SKIP
     """
-    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
+    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots)
     found = place.mark()
     place.publish(found)
     return _reported(_of_mark(found, None), report)
@@ -129,6 +141,7 @@ def sweep_blobs(
     max_share: int | None = None,
     max_files: int | None = None,
     other_tables: Sequence[str] = (),
+    managed_roots: Sequence[str] | None = None,
     ignore_stale_pending: bool = False,
 ) -> CleanResult:
     """Sweep exactly what a published mark lists, as far as a second mark agrees; again takes only what is left.
@@ -144,6 +157,7 @@ def sweep_blobs(
         max_share: As for `clean_blobs`.
         max_files: As for `clean_blobs`.
         other_tables: As for `clean_blobs`.
+        managed_roots: As for `clean_blobs`.
         ignore_stale_pending: As for `clean_blobs`.
 
     Returns:
@@ -160,7 +174,7 @@ def sweep_blobs(
     """
     from hudi_vector.table_services.mark_files import read_mark
 
-    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending)
+    place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots)
     found: MarkReport = read_mark(place.table, mark, place.options)
     require_table(found, place.table)
     limits = place.limits(max_share, max_files)
@@ -214,6 +228,7 @@ class _Place:
         grace: str | int | None = None,
         other_tables: Sequence[str] = (),
         ignore_stale_pending: bool = False,
+        managed_roots: Sequence[str] | None = None,
     ) -> _Place:
         table, options = locate(spark, name)
 
@@ -221,7 +236,12 @@ class _Place:
             return spark.conf.get(key, None)
 
         # Other writers may have another zone than this JVM, so the mark is not told one.
-        marking = {"other_tables": tuple(other_tables), "ignore_stale_pending": ignore_stale_pending}
+        roots = (setting(CLEAN_MANAGED_ROOTS.key) or "").split(",") if managed_roots is None else managed_roots
+        marking = {
+            "other_tables": tuple(other_tables),
+            "managed_roots": tuple(root.strip() for root in roots if root.strip()),
+            "ignore_stale_pending": ignore_stale_pending,
+        }
         grace_ms = _chosen(CLEAN_GRACE, grace, setting)
         return cls(table, options, setting, grace_ms, marking)
 

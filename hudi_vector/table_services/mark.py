@@ -33,7 +33,7 @@ from hudi_vector.table_services.pending import PendingInstant, is_stale, pending
 from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.savepoints import saved_files
-from hudi_vector.table_services.sharers import claims_of_others, sharing_tables
+from hudi_vector.table_services.sharers import claims_of_writes, sharing_tables
 from hudi_vector.table_services.verdict import Case, judge, reason_of_reference
 
 __all__ = ["find_unneeded", "mark_twice"]
@@ -142,10 +142,11 @@ class _Mark:
         uploads = {each.source.uri: _uploads(each, doubts) for each in tables}
         pending, notes = self._pending(tables, uploads, doubts)
         places = Places()
-        identities = {places.identity(info.uri): info.uri for info in files}
-        others = [upload for each in tables[1:] for upload in uploads[each.source.uri].values()]
+        identities = {places.identity(info.uri): info.uri for info in [*files, *outside]}
+        # What the table's own writes pin lies outside of its area.
+        claiming = [upload for each in tables[not outside :] for upload in uploads[each.source.uri].values()]
         paths = {identity: found.removeprefix(f"{uri}/") for identity, found in identities.items()}
-        claims = claims_of_others(others, self.now_ms - self.grace_ms, paths, places, options, doubts)
+        claims = claims_of_writes(claiming, self.now_ms - self.grace_ms, paths, places, options, doubts)
         referrers = Referrers(identities, places)
         gathered = [gather(each, reader, referrers) for each in tables]
         doubts += [doubt for each in gathered for doubt in each.doubts] + list(referrers.doubts)
@@ -157,7 +158,7 @@ class _Mark:
         ]
         judged += [judge(info, case, is_ours=False) for info in outside]
         judged += _managed_outside(case, {places.identity(info.uri) for info in outside}, options)
-        return self._made(judged, doubts, notes, gathered, sum(info.size for info in files))
+        return self._made(judged, doubts, notes, gathered, sum(info.size for info in [*files, *outside]))
 
     def _made(
         self,
@@ -179,6 +180,7 @@ class _Mark:
             notes=notes,
             retained_files=sum(each.retained_files for each in gathered),
             opened_files=sum(each.opened_files for each in gathered),
+            roots=self.roots,
         )
         return _doubted(report) if report.doubts else report
 

@@ -13,7 +13,7 @@ from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.places import Places
 
-__all__ = ["claims_of_others", "sharing_tables"]
+__all__ = ["claims_of_writes", "sharing_tables"]
 
 
 def sharing_tables(native: NativeTable, listed: Sequence[str]) -> tuple[list[NativeTable], list[str]]:
@@ -47,7 +47,7 @@ def sharing_tables(native: NativeTable, listed: Sequence[str]) -> tuple[list[Nat
     return tables, doubts
 
 
-def claims_of_others(
+def claims_of_writes(
     uploads: Iterable[Upload],
     at_ms: int,
     area: Mapping[str, str],
@@ -55,12 +55,12 @@ def claims_of_others(
     options: StorageOptions,
     doubts: list[str],
 ) -> dict[str, Upload]:
-    """The blobs that writes to other tables refer to and may yet commit.
+    """The files that writes under way refer to, and may yet commit, in places that are not their own table's.
 
     Args:
-        uploads: The writes to other tables.
+        uploads: The writes.
         at_ms: The time less the grace, milliseconds since 1970, UTC.
-        area: The identities of the files in the blob area, with the paths they are known by.
+        area: The identities of the files that are judged, with the paths they are known by.
         places: How paths become identities.
         options: How storage is opened.
         doubts: Takes what cannot be read.

@@ -31,8 +31,8 @@ class Case:
         pending: The ingest that began first of those that have not completed, None without any.
         referrers: Who refers to what.
         saved: The savepoints that hold data files, by the data file's path from the table's folder.
-        named: The writes that may still commit, by the paths, from the table's folder, that their manifests name;
-            those to other tables that share its blobs among them.
+        named: The writes that may still commit, by the paths of what their manifests name; those to other tables
+            that share its blobs among them.
     """
 
     table: str
@@ -119,9 +119,7 @@ def reason_of_reference(referrer: Referrer, case: Case) -> str:
 
 def _upload(file: FileInfo, name: ContainerName | None, case: Case) -> Upload | None:
     """The write that may yet commit a reference to the file, by its folder or by its manifest."""
-    if name is None:
-        return None
-    own = case.uploads.get(name.write_id)
+    own = None if name is None else case.uploads.get(name.write_id)
     if own is not None and own.may_commit(case.horizon_ms):
         return own
     return case.named.get(file.uri.removeprefix(f"{case.table}/"))

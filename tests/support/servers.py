@@ -14,6 +14,11 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudi_vector.storage import StorageOptions
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PRELUDE = """
@@ -61,6 +66,25 @@ def object_store() -> Iterator[str]:
     with _process(sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)):
         _wait_for(port)
         yield f"http://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def lake() -> Iterator[tuple[StorageOptions, Any]]:
+    """Hadoop's settings for such a server with a bucket called lake, and a boto3 client of it."""
+    boto3 = pytest.importorskip("boto3")
+    pytest.importorskip("moto")
+    keys = {"aws_access_key_id": "tester", "aws_secret_access_key": "secret"}
+    with object_store() as endpoint:
+        client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
+        client.create_bucket(Bucket="lake")
+        settings = {
+            "endpoint": endpoint,
+            "endpoint.region": "us-east-1",
+            "access.key": "tester",
+            "secret.key": "secret",
+        }
+        yield StorageOptions.of({f"fs.s3a.{key}": value for key, value in settings.items()}), client
+        client.close()
 
 
 @contextlib.contextmanager

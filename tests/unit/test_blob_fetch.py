@@ -487,16 +487,8 @@ def test_the_largest_value_is_javas_largest_array() -> None:
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[tuple[StorageOptions, Any]]:
-    """Settings for an S3-compatible server with a bucket, and a client of it."""
-    boto3 = pytest.importorskip("boto3")
-    pytest.importorskip("moto")
-    keys = {"aws_access_key_id": "tester", "aws_secret_access_key": "secret"}
-    with servers.object_store() as endpoint:
-        client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
-        client.create_bucket(Bucket="lake")
-        settings = {"endpoint": endpoint, "access.key": "tester", "secret.key": "secret"}
-        yield StorageOptions.of({f"fs.s3a.{key}": value for key, value in settings.items()}), client
-        client.close()
+    with servers.lake() as found:
+        yield found
 
 
 def test_an_object_store(store: tuple[StorageOptions, Any], file: str) -> None:

@@ -23,15 +23,8 @@ OLD = NOW - 60 * DAY
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[tuple[StorageOptions, Any]]:
-    boto3 = pytest.importorskip("boto3")
-    pytest.importorskip("moto")
-    keys = {"aws_access_key_id": "tester", "aws_secret_access_key": "secret"}
-    with servers.object_store() as endpoint:
-        client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
-        client.create_bucket(Bucket="lake")
-        settings = {"endpoint": endpoint, "access.key": "tester", "secret.key": "secret"}
-        yield StorageOptions.of({f"fs.s3a.{key}": value for key, value in settings.items()}), client
-        client.close()
+    with servers.lake() as found:
+        yield found
 
 
 def uploaded(table: BlobTable, client: Any, prefix: str) -> None:
