@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import HudiVectorError, RefusedError
+from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hudi_vector.table_services.erasure import ErasureResult
     from hudi_vector.table_services.result import CleanResult, RestoreResult
 
 __all__ = ["main"]
@@ -101,6 +102,12 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     restore.add_argument("--sweep", metavar="ID", help="only what this sweep took")
     restore.add_argument("--path", metavar="PATH", action="append", dest="paths", help="only this; may be given again")
     restore.set_defaults(run=_service, service="restore_blobs")
+    erasure = commands.add_parser("check-erasure", parents=[table], help="where bytes of records still are")
+    erasure.add_argument(
+        "--key", metavar="KEY", action="append", dest="keys", default=[], help="a record key; may be given again"
+    )
+    erasure.add_argument("--keys-file", metavar="FILE", help="record keys, one a line")
+    erasure.set_defaults(run=_erasure)
     _add_registry(commands, table)
 
 
@@ -165,6 +172,19 @@ def _service(chosen: argparse.Namespace) -> int:
     return _shown(service(_session(), chosen.table, **given), chosen.format)
 
 
+def _erasure(chosen: argparse.Namespace) -> int:
+    import hudi_vector as hv
+
+    keys = list(chosen.keys)
+    if chosen.keys_file:
+        try:
+            with open(chosen.keys_file, encoding="utf-8") as file:
+                keys += [line.rstrip("\n") for line in file if line.strip()]
+        except (OSError, UnicodeDecodeError) as problem:
+            raise InvalidArgumentError(f"the keys in '{chosen.keys_file}' cannot be read: {problem}") from None
+    return _shown(hv.table_services.check_erasure(_session(), chosen.table, keys), chosen.format)
+
+
 def _registry(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
@@ -174,12 +194,13 @@ def _registry(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _shown(result: CleanResult | RestoreResult, form: str) -> int:
+def _shown(result: CleanResult | RestoreResult | ErasureResult, form: str) -> int:
     """Rows to where they can be piped, sentences to the operator."""
-    from hudi_vector.table_services.result import report_lines
+    from hudi_vector.table_services.result import CleanResult, RestoreResult, report_lines
 
     _print(result.rows(), form)
-    sys.stderr.writelines(f"hudi-vector: {line}\n" for line in report_lines(result))
+    lines = report_lines(result) if isinstance(result, (CleanResult, RestoreResult)) else result.lines()
+    sys.stderr.writelines(f"hudi-vector: {line}\n" for line in lines)
     return 0 if result.is_well else 1
 
 

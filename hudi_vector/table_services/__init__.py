@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "check_erasure": "hudi_vector.table_services.erasure",
     "clean_blobs": "hudi_vector.table_services.clean",
     "mark_blobs": "hudi_vector.table_services.clean",
     "register_tables": "hudi_vector.table_services.sharing",
@@ -19,6 +20,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "check_erasure",
     "clean_blobs",
     "mark_blobs",
     "register_tables",

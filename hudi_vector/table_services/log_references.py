@@ -22,7 +22,7 @@ from hudi_vector.table_services.log_blocks import (
 )
 from hudi_vector.table_services.references import add_references, distinct
 
-__all__ = ["log_references"]
+__all__ = ["log_references", "rows_of_block", "schema_of_block"]
 
 _AVRO_VERSION = 3
 
@@ -54,16 +54,29 @@ def log_references(source: Any) -> pa.Table:
 def _of(block: LogBlock) -> pa.Table:
     if block.kind == PARQUET_DATA:
         return parquet_references(pa.BufferReader(pa.py_buffer(block.content)))
+    return avro_references(schema_of_block(block), lambda: rows_of_block(block))
+
+
+def schema_of_block(block: LogBlock) -> str:
+    """The schema of the rows in a block of Avro.
+
+    Raises:
+        DataFileError: The block is of another type, or has no schema.
+    """
     if block.kind != AVRO_DATA:
         raise DataFileError(f"the block at byte {block.offset} is of type {name_of(block.kind)}, which is not read")
     schema = block.header.get(SCHEMA)
     if schema is None:
         raise DataFileError(f"the block at byte {block.offset} has no schema")
-    return avro_references(schema.decode(), lambda: _records(block))
+    return schema.decode()
 
 
-def _records(block: LogBlock) -> list[memoryview]:
-    """The bytes of each row."""
+def rows_of_block(block: LogBlock) -> list[memoryview]:
+    """The bytes of each row in a block of Avro.
+
+    Raises:
+        DataFileError: The block is damaged.
+    """
     content, offset = block.content, block.offset
     version, count = struct.unpack_from(">ii", content)
     if version != _AVRO_VERSION:

@@ -54,6 +54,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["sweep-blobs", "--table", "t"],
         ["restore-blobs", "--table", "t", "--grace", "1h"],
         ["register-tables", "--table", "t"],
+        ["check-erasure", "--key", "k"],
         ["registered-tables", "--table", "t", "--with", "u"],
     ],
 )
