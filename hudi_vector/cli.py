@@ -91,6 +91,10 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     sweeping.add_argument("--max-files", metavar="N", type=int, help="take no more files than this, the oldest first")
     parents = [table, marking, sweeping]
     clean = commands.add_parser("clean-blobs", parents=parents, help="mark, sweep, and empty the trash when it is due")
+    clean.add_argument("--run-hudi-clean", action="store_true", help="run Hudi's own clean first")
+    clean.add_argument(
+        "--retain-commits", metavar="N", type=int, dest="retained_commits", help="how many commits it leaves readable"
+    )
     clean.add_argument("--trash-window", metavar="7d", help="how long files stay in the trash")
     clean.set_defaults(run=_service, service="clean_blobs")
     mark = commands.add_parser("mark-blobs", parents=[table, marking], help="list what nothing needs, for review")

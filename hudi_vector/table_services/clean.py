@@ -23,6 +23,7 @@ from hudi_vector.options import (
 )
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.table_services.guards import SweepLimits, require_table
+from hudi_vector.table_services.hudi_clean import clean_with_hudi, require_sense
 from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.mark_report import MARKS, MarkReport
 from hudi_vector.table_services.result import CleanFile, CleanResult, RestoreResult
@@ -50,6 +51,8 @@ def clean_blobs(
     other_tables: Sequence[str] = (),
     managed_roots: Sequence[str] | None = None,
     ignore_stale_pending: bool = False,
+    run_hudi_clean: bool = False,
+    retained_commits: int | None = None,
 ) -> CleanResult:
     """Mark, empty the trash of what is over its window, and sweep what the mark and a second one agree on.
 
@@ -67,22 +70,28 @@ def clean_blobs(
         managed_roots: Folders outside of the blob area, all of whose files belong to this table;
             ``hoodie.blob.clean.managed.roots`` by default.
         ignore_stale_pending: Whether pending instants that have shown no sign of life for 7 days hold nothing back.
+        run_hudi_clean: Whether Hudi's own clean runs first, so that what it makes unneeded can go at once.
+        retained_commits: How many commits that leaves readable; ``hoodie.clean.commits.retained`` by default.
 
     Returns:
         What went, what stayed and why. Where there is a doubt nothing goes, and the result names it.
 
     Raises:
-        RefusedError: Too much would go, or another run is under way; a dry run says the former in its result.
+        RefusedError: Too much would go, or another run is under way; a dry run says the former in its result. Or
+            Hudi's clean failed.
         InvalidOptionError: A setting has a value it cannot have.
-        InvalidArgumentError: The report cannot be written.
+        InvalidArgumentError: The report cannot be written, or Hudi's clean is asked for in a dry run.
         TableNotFoundError: There is no such table.
 
     Example:
         >>> hv.table_services.clean_blobs(spark, "photos", dry_run=True).candidates  # doctest: +SKIP
     """
+    require_sense(run_hudi_clean, retained_commits, dry_run)
     place = _Place.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots)
     limits, window = place.limits(max_share, max_files), place.chosen(CLEAN_TRASH_WINDOW, trash_window)
+    done = (clean_with_hudi(spark, place.path, retained_commits, place.options),) if run_hudi_clean else ()
     found = place.mark()
+    found = replace(found, notes=(*done, *found.notes))
     place.publish(found)
     _reported(_of_mark(found, trash, dry_run=True), report)
     # Before the sweep, so that a dry run knows all that will leave the trash.
@@ -212,9 +221,10 @@ def restore_blobs(
 
 @dataclass(frozen=True)
 class _Place:
-    """A table, how its storage is opened and how it is marked."""
+    """A table, its path as Hadoop knows it, how its storage is opened and how it is marked."""
 
     table: str
+    path: str
     options: StorageOptions = field(repr=False)
     setting: Callable[[str], str | None]
     grace_ms: int
@@ -230,7 +240,7 @@ class _Place:
         ignore_stale_pending: bool = False,
         managed_roots: Sequence[str] | None = None,
     ) -> _Place:
-        table, options = locate(spark, name)
+        table, path, options = locate(spark, name)
 
         def setting(key: str) -> str | None:
             return spark.conf.get(key, None)
@@ -243,7 +253,7 @@ class _Place:
             "ignore_stale_pending": ignore_stale_pending,
         }
         grace_ms = _chosen(CLEAN_GRACE, grace, setting)
-        return cls(table, options, setting, grace_ms, marking)
+        return cls(table, path, options, setting, grace_ms, marking)
 
     def chosen(self, option: Option[int], given: str | int | None) -> int:
         """What a caller gave, or the session's setting."""

@@ -131,9 +131,9 @@ def check_erasure(spark: SparkSession, table: str, keys: str | Iterable[str]) ->
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
     wanted = _texts(keys)
-    root, options = locate(spark, table)
-    native = _open(root, options)
-    frame = spark.read.format("hudi").load(native.source.hadoop_path)
+    root, path, options = locate(spark, table)
+    _open(root, options)
+    frame = spark.read.format("hudi").load(path)
     live = {row[0] for row in frame.where(F.col(_KEY).isin(wanted)).select(_KEY).distinct().collect()}
     return look(root, wanted, live, options)
 

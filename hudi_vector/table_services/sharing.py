@@ -56,7 +56,7 @@ def register_tables(spark: SparkSession, table: str, others: Sequence[str]) -> l
         >>> hv.table_services.register_tables(spark, "photos", ["albums"])  # doctest: +SKIP
         ['s3://lake/albums']
     """
-    root, options = locate(spark, table)
+    root, _, options = locate(spark, table)
     share([root, *(locate(spark, other)[0] for other in others)], options)
     return sorted(read_registry(root, options))
 
@@ -82,7 +82,7 @@ def unregister_tables(spark: SparkSession, table: str, others: Sequence[str], *,
         >>> hv.table_services.unregister_tables(spark, "photos", ["albums"])  # doctest: +SKIP
         []
     """
-    root, options = locate(spark, table)
+    root, _, options = locate(spark, table)
     for other in others:
         part(root, normalise(other) if gone else locate(spark, other)[0], options, gone=gone)
     return sorted(read_registry(root, options))
@@ -106,7 +106,8 @@ def registered_tables(spark: SparkSession, table: str) -> list[str]:
         >>> hv.table_services.registered_tables(spark, "photos")  # doctest: +SKIP
         ['s3://lake/albums']
     """
-    return sorted(read_registry(*locate(spark, table)))
+    root, _, options = locate(spark, table)
+    return sorted(read_registry(root, options))
 
 
 def share(tables: Sequence[str], options: StorageOptions = _LOCAL) -> None:
