@@ -10,7 +10,7 @@ an object in one of them or in both, and the next sweep ends the records of thos
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -118,9 +118,8 @@ class _Run:
         taken = {file.path for file in self._deleted}
         record = self._begin([file for file in self._plan.going if file.path not in taken])
         if record is not None:
-            parts = [record.files[first : first + _AT_ONCE] for first in range(0, len(record.files), _AT_ONCE)]
-            for files in followed(parts, len(parts), f"times {_AT_ONCE} files swept"):
-                self._site.each(partial(self._take, record=record), files)
+            for _ in followed(self._taken(record), len(record.files), "files swept"):
+                pass
             end_sweep(self._storage, record, [*self._kept, *self._failed], now_ms=self._now())
         planned = _planned(self._report, self._plan, self._trash)
         return replace(
@@ -140,6 +139,12 @@ class _Run:
         return begin_sweep(
             self._storage, table, mark_id, going, trash=self._trash, now_ms=self._now(), roots=self._report.roots
         )
+
+    def _taken(self, record: SweepRecord) -> Iterator[UnneededFile]:
+        for first in range(0, len(record.files), _AT_ONCE):
+            files = record.files[first : first + _AT_ONCE]
+            self._site.each(partial(self._take, record=record), files)
+            yield from files
 
     def _finish_others(self) -> None:
         for record in unfinished_sweeps(self._storage, self._report.table):

@@ -1,4 +1,4 @@
-"""The fourteen things that a cleaner of references must promise, each with the tests that show it.
+"""The fourteen things that a cleaner of references must promise, and its refusals, each with the tests that show it.
 
 What is not shown elsewhere is shown here. A name in the list that no test bears fails.
 """
@@ -110,6 +110,24 @@ PROMISES = {
         "unit/test_sweep.py::test_too_much_at_once_is_refused",
         "unit/test_sweep.py::test_a_run_takes_the_oldest_and_the_rest_waits",
         "unit/test_managed_roots.py::test_the_share_counts_them_too",
+    ],
+    "what stops it, by the table in docs/services.md": [
+        "unit/test_sweep.py::test_too_much_at_once_is_refused",
+        "unit/test_sweep.py::test_a_run_takes_the_oldest_and_the_rest_waits",
+        "unit/test_service_lease.py::test_a_second_run_is_told_who_holds_it_until_when",
+        "unit/test_sweep.py::test_a_file_that_changed_stays",
+        "unit/test_sweep.py::test_only_own_containers_go",
+        "unit/test_guards.py::test_no_link_below_the_table_is_followed",
+        "unit/test_sweep.py::test_an_area_behind_a_link_is_not_touched",
+        "unit/test_sweep.py::test_a_trash_behind_a_link_is_refused",
+        "unit/test_registry.py::test_a_registered_table_that_cannot_be_read_stops_everything",
+        "unit/test_registry.py::test_a_table_leaves_once_it_needs_nothing",
+        "unit/test_registry.py::test_a_cleaner_under_way_is_waited_for",
+        "unit/test_managed_roots.py::test_a_table_below_a_root_is_a_doubt",
+        "unit/test_managed_roots.py::test_both_marks_must_name_the_root",
+        "unit/test_erasure.py::test_a_doubt_leaves_it_open",
+        "integration/test_clean_blobs.py::test_refusals",
+        "integration/test_sharing.py::test_a_table_that_borrows_blobs",
     ],
     "14 models, random histories, crashes, and tables of older releases": [
         "properties/test_mark_states.py::test_a_mark_knows_what_the_model_knows",
