@@ -13,8 +13,8 @@ from support.swept import dying
 
 from hudi_vector.blobs import manifest
 from hudi_vector.blobs.pins import Pins, file_infos
-from hudi_vector.storage import StorageOptions
-from hudi_vector.table_services.guards import SweepLimits
+from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.table_services.guards import SweepLimits, why_not_ours
 from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_files import publish_mark, read_mark
 from hudi_vector.table_services.mark_report import MarkReport
@@ -122,6 +122,23 @@ def test_links_below_a_root_are_not_followed(rooted: Rooted, tmp_path: Path) -> 
     linked = {file.path.rpartition("/")[2]: file.reason for file in result.kept if "link" in file.reason}
     assert linked == dict.fromkeys(("precious.png", "one.png"), "refused: a symbolic link stands in its path")
     assert (away / "precious.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("s3://lake/media/a/x.png", None),
+        ("s3://lake/media/../t/x.png", "refused: its path is not a plain path below a managed root"),
+        ("s3://lake/media//x.png", "refused: its path is not a plain path below a managed root"),
+        ("s3://lake/media/t/.hoodie/blobs/x", "refused: it lies in a Hudi table"),
+        ("s3://lake/media.png", "refused: its path is not a plain path below the table's folder"),
+        ("s3://lake/media", "refused: its path is not a plain path below the table's folder"),
+        ("s3a://lake/media/x.png", "refused: its path is not a plain path below the table's folder"),
+    ],
+)
+def test_only_files_below_a_root(path: str, reason: str | None) -> None:
+    storage = open_storage("file:///", LOCAL)
+    assert why_not_ours(storage, "file:///t", path, ["s3://lake/media"]) == reason
 
 
 def test_a_table_below_a_root_is_a_doubt(rooted: Rooted) -> None:
