@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import HudiVectorError, RefusedError
+from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hudi_vector.table_services.containers import BlobContainers
+    from hudi_vector.table_services.erasure import ErasureResult
     from hudi_vector.table_services.explain import BlobExplanation
     from hudi_vector.table_services.maintenance import MaintainResult
     from hudi_vector.table_services.result import CleanResult, RestoreResult
@@ -94,6 +95,10 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     clean = commands.add_parser(
         "clean-blobs", parents=[*parents, verifying], help="mark, sweep, and empty the trash when it is due"
     )
+    clean.add_argument("--run-hudi-clean", action="store_true", help="run Hudi's own clean first")
+    clean.add_argument(
+        "--retain-commits", metavar="N", type=int, dest="retained_commits", help="how many commits it leaves readable"
+    )
     clean.add_argument("--trash-window", metavar="7d", help="how long files stay in the trash")
     clean.set_defaults(run=_service, service="clean_blobs")
     mark = commands.add_parser(
@@ -124,15 +129,43 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     job.add_argument("--report", metavar="FILE.html", help="draw the table's blobs over time")
     job.add_argument("--other-table", **_OTHER_TABLE)
     job.set_defaults(run=_service, service="maintain")
+    erasure = commands.add_parser("check-erasure", parents=[table], help="where bytes of records still are")
+    erasure.add_argument(
+        "--key", metavar="KEY", action="append", dest="keys", default=[], help="a record key; may be given again"
+    )
+    erasure.add_argument("--keys-file", metavar="FILE", help="record keys, one a line")
+    erasure.set_defaults(run=_erasure)
+    _add_registry(commands, table)
 
 
 def _add_marking(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grace", metavar="24h", help="how old a file must be")
     parser.add_argument("--other-table", **_OTHER_TABLE)
     parser.add_argument(
+        "--managed-root", metavar="FOLDER", action="append", dest="managed_roots",
+        help="a folder outside of the blob area whose files belong to the table; may be given again",
+    )  # fmt: skip
+    parser.add_argument(
         "--ignore-stale-pending", action="store_true",
         help="let instants that have been pending without a sign of life for 7 days hold nothing back",
     )  # fmt: skip
+
+
+def _add_registry(commands: Any, table: argparse.ArgumentParser) -> None:
+    """Tables that may refer to each other's blobs."""
+    listing = commands.add_parser("registered-tables", parents=[table], help="list the tables that may share its blobs")
+    listing.set_defaults(run=_registry, service="registered_tables")
+    others = argparse.ArgumentParser(add_help=False)
+    others.add_argument(
+        "--with", metavar="PATH", action="append", dest="others", required=True,
+        help="another table, by its path or name; may be given again",
+    )  # fmt: skip
+    parents = [table, others]
+    enter = commands.add_parser("register-tables", parents=parents, help="let tables refer to each other's blobs")
+    enter.set_defaults(run=_registry, service="register_tables")
+    leave = commands.add_parser("unregister-tables", parents=parents, help="no longer, once none refers to another's")
+    leave.add_argument("--gone", action="store_true", help="the others do not exist any more")
+    leave.set_defaults(run=_registry, service="unregister_tables")
 
 
 def _options(_: argparse.Namespace) -> int:
@@ -192,13 +225,33 @@ def _given(chosen: argparse.Namespace) -> dict[str, Any]:
     return {key: value for key, value in vars(chosen).items() if key not in _NOT_ARGUMENTS}
 
 
-def _shown(result: CleanResult | RestoreResult | MaintainResult, form: str) -> int:
+def _erasure(chosen: argparse.Namespace) -> int:
+    import hudi_vector as hv
+
+    keys = list(chosen.keys)
+    if chosen.keys_file:
+        try:
+            with open(chosen.keys_file, encoding="utf-8") as file:
+                keys += [line.rstrip("\n") for line in file if line.strip()]
+        except (OSError, UnicodeDecodeError) as problem:
+            raise InvalidArgumentError(f"the keys in '{chosen.keys_file}' cannot be read: {problem}") from None
+    return _shown(hv.table_services.check_erasure(_session(), chosen.table, keys), chosen.format)
+
+
+def _registry(chosen: argparse.Namespace) -> int:
+    import hudi_vector as hv
+
+    listed: list[str] = getattr(hv.table_services, chosen.service)(_session(), chosen.table, **_given(chosen))
+    _print([{"table": path} for path in listed], chosen.format)
+    return 0
+
+
+def _shown(result: CleanResult | RestoreResult | ErasureResult | MaintainResult, form: str) -> int:
     """Rows to where they can be piped, sentences to the operator."""
-    from hudi_vector.table_services.maintenance import MaintainResult
-    from hudi_vector.table_services.result import report_lines
+    from hudi_vector.table_services.result import CleanResult, RestoreResult, report_lines
 
     _print(result.rows(), form)
-    lines = result.lines() if isinstance(result, MaintainResult) else report_lines(result)
+    lines = report_lines(result) if isinstance(result, (CleanResult, RestoreResult)) else result.lines()
     sys.stderr.writelines(f"hudi-vector: {line}\n" for line in lines)
     return 0 if result.is_well else 1
 

@@ -30,6 +30,7 @@ __all__ = [
     "CLEAN_GRACE",
     "CLEAN_LOCAL_MAX_BYTES",
     "CLEAN_LOCAL_MAX_FILES",
+    "CLEAN_MANAGED_ROOTS",
     "CLEAN_MAX_FILES",
     "CLEAN_MAX_SHARE",
     "CLEAN_TRASH_WINDOW",
@@ -50,7 +51,7 @@ __all__ = [
 
 T = TypeVar("T", int, str)
 
-BYTES, MILLISECONDS = "bytes", "milliseconds"
+BYTES, FOLDERS, MILLISECONDS = "bytes", "folders", "milliseconds"
 
 # KB is 1024 bytes, as in Spark's and Hudi's own settings.
 _SIZES = {"": 1, "b": 1} | {
@@ -152,8 +153,10 @@ class Option(Generic[T]):
                     + (f", {self.minimum} or more" if self.minimum is not None else "")
                 )
             return number
+        if not self.allowed:
+            return text.strip()
         value = text.strip().lower()
-        if self.allowed and value not in self.allowed:
+        if value not in self.allowed:
             raise InvalidOptionError(f"{self.key} = {text!r} is not allowed: give one of {', '.join(self.allowed)}")
         return value
 
@@ -366,6 +369,14 @@ MAINTAIN_FIGURES_INTERVAL: Option[int] = Option(
     "How often `maintain` counts a table's blobs for its report; 0 lets every run do it.",
     minimum=0,
 )
+CLEAN_MANAGED_ROOTS: Option[str] = Option(
+    "hoodie.blob.clean.managed.roots",
+    "",
+    FOLDERS,
+    "Folders outside of the blob area, with commas between them, all of whose files belong to the table that is "
+    "cleaned: those that nothing needs go by the rule for containers, but for their names. Without it such files are "
+    "only reported, as `managed_outside`.",
+)
 VERIFY_BLOBS: Option[str] = Option(
     "hoodie.blob.read.verify",
     "false",
@@ -400,11 +411,13 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     CLEAN_TRASH_WINDOW,
     MAINTAIN_CLEAN_INTERVAL,
     MAINTAIN_FIGURES_INTERVAL,
+    CLEAN_MANAGED_ROOTS,
     GUARD_BLOBS,
     VERIFY_BLOBS,
 )
 
 _ALLOWED = {
+    FOLDERS: "paths or URIs",
     BYTES: "a whole number, or a size such as `64MB`",
     MILLISECONDS: "a whole number, or a duration such as `24h`",
 }
@@ -430,6 +443,7 @@ def markdown() -> str:
         if option.allowed:
             allowed = ", ".join(f"`{value}`" for value in option.allowed)
         else:
-            allowed = f"{_ALLOWED.get(option.unit, 'a whole number')}, {option.minimum} or more"
+            least = "" if option.minimum is None else f", {option.minimum} or more"
+            allowed = f"{_ALLOWED.get(option.unit, 'a whole number')}{least}"
         rows.append(f"| `{option.key}` | `{option.default}` | {allowed} | {option.unit} | {option.description} |")
     return "\n".join(rows) + "\n"

@@ -13,7 +13,11 @@ __all__ = ["BlobArea"]
 
 @dataclass(frozen=True)
 class BlobArea:
-    """The folder in which a table keeps its blobs; `table` is its base path as `normalise` spells it.
+    """The folder in which a table keeps its blobs.
+
+    Attributes:
+        table: Its base path, as `normalise` spells it.
+        lenders: The base paths of the tables to whose blobs its rows may refer (`hudi_vector.blobs.registry`).
 
     Example:
         >>> BlobArea.of("/tables/t").owns("file:///tables/t/.hoodie/blobs/img/x.blob")
@@ -21,6 +25,7 @@ class BlobArea:
     """
 
     table: str
+    lenders: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table: str) -> BlobArea:
@@ -46,7 +51,12 @@ class BlobArea:
 
     def is_foreign(self, uri: str) -> bool:
         """Whether a file lies in the area of another table, whose cleaner may delete it."""
-        return f"/{BLOB_AREA}/" in uri and not self.owns(uri)
+        return f"/{BLOB_AREA}/" in uri and not self.owns(uri) and self.lender(uri) is None
+
+    def lender(self, uri: str) -> str | None:
+        """The table that lends a file: its cleaner keeps what this table refers to."""
+        table, found, _ = uri.partition(f"/{BLOB_AREA}/")
+        return table if found and table in self.lenders else None
 
     def owner(self, uri: str) -> tuple[str, str] | None:
         """The column and the partition a container was written for, None where its name does not say."""

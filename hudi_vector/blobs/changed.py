@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from hudi_vector.blobs.fetch import BlobFetcher, Part
 from hudi_vector.blobs.kept_checksums import KeptChecksums
+from hudi_vector.blobs.names import BLOB_AREA
 from hudi_vector.blobs.pieces import pieces
 from hudi_vector.blobs.pins import file_infos, was_touched
 from hudi_vector.blobs.stored import StoredBlobs
@@ -49,6 +50,8 @@ def note_changed(
 def note_touched(blobs: StoredBlobs, problems: Problems, pins: pa.StructArray, options: StorageOptions) -> None:
     """Note the blobs whose files are not those that were pinned, without reading any bytes.
 
+    Containers that are lent are left out: they never change, and have another time once they were in the trash.
+
     Args:
         blobs: The blobs.
         problems: Theirs so far; this completes them.
@@ -61,7 +64,7 @@ def note_touched(blobs: StoredBlobs, problems: Problems, pins: pa.StructArray, o
     infos = file_infos(encoded.dictionary.to_pylist(), options, lenient=True)
     pinned = pins.take(pa.array(rows)).to_pylist()
     for row, code, pin in zip(rows.tolist(), encoded.indices.to_pylist(), pinned, strict=True):
-        if was_touched(infos[code], **pin):
+        if f"/{BLOB_AREA}/" not in encoded.dictionary[code].as_py() and was_touched(infos[code], **pin):
             problems[row] = CHANGED
 
 

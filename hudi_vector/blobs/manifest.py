@@ -36,7 +36,6 @@ Times are milliseconds since 1970 in UTC, by the clock of the driver.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -44,6 +43,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.blobs.names import is_write_id, new_write_id
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.side_files import generation_of, newest, publish
@@ -165,7 +165,7 @@ def open_upload(
         >>> [found.state for found in list_uploads(table)]
         ['open']
     """
-    now = _now(now_ms)
+    now = clock_ms() if now_ms is None else now_ms
     length = PREPARED_MS if prepared else lease_ms
     upload = Upload(
         table=normalise(table),
@@ -378,7 +378,7 @@ def _publish(upload: Upload, options: StorageOptions) -> Upload:
 
 
 def _require_running(table: str, write_id: str, now_ms: int | None, options: StorageOptions) -> tuple[Upload, int]:
-    upload, now = read_upload(table, write_id, options=options), _now(now_ms)
+    upload, now = read_upload(table, write_id, options=options), clock_ms() if now_ms is None else now_ms
     if upload.state in (COMMITTED, ABORTED, UNREADABLE):
         raise BlobWriteError(f"{_named(upload)} and cannot go on")
     if not upload.may_commit(now):
@@ -412,7 +412,3 @@ def uploads_folder(table: str, write_id: str) -> str:
 
 def _open(root: str, options: StorageOptions) -> Storage:
     return open_storage(root, options)
-
-
-def _now(now_ms: int | None) -> int:
-    return time.time_ns() // 1_000_000 if now_ms is None else now_ms

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from hudi_vector.blobs.manifest import uploads_folder
-from hudi_vector.blobs.side_tables import PINS, SideTable, publish_table
+from hudi_vector.blobs.manifest import Upload, uploads_folder
+from hudi_vector.blobs.side_tables import PINS, SideTable, load_table, publish_table
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import StorageOptions, open_storage, root_of
 
-__all__ = ["PIN_SCHEMA", "Pins", "file_infos", "was_touched"]
+__all__ = ["PIN_SCHEMA", "Pins", "file_infos", "pinned_paths", "was_touched"]
 
 PIN_SCHEMA = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime_ns", pa.int64())])
 """A pin: the reference's path as it stands in the row, the file's bytes, its modification time since 1970."""
@@ -52,6 +52,23 @@ class Pins:
         sizes, times = zip(*self._seen.values(), strict=True)
         rows = pa.table([list(self._seen), sizes, times], schema=PIN_SCHEMA)
         return publish_table(open_storage(table, options), uploads_folder(table, write_id), PINS, rows)
+
+
+def pinned_paths(upload: Upload, options: StorageOptions) -> list[str]:
+    """The files that a write refers to and that its table does not own.
+
+    Args:
+        upload: The write.
+        options: How storage is opened.
+
+    Returns:
+        Their paths as references have them, of lent files in any case, of others where they were pinned.
+
+    Raises:
+        DataFileError: A list of them is gone or damaged.
+    """
+    storage, folder = open_storage(upload.table, options), uploads_folder(upload.table, upload.write_id)
+    return [path for pin in upload.pins for path in load_table(storage, folder, pin)["path"].to_pylist()]
 
 
 def file_infos(uris: Sequence[str], options: StorageOptions, *, lenient: bool) -> list[pafs.FileInfo | None]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
+from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.incoming import BatchPlace, Incoming
 from hudi_vector.blobs.names import BLOB_AREA
 from hudi_vector.blobs.pins import Pins, file_infos
@@ -24,16 +25,23 @@ _ABSENT, _FOLDER, _UNKNOWN = -1, -2, -3
 
 @dataclass(frozen=True)
 class ReferenceRules:
-    """What references may be: `table` is its normalised URI, `relative` whether paths may start at its folder.
+    """What the references of a table may be.
 
-    Files that are looked at, and are not the table's own, are noted in `pins`.
+    Attributes:
+        area: Where the table keeps its blobs, and which tables lend it theirs.
+        relative: Whether paths may start at the table's folder.
+        check_files: Whether files must be there and be long enough; those that are lent must be there in any case.
+        options: How storage is opened.
+        pins: Takes what is seen of files that are not the table's own.
+        pin_all: Whether that is so of all of them, or only of those that are lent: their owner's cleaner looks there.
     """
 
-    table: str
+    area: BlobArea
     relative: bool
     check_files: bool
     options: StorageOptions
-    pins: Pins | None = None
+    pins: Pins
+    pin_all: bool = True
 
 
 def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Incoming:
@@ -48,8 +56,9 @@ def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Inco
         The column. A bare path whose file is not looked for, or not found, keeps NULL: the whole file.
 
     Raises:
-        InvalidBlobError: A path is relative, climbs, or lies in the blob area of another table; a managed one lies
-            outside this table's blob area; a file is absent, a folder, or ends before the range does.
+        InvalidBlobError: A path is relative, climbs, or lies in the blob area of a table that is not registered with
+            this one; a managed one lies outside of these areas; a file is absent, a folder, or ends before the range
+            does.
     """
     if incoming.path.null_count == len(incoming.path):
         return incoming
@@ -68,29 +77,33 @@ def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Inco
         [_is_relative(path) and not (rules.relative and _in_area(path)) for path in paths],
         "is relative; give an absolute path or a URI",
     )
-    uris = [normalise(join(rules.table, path) if _is_relative(path) else path) for path in paths]
-    own_area = join(rules.table, BLOB_AREA) + "/"
-    own = np.array([uri.startswith(own_area) for uri in uris])
-    foreign = ~own & np.array([f"/{BLOB_AREA}/" in uri for uri in uris])
-    refuse(foreign, "lies in the blob area of another table, whose cleaner may delete it; write the bytes instead")
+    area = rules.area
+    uris = [normalise(join(area.table, path) if _is_relative(path) else path) for path in paths]
+    own, lent = (np.array([bool(found(uri)) for uri in uris]) for found in (area.owns, area.lender))
+    refuse(
+        [area.is_foreign(uri) for uri in uris],
+        "lies in the blob area of another table, whose cleaner may delete it; write the bytes instead, or register "
+        "both tables with register_tables",
+    )
     managed = np.asarray(pc.fill_null(incoming.managed, False))
     spot.refuse(
-        managed & ~np.array([*own, True])[code],
+        managed & ~np.array([*(own | lent), True])[code],
         lambda row: (
-            f"its path '{incoming.path[row]}' is managed and lies outside the table's blob area '{own_area}'; "
+            f"its path '{incoming.path[row]}' is managed and lies outside the table's blob area '{area.uri}/'; "
             "only bytes that this package stored are managed, give managed = false"
         ),
     )
-    if not (rules.check_files or incoming.whole_files):
+    if not (rules.check_files or incoming.whole_files or lent.any()):
         return incoming
     # What is not to be checked need not be within reach either.
     infos = file_infos(uris, rules.options, lenient=not rules.check_files)
-    sizes = np.array([*(_size(info) for info in infos), _UNKNOWN], np.int64)[code]
+    known = np.array([_size(info) for info in infos], np.int64)
+    refuse(lent & (known < 0), "is no file of the table that is registered; write the bytes instead")
+    sizes = np.append(known, _UNKNOWN)[code]
     if rules.check_files:
         _check_ranges(incoming, sizes, spot)
-    if rules.pins is not None:
-        outside = np.flatnonzero(~own)
-        rules.pins.note([paths[at] for at in outside], [infos[at] for at in outside])
+    noted = np.flatnonzero(~own if rules.pin_all else lent)
+    rules.pins.note([paths[at] for at in noted], [infos[at] for at in noted])
     return _filled(incoming, sizes) if incoming.whole_files else incoming
 
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.byte_values import ByteValues, Ints
 from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.blobs.incoming import BatchPlace, Incoming, take_apart
@@ -56,7 +57,8 @@ class BlobWritePlan:
 
     `table` is the base path in the spelling that references are to have. `partition_column` names a text column that
     holds the partition path of each row; without one the table has no partitions. `most_open` bounds the containers
-    that one task has open; rows that come sorted by partition make larger containers.
+    that one task has open; rows that come sorted by partition make larger containers. `lenders` are the tables to
+    whose blobs references may lead, normalised.
     """
 
     table: str
@@ -64,6 +66,7 @@ class BlobWritePlan:
     columns: tuple[BlobColumn, ...]
     partition_column: str | None = None
     most_open: int = 32
+    lenders: tuple[str, ...] = ()
     options: StorageOptions = field(default=StorageOptions(), repr=False)
 
     def __post_init__(self) -> None:
@@ -194,8 +197,8 @@ class BlobWriter:
     def _converted(self, array: pa.Array, column: BlobColumn, partitions: pa.DictionaryArray) -> pa.StructArray:
         spot = BatchPlace(column.path, self._rows)
         relative = column.settings.paths == "relative"
-        pins = self._pins if column.settings.pin == "true" else None
-        rules = ReferenceRules(self._table, relative, column.check_files, self._plan.options, pins)
+        area, pin_all = BlobArea(self._table, self._plan.lenders), column.settings.pin == "true"
+        rules = ReferenceRules(area, relative, column.check_files, self._plan.options, self._pins, pin_all)
         incoming = checked(take_apart(array, spot), rules, spot)
         sizes = np.asarray(pc.fill_null(pc.binary_length(incoming.values).cast(pa.int64()), -1))
         places = place(sizes, column.settings)

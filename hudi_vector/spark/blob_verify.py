@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.changed import note_changed, note_touched
 from hudi_vector.blobs.fetch import BlobFetcher
 from hudi_vector.blobs.kept_checksums import kept_checksums
+from hudi_vector.blobs.registry import lenders
 from hudi_vector.blobs.stored import StoredBlobs
 from hudi_vector.blobs.wrong import Problems, find_problems
 from hudi_vector.spark.blob_pins import NO_PIN, pinned_files, with_pin
@@ -46,7 +47,8 @@ def verify(
     - ``relative without base``: a relative path that does not lead into the table's own blob area;
     - ``gone``, ``directory``, ``too short``: the bytes are not there. A range of 0 bytes needs no file;
     - ``unreachable``: nobody can say, since permission or a driver for the scheme is missing;
-    - ``foreign``: the file lies in another table's blob area, whose cleaner may delete it;
+    - ``foreign``: the file lies in another table's blob area, whose cleaner may delete it, and the two tables are not
+      registered with each other (``hv.table_services.register_tables``);
     - ``changed``: a file that the table does not own has another size or modification time than when the reference was
       written by ``hv.write``; with `deep` also, the bytes do not match the checksum that was kept of them.
 
@@ -70,6 +72,7 @@ def verify(
         >>> hv.blobs.verify(spark, "photos", columns="image").groupBy("problem").count().show()  # doctest: +SKIP
     """
     found = BlobTable.of(spark, table)
+    area = replace(found.area, lenders=lenders(found.area.table, found.options))
     chosen = tuple(found.chosen(columns))
     rows = found.frame.select(
         found.key().alias("key"),
@@ -85,7 +88,7 @@ def verify(
         else:
             rows = with_pin(rows, pins, F.col(str(number))["path"], F.col("commit_time"), name)
     fetcher = BlobFetcher(found.options, found.area.table, on_error="null")
-    return rows.mapInArrow(_Verify(chosen, found.area, fetcher, deep), _FOUND)
+    return rows.mapInArrow(_Verify(chosen, area, fetcher, deep), _FOUND)
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,32 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "check_erasure": "hudi_vector.table_services.erasure",
     "clean_blobs": "hudi_vector.table_services.clean",
     "maintain": "hudi_vector.table_services.maintenance",
     "explain_blob": "hudi_vector.table_services.explain",
     "list_containers": "hudi_vector.table_services.containers",
     "mark_blobs": "hudi_vector.table_services.clean",
+    "register_tables": "hudi_vector.table_services.sharing",
+    "registered_tables": "hudi_vector.table_services.sharing",
     "restore_blobs": "hudi_vector.table_services.clean",
     "sweep_blobs": "hudi_vector.table_services.clean",
+    "unregister_tables": "hudi_vector.table_services.sharing",
 }
 
-__all__ = ["clean_blobs", "explain_blob", "list_containers", "maintain", "mark_blobs", "restore_blobs", "sweep_blobs"]
+__all__ = [
+    "check_erasure",
+    "clean_blobs",
+    "explain_blob",
+    "list_containers",
+    "maintain",
+    "mark_blobs",
+    "register_tables",
+    "registered_tables",
+    "restore_blobs",
+    "sweep_blobs",
+    "unregister_tables",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,14 +10,16 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.options import CLEAN_TRASH_WINDOW
 from hudi_vector.table_services.guards import require_table
+from hudi_vector.table_services.hudi_clean import clean_with_hudi, require_sense
 from hudi_vector.table_services.mark_files import read_mark
 from hudi_vector.table_services.result import CleanResult, RestoreResult
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.service_table import ServiceTable
-from hudi_vector.table_services.sweep import CLEAN, sweep
+from hudi_vector.table_services.sweep import sweep
 from hudi_vector.table_services.trash import restore
 
 if TYPE_CHECKING:
@@ -38,8 +40,11 @@ def clean_blobs(
     max_files: int | None = None,
     trash_window: str | int | None = None,
     other_tables: Sequence[str] = (),
+    managed_roots: Sequence[str] | None = None,
     ignore_stale_pending: bool = False,
     verify_index: bool = False,
+    run_hudi_clean: bool = False,
+    retained_commits: int | None = None,
 ) -> CleanResult:
     """Mark, empty the trash of what is over its window, and sweep what the mark and a second one agree on.
 
@@ -53,26 +58,33 @@ def clean_blobs(
         max_share: Percent of the blob area's bytes that may go; ``hoodie.blob.clean.max.share`` by default.
         max_files: How many files may go in one run; ``hoodie.blob.clean.max.files`` by default.
         trash_window: How long files stay in the trash; ``hoodie.blob.clean.trash.window`` by default.
-        other_tables: The paths of tables that may refer to this table's blobs.
+        other_tables: The paths of tables that may refer to this table's blobs, besides those in its registry.
+        managed_roots: Folders outside of the blob area, all of whose files belong to this table;
+            ``hoodie.blob.clean.managed.roots`` by default.
         ignore_stale_pending: Whether pending instants that have shown no sign of life for 7 days hold nothing back.
         verify_index: Whether every data file is read although its references are kept, what is kept is compared and
             replaced, and differences are noted.
+        run_hudi_clean: Whether Hudi's own clean runs first, so that what it makes unneeded can go at once.
+        retained_commits: How many commits that leaves readable; ``hoodie.clean.commits.retained`` by default.
 
     Returns:
         What went, what stayed and why. Where there is a doubt nothing goes, and the result names it.
 
     Raises:
-        RefusedError: Too much would go, or another run is under way; a dry run says the former in its result.
+        RefusedError: Too much would go, or another run is under way; a dry run says the former in its result. Or
+            Hudi's clean failed.
         InvalidOptionError: A setting has a value it cannot have.
-        InvalidArgumentError: The report cannot be written.
+        InvalidArgumentError: The report cannot be written, or Hudi's clean is asked for in a dry run.
         TableNotFoundError: There is no such table.
 
     Example:
         >>> hv.table_services.clean_blobs(spark, "photos", dry_run=True).candidates  # doctest: +SKIP
     """
-    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, verify_index)
+    require_sense(run_hudi_clean, retained_commits, dry_run)
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
     limits, window = place.limits(max_share, max_files), place.chosen(CLEAN_TRASH_WINDOW, trash_window)
-    found = place.first_mark()
+    done = (clean_with_hudi(spark, place.path, retained_commits, place.options),) if run_hudi_clean else ()
+    found = place.first_mark(done)
     _reported(CleanResult.of(found, trash, dry_run=True), report)
     # Before the sweep, so that a dry run knows all that will leave the trash.
     expired = [] if found.doubts else place.empty_trash(window, dry_run)
@@ -87,6 +99,7 @@ def mark_blobs(
     grace: str | int | None = None,
     report: str | None = None,
     other_tables: Sequence[str] = (),
+    managed_roots: Sequence[str] | None = None,
     ignore_stale_pending: bool = False,
     verify_index: bool = False,
 ) -> CleanResult:
@@ -98,6 +111,7 @@ def mark_blobs(
         grace: As for `clean_blobs`.
         report: As for `clean_blobs`.
         other_tables: As for `clean_blobs`.
+        managed_roots: As for `clean_blobs`.
         ignore_stale_pending: As for `clean_blobs`.
         verify_index: As for `clean_blobs`.
 
@@ -112,7 +126,7 @@ def mark_blobs(
     Example:
         >>> hv.table_services.mark_blobs(spark, "photos").mark_id  # doctest: +SKIP
     """
-    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, verify_index)
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
     found = place.first_mark()
     return _reported(CleanResult.of(found, None), report)
 
@@ -129,6 +143,7 @@ def sweep_blobs(
     max_share: int | None = None,
     max_files: int | None = None,
     other_tables: Sequence[str] = (),
+    managed_roots: Sequence[str] | None = None,
     ignore_stale_pending: bool = False,
 ) -> CleanResult:
     """Sweep exactly what a published mark lists, as far as a second mark agrees; again takes only what is left.
@@ -144,6 +159,7 @@ def sweep_blobs(
         max_share: As for `clean_blobs`.
         max_files: As for `clean_blobs`.
         other_tables: As for `clean_blobs`.
+        managed_roots: As for `clean_blobs`.
         ignore_stale_pending: As for `clean_blobs`.
 
     Returns:
@@ -158,7 +174,7 @@ def sweep_blobs(
         >>> marked = hv.table_services.mark_blobs(spark, "photos")  # doctest: +SKIP
         >>> hv.table_services.sweep_blobs(spark, "photos", marked.mark_id)  # doctest: +SKIP
     """
-    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending)
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots)
     found = read_mark(place.table, mark, place.options)
     require_table(found, place.table)
     limits = place.limits(max_share, max_files)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.blobs.manifest import COMMITTED, UPLOADS, Upload, list_uploads
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName, is_write_id
 from hudi_vector.blobs.paths import file_uri
@@ -25,7 +26,6 @@ from hudi_vector.table_services.references import add_references, distinct
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.retained import RetainedFile
 from hudi_vector.table_services.savepoints import saved_files
-from hudi_vector.table_services.service_lease import clock_ms
 from hudi_vector.table_services.service_table import ServiceTable
 from hudi_vector.table_services.trash import TRASH, TrashedFile, list_trash
 

@@ -91,7 +91,7 @@ def measure(spark: SparkSession, table: str) -> Figures:
 
     from hudi_vector.spark.blob_inventory import inventory
 
-    root, options = locate(spark, table)
+    root, _, options = locate(spark, table)
     rows = inventory(spark, table).groupBy("column", "kind").agg(*(F.sum(name).alias(name) for name in _SUMS)).collect()
     trash = list_trash(open_storage(root, options), root)
     return Figures(add_up(row.asDict() for row in rows), len(trash), sum(file.bytes for file in trash))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.options import CLEAN_MAX_FILES, CLEAN_MAX_SHARE
-from hudi_vector.storage import Storage, join, normalise
+from hudi_vector.storage import Storage, join, normalise, scheme_of
 from hudi_vector.table_services.mark_report import MarkReport
 
 __all__ = ["SweepLimits", "is_plain", "require_table", "too_much", "why_not_ours"]
@@ -47,17 +47,21 @@ def require_table(report: MarkReport, table: str) -> str:
     return normalise(table)
 
 
-def why_not_ours(storage: Storage, table: str, path: str) -> str | None:
+def why_not_ours(storage: Storage, table: str, path: str, roots: Iterable[str] = ()) -> str | None:
     """Why a file may not be touched although a mark names it.
 
     Args:
         storage: The table's storage.
         table: The table's base path, normalised.
-        path: The file's path from there.
+        path: The file's path from there, or the URI of one below a managed root.
+        roots: The managed roots, normalised.
 
     Returns:
-        The reason, or None where it is a container of this table.
+        The reason, or None where it is a container of this table or lies below a managed root.
     """
+    root = next((root for root in roots if path.startswith(f"{root.rstrip('/')}/")), None)
+    if root is not None:
+        return _why_not_below(root.rstrip("/"), path)
     uri = join(table, path)
     if path.startswith("/") or normalise(uri) != uri:
         return "refused: its path is not a plain path below the table's folder"
@@ -66,6 +70,16 @@ def why_not_ours(storage: Storage, table: str, path: str) -> str | None:
     if ContainerName.parse(table, uri) is None:
         return "refused: it does not bear the name of a container"
     if not is_plain(storage, table, path):
+        return "refused: a symbolic link stands in its path"
+    return None
+
+
+def _why_not_below(root: str, path: str) -> str | None:
+    if normalise(path) != path:
+        return "refused: its path is not a plain path below a managed root"
+    if "/.hoodie/" in path:
+        return "refused: it lies in a Hudi table"
+    if scheme_of(root) == "file" and not _leads_straight(root.removeprefix("file://"), path[len(root) + 1 :]):
         return "refused: a symbolic link stands in its path"
     return None
 
@@ -80,7 +94,11 @@ def is_plain(storage: Storage, table: str, path: str) -> bool:
     """
     if storage.scheme != "file":
         return True
-    return os.path.realpath(storage.path(join(table, path))) == join(os.path.realpath(storage.path(table)), path)
+    return _leads_straight(storage.path(table), path)
+
+
+def _leads_straight(folder: str, path: str) -> bool:
+    return os.path.realpath(join(folder, path)) == join(os.path.realpath(folder).rstrip("/"), path)
 
 
 def too_much(going: Iterable[int], total_bytes: int, max_share: int) -> str | None:

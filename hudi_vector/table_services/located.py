@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["locate"]
 
 
-def locate(spark: SparkSession, name: str) -> tuple[str, StorageOptions]:
+def locate(spark: SparkSession, name: str) -> tuple[str, str, StorageOptions]:
     """Find a table.
 
     Args:
@@ -21,7 +21,8 @@ def locate(spark: SparkSession, name: str) -> tuple[str, StorageOptions]:
         name: The name or path of a Hudi table.
 
     Returns:
-        Its base path, normalised, and the session's settings for any storage, since references may lead anywhere.
+        Its base path, normalised and as Hadoop knows it, and the session's settings for any storage, since references
+        may lead anywhere.
 
     Raises:
         TableNotFoundError: There is no such table.
@@ -32,4 +33,4 @@ def locate(spark: SparkSession, name: str) -> tuple[str, StorageOptions]:
     target = resolve_name(spark, name)
     if target.source is None:
         raise UnsupportedTableError(f"'{name}' is not the name of a table: {target.reason}; name the table itself")
-    return target.source.uri, storage_options(spark)
+    return target.source.uri, target.source.hadoop_path, storage_options(spark)

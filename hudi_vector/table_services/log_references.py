@@ -24,7 +24,7 @@ from hudi_vector.table_services.log_blocks import (
 )
 from hudi_vector.table_services.references import add_references, distinct
 
-__all__ = ["log_references"]
+__all__ = ["log_references", "rows_of_block", "schema_of_block"]
 
 _AVRO_VERSION = 3
 # What a change says of itself; the row before it and the row after it are records.
@@ -59,14 +59,24 @@ def log_references(source: Any) -> pa.Table:
 def _of(block: LogBlock) -> pa.Table:
     if block.kind == PARQUET_DATA:
         return parquet_references(pa.BufferReader(pa.py_buffer(block.content)))
+    schema = schema_of_block(block)
+    if block.kind == CDC_DATA:
+        _require_typed(json.loads(schema), block.offset)
+    return avro_references(schema, lambda: rows_of_block(block))
+
+
+def schema_of_block(block: LogBlock) -> str:
+    """The schema of the rows, or of the changes, in a block of Avro.
+
+    Raises:
+        DataFileError: The block is of another type, or has no schema.
+    """
     if block.kind not in (AVRO_DATA, CDC_DATA):
         raise DataFileError(f"the block at byte {block.offset} is of type {name_of(block.kind)}, which is not read")
     schema = block.header.get(SCHEMA)
     if schema is None:
         raise DataFileError(f"the block at byte {block.offset} has no schema")
-    if block.kind == CDC_DATA:
-        _require_typed(json.loads(schema), block.offset)
-    return avro_references(schema.decode(), lambda: _records(block))
+    return schema.decode()
 
 
 def _require_typed(schema: Any, offset: int) -> None:
@@ -82,8 +92,12 @@ def _is_record(kind: Any) -> bool:
     return kind["type"] == "record" if isinstance(kind, dict) else kind not in _PRIMITIVE
 
 
-def _records(block: LogBlock) -> list[memoryview]:
-    """The bytes of each row."""
+def rows_of_block(block: LogBlock) -> list[memoryview]:
+    """The bytes of each row in a block of Avro.
+
+    Raises:
+        DataFileError: The block is damaged.
+    """
     content, offset = block.content, block.offset
     version, count = struct.unpack_from(">ii", content)
     if version != _AVRO_VERSION:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
 from hudi_vector.table_services.figures import Figures
 from hudi_vector.table_services.located import locate
@@ -23,7 +24,7 @@ from hudi_vector.table_services.maintenance_history import (
 )
 from hudi_vector.table_services.maintenance_report import html_report, write_report
 from hudi_vector.table_services.maintenance_steps import STEPS, Job, Outcome, Step
-from hudi_vector.table_services.service_lease import ServiceLease, clock_ms
+from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,7 +112,7 @@ def maintain(
         >>> hv.table_services.maintain(spark, "photos", report="photos.html").is_well  # doctest: +SKIP
     """
     chosen = _chosen(steps)
-    root, options = locate(spark, table)
+    root, _, options = locate(spark, table)
     job = Job(spark, table, dry_run, other_tables)
     with ServiceLease(root, MAINTAIN, options=options) as lease:
         history = read_history(root, options)

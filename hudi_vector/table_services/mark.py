@@ -13,11 +13,11 @@ refers to is then seen, and what is uploaded in between is not judged.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.blobs.manifest import Upload, list_uploads
 from hudi_vector.blobs.names import new_write_id
 from hudi_vector.blobs.pins import file_infos
@@ -32,6 +32,7 @@ from hudi_vector.table_services.pending import PendingInstant, is_stale, pending
 from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.savepoints import saved_files
+from hudi_vector.table_services.sharers import claims_of_writes, sharing_tables
 from hudi_vector.table_services.verdict import Case, judge, reason_of_reference
 
 __all__ = ["find_unneeded"]
@@ -61,7 +62,7 @@ def find_unneeded(
         now_ms: The time in milliseconds since 1970, UTC, for tests; the clock's where not given.
         managed_roots: Folders outside of the blob area, all of whose files belong to this table: they are judged by
             the same rule, but for their names.
-        other_tables: The base paths of tables that may refer to this table's blobs.
+        other_tables: The base paths of tables that may refer to this table's blobs, besides those in its registry.
         reader: Reads the retained files; by default the threads of this process.
         writers_zone: The zone of the JVM that writes, where it is known; else pending instants count as begun 26
             hours earlier, unless the timeline is in UTC.
@@ -80,11 +81,11 @@ def find_unneeded(
         >>> report = find_unneeded("/tables/photos", grace_ms=86_400_000)  # doctest: +SKIP
         >>> [file.path for file in report.candidates]  # doctest: +SKIP
     """
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now = clock_ms() if now_ms is None else now_ms
     if grace_ms < 0:
         raise InvalidArgumentError(f"a grace of {grace_ms} ms is negative; it is the age that a file must have")
     native = NativeTable(Source(normalise(table), table, options))
-    tables, doubts = _others(native, other_tables)
+    tables, doubts = sharing_tables(native, other_tables)
     mark = _Mark(native, now, grace_ms, _require_apart(managed_roots, tables), writers_zone, ignore_stale_pending)
     return mark.report(tables, reader, doubts)
 
@@ -107,18 +108,23 @@ class _Mark:
         uploads = {each.source.uri: _uploads(each, doubts) for each in tables}
         pending, notes = self._pending(tables, uploads, doubts)
         places = Places()
-        referrers = Referrers({places.identity(info.uri): info.uri for info in files}, places)
+        identities = {places.identity(info.uri): info.uri for info in [*files, *outside]}
+        # What the table's own writes pin lies outside of its area.
+        claiming = [upload for each in tables[not outside :] for upload in uploads[each.source.uri].values()]
+        paths = {identity: found.removeprefix(f"{uri}/") for identity, found in identities.items()}
+        claims = claims_of_writes(claiming, self.now_ms - self.grace_ms, paths, places, options, doubts)
+        referrers = Referrers(identities, places)
         gathered = [gather(each, reader, referrers) for each in tables]
         doubts += [doubt for each in gathered for doubt in each.doubts] + list(referrers.doubts)
         case = Case(uri, self.now_ms, self.grace_ms, uploads[uri], pending, referrers, self._saved(doubts), {})
-        case = replace(case, named=_named(case))
+        case = replace(case, named={**claims, **_named(case)})
         home = places.identity(f"{area.uri}/.").removesuffix(".")
         judged = [
             judge(info, case) if places.identity(info.uri).startswith(home) else _linked(info, case) for info in files
         ]
         judged += [judge(info, case, is_ours=False) for info in outside]
         judged += _managed_outside(case, {places.identity(info.uri) for info in outside}, options)
-        return self._made(judged, doubts, notes, gathered, sum(info.size for info in files))
+        return self._made(judged, doubts, notes, gathered, sum(info.size for info in [*files, *outside]))
 
     def _made(
         self,
@@ -140,6 +146,7 @@ class _Mark:
             notes=notes,
             retained_files=sum(each.retained_files for each in gathered),
             opened_files=sum(each.opened_files for each in gathered),
+            roots=self.roots,
         )
         return _doubted(report) if report.doubts else report
 
@@ -172,24 +179,6 @@ class _Mark:
         except (OSError, HudiVectorError, LookupError, TypeError) as problem:
             doubts.append(f"the savepoints of '{self.native.source.uri}' cannot be read: {problem}")
             return {}
-
-
-def _others(native: NativeTable, others: Sequence[str]) -> tuple[list[NativeTable], list[str]]:
-    """The table and those that share its blobs, and the doubts about these."""
-    options = native.source.options
-    tables, doubts = [native], []
-    for path in dict.fromkeys(map(normalise, others)):
-        if path != native.source.uri:
-            try:
-                tables.append(NativeTable(Source(path, path, options)))
-            except (OSError, HudiVectorError) as problem:
-                doubts.append(f"table '{path}', which may share these blobs, cannot be read: {problem}")
-    doubts += [
-        f"'{table.source.uri}' was bootstrapped: rows of it lie in files outside of its folder"
-        for table in tables
-        if table.config.bootstrapped
-    ]
-    return tables, doubts
 
 
 def _uploads(table: NativeTable, doubts: list[str]) -> dict[str, Upload]:

@@ -21,7 +21,7 @@ F = TypeVar("F", KeptFile, UnneededFile)
 
 _KIND, _VERSION = "mark", 1
 _TYPES = {"path": pa.string(), "bytes": pa.int64(), "reason": pa.string(), "mtime_ms": pa.int64()}
-_TUPLES = ("doubts", "notes")
+_TUPLES = ("doubts", "notes", "roots")
 _LOCAL = StorageOptions()
 
 
@@ -74,7 +74,7 @@ def read_mark(table: str, mark_id: str, options: StorageOptions = _LOCAL) -> Mar
     if found is None:
         raise InvalidArgumentError(f"'{table}' has no mark {mark_id!r}; give the id that mark_blobs or a dry run named")
     body: dict[str, Any] = dict(found[1])
-    body |= {name: tuple(body[name]) for name in _TUPLES}
+    body |= {name: tuple(body.get(name, ())) for name in _TUPLES}
     candidates, kept = (load_table(storage, folder, SideTable(**body.pop(name))) for name in ("candidates", "kept"))
     return MarkReport(
         table=root,

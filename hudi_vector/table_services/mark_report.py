@@ -15,10 +15,10 @@ MARKS = ".hoodie/blob_service/v1/marks"
 
 @dataclass(frozen=True)
 class UnneededFile:
-    """A blob file that nothing needs: its path from the table's folder, its bytes, and why nothing keeps it.
+    """A blob file that nothing needs: its path, its bytes, and why nothing keeps it.
 
-    `mtime_ms` is its modification time in milliseconds since 1970, UTC: a file with another one now is another
-    file.
+    `path` starts at the table's folder; it is a URI for a file below a managed root. `mtime_ms` is its modification
+    time in milliseconds since 1970, UTC: a file with another one now is another file.
     """
 
     path: str
@@ -49,11 +49,12 @@ class MarkReport:
         kept: The files that stay, with the reason.
         doubts: Why nothing may be deleted at all, such as a retained file that cannot be read; empty where all
             is clear.
-        total_bytes: The bytes of all files in the blob area.
+        total_bytes: The bytes of all files in the blob area and below the managed roots.
         notes: What an operator should know and what stops nothing, such as a pending instant that nobody seems to
             work at any more.
         retained_files: How many data files the table retains, those of tables that share its blobs included.
         opened_files: How many of them were read, and not known from an earlier run.
+        roots: The managed roots, whose files were judged too; normalised.
     """
 
     mark_id: str
@@ -67,6 +68,7 @@ class MarkReport:
     notes: tuple[str, ...] = ()
     retained_files: int = 0
     opened_files: int = 0
+    roots: tuple[str, ...] = ()
 
     @property
     def distinct(self) -> tuple[UnneededFile, ...]:

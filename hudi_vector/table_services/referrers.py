@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -83,6 +83,10 @@ class Referrers:
     def of(self, uri: str) -> Referrer | None:
         """Who refers to a file, by its URI; None where nobody does."""
         return self._of.get(self._places.identity(uri))
+
+    def below(self, folder: str) -> Iterator[tuple[str, Referrer]]:
+        """The files that references name below a folder, given as the beginning of their identities."""
+        return ((uri, self._of[uri]) for uri in sorted(self._of) if uri.startswith(folder))
 
     def managed_outside(self) -> Iterable[tuple[str, Referrer]]:
         """The files outside of the blob area that references call managed."""

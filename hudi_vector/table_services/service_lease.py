@@ -12,43 +12,23 @@ import getpass
 import logging
 import os
 import socket
-import threading
-import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from types import TracebackType
-from typing import Any
 
-from hudi_vector.blobs.side_files import generation_of, newest, publish
-from hudi_vector.errors import HudiVectorError, RefusedError
+from hudi_vector.blobs.leases import LEASE_KIND, LEASE_VERSION, LEASES, HeldLease, Renewals, clock_ms, read_lease
+from hudi_vector.blobs.side_files import publish
+from hudi_vector.errors import RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 
-__all__ = ["LEASES", "LEASE_MS", "ServiceLease", "clock_ms"]
+__all__ = ["LEASE_MS", "ServiceLease"]
 
-LEASES = ".hoodie/blob_service/v1/leases"
 LEASE_MS = 600_000
 """How long a lease holds without a renewal."""
 
 _LOG = logging.getLogger(__name__)
-_KIND, _VERSION = "lease", 1
 _LOCAL = StorageOptions()
-_RENEWALS = 3  # for each length of the lease
-_LOOKS = 5
-
-
-def clock_ms() -> int:
-    """Milliseconds since 1970, UTC, by this machine's clock."""
-    return time.time_ns() // 1_000_000
-
-
-@dataclass(frozen=True)
-class _Held:
-    generation: int
-    owner: str
-    holder: str
-    until_ms: int
 
 
 class ServiceLease:
@@ -85,8 +65,7 @@ class ServiceLease:
         self._owner = uuid.uuid4().hex
         self._until = 0
         self._lost: str | None = None
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name=f"hudi-vector-{service}-lease", daemon=True)
+        self._renewals = Renewals(f"the lease of the {service} of {self._table}", self.renew, lease_ms)
 
     def check(self) -> None:
         """Make sure that this run may go on; it costs no look at storage.
@@ -122,34 +101,25 @@ class ServiceLease:
         self._publish(0 if found is None else found.generation + 1, self._now() + self._lease_ms)
         # Of two that publish the same generation, both see the same one as the newest.
         self._require_free(self._newest())
-        self._thread.start()
+        self._renewals.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended.set()
-        self._thread.join()
+        self._renewals.__exit__(kind, error, trace)
         try:
             self._release()
         except OSError as problem:
             _LOG.warning("the lease of the %s of %s runs out by itself: %s", self._service, self._table, problem)
 
-    def _require_free(self, found: _Held | None) -> None:
+    def _require_free(self, found: HeldLease | None) -> None:
         if found is not None and found.owner != self._owner and self._now() < found.until_ms:
             until = datetime.fromtimestamp(found.until_ms / 1000, timezone.utc)
             raise RefusedError(
                 f"another {self._service} of '{self._table}' is under way: {found.holder} holds its lease until "
                 f"{until:%Y-%m-%d %H:%M:%S} UTC; wait until it has ended, or until then if that process died"
             )
-
-    def _keep(self) -> None:
-        while not self._ended.wait(self._lease_ms / 1000 / _RENEWALS):
-            try:
-                self.renew()
-            except (HudiVectorError, OSError) as problem:
-                # The next renewal may succeed, and `check` has the last word.
-                _LOG.warning("the lease of the %s of %s was not renewed: %s", self._service, self._table, problem)
 
     def _release(self) -> None:
         found = self._newest()
@@ -163,24 +133,12 @@ class ServiceLease:
     def _publish(self, generation: int, until_ms: int) -> str:
         holder = f"process {os.getpid()} of {_user()} on {socket.gethostname()}"
         body = {"owner": self._owner, "holder": holder, "until_ms": until_ms}
-        name = publish(self._storage, self._folder, _KIND, _VERSION, generation, body)
+        name = publish(self._storage, self._folder, LEASE_KIND, LEASE_VERSION, generation, body)
         self._until = until_ms
         return name
 
-    def _newest(self) -> _Held | None:
-        for _ in range(_LOOKS - 1):
-            try:
-                return self._look()
-            except FileNotFoundError:  # it was followed and removed between the listing and the read
-                continue
-        return self._look()
-
-    def _look(self) -> _Held | None:
-        found = newest(self._storage, self._folder, _KIND, _VERSION)
-        if found is None:
-            return None
-        body: dict[str, Any] = found[1]
-        return _Held(generation_of(found[0]), **body)
+    def _newest(self) -> HeldLease | None:
+        return read_lease(self._storage, self._table, self._service)
 
 
 def _user() -> str:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.blobs.leases import CLEAN, clock_ms
 from hudi_vector.options import (
     CLEAN_EXECUTION,
     CLEAN_GRACE,
     CLEAN_LOCAL_MAX_BYTES,
     CLEAN_LOCAL_MAX_FILES,
+    CLEAN_MANAGED_ROOTS,
     CLEAN_MAX_FILES,
     CLEAN_MAX_SHARE,
     Option,
@@ -27,8 +29,7 @@ from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_files import publish_mark
 from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.result import CleanFile
-from hudi_vector.table_services.service_lease import ServiceLease, clock_ms
-from hudi_vector.table_services.sweep import CLEAN
+from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.trash import expire
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ _DIFFERENCES = "what was kept of the references of {} files was wrong and is rep
 
 @dataclass(frozen=True)
 class ServiceTable:
-    """A table, how its storage is opened and how it is marked."""
+    """A table, its path as Hadoop knows it, how its storage is opened and how it is marked."""
 
     table: str
+    path: str
     options: StorageOptions = field(repr=False)
     setting: Callable[[str], str | None]
     grace_ms: int
@@ -61,19 +63,24 @@ class ServiceTable:
         grace: str | int | None = None,
         other_tables: Sequence[str] = (),
         ignore_stale_pending: bool = False,
+        managed_roots: Sequence[str] | None = None,
         verify_index: bool = False,
     ) -> ServiceTable:
         """The table that a user names, with what a service was given for it."""
-        place, options = locate(spark, name)
+        table, path, options = locate(spark, name)
 
         def setting(key: str) -> str | None:
             return spark.conf.get(key, None)
 
         # Other writers may have another zone than this JVM, so the mark is not told one.
-        others = (other_tables,) if isinstance(other_tables, str) else tuple(other_tables)
-        marking = {"other_tables": others, "ignore_stale_pending": ignore_stale_pending}
+        roots = (setting(CLEAN_MANAGED_ROOTS.key) or "").split(",") if managed_roots is None else managed_roots
+        marking = {
+            "other_tables": _listed(other_tables),
+            "managed_roots": tuple(root.strip() for root in _listed(roots) if root.strip()),
+            "ignore_stale_pending": ignore_stale_pending,
+        }
         grace_ms = _chosen(CLEAN_GRACE, grace, setting)
-        return cls(place, options, setting, grace_ms, marking, verify_index, _reader(spark, setting))
+        return cls(table, path, options, setting, grace_ms, marking, verify_index, _reader(spark, setting))
 
     @cached_property
     def references(self) -> KeptReferences:
@@ -105,12 +112,13 @@ class ServiceTable:
                 "the references of %s were not kept, and the next mark reads them anew: %s", self.table, problem
             )
 
-    def first_mark(self) -> MarkReport:
-        """A mark that says what it found wrong in what was kept, where that was asked for; published."""
+    def first_mark(self, done: Sequence[str] = ()) -> MarkReport:
+        """A mark that says what was done before it, and what it found wrong in what was kept; published."""
         found = self.mark()
         wrong = self.references.differing
         if self.verify_index and not found.doubts:
             wrong = [*wrong, *verify_containers(self.table, self.references, self.options)]
+        found = replace(found, notes=(*done, *found.notes))
         if wrong:
             found = replace(found, notes=(*found.notes, _DIFFERENCES.format(len(wrong), wrong[0])))
         publish_mark(found, self.options)
@@ -134,6 +142,11 @@ def _reader(spark: SparkSession, setting: Callable[[str], str | None]) -> Reader
         return read_here
     limits = SpreadLimits(CLEAN_LOCAL_MAX_BYTES.read(conf), CLEAN_LOCAL_MAX_FILES.read(conf))
     return spread_reader(spark.sparkContext, limits if execution == "auto" else SpreadLimits(0, 0))
+
+
+def _listed(given: Sequence[str]) -> tuple[str, ...]:
+    """One path, or several: text is a sequence of letters too."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _chosen(option: Option[int], given: str | int | None, setting: Callable[[str], str | None]) -> int:

@@ -1,94 +1,37 @@
 """A sweep: what two marks agree on goes to the trash, or for good.
 
-`plan_sweep` decides from a report and a second mark, and touches nothing. `sweep` runs such a plan: it publishes what
-is about to go (`hudi_vector.table_services.sweep_record`), takes file after file, and publishes what came of it. Killed
-between any two steps, nothing is lost: a local file is in its place or in the trash, an object in one of them or in
-both, and the next sweep ends the records of those that were killed.
+`sweep` runs a plan (`hudi_vector.table_services.sweep_plan`): it publishes what is about to go
+(`hudi_vector.table_services.sweep_record`), takes the files, and publishes what came of it. Files on a local disk go
+one after the other, objects several at a time: each is on its own, so that it does not matter which were on their way
+when a process was killed. Killed between any two steps, nothing is lost: a local file is in its place or in the trash,
+an object in one of them or in both, and the next sweep ends the records of those that were killed.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 
+from hudi_vector.blobs.leases import CLEAN, clock_ms
 from hudi_vector.errors import RefusedError
-from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage
-from hudi_vector.table_services.guards import SweepLimits, is_plain, require_table, too_much, why_not_ours
+from hudi_vector.storage import FileInfo, StorageOptions, join
+from hudi_vector.table_services.guards import SweepLimits, is_plain, require_table
 from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
 from hudi_vector.table_services.progress import followed
 from hudi_vector.table_services.result import CleanFile, CleanResult
-from hudi_vector.table_services.service_lease import ServiceLease, clock_ms
+from hudi_vector.table_services.service_lease import ServiceLease
+from hudi_vector.table_services.sites import Site
+from hudi_vector.table_services.sweep_plan import CHANGED, GONE, SweepPlan, plan_sweep
 from hudi_vector.table_services.sweep_record import SweepRecord, begin_sweep, end_sweep, unfinished_sweeps
-from hudi_vector.table_services.trash import TRASH, list_trash, same_content, trash_path
+from hudi_vector.table_services.trash import OUTSIDE_TRASH, TRASH, list_trash, same_content, trash_path
 
-__all__ = ["CLEAN", "SweepPlan", "finish_sweep", "plan_sweep", "sweep"]
-
-CLEAN = "clean"
-"""The name of the lease that all services of the cleaner share."""
+__all__ = ["finish_sweep", "sweep"]
 
 _LOG = logging.getLogger(__name__)
 _LOCAL = StorageOptions()
-_GONE, _CHANGED = "gone already", "it changed since the mark"
-
-
-@dataclass(frozen=True)
-class SweepPlan:
-    """What a sweep will do.
-
-    Attributes:
-        going: The files it takes, the oldest first.
-        kept: The candidates it leaves, with the reason.
-        gone: The candidates that are in their place no more.
-        doubts: Why nothing may go at all.
-        refusal: Why the sweep may not run, or None.
-    """
-
-    going: tuple[UnneededFile, ...]
-    kept: tuple[CleanFile, ...]
-    gone: tuple[CleanFile, ...]
-    doubts: tuple[str, ...] = ()
-    refusal: str | None = None
-
-
-def plan_sweep(report: MarkReport, second: MarkReport, storage: Storage, limits: SweepLimits) -> SweepPlan:
-    """Decide what of a report goes.
-
-    Args:
-        report: The report that is swept.
-        second: A mark that was made after it: only what it finds unneeded too, with the same bytes and modification
-            time, goes.
-        storage: The table's storage.
-        limits: How much may go.
-
-    Returns:
-        The plan; each candidate is in exactly one part of it.
-    """
-    doubts = tuple(dict.fromkeys((*report.doubts, *second.doubts)))
-    if doubts:
-        return SweepPlan((), tuple(CleanFile.of(file, f"kept for a doubt: {doubts[0]}") for file in report.distinct),
-                         (), doubts)  # fmt: skip
-    agreed = {file.path: file for file in second.candidates}
-    needed = {file.path: file.reason for file in second.kept}
-    going, kept, gone = [], [], []
-    for file in report.distinct:
-        again = agreed.get(file.path)
-        refused = why_not_ours(storage, second.table, file.path)
-        if refused:
-            kept.append(CleanFile.of(file, refused))
-        elif again is None and storage.info(join(second.table, file.path)) is None:
-            gone.append(CleanFile(file.path, 0, _GONE))
-        elif again is None:
-            kept.append(CleanFile.of(file, needed.get(file.path, "the second mark does not find it unneeded")))
-        elif (again.bytes, again.mtime_ms) != (file.bytes, file.mtime_ms):
-            kept.append(CleanFile.of(file, _CHANGED))
-        else:
-            going.append(file)
-    going.sort(key=lambda file: (file.mtime_ms, file.path))
-    waits = f"it waits for the next run: hoodie.blob.clean.max.files allows {limits.max_files} files in one"
-    kept += [CleanFile.of(file, waits) for file in going[limits.max_files :]]
-    refusal = too_much((file.bytes for file in going), second.total_bytes, limits.max_share)
-    return SweepPlan(tuple(going[: limits.max_files]), tuple(kept), tuple(gone), (), refusal)
+_AT_ONCE = 64
 
 
 def sweep(
@@ -100,6 +43,7 @@ def sweep(
     limits: SweepLimits = SweepLimits(),  # noqa: B008 - frozen
     options: StorageOptions = _LOCAL,
     now_ms: Callable[[], int] = clock_ms,
+    threads: int | None = None,
 ) -> CleanResult:
     """Take what a mark found unneeded and a second mark still does; again takes only what is left.
 
@@ -111,6 +55,7 @@ def sweep(
         limits: How much may go.
         options: How storage is opened.
         now_ms: The clock, for tests.
+        threads: How many files are taken at the same time; by default 1 on a local disk, and 16 elsewhere.
 
     Returns:
         What went, what stayed and why.
@@ -127,19 +72,20 @@ def sweep(
     """
     table = require_table(report, report.table)
     report = replace(report, table=table)
-    storage = open_storage(table, options)
-    if trash and not is_plain(storage, table, TRASH):
+    site = Site(table, options, threads)
+    if trash and not all(is_plain(site.storage, table, folder) for folder in (TRASH, OUTSIDE_TRASH)):
         raise RefusedError(
             f"the trash of '{table}' lies behind a symbolic link, so what goes there could not be found again; "
             f"make {TRASH} a folder"
         )
     if dry_run:
-        return _planned(report, plan_sweep(report, _second(report, recheck), storage, limits), trash)
+        return _planned(report, plan_sweep(report, _second(report, recheck), site, limits, trash=trash), trash)
     with ServiceLease(table, CLEAN, options=options, now_ms=now_ms) as lease:
-        plan = plan_sweep(report, _second(report, recheck), storage, limits)
+        second = _second(report, recheck)
+        plan = plan_sweep(report, second, site, limits, trash=trash)
         if plan.refusal:
             raise RefusedError(f"the sweep of mark '{report.mark_id}' of '{table}' is refused: {plan.refusal}")
-        return _Run(storage, report, plan, trash, lease, now_ms).run()
+        return _Run(site, replace(report, roots=second.roots), plan, trash, lease, now_ms).run()
 
 
 class _Run:
@@ -147,14 +93,15 @@ class _Run:
 
     def __init__(
         self,
-        storage: Storage,
+        site: Site,
         report: MarkReport,
         plan: SweepPlan,
         trash: bool,
         lease: ServiceLease,
         now_ms: Callable[[], int],
     ) -> None:
-        self._storage = storage
+        self._site = site
+        self._storage = site.storage
         self._report = report
         self._plan = plan
         self._trash = trash
@@ -171,9 +118,8 @@ class _Run:
         taken = {file.path for file in self._deleted}
         record = self._begin([file for file in self._plan.going if file.path not in taken])
         if record is not None:
-            for file in followed(record.files, len(record.files), "files swept"):
-                self._lease.check()
-                self._take(file, record)
+            for _ in followed(self._taken(record), len(record.files), "files swept"):
+                pass
             end_sweep(self._storage, record, [*self._kept, *self._failed], now_ms=self._now())
         planned = _planned(self._report, self._plan, self._trash)
         return replace(
@@ -190,50 +136,59 @@ class _Run:
         if not going:
             return None
         mark_id, table = self._report.mark_id, self._report.table
-        return begin_sweep(self._storage, table, mark_id, going, trash=self._trash, now_ms=self._now())
+        return begin_sweep(
+            self._storage, table, mark_id, going, trash=self._trash, now_ms=self._now(), roots=self._report.roots
+        )
+
+    def _taken(self, record: SweepRecord) -> Iterator[UnneededFile]:
+        for first in range(0, len(record.files), _AT_ONCE):
+            files = record.files[first : first + _AT_ONCE]
+            self._site.each(partial(self._take, record=record), files)
+            yield from files
 
     def _finish_others(self) -> None:
         for record in unfinished_sweeps(self._storage, self._report.table):
             self._lease.check()
             try:
-                self._deleted += finish_sweep(self._storage, record, self._plan.going, now_ms=self._now())
+                self._deleted += finish_sweep(self._site, record, self._plan.going, now_ms=self._now())
             except OSError as problem:
                 _LOG.warning("sweep %s of %s stays unfinished: %s", record.sweep_id, record.table, problem)
 
     def _take(self, file: UnneededFile, record: SweepRecord) -> None:
-        place, trashed = join(record.table, file.path), join(record.table, trash_path(record.sweep_id, file.path))
+        self._lease.check()
+        storage, place = self._site.storage_of(file.path), self._site.uri(file.path)
+        trashed = join(record.table, trash_path(record.sweep_id, file.path))
         try:
-            found = self._storage.info(place)
+            found = storage.info(place)
             if found is None:
-                self._deleted.append(CleanFile(file.path, 0, _GONE))
+                self._deleted.append(CleanFile(file.path, 0, GONE))
             elif not _is(found, file):
-                self._kept.append(CleanFile.of(file, _CHANGED))
+                self._kept.append(CleanFile.of(file, CHANGED))
             else:
                 if self._trash:
-                    self._storage.move(place, trashed)
+                    storage.move(place, trashed)
                 else:
-                    self._storage.delete(place)
+                    storage.delete(place)
                 self._deleted.append(CleanFile.of(file))
         except FileNotFoundError:
-            self._deleted.append(CleanFile(file.path, 0, _GONE))
+            self._deleted.append(CleanFile(file.path, 0, GONE))
         except OSError as problem:
-            self._give_up(file, place, trashed, problem)
+            self._give_up(file, trashed, problem)
 
-    def _give_up(self, file: UnneededFile, place: str, trashed: str, problem: OSError) -> None:
+    def _give_up(self, file: UnneededFile, trashed: str, problem: OSError) -> None:
         """Count a file that storage would not take away by where it is; no copy of it is left in the trash."""
         try:
-            if self._storage.info(place) is None:
+            if self._site.info(file.path) is None:
                 self._deleted.append(CleanFile.of(file))
                 return
-            self._storage.delete(trashed)
+            if self._trash:
+                self._storage.delete(trashed)
         except OSError as further:
             _LOG.warning("%s: %s", trashed, further)
         self._failed.append(CleanFile.of(file, f"it could not be taken away: {problem}"))
 
 
-def finish_sweep(
-    storage: Storage, record: SweepRecord, going: Iterable[UnneededFile], *, now_ms: int
-) -> list[CleanFile]:
+def finish_sweep(site: Site, record: SweepRecord, going: Iterable[UnneededFile], *, now_ms: int) -> list[CleanFile]:
     """End a sweep that was killed.
 
     What it did not take stays. Where it left an object in both places, the move is finished if the object is to go now
@@ -241,7 +196,7 @@ def finish_sweep(
     and that deletes the object in its place when it wakes up.
 
     Args:
-        storage: The table's storage.
+        site: The table.
         record: The sweep, begun.
         going: What two marks agree on now.
         now_ms: The time.
@@ -249,15 +204,17 @@ def finish_sweep(
     Returns:
         What left its place by this.
     """
+    storage = site.storage
     goes = {file.path: file for file in going}
     moved = []
     for copy in list_trash(storage, record.table, record.sweep_id):
-        place, trashed = join(record.table, copy.path), join(record.table, copy.trash_path)
+        place, trashed = site.uri(copy.path), join(record.table, copy.trash_path)
         file, found = goes.get(copy.path), storage.info(place)
         if file is not None and found is not None and _is(found, file) and same_content(storage, place, trashed):
             storage.delete(place)
             moved.append(CleanFile.of(file))
-    left = [file for file in record.files if storage.info(join(record.table, file.path)) is not None]
+    infos = site.each(lambda file: site.info(file.path), record.files)
+    left = [file for file, info in zip(record.files, infos, strict=True) if info is not None]
     stayed = [CleanFile.of(file, "the sweep was killed before it") for file in left]
     end_sweep(storage, record, stayed, now_ms=now_ms)
     return moved

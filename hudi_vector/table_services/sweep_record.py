@@ -44,6 +44,7 @@ class SweepRecord:
         files: What it was to take.
         ended_ms: When it ended.
         stayed: Which of its files it did not take, and why.
+        roots: The managed roots below which files lie that are not the table's containers.
     """
 
     table: str
@@ -55,10 +56,18 @@ class SweepRecord:
     files: tuple[UnneededFile, ...]
     ended_ms: int = 0
     stayed: tuple[CleanFile, ...] = ()
+    roots: tuple[str, ...] = ()
 
 
 def begin_sweep(
-    storage: Storage, table: str, mark_id: str, files: Iterable[UnneededFile], *, trash: bool, now_ms: int
+    storage: Storage,
+    table: str,
+    mark_id: str,
+    files: Iterable[UnneededFile],
+    *,
+    trash: bool,
+    now_ms: int,
+    roots: tuple[str, ...] = (),
 ) -> SweepRecord:
     """Announce a sweep, before any of its files moves.
 
@@ -69,11 +78,12 @@ def begin_sweep(
         files: What it may take.
         trash: Whether they go to the trash.
         now_ms: The time.
+        roots: The managed roots.
 
     Returns:
         The record, durable.
     """
-    record = SweepRecord(table, new_write_id(now_ms), mark_id, BEGUN, now_ms, trash, tuple(files))
+    record = SweepRecord(table, new_write_id(now_ms), mark_id, BEGUN, now_ms, trash, tuple(files), roots=roots)
     _publish(storage, record)
     return record
 
@@ -115,7 +125,8 @@ def read_sweep(storage: Storage, table: str, sweep_id: str) -> SweepRecord | Non
     body: dict[str, Any] = found[1]
     files = tuple(UnneededFile(**file) for file in body.pop("files"))
     stayed = tuple(CleanFile(**file) for file in body.pop("stayed"))
-    return SweepRecord(table=table, sweep_id=sweep_id, files=files, stayed=stayed, **body)
+    roots = tuple(body.pop("roots", ()))
+    return SweepRecord(table=table, sweep_id=sweep_id, files=files, stayed=stayed, roots=roots, **body)
 
 
 def unfinished_sweeps(storage: Storage, table: str) -> list[SweepRecord]:

@@ -1,8 +1,9 @@
 """The trash: where swept files wait before they are gone for good.
 
-A file ``.hoodie/blobs/{rest}`` lies in ``.hoodie/blob_service/v1/trash/{sweep id}/{rest}``. `restore` brings files back
-to their place, `expire` deletes those of sweeps that are older than the window. A crash while an object is copied
-leaves it in both places; the bytes are compared before one of the two goes.
+A file ``.hoodie/blobs/{rest}`` lies in ``.hoodie/blob_service/v1/trash/{sweep id}/{rest}``, and one from below a
+managed root, ``{scheme}://{rest}``, in ``.hoodie/blob_service/v1/trash_outside/{sweep id}/{scheme}/{rest}``. `restore`
+brings files back to their place, `expire` deletes those of sweeps that are older than the window. A crash while an
+object is copied leaves it in both places; the bytes are compared before one of the two goes.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 
 from hudi_vector.blobs.names import BLOB_AREA, is_write_id
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
 from hudi_vector.table_services.guards import is_plain, why_not_ours
 from hudi_vector.table_services.result import CleanFile, RestoreResult
-from hudi_vector.table_services.sweep_record import ENDED, read_sweep
+from hudi_vector.table_services.sites import Site, is_outside
+from hudi_vector.table_services.sweep_record import ENDED, SweepRecord, read_sweep
 
-__all__ = ["TRASH", "TrashedFile", "expire", "list_trash", "restore", "same_content", "trash_path"]
+__all__ = ["OUTSIDE_TRASH", "TRASH", "TrashedFile", "expire", "list_trash", "restore", "same_content", "trash_path"]
 
 TRASH = ".hoodie/blob_service/v1/trash"
+OUTSIDE_TRASH = ".hoodie/blob_service/v1/trash_outside"
 
 _LOG = logging.getLogger(__name__)
 _LOCAL = StorageOptions()
@@ -30,7 +35,7 @@ _COMPARED_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class TrashedFile:
-    """A file in the trash: which sweep took it, its path before and now, from the table's folder, and its bytes."""
+    """A file in the trash: which sweep took it, its path before, as marks name it, and now, and its bytes."""
 
     sweep_id: str
     path: str
@@ -39,11 +44,11 @@ class TrashedFile:
 
 
 def trash_path(sweep_id: str, path: str) -> str:
-    """Where a file of the blob area lies in the trash.
+    """Where a file lies in the trash.
 
     Args:
         sweep_id: The sweep that takes it.
-        path: Its path from the table's folder.
+        path: Its path from the table's folder, or its URI where it lies outside of the blob area.
 
     Returns:
         The path in the trash, from the same folder.
@@ -52,7 +57,17 @@ def trash_path(sweep_id: str, path: str) -> str:
         >>> trash_path("20260101000000000_0123456789ab", ".hoodie/blobs/img/x")
         '.hoodie/blob_service/v1/trash/20260101000000000_0123456789ab/img/x'
     """
+    if is_outside(path):
+        scheme, _, rest = path.partition("://")
+        return join(OUTSIDE_TRASH, sweep_id, scheme, rest.removeprefix("/"))
     return join(TRASH, sweep_id, path.removeprefix(f"{BLOB_AREA}/"))
+
+
+def _origin(folder: str, rest: str) -> str:
+    if folder == TRASH:
+        return join(BLOB_AREA, rest)
+    scheme, _, inside = rest.partition("/")
+    return f"{scheme}://{'/' if scheme == 'file' else ''}{inside}"
 
 
 def list_trash(storage: Storage, table: str, sweep_id: str | None = None) -> list[TrashedFile]:
@@ -66,13 +81,14 @@ def list_trash(storage: Storage, table: str, sweep_id: str | None = None) -> lis
     Returns:
         The files; what lies there and is no sweep's, and what lies behind a symbolic link, is left out.
     """
-    root = join(table, TRASH)
     found = []
-    for info in storage.list_files(root if sweep_id is None else join(root, sweep_id), recursive=True):
-        sweep, _, rest = info.uri.removeprefix(f"{root}/").partition("/")
-        path = join(TRASH, sweep, rest)
-        if is_write_id(sweep) and rest and is_plain(storage, table, path):
-            found.append(TrashedFile(sweep, join(BLOB_AREA, rest), path, info.size))
+    for folder in (TRASH, OUTSIDE_TRASH):
+        root = join(table, folder)
+        for info in storage.list_files(root if sweep_id is None else join(root, sweep_id), recursive=True):
+            sweep, _, rest = info.uri.removeprefix(f"{root}/").partition("/")
+            path = join(folder, sweep, rest)
+            if is_write_id(sweep) and rest and is_plain(storage, table, path):
+                found.append(TrashedFile(sweep, _origin(folder, rest), path, info.size))
     return sorted(sorted(found, key=lambda file: file.path), key=lambda file: file.sweep_id, reverse=True)
 
 
@@ -90,7 +106,7 @@ def restore(
     Args:
         table: The table's base path.
         sweep_id: Only what one sweep took.
-        paths: Only these files, by their paths from the table's folder; all by default.
+        paths: Only these files, by their paths as the sweep lists them; all by default.
         options: How storage is opened.
 
     Returns:
@@ -117,8 +133,12 @@ def restore(
             "table's folder"
         )
     restored, kept = [], []
-    for file in wanted:
-        problem = _restored(storage, root, file)
+    problems: list[str | None] = []
+    # Sweep by sweep: two may have taken one file, and that of the last one is put back.
+    for sweep, files in groupby(wanted, key=lambda file: file.sweep_id):
+        put_back = partial(_restored, Site(root, options), read_sweep(storage, root, sweep))
+        problems += Site(root, options).each(put_back, list(files))
+    for file, problem in zip(wanted, problems, strict=True):
         if problem is None:
             restored.append(CleanFile(file.path, file.bytes, f"from sweep {file.sweep_id}"))
         else:
@@ -156,10 +176,11 @@ def expire(
             own = {file.path for file in record.files}
             due = [file for file in files if file.path in own]
             reason = f"swept by {sweep_id} more than {window_ms} ms ago"
+            deleted = [True] * len(due) if dry_run else Site(root, options).each(partial(_deleted, storage, root), due)
             gone += [
                 CleanFile(file.trash_path, file.bytes, reason)
-                for file in due
-                if dry_run or _deleted(storage, root, file)
+                for file, is_gone in zip(due, deleted, strict=True)
+                if is_gone
             ]
     return gone
 
@@ -181,30 +202,30 @@ def same_content(storage: Storage, one: str, other: str) -> bool:
     return True
 
 
-def _restored(storage: Storage, root: str, file: TrashedFile) -> str | None:
+def _restored(site: Site, record: SweepRecord | None, file: TrashedFile) -> str | None:
     """Put a file back; why not, where it stays."""
-    refused = why_not_ours(storage, root, file.path)
+    if is_outside(file.path) and record is None:
+        return "the record of its sweep cannot be read, so nobody can say that it belongs there; move it by hand"
+    refused = why_not_ours(site.storage, site.table, file.path, record.roots if record else ())
     if refused:
         return refused
-    place, trashed = join(root, file.path), join(root, file.trash_path)
     try:
-        storage.move(trashed, place, renew=True)
+        site.storage.move(join(site.table, file.trash_path), site.uri(file.path), renew=True)
     except FileExistsError:
-        return _settled(storage, root, file)
+        return _settled(site, record, file)
     except OSError as problem:
         return f"it could not be moved: {problem}"
     return None
 
 
-def _settled(storage: Storage, root: str, file: TrashedFile) -> str | None:
+def _settled(site: Site, record: SweepRecord | None, file: TrashedFile) -> str | None:
     """Where both places have a file: what was killed half way is finished, another file is left alone."""
-    place, trashed = join(root, file.path), join(root, file.trash_path)
+    place, trashed = site.uri(file.path), join(site.table, file.trash_path)
     try:
-        if not same_content(storage, place, trashed):
+        if not same_content(site.storage, place, trashed):
             return "another file has its place; move that one away first"
-        record = read_sweep(storage, root, file.sweep_id)
         if record is not None and record.state == ENDED:
-            storage.delete(trashed)
+            site.storage.delete(trashed)
         # Else the sweep may only be slow, and delete the object in its place when it wakes up: the copy is needed.
     except OSError as problem:
         return f"it could not be compared with the file in its place: {problem}"

@@ -31,7 +31,8 @@ class Case:
         pending: The ingest that began first of those that have not completed, None without any.
         referrers: Who refers to what.
         saved: The savepoints that hold data files, by the data file's path from the table's folder.
-        named: The writes that may still commit, by the paths, from the table's folder, that their manifests name.
+        named: The writes that may still commit, by the paths of what their manifests name; those to other tables
+            that share its blobs among them.
     """
 
     table: str
@@ -78,7 +79,8 @@ def _kept_by(file: FileInfo, name: ContainerName | None, case: Case, is_ours: bo
     upload = _upload(file, name, case)
     if upload is not None:
         until = "for ever, for its manifest is damaged" if upload.state == UNREADABLE else _at(upload.lease_until_ms)
-        return f"write '{upload.write_id}' is {upload.state} and may commit until {until}, and the grace after it"
+        to = "" if upload.table == case.table else f" to '{upload.table}'"
+        return f"write '{upload.write_id}'{to} is {upload.state} and may commit until {until}, and the grace after it"
     if not file.mtime_ns:
         return "its storage tells no modification time"
     written = 0 if name is None else _written(name)
@@ -117,9 +119,7 @@ def reason_of_reference(referrer: Referrer, case: Case) -> str:
 
 def _upload(file: FileInfo, name: ContainerName | None, case: Case) -> Upload | None:
     """The write that may yet commit a reference to the file, by its folder or by its manifest."""
-    if name is None:
-        return None
-    own = case.uploads.get(name.write_id)
+    own = None if name is None else case.uploads.get(name.write_id)
     if own is not None and own.may_commit(case.horizon_ms):
         return own
     return case.named.get(file.uri.removeprefix(f"{case.table}/"))

@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hudi_vector.blobs.manifest import Upload, abort, finish, open_upload, stage
+from hudi_vector.blobs.leases import Renewals
+from hudi_vector.blobs.manifest import Upload, abort, finish, open_upload, renew_lease, stage
+from hudi_vector.blobs.registry import lenders
 from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan
 from hudi_vector.errors import BlobWriteError, HudiVectorError
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.storage import StorageOptions, join, open_storage
-from hudi_vector.write.lease import Lease
+from hudi_vector.write.lending import borrow, require_there
 from hudi_vector.write.result import BlobUpload
 from hudi_vector.write.staging import PARTITION, StagedRows, partition_path, stage_rows, staging_folder
 
@@ -65,12 +68,14 @@ def upload_and_write(
     lease_ms = min(each.lease_ms for each in settings.values())
     upload = open_upload(target.path, settings, lease_ms=lease_ms, options=options)
     folder = staging_folder(target.path, upload.write_id)
+    renew = partial(renew_lease, upload.table, upload.write_id, options=options)
     try:
-        with Lease(upload, options) as lease:
+        with Renewals(f"the lease of upload {upload.write_id}", renew, upload.lease_ms):
             staged = staged_rows(df, target, upload, options)
             containers = staged.containers
-            stage(target.path, upload.write_id, containers, pins=staged.pins, options=options)
-            lease.check()
+            manifest = stage(target.path, upload.write_id, containers, pins=staged.pins, options=options)
+            lent = borrow(manifest, staged.lenders, options)
+            renew()  # refuses where the lease ran out, so that the bytes may be gone
             instant = write(staged.frame)
         made = BlobUpload(
             write_id=upload.write_id,
@@ -80,6 +85,8 @@ def upload_and_write(
             staged_bytes=files.size(folder),
         )
         _end(target.path, upload, instant, containers, options)
+        if instant is not None:
+            require_there(lent, options, f"instant {instant} of '{target.path}' was committed")
         return made
     finally:
         files.delete(folder)
@@ -97,8 +104,9 @@ def staged_rows(df: DataFrame, target: BlobTarget, upload: Upload, options: Stor
     Returns:
         The rows with blob structs, and what they refer to.
     """
-    plan = BlobWritePlan(target.path, upload.write_id, target.columns, PARTITION, options=options)
     try:
+        others = lenders(target.path, options)
+        plan = BlobWritePlan(target.path, upload.write_id, target.columns, PARTITION, lenders=others, options=options)
         rows = df.withColumn(PARTITION, partition_path(target.partition_by, target.config))
         return stage_rows(rows, plan, staging_folder(target.path, upload.write_id))
     except BaseException:

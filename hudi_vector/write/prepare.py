@@ -17,6 +17,7 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.write.blob_plan import plan_blobs
 from hudi_vector.write.blob_write import BlobTarget, staged_rows
 from hudi_vector.write.files import Files
+from hudi_vector.write.lending import borrow
 from hudi_vector.write.request import BlobSpecs, blob_specs
 from hudi_vector.write.staging import staging_folder
 from hudi_vector.write.target import resolve_target
@@ -89,7 +90,8 @@ def prepare_blobs(
     upload = open_upload(target.path, settings, lease_ms=0, prepared=True, options=access)
     place = BlobTarget(target.path, columns, existing.config.partition_fields, existing.config)
     staged = staged_rows(df, place, upload, access)
-    stage(target.path, upload.write_id, staged.containers, pins=staged.pins, options=access)
+    manifest = stage(target.path, upload.write_id, staged.containers, pins=staged.pins, options=access)
+    borrow(manifest, staged.lenders, access)
     return PreparedBlobs(staged.frame, upload.write_id, target.path)
 
 

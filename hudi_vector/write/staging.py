@@ -71,11 +71,15 @@ def partition_path(fields: Sequence[str], config: TableConfig | None) -> Column:
 
 @dataclass(frozen=True)
 class StagedRows:
-    """Rows with blob structs, the containers that they refer to, and the pins of files that the table does not own."""
+    """Rows with blob structs, the containers that they refer to, and the pins of files that the table does not own.
+
+    `lenders` are the tables to whose blobs they may refer.
+    """
 
     frame: DataFrame
     containers: tuple[WrittenContainer, ...]
     pins: tuple[SideTable, ...]
+    lenders: tuple[str, ...] = ()
 
 
 def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> StagedRows:
@@ -106,7 +110,9 @@ def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> StagedRows
             if known is None:
                 raise
             raise known from None
-    return StagedRows(spark.read.schema(schema).parquet(folder), tuple(written.value), tuple(pinned.value))
+    return StagedRows(
+        spark.read.schema(schema).parquet(folder), tuple(written.value), tuple(pinned.value), plan.lenders
+    )
 
 
 def _task(

@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
-from support.servers import bucket
+from support import servers
 
 from hudi_vector.blobs.manifest import finish, list_uploads, open_upload, read_checksums, stage
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.errors import BlobWriteError, InvalidBlobError
-from hudi_vector.storage import StorageOptions
+from hudi_vector.storage import StorageOptions, open_storage
 
 TASK = TaskAttempt(1, 2)
 BLOBS = [b"inline", b"x" * 5000, None, b"y" * 200_000, b"z" * 100]
@@ -22,20 +22,14 @@ BLOBS = [b"inline", b"x" * 5000, None, b"y" * 200_000, b"z" * 100]
 
 @pytest.fixture(scope="module")
 def options() -> Iterator[StorageOptions]:
-    with bucket("lake") as (made, _):
-        yield made
+    with servers.lake() as (found, _):
+        yield found
 
 
 @pytest.fixture(scope="module")
 def lake(options: StorageOptions) -> pafs.S3FileSystem:
     """The server through pyarrow's own file system."""
-    return pafs.S3FileSystem(
-        endpoint_override=options.get("fs.s3a.endpoint"),
-        scheme="http",
-        region="us-east-1",
-        access_key="tester",
-        secret_key="secret",
-    )
+    return open_storage("s3://lake", options).filesystem
 
 
 def stored(lake: pafs.S3FileSystem, blob: dict[str, Any] | None) -> bytes | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 from support import tables
@@ -117,6 +118,18 @@ def test_refusals(spark, path, clean_session):
         services.clean_blobs(spark, str(path), report="/no/such/file")
     with pytest.raises(InvalidArgumentError, match="has no mark"):
         services.sweep_blobs(spark, str(path), "20260101000000000_0123456789ab")
+    with pytest.raises(InvalidArgumentError, match="a dry run changes nothing, and Hudi's clean deletes data files"):
+        services.clean_blobs(spark, str(path), run_hudi_clean=True, dry_run=True)
+    with pytest.raises(InvalidArgumentError, match="give run_hudi_clean=True with it"):
+        services.clean_blobs(spark, str(path), retained_commits=3)
+    with pytest.raises(InvalidArgumentError, match="retained_commits = 0 is not allowed"):
+        services.clean_blobs(spark, str(path), run_hudi_clean=True, retained_commits=0)
+    with pytest.raises(InvalidArgumentError, match="lie in each other"):
+        services.mark_blobs(spark, str(path), managed_roots=[f"{path}/x"])
+    spark.conf.set("hoodie.blob.clean.managed.roots", f"/no/such/root, {path}")
+    with pytest.raises(InvalidArgumentError, match=f"managed root 'file://{path}' and the table"):
+        services.clean_blobs(spark, str(path))
+    spark.conf.unset("hoodie.blob.clean.managed.roots")
     spark.conf.set("hoodie.blob.clean.max.share", "half")
     with pytest.raises(InvalidOptionError, match="give a whole number of percent"):
         services.clean_blobs(spark, str(path))
@@ -124,16 +137,24 @@ def test_refusals(spark, path, clean_session):
         services.restore_blobs(spark, str(path))
 
 
-def test_the_commands(spark, workspace, clean_session, capsys):
+def test_the_commands(spark, workspace, clean_session, capsys, tmp_path):
     path = tables.fresh_path(workspace, "commands")
     for version in range(1, 4):
-        write(rows(spark, [100] * 2, ts=version), path, blobs=OUT, options=KEEP_LITTLE)
+        write(rows(spark, [100] * 2, ts=version), path, blobs=OUT, options={"hoodie.clean.automatic": "false"})
     given = ["--table", str(path), "--format", "json"]
     assert main(["clean-blobs", *given, "--verify-index"]) == 0
     out, err = capsys.readouterr()
     assert {json.loads(line)["action"] for line in out.splitlines()} == {"keep"}
     assert "0 files (0 bytes) moved to the trash" in err
     assert "files were read to know the references of" in err
+    assert main(["clean-blobs", *given, "--run-hudi-clean", "--retain-commits", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert {json.loads(line)["action"] for line in out.splitlines()} == {"keep"}
+    assert "0 files (0 bytes) moved to the trash" in err
+    assert re.search(r"note: Hudi's clean removed [1-9]\d* data files; the earliest commit it keeps is \d{17}", err)
+    assert not (path / ".hoodie/metadata").exists()
+    assert main(["clean-blobs", *given, "--run-hudi-clean", "--retain-commits", "25"]) == 0
+    assert "note: Hudi's clean found nothing to remove" in capsys.readouterr().err
 
     assert main(["mark-blobs", *given, "--grace", "0s"]) == 0
     out, err = capsys.readouterr()
@@ -164,6 +185,15 @@ def test_the_commands(spark, workspace, clean_session, capsys):
     assert main(["restore-blobs", "--table", str(path)]) == 0
     assert "restore" in capsys.readouterr().out
     assert main(["restore-blobs", "--table", str(path), "--path", "x"]) == 2
+    (tmp_path / "keys").write_text("1\n\n")
+    assert main(["check-erasure", *given, "--key", "0", "--keys-file", str(tmp_path / "keys")]) == 1
+    out, err = capsys.readouterr()
+    assert {json.loads(line)["kind"] for line in out.splitlines()} == {"base file", "container"}
+    assert "files hold bytes of the 2 keys: erasure" in err
+    assert main(["check-erasure", *given, "--key", "no such key"]) == 1
+    assert "nobody can say whose bytes it holds" in capsys.readouterr().out
+    assert main(["check-erasure", *given, "--keys-file", "/no/such"]) == 2
+    assert main(["check-erasure", *given]) == 2
     assert main(["clean-blobs", "--table", "/no/such"]) == 2
     assert stored(spark, path) == {i: content(i + 3000, 100) for i in range(2)}
 

@@ -13,6 +13,7 @@ from support.blob_states import DAY, HOUR, NOW, BlobTable, blob, inline, write_i
 
 from hudi_vector.blobs import manifest
 from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.registry import REGISTERED, enter
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.container_index import container_index, verify_containers
 from hudi_vector.table_services.file_references import read_here
@@ -37,12 +38,15 @@ class Model:
     open_until: dict[str, float] = field(default_factory=dict)
     ingests: dict[str, int] = field(default_factory=dict)
     is_doubtful: bool = False
+    others: dict[str, tuple[BlobTable, bool]] = field(default_factory=dict)
+    lent: dict[Path, tuple[str, frozenset[str]]] = field(default_factory=dict)
 
     def expected(self) -> set[str]:
         """The containers that nothing needs."""
         if self.is_doubtful:
             return set()
         referred = frozenset().union(*self.files.values())
+        referred = referred.union(*(paths for name, paths in self.lent.values() if self.others[name][1]))
         horizon = NOW - self.grace_ms
         oldest = min(self.ingests.values(), default=NOW + self.grace_ms) - self.grace_ms
         return {
@@ -90,6 +94,26 @@ class Model:
         table.begin(instant, action)
         self.ingests[instant] = table.clock_ms
 
+    def borrow(self, name: str, chosen: list[int]) -> None:
+        """Another table, registered or not, refers to some of the containers."""
+        if name not in self.others:
+            other = BlobTable(self.table.path.parent / name, self.table.clock_ms)
+            self.others[name] = (other, name.startswith("registered"))
+            if self.others[name][1]:
+                enter(self.table.uri, other.uri, REGISTERED)
+        other, there, instant = self.others[name][0], sorted(self.born), self.others[name][0].instant()
+        paths = frozenset(there[number % len(there)] for number in chosen) if there else frozenset()
+        values = {number: blob(f"{self.table.uri}/{path}") for number, path in enumerate(sorted(paths))}
+        self.lent[other.base("f1", instant, values)] = (name, paths)
+        other.complete(instant, "commit")
+
+    def give_back(self, number: int) -> None:
+        """A data file of another table goes."""
+        if self.lent:
+            file = sorted(self.lent)[number % len(self.lent)]
+            file.unlink()
+            del self.lent[file]
+
     def clean(self, number: int) -> None:
         """One data file goes, whatever it was."""
         if self.files:
@@ -121,6 +145,14 @@ cleans = st.tuples(st.just("clean"), st.integers(0, 20))
 waits = st.tuples(st.just("wait"), st.integers(1, 9))
 services = st.tuples(st.just("service"), st.sampled_from(["clustering", "compaction", "clean", "rollback"]))
 ordinary = st.one_of(uploads, uploads, writes, writes, writes, cleans, waits, services)
+borrows = st.tuples(
+    st.just("borrow"),
+    st.sampled_from(["registered", "registered too", "strange"]),
+    st.lists(st.integers(0, 20), max_size=3),
+)
+shared = st.one_of(
+    uploads, uploads, writes, cleans, waits, borrows, borrows, st.tuples(st.just("give_back"), st.integers(0, 9))
+)
 
 
 def played(model: Model, history: list[tuple]) -> None:
@@ -153,6 +185,12 @@ graces = st.sampled_from([0, DAY, 15 * DAY])
 @settings(max_examples=150)
 @given(history=st.lists(ordinary, max_size=14), grace=graces)
 def test_a_mark_knows_what_the_model_knows(history: list[tuple], grace: int) -> None:
+    agrees(history, grace)
+
+
+@settings(max_examples=60)
+@given(history=st.lists(shared, max_size=14), grace=graces)
+def test_registered_tables_keep_what_they_refer_to(history: list[tuple], grace: int) -> None:
     agrees(history, grace)
 
 

@@ -70,15 +70,20 @@ def object_store() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def bucket(name: str) -> Iterator[tuple[StorageOptions, Any]]:
-    """Settings for an object store with one bucket, and a client of it; the test is skipped where moto is missing."""
+def lake() -> Iterator[tuple[StorageOptions, Any]]:
+    """Hadoop's settings for such a server with a bucket called lake, and a boto3 client of it."""
     boto3 = pytest.importorskip("boto3")
     pytest.importorskip("moto")
     keys = {"aws_access_key_id": "tester", "aws_secret_access_key": "secret"}
     with object_store() as endpoint:
         client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
-        client.create_bucket(Bucket=name)
-        settings = {"endpoint": endpoint, "access.key": "tester", "secret.key": "secret"}
+        client.create_bucket(Bucket="lake")
+        settings = {
+            "endpoint": endpoint,
+            "endpoint.region": "us-east-1",
+            "access.key": "tester",
+            "secret.key": "secret",
+        }
         yield StorageOptions.of({f"fs.s3a.{key}": value for key, value in settings.items()}), client
         client.close()
 

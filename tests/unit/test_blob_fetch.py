@@ -487,8 +487,8 @@ def test_the_largest_value_is_javas_largest_array() -> None:
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[tuple[StorageOptions, Any]]:
-    with servers.bucket("lake") as made:
-        yield made
+    with servers.lake() as found:
+        yield found
 
 
 def test_an_object_store(store: tuple[StorageOptions, Any], file: str) -> None:

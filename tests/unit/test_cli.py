@@ -58,6 +58,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["maintain", "--table", "t", "--grace", "1h"],
         ["explain-blob", "--table", "t"],
         ["explain-blob", "--table", "t", "--path", "p", "--report", "r"],
+        ["register-tables", "--table", "t"],
+        ["check-erasure", "--key", "k"],
+        ["registered-tables", "--table", "t", "--with", "u"],
     ],
 )
 def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,8 +22,8 @@ OLD = NOW - 60 * DAY
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[tuple[StorageOptions, Any]]:
-    with servers.bucket("lake") as made:
-        yield made
+    with servers.lake() as found:
+        yield found
 
 
 def uploaded(table: BlobTable, client: Any, prefix: str) -> None:

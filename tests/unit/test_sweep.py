@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 from support.swept import OLD_MS, Area, dying, interrupted
 
+from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.errors import InvalidArgumentError, RefusedError
 from hudi_vector.storage import Storage, join
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
 from hudi_vector.table_services.result import CleanFile, CleanResult
 from hudi_vector.table_services.service_lease import LEASE_MS, ServiceLease
-from hudi_vector.table_services.sweep import CLEAN, sweep
+from hudi_vector.table_services.sweep import sweep
 from hudi_vector.table_services.sweep_record import BEGUN, ENDED, SWEEPS, read_sweep, unfinished_sweeps
 from hudi_vector.table_services.trash import restore, trash_path
 
@@ -39,7 +40,7 @@ def area(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Area]:
 
 
 def run(area: Area, report: MarkReport | None = None, at: int = NOW, **more: object) -> CleanResult:
-    arguments = {"limits": ALL, "now_ms": lambda: at, **more}
+    arguments = {"limits": ALL, "now_ms": lambda: at, "threads": 1, **more}
     return sweep(report or area.mark(), area.mark, **arguments)
 
 
@@ -493,7 +494,7 @@ def test_a_sweep_that_lost_its_lease_stops(area: Area) -> None:
     for number in range(3):
         area.put(number)
     with pytest.raises(RefusedError, match="lost its lease: it was not renewed in time"):
-        sweep(area.mark(), area.mark, limits=ALL, now_ms=lambda: NOW + (LEASE_MS if area.in_trash() else 0))
+        sweep(area.mark(), area.mark, limits=ALL, threads=1, now_ms=lambda: NOW + (LEASE_MS if area.in_trash() else 0))
     assert (len(area.in_place()), len(area.in_trash())) == (2, 1)
     assert len(unfinished_sweeps(area.storage, area.table)) == 1
     run(area, at=NOW + 3 * LEASE_MS)

@@ -1,0 +1,260 @@
+"""``hv.table_services.check_erasure``: where the bytes of some records still are, and what must run for them to go.
+
+`look` does the work without Spark, which only says which keys still have rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.leases import clock_ms
+from hudi_vector.blobs.names import BLOB_AREA, ContainerName
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
+from hudi_vector.storage import StorageOptions, join, normalise
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.erasure_record import (
+    COMPLETE,
+    ERASURES,
+    ErasureRecord,
+    find_open,
+    publish_record,
+)
+from hudi_vector.table_services.file_references import Reader, read_here
+from hudi_vector.table_services.gather import gather
+from hudi_vector.table_services.key_rows import KeyScan
+from hudi_vector.table_services.located import locate
+from hudi_vector.table_services.places import Places
+from hudi_vector.table_services.referrers import Referrers
+from hudi_vector.table_services.retained import BASE, RetainedFile
+from hudi_vector.table_services.savepoints import saved_files
+from hudi_vector.table_services.sharers import sharing_tables
+from hudi_vector.table_services.trash import list_trash
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["ErasureResult", "Holder", "check_erasure", "look"]
+
+_LOCAL = StorageOptions()
+_TRASH_NEEDS = "the trash's window to end, or clean_blobs with trash_window='0s'"
+_OWNER = "its owner: the table refers to it and does not own it"
+_KEY = "_hoodie_record_key"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A file that holds bytes of the keys.
+
+    Attributes:
+        path: From the table's folder, or its URI.
+        bytes: Of the whole file.
+        kind: ``base file``, ``log file``, ``container``, ``trash`` or ``external``.
+        needs: What must happen for the bytes of the keys to go.
+    """
+
+    path: str
+    bytes: int
+    kind: str
+    needs: str
+
+
+@dataclass(frozen=True)
+class ErasureResult:
+    """Where the bytes of some keys are.
+
+    Attributes:
+        table: The table's base path.
+        erasure_id: The record of this erasure.
+        keys: How many keys were asked for.
+        holders: The files of the table that hold bytes of them.
+        external: Files that the rows refer to and the table does not own; they hold nothing up.
+        doubts: What could not be looked at, so that nobody can say what it holds.
+        report: Where the record lies.
+    """
+
+    table: str
+    erasure_id: str
+    keys: int
+    holders: list[Holder] = field(default_factory=list)
+    external: list[Holder] = field(default_factory=list)
+    doubts: tuple[str, ...] = ()
+    report: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether no byte is left in the table, and the record says so."""
+        return not (self.holders or self.doubts)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of `path`, `bytes`, `kind` and `needs`, by kind and path."""
+        shown = sorted([*self.holders, *self.external], key=lambda holder: (holder.kind, holder.path))
+        return [{"path": each.path, "bytes": each.bytes, "kind": each.kind, "needs": each.needs} for each in shown]
+
+    def lines(self) -> Iterator[str]:
+        """The result in sentences for people."""
+        yield from (f"not known: {doubt}" for doubt in self.doubts)
+        if self.is_well:
+            yield f"no file holds bytes of the {self.keys} keys: erasure {self.erasure_id} is complete"
+        else:
+            yield f"{len(self.holders)} files hold bytes of the {self.keys} keys: erasure {self.erasure_id} is open"
+        yield f"record: {self.report}"
+
+
+def check_erasure(spark: SparkSession, table: str, keys: str | Iterable[str]) -> ErasureResult:
+    """Find the files that still hold bytes of some records, and say what must run for them to go.
+
+    Call it first before or right after the rows are deleted, while retained files still tell which containers hold
+    their blobs: a record keeps those. Call it again with the same keys after each step; once nothing is left, the
+    record says so for good. It names no key, only a salted hash of all.
+
+    Args:
+        spark: A registered session.
+        table: The name or path of a Hudi table.
+        keys: Record keys, as Hudi keeps them in ``_hoodie_record_key``.
+
+    Returns:
+        Base files and log files of every retained version, containers, and files in the trash, each with what it needs.
+
+    Raises:
+        InvalidArgumentError: There are no keys.
+        InvalidTypeError: A key is no text.
+        UnsupportedTableError: The table has no ``_hoodie_record_key``.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> hv.table_services.check_erasure(spark, "photos", ["user-17"]).holders  # doctest: +SKIP
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+    wanted = _texts(keys)
+    root, path, options = locate(spark, table)
+    _open(root, options)
+    frame = spark.read.format("hudi").load(path)
+    live = {row[0] for row in frame.where(F.col(_KEY).isin(wanted)).select(_KEY).distinct().collect()}
+    return look(root, wanted, live, options)
+
+
+def look(
+    table: str,
+    keys: Collection[str],
+    live: Collection[str],
+    options: StorageOptions = _LOCAL,
+    *,
+    reader: Reader = read_here,
+    now_ms: int | None = None,
+) -> ErasureResult:
+    """Look into every retained file, and publish what was found.
+
+    Args:
+        table: The table's base path.
+        keys: The keys.
+        live: Those that have rows in the newest snapshot.
+        options: How storage is opened.
+        reader: Reads the references of retained files.
+        now_ms: The time, for tests.
+
+    Returns:
+        What holds bytes of the keys.
+
+    Raises:
+        UnsupportedTableError: The table has no ``_hoodie_record_key``.
+    """
+    now = clock_ms() if now_ms is None else now_ms
+    native = _open(normalise(table), options)
+    root, storage = native.source.uri, native.storage
+    area, places, scan = BlobArea(root), Places(), KeyScan(keys)
+    files = {places.identity(info.uri): info for info in storage.list_files(area.uri, recursive=True)}
+    identities = {identity: info.uri for identity, info in files.items()}
+    mine = Referrers(identities, places)
+    gathered = gather(native, scan, mine)
+    tables, doubts = sharing_tables(native, ())
+    everyone = Referrers(identities, places)
+    doubts += [doubt for each in tables for doubt in gather(each, reader, everyone).doubts]
+    doubts += [*gathered.doubts, *mine.doubts, *everyone.doubts]
+    home = places.identity(f"{area.uri}/.").removesuffix(".")
+    named = {
+        uri: join(BLOB_AREA, uri.removeprefix(home)) if uri.startswith(home) else None for uri, _ in mine.below("")
+    }
+    there = {info.uri.removeprefix(f"{root}/"): info for info in files.values()}
+    loose = [path for path in there if everyone.of(join(root, path)) is None]
+    trash = list_trash(storage, root)
+    record = find_open(storage, root, keys)
+    if record is None:
+        first = [path for path in loose if ContainerName.parse(root, join(root, path))] + [file.path for file in trash]
+        record = replace(ErasureRecord.new(root, keys, now), suspects=tuple(sorted(set(first))))
+    known = {*record.containers, *filter(None, named.values())}
+    holders = list(_data_files(native, scan.held, frozenset(live)))
+    holding = known | (set(loose) & set(record.suspects))
+    has_rows = bool(holders)
+    holders += [
+        Holder(path, there[path].size, "container", _container_needs(has_rows, path in known, path in loose))
+        for path in sorted(holding & there.keys())
+    ]
+    holders += [
+        Holder(file.trash_path, file.bytes, "trash", _TRASH_NEEDS)
+        for file in trash
+        if file.path in known or file.path in record.suspects
+    ]
+    external = [Holder(uri, 0, "external", _OWNER) for uri, path in named.items() if path is None]
+    unknown = tuple(dict.fromkeys(doubts))
+    record = replace(record, containers=tuple(sorted(known)))
+    if not holders and not unknown:
+        record = replace(record, state=COMPLETE, completed_ms=now, identity=gathered.identity)
+    record = publish_record(storage, record)
+    report = join(root, ERASURES, record.erasure_id)
+    return ErasureResult(root, record.erasure_id, record.keys, holders, external, unknown, report)
+
+
+def _data_files(
+    native: NativeTable, held: dict[RetainedFile, frozenset[str]], live: frozenset[str]
+) -> Iterator[Holder]:
+    timeline, saved = native.timeline(), saved_files(native)
+    newest = {file.uri for each in native.snapshot().file_slices for file in each.files} if held else set()
+    for file in sorted(held, key=lambda file: file.path):
+        if native.storage.info(file.info.uri) is None:
+            continue  # a clean took it while the others were read
+        if file.path in saved:
+            needs = f"savepoint {saved[file.path]} to be deleted, and Hudi's clean after it"
+        elif file.instant in timeline.pending:
+            needs = f"instant {file.instant} to complete or to be rolled back"
+        elif file.info.uri in newest and held[file] & live:
+            needs = "the rows to be deleted, and Hudi's compaction and clean after it"
+        elif file.info.uri in newest:
+            needs = "Hudi's compaction of its file group, and clean after it"
+        else:
+            needs = "Hudi's clean, which keeps as many versions as it is told to"
+        yield Holder(file.path, file.info.size, "base file" if file.kind == BASE else "log file", needs)
+
+
+def _container_needs(has_rows: bool, is_known: bool, is_loose: bool) -> str:
+    if not is_known:
+        return "clean_blobs: nothing refers to it, so nobody can say whose bytes it holds"
+    if has_rows:
+        return "the data files first, and clean_blobs after them"
+    if not is_loose:
+        return "compact_blobs, since other rows refer to it, then Hudi's clean, then clean_blobs"
+    return "clean_blobs"
+
+
+def _open(root: str, options: StorageOptions) -> NativeTable:
+    native = NativeTable(Source(root, root, options))
+    if not native.config.populates_meta_fields:
+        raise UnsupportedTableError(
+            f"'{root}' keeps no {_KEY} in its rows (hoodie.populate.meta.fields is false), so that rows cannot be "
+            "found by key; look for them with a query"
+        )
+    return native
+
+
+def _texts(keys: str | Iterable[str]) -> list[str]:
+    found = [keys] if isinstance(keys, str) else list(keys)
+    wrong = next((key for key in found if not isinstance(key, str)), None)
+    if wrong is not None:
+        raise InvalidTypeError(f"{wrong!r} is no record key; give texts, as they stand in {_KEY}")
+    if not found:
+        raise InvalidArgumentError("there are no keys to look for; give one or more record keys")
+    return sorted(set(found))

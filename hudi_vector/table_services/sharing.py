@@ -1,0 +1,206 @@
+"""``hv.table_services.register_tables`` and its kin: tables that may refer to each other's blobs.
+
+`share` and `part` do the work without Spark, which only says where tables lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.leases import CLEAN, clock_ms
+from hudi_vector.blobs.manifest import UNREADABLE, list_uploads
+from hudi_vector.blobs.pins import pinned_paths
+from hudi_vector.blobs.registry import LEAVING, LEFT, REGISTERED, enter, read_registry
+from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
+from hudi_vector.storage import StorageOptions, join, normalise
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.file_references import Reader, read_here
+from hudi_vector.table_services.gather import gather
+from hudi_vector.table_services.located import locate
+from hudi_vector.table_services.places import Places
+from hudi_vector.table_services.referrers import Referrers
+from hudi_vector.table_services.service_lease import ServiceLease
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["part", "register_tables", "registered_tables", "share", "unregister_tables"]
+
+_LOCAL = StorageOptions()
+
+
+def register_tables(spark: SparkSession, table: str, others: Sequence[str]) -> list[str]:
+    """Let tables refer to each other's blobs: the cleaner of each reads all before it takes anything.
+
+    Each of the tables lists every other one in its registry. From then on ``hv.write`` keeps references from one to the
+    blobs of another, and a clean of one stops where another cannot be read. Again changes nothing.
+
+    Args:
+        spark: A registered session.
+        table: The name or path of a Hudi table.
+        others: The names or paths of others.
+
+    Returns:
+        The base paths of all tables that the first now lists.
+
+    Raises:
+        InvalidArgumentError: There is no other table.
+        RefusedError: The cleaner of one of them is under way.
+        TableNotFoundError: One of them is not there.
+
+    Example:
+        >>> hv.table_services.register_tables(spark, "photos", ["albums"])  # doctest: +SKIP
+        ['s3://lake/albums']
+    """
+    root, _, options = locate(spark, table)
+    share([root, *(locate(spark, other)[0] for other in others)], options)
+    return sorted(read_registry(root, options))
+
+
+def unregister_tables(spark: SparkSession, table: str, others: Sequence[str], *, gone: bool = False) -> list[str]:
+    """Take tables out of each other's registry, once neither refers to a blob of the other.
+
+    Args:
+        spark: A registered session.
+        table: The name or path of a Hudi table.
+        others: The names or paths of tables that it lists.
+        gone: Whether the others, given by their paths, do not exist any more: they are not read then.
+
+    Returns:
+        The base paths of the tables that the first still lists.
+
+    Raises:
+        RefusedError: One refers to a blob of another, a write that does is under way, or so is a cleaner.
+        InvalidArgumentError: The table does not list one of them.
+        TableNotFoundError: One of them is not there, and `gone` is not given.
+
+    Example:
+        >>> hv.table_services.unregister_tables(spark, "photos", ["albums"])  # doctest: +SKIP
+        []
+    """
+    root, _, options = locate(spark, table)
+    for other in others:
+        part(root, normalise(other) if gone else locate(spark, other)[0], options, gone=gone)
+    return sorted(read_registry(root, options))
+
+
+def registered_tables(spark: SparkSession, table: str) -> list[str]:
+    """The tables whose rows may refer to a table's blobs.
+
+    Args:
+        spark: A registered session.
+        table: The name or path of a Hudi table.
+
+    Returns:
+        Their base paths.
+
+    Raises:
+        TableNotFoundError: There is no such table.
+        DataFileError: The registry is damaged.
+
+    Example:
+        >>> hv.table_services.registered_tables(spark, "photos")  # doctest: +SKIP
+        ['s3://lake/albums']
+    """
+    root, _, options = locate(spark, table)
+    return sorted(read_registry(root, options))
+
+
+def share(tables: Sequence[str], options: StorageOptions = _LOCAL) -> None:
+    """Enter each of some tables into the registry of every other one.
+
+    Args:
+        tables: Their base paths.
+        options: How storage is opened.
+
+    Raises:
+        InvalidArgumentError: They are fewer than two.
+        RefusedError: The cleaner of one of them is under way: it may have read the registry before.
+    """
+    roots = list(dict.fromkeys(map(normalise, tables)))
+    if len(roots) < 2:
+        raise InvalidArgumentError(f"'{roots[0]}' alone shares its blobs with nobody; name another table with it")
+    with ExitStack() as leases:
+        for root in sorted(roots):
+            leases.enter_context(ServiceLease(root, CLEAN, options=options))
+        for root in roots:
+            known = read_registry(root, options)
+            for other in roots:
+                if other != root and known.get(other) != REGISTERED:
+                    enter(root, other, REGISTERED, options)
+
+
+def part(
+    table: str, other: str, options: StorageOptions = _LOCAL, *, gone: bool = False, reader: Reader = read_here
+) -> None:
+    """Take two tables out of each other's registry.
+
+    Killed anywhere, both are still read by each other's cleaner, or neither needs it.
+
+    Args:
+        table: The base path of one.
+        other: The base path of the other.
+        options: How storage is opened.
+        gone: Whether the other does not exist any more.
+        reader: Reads retained files.
+
+    Raises:
+        InvalidArgumentError: The first does not list the other.
+        RefusedError: One refers to a blob of the other, or a write that does is under way.
+    """
+    root, listed = normalise(table), normalise(other)
+    if listed not in read_registry(root, options):
+        raise InvalidArgumentError(
+            f"'{root}' does not list '{listed}'; it lists {', '.join(sorted(read_registry(root, options))) or 'none'}"
+        )
+    if gone:
+        _require_gone(listed, options)
+        enter(root, listed, LEFT, options)
+        return
+    pairs = [(root, listed), (listed, root)]
+    for owner, user in pairs:
+        enter(owner, user, LEAVING, options)
+    for owner, user in pairs:
+        found = next(_needs(user, owner, options, reader), None)
+        if found is not None:
+            for each, its in pairs:
+                enter(each, its, REGISTERED, options)
+            raise RefusedError(f"'{user}' cannot leave the registry of '{owner}': {found}")
+    for owner, user in pairs:
+        enter(owner, user, LEFT, options)
+
+
+def _needs(user: str, owner: str, options: StorageOptions, reader: Reader) -> Iterator[str]:
+    """Why a table needs blobs of another."""
+    area, places, now = BlobArea(owner), Places(), clock_ms()
+    home = places.identity(f"{area.uri}/.").removesuffix(".")
+    # Writes first: what commits in between is then seen in the data files.
+    for upload in list_uploads(user, options=options):
+        if upload.state == UNREADABLE:
+            yield f"the manifest of its write '{upload.write_id}' is damaged; remove its folder if that write has ended"
+        paths = pinned_paths(upload, options) if upload.may_commit(now) else []
+        if any(each.startswith(home) for path in paths for each in places.identities(path, user)):
+            yield f"write '{upload.write_id}', which is under way, refers to its blobs; wait until that has ended"
+    referrers = Referrers({}, places)
+    gathered = gather(NativeTable(Source(user, user, options)), reader, referrers)
+    yield from (f"{doubt}; mend that first" for doubt in (*gathered.doubts, *referrers.doubts))
+    for uri, referrer in referrers.below(home):
+        file = referrer.newest.info.uri
+        yield f"'{file}' refers to '{uri}'; write the bytes into that table, or let Hudi clean such rows away"
+
+
+def _require_gone(table: str, options: StorageOptions) -> None:
+    try:
+        NativeTable(Source(table, table, options))
+    except LookupError:
+        return
+    except (OSError, HudiVectorError) as problem:
+        raise RefusedError(
+            f"'{table}' may still be there, and what it refers to is not known: {problem}; it is gone once "
+            f"{join(table, '.hoodie/hoodie.properties')} is"
+        ) from problem
+    raise RefusedError(f"'{table}' is still there; leave gone out, so that it is read first")

@@ -1,0 +1,27 @@
+"""Lives of real tables with the cleaner at work: see `support.clean_life`."""
+
+from __future__ import annotations
+
+import pytest
+from support import tables
+from support.clean_life import Life
+
+
+def test_a_short_life(spark, workspace):
+    life = Life(spark, tables.fresh_path(workspace, "life"), "mor", seed=1)
+    steps = ["write", "save", "delete", "killed", "compact", "hudi_clean", "give_back", "write", "roll_back", "clean"]
+    for step in steps:
+        life.step(step)
+    life.end()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("seed", range(10))
+def test_long_lives(spark, workspace, table_type, seed):
+    life = Life(spark, tables.fresh_path(workspace, "life"), table_type, seed)
+    for _ in range(25):
+        life.step(life.choice.choice(life.steps()))
+    if life.saved:
+        life.step("restore")
+    life.end()

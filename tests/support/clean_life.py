@@ -1,0 +1,242 @@
+"""A table in the hands of Hudi's real writers and services, with the cleaner at work between them, beside a model.
+
+The bytes of a row follow from its id, its version and their number, so every retained version of every row can be
+checked by itself: base files and log blocks (in Parquet) are read with pyarrow, blobs with plain reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import hudi_vector as hv
+from hudi_vector.table_services.guards import SweepLimits
+from hudi_vector.table_services.mark import find_unneeded
+from hudi_vector.table_services.sweep import sweep
+from hudi_vector.write import blob_write
+from hudi_vector.write.files import Files
+from support import tables
+from support.blobs import content, rows, stored, write
+
+DAY = 86_400_000
+COLUMN = {"img": {"inline.threshold": "1KB", "container.maxElementSize": "4KB"}}
+OPTIONS = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.compact.inline": "false",
+    "hoodie.logfile.data.block.format": "parquet",
+}
+SIZES = (None, 20, 1500, 3000, 9000)
+
+Rows = dict[int, bytes | None]
+
+
+class Killed(BaseException):
+    """The driver ends here."""
+
+
+class Life:
+    """One table; each step leaves the model and the table in agreement."""
+
+    def __init__(self, spark: SparkSession, path: Path, table_type: str, seed: int) -> None:
+        self.spark, self.path, self.table_type = spark, path, table_type
+        self.choice = random.Random(seed)
+        self.name = tables.fresh_name("life")
+        self.version = 0
+        self.model: Rows = {}
+        self.before: Rows | None = None  # what a rollback of the last commit brings back
+        self.saved: tuple[str, Rows] | None = None
+        self.last = ""
+        self.history: list[str] = []
+        self.write()
+        spark.sql(f"CREATE TABLE {self.name} USING hudi LOCATION '{path}'")
+
+    def step(self, name: str) -> None:
+        """Do one thing, and check everything that is retained."""
+        self.history.append(name)
+        getattr(self, name)()
+        self.check()
+
+    def steps(self) -> list[str]:
+        """What may come next."""
+        always = ["write"] * 4 + ["delete", "overwrite", "killed", "hudi_clean", "clean", "clean", "give_back"]
+        service = ["cluster"] if self.table_type == "cow" else ["compact"] * 2
+        undo = ["roll_back"] if self.before is not None else []
+        return always + service + undo + (["unsave"] if self.saved else ["save"])
+
+    def write(self) -> None:
+        self._commit(self._made(), "upsert")
+
+    def overwrite(self) -> None:
+        made = self._made()
+        self.model, old = {}, self.model
+        self._commit(made, "insert_overwrite_table")
+        self.before = old
+
+    def delete(self) -> None:
+        gone = [key for key in self.model if self.choice.random() < 0.4]
+        if gone:
+            self.version += 1
+            frame = rows(self.spark, [None] * 6, ts=self.version).where(f"id IN ({', '.join(map(str, gone))})")
+            old = dict(self.model)
+            self.last = self._write(frame, operation="delete").instant
+            self.model = {key: value for key, value in self.model.items() if key not in gone}
+            self.before = old
+
+    def killed(self) -> None:
+        """A writer dies before or after one of its steps."""
+        step = self.choice.choice(["staged_rows", "stage", "finish"])
+        made = self._made()
+        with dying_at(step, after=self.choice.random() < 0.5), pytest.raises(Killed):
+            self._commit(made, "upsert")
+        if step == "finish":  # Hudi had committed
+            self.model |= made
+            self.before = None
+
+    def compact(self) -> None:
+        self.before = None
+        self._call(
+            "run_compaction", "op => 'scheduleAndExecute', options => 'hoodie.compact.inline.max.delta.commits=1'"
+        )
+
+    def cluster(self) -> None:
+        self.before = None
+        self._call("run_clustering", "op => 'scheduleAndExecute'")
+
+    def hudi_clean(self) -> None:
+        """Hudi's clean by the way of ours."""
+        self.before = None
+        result = self._clean(run_hudi_clean=True, retained_commits=self.choice.randint(1, 2))
+        assert result.notes[0].startswith("Hudi's clean ")
+
+    def clean(self) -> None:
+        self._clean()
+
+    def give_back(self) -> None:
+        assert hv.table_services.restore_blobs(self.spark, str(self.path)).kept == []
+
+    def roll_back(self) -> None:
+        self._call("rollback_to_instant", f"instant_time => '{self.last}'")
+        assert self.before is not None
+        self.model, self.before = self.before, None
+
+    def save(self) -> None:
+        if self.before is not None:
+            self._call("create_savepoint", f"commit_time => '{self.last}'")
+            self.saved, self.before = (self.last, dict(self.model)), None
+
+    def unsave(self) -> None:
+        assert self.saved is not None
+        self._call("delete_savepoint", f"instant_time => '{self.saved[0]}'")
+        self.saved = None
+
+    def restore(self) -> None:
+        """The table as it was at the savepoint."""
+        assert self.saved is not None
+        self._call("rollback_to_savepoint", f"instant_time => '{self.saved[0]}'")
+        self.model, self.before = dict(self.saved[1]), None
+
+    def check(self) -> None:
+        """Every retained version of every row reads back."""
+        for row in self.retained():
+            value = row["img"]
+            reference = value and value["reference"]
+            if reference is not None:
+                file = Path(reference["external_path"].removeprefix("file://"))
+                with file.open("rb") as opened:
+                    opened.seek(reference["offset"])
+                    found = opened.read(reference["length"])
+                assert found == content(row["id"] + 1000 * row["ts"], reference["length"]), self.history
+
+    def retained(self) -> Iterator[dict[str, Any]]:
+        """The rows of all data files that are there."""
+        for file in self.path.rglob("*"):
+            if ".hoodie" in file.relative_to(self.path).parts or file.name.endswith(".crc") or not file.is_file():
+                continue
+            raw = file.read_bytes()
+            while b"PAR1" in raw:  # a log file may hold several blocks
+                begin = raw.index(b"PAR1")
+                end = raw.index(b"PAR1", begin + 4) + 4
+                while (found := table_in(raw[begin:end])) is None:  # these four bytes were somebody's data
+                    end = raw.index(b"PAR1", end) + 4
+                yield from found
+                raw = raw[end:]
+
+    def end(self) -> None:
+        """The newest rows are those of the model, and a month later nothing lies around that nobody needs."""
+        assert stored(self.spark, self.path) == self.model, self.history
+        later = time.time_ns() // 1_000_000 + 30 * DAY
+
+        def mark() -> Any:
+            return find_unneeded(str(self.path), grace_ms=DAY, now_ms=later, ignore_stale_pending=True)
+
+        result = sweep(mark(), mark, limits=SweepLimits(100))
+        assert (result.doubts, result.failed) == ((), []), self.history
+        named = {row["img"]["reference"]["external_path"] for row in self.retained() if refers(row)}
+        there = {f"file://{file}" for file in (self.path / ".hoodie/blobs").rglob("*") if file.is_file()}
+        assert there == named, self.history
+        assert stored(self.spark, self.path) == self.model, self.history
+
+    def _made(self) -> Rows:
+        self.version += 1
+        sizes = [self.choice.choice(SIZES) for _ in range(self.choice.randint(2, 6))]
+        self._sizes = sizes
+        return {i: None if size is None else content(i + 1000 * self.version, size) for i, size in enumerate(sizes)}
+
+    def _commit(self, made: Rows, operation: str) -> None:
+        old = dict(self.model)
+        self.last = self._write(rows(self.spark, self._sizes, ts=self.version), operation=operation).instant
+        self.model |= made
+        self.before = old
+
+    def _write(self, frame: Any, **more: Any) -> Any:
+        return write(
+            frame, self.path, blobs=COLUMN, table_type=self.table_type, partition_by=None, options=OPTIONS, **more
+        )
+
+    def _clean(self, **more: Any) -> Any:
+        result = hv.table_services.clean_blobs(self.spark, str(self.path), grace="0s", max_share=100, **more)
+        assert (result.doubts, result.failed) == ((), []), self.history
+        return result
+
+    def _call(self, procedure: str, arguments: str) -> None:
+        self.spark.sql(f"CALL {procedure}(table => '{self.name}', {arguments})").collect()
+
+
+def table_in(content: bytes) -> list[dict[str, Any]] | None:
+    """The rows of a Parquet file, None where these bytes are not the whole of one."""
+    try:
+        found: list[dict[str, Any]] = pq.read_table(io.BytesIO(content)).to_pylist()
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def refers(row: dict[str, Any]) -> bool:
+    """Whether a row's bytes lie in a container."""
+    return bool(row["img"] and row["img"]["reference"])
+
+
+@contextlib.contextmanager
+def dying_at(step: str, after: bool) -> Iterator[None]:
+    """A write dies before or after one of its steps, and cleans nothing up."""
+    real = getattr(blob_write, step)
+
+    def killed(*arguments: Any, **more: Any) -> Any:
+        if after:
+            real(*arguments, **more)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blob_write, step, killed)
+        patch.setattr(blob_write, "abort", lambda *_, **__: None)
+        patch.setattr(Files, "delete", lambda *_: None)
+        yield

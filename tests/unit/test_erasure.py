@@ -1,0 +1,163 @@
+"""Where bytes of records are, through the life of a table, until nothing is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from support.blob_states import BlobTable, blob, inline, write_id
+
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
+from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.table_services.erasure import ErasureResult, _texts, look
+from hudi_vector.table_services.erasure_record import COMPLETE, ERASURES, OPEN, find_open, read_erasure
+from hudi_vector.table_services.guards import SweepLimits
+from hudi_vector.table_services.mark import find_unneeded
+from hudi_vector.table_services.sweep import sweep
+from hudi_vector.table_services.trash import TRASH, expire
+
+DAY = 86_400_000
+NOW = time.time_ns() // 1_000_000
+OLD = NOW - 30 * DAY
+STORAGE = open_storage("file:///", StorageOptions())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> BlobTable:
+    return BlobTable(tmp_path.resolve() / "t", OLD)
+
+
+def committed(table: BlobTable, blobs: dict[int, object], form: str = "base", group: str = "f1") -> Path:
+    instant = table.instant()
+    file = table.base(group, instant, blobs) if form == "base" else table.log(group, instant, blobs, form)
+    table.complete(instant, "commit" if form == "base" else "deltacommit")
+    return file
+
+
+def asked(table: BlobTable, *keys: str, live: Collection[str] = ()) -> ErasureResult:
+    return look(table.uri, keys or ("1",), live)
+
+
+def held(result: ErasureResult) -> dict[str, str]:
+    return {holder.path.rpartition("/")[2]: f"{holder.kind}: {holder.needs}" for holder in result.holders}
+
+
+def swept(table: BlobTable) -> None:
+    def mark():  # type: ignore[no-untyped-def]
+        return find_unneeded(table.uri, grace_ms=DAY)
+
+    sweep(mark(), mark, limits=SweepLimits(100))
+
+
+def test_through_the_life_of_a_record(table: BlobTable) -> None:
+    alone, shared, other = (table.container(write_id(OLD, number)) for number in range(3))
+    base = committed(table, {1: blob(f"{table.uri}/{alone}"), 2: blob(f"{table.uri}/{shared}", 5)})
+    committed(table, {3: blob(f"{table.uri}/{other}")}, group="f2")
+    log = committed(table, {1: blob(f"{table.uri}/{shared}")}, "avro")
+
+    found = asked(table, live={"1"})
+    name = {path: path.rpartition("/")[2] for path in (alone, shared)}
+    assert held(found) == {
+        base.name: "base file: the rows to be deleted, and Hudi's compaction and clean after it",
+        log.name: "log file: the rows to be deleted, and Hudi's compaction and clean after it",
+        name[alone]: "container: the data files first, and clean_blobs after them",
+        name[shared]: "container: the data files first, and clean_blobs after them",
+    }
+    assert not found.is_well
+    # Deleted, but not yet compacted.
+    assert held(asked(table))[log.name] == "log file: Hudi's compaction of its file group, and clean after it"
+    committed(table, {2: blob(f"{table.uri}/{shared}", 5)})
+    assert {held(asked(table))[file.name].partition(": ")[2][:12] for file in (base, log)} == {"Hudi's clean"}
+    table.savepoint(base.stem[-17:], [base])
+    assert held(asked(table))[base.name].startswith(f"base file: savepoint {base.stem[-17:]} to be deleted")
+
+    base.unlink()
+    log.unlink()
+    found = asked(table)
+    assert held(found) == {
+        name[alone]: "container: clean_blobs",
+        name[shared]: "container: compact_blobs, since other rows refer to it, then Hudi's clean, then clean_blobs",
+    }
+    committed(table, {2: inline(b"moved")})
+    for file in sorted(table.path.glob("f1*"))[:-1]:
+        file.unlink()
+    swept(table)
+    assert {holder.kind for holder in asked(table).holders} == {"trash"}
+    assert find_open(STORAGE, table.uri, ["1"]) is not None
+    expire(table.uri, window_ms=0, now_ms=NOW + DAY)
+    done = asked(table)
+    assert (done.holders, done.doubts, done.is_well, done.erasure_id) == ([], (), True, found.erasure_id)
+    record = read_erasure(STORAGE, table.uri, done.erasure_id)
+    assert record is not None
+    assert (record.state, record.containers, len(record.identity)) == (COMPLETE, (alone, shared), 32)
+    assert record.completed_ms >= record.opened_ms > NOW - DAY
+    assert (record.is_of(["1"]), record.is_of(["1", "2"])) == (True, False)
+    content = b"".join(file.read_bytes() for file in (table.path / ERASURES).rglob("*") if file.is_file())
+    assert b'"keys": 1' in content
+    assert asked(table, "3").erasure_id != done.erasure_id
+
+
+@pytest.mark.parametrize("form", ["base", "avro", "parquet"])
+def test_inline_bytes_and_files_of_others(table: BlobTable, form: str, tmp_path: Path) -> None:
+    if form != "base":
+        committed(table, {9: None})
+    file = committed(table, {1: inline(b"bytes"), 2: blob(f"{tmp_path}/cat.png", managed=False), 11: None}, form)
+    assert list(held(asked(table))) == [file.name]
+    found = asked(table, "2")
+    assert [(holder.path, holder.kind) for holder in found.external] == [(f"file://{tmp_path}/cat.png", "external")]
+    assert list(held(found)) == [file.name]
+    assert {row["kind"] for row in found.rows()} == {"external", "base file" if form == "base" else "log file"}
+    assert asked(table, "111").is_well, "a key that no row has ever had"
+    assert [line[:21] for line in found.lines()] == ["1 files hold bytes of", f"record: file://{table.path}"[:21]]
+
+
+def test_what_nobody_refers_to_at_first_may_be_anybodys(table: BlobTable) -> None:
+    loose = table.container(write_id(OLD, 1))
+    committed(table, {2: None})
+    assert held(asked(table)) == {
+        loose.rpartition("/")[2]: "container: clean_blobs: nothing refers to it, so nobody can say whose bytes it holds"
+    }
+    # It was of a write under way: now it is known to be somebody else's.
+    later = committed(table, {2: blob(f"{table.uri}/{loose}")})
+    assert asked(table).is_well
+    later.unlink()
+    swept(table)
+    trashed = asked(table)
+    assert [holder.kind for holder in trashed.holders] == ["trash"]
+    assert trashed.holders[0].path.startswith(TRASH)
+
+
+def test_a_doubt_leaves_it_open(table: BlobTable) -> None:
+    file = committed(table, {1: inline(b"x")})
+    damaged = table.path / table.file("f9_0-1-2_20260101000000000.parquet", b"PAR1")
+    assert len(asked(table).doubts) == 2, "its rows and its references"
+    file.unlink()
+    found = asked(table)
+    assert (found.holders, found.is_well) == ([], False)
+    assert next(found.lines()).startswith("not known: ")
+    record = read_erasure(STORAGE, table.uri, found.erasure_id)
+    assert record is not None
+    assert record.state == OPEN
+    damaged.unlink()
+    assert asked(table).is_well
+
+
+def test_a_pending_file_holds_too(table: BlobTable) -> None:
+    committed(table, {2: None})
+    instant = table.instant()
+    table.begin(instant)
+    table.log("f1", instant, {1: inline(b"x")})
+    assert [holder.needs for holder in asked(table).holders] == [f"instant {instant} to complete or to be rolled back"]
+
+
+def test_keys_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="there are no keys to look for"):
+        _texts([])
+    with pytest.raises(InvalidTypeError, match="17 is no record key"):
+        _texts([17])  # type: ignore[list-item]
+    assert _texts("a") == ["a"]
+    bare = BlobTable(tmp_path, OLD, properties={"hoodie.populate.meta.fields": "false"})
+    with pytest.raises(UnsupportedTableError, match="keeps no _hoodie_record_key"):
+        asked(bare)

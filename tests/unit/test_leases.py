@@ -1,0 +1,32 @@
+"""Renewals in the background."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from hudi_vector.blobs.leases import Renewals, clock_ms
+
+
+def test_the_clock_is_that_of_the_machine() -> None:
+    assert abs(clock_ms() - time.time() * 1000) < 1000
+
+
+def test_a_renewal_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+    renewed = threading.Event()
+
+    def renew() -> None:
+        calls.append(clock_ms())
+        if len(calls) < 3:
+            raise OSError("no network")
+        renewed.set()
+
+    with Renewals("the lease of x", renew, lease_ms=30):
+        assert renewed.wait(10)
+    count = len(calls)
+    assert caplog.messages.count("the lease of x was not renewed: no network") == 2
+    time.sleep(0.05)
+    assert len(calls) == count, "nothing is renewed after the block"
