@@ -14,6 +14,7 @@ from hudi_vector.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hudi_vector.table_services.compaction_result import CompactResult
     from hudi_vector.table_services.result import CleanResult, RestoreResult
 
 __all__ = ["main"]
@@ -97,6 +98,26 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     restore.add_argument("--sweep", metavar="ID", help="only what this sweep took")
     restore.add_argument("--path", metavar="PATH", action="append", dest="paths", help="only this; may be given again")
     restore.set_defaults(run=_service, service="restore_blobs")
+    _add_compaction(commands, table)
+
+
+def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
+    compact = commands.add_parser("compact-blobs", parents=[table], help="repack containers that are dead or small")
+    compact.add_argument(
+        "--column", metavar="NAME", action="append", dest="columns", help="only this; may be given again"
+    )
+    compact.add_argument("--live-threshold", metavar="PERCENT", type=int, help="repack where less than this is live")
+    compact.add_argument("--target-size", metavar="256MB", help="the size of new containers")
+    compact.add_argument("--small-threshold", metavar="64MB", help="join containers of fewer bytes")
+    compact.add_argument("--group-size", metavar="16GB", help="commit after so many bytes")
+    compact.add_argument("--deduplicate", action="store_true", help="store equal blobs once")
+    compact.add_argument(
+        "--assume-single-writer", action="store_true", help="promise that nobody else writes meanwhile"
+    )
+    compact.add_argument("--plan", metavar="ID", help="run this plan, as a dry run named it")
+    compact.add_argument("--dry-run", action="store_true", help="only show what would happen, in the same rows")
+    compact.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
+    compact.set_defaults(run=_service, service="compact_blobs")
 
 
 def _options(_: argparse.Namespace) -> int:
@@ -139,16 +160,18 @@ def _service(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
     given = {key: value for key, value in vars(chosen).items() if key not in _NOT_ARGUMENTS}
-    service: Callable[..., CleanResult | RestoreResult] = getattr(hv.table_services, chosen.service)
+    service: Callable[..., CleanResult | RestoreResult | CompactResult] = getattr(hv.table_services, chosen.service)
     return _shown(service(_session(), chosen.table, **given), chosen.format)
 
 
-def _shown(result: CleanResult | RestoreResult, form: str) -> int:
+def _shown(result: CleanResult | RestoreResult | CompactResult, form: str) -> int:
     """Rows to where they can be piped, sentences to the operator."""
+    from hudi_vector.table_services.compaction_result import CompactResult
     from hudi_vector.table_services.result import report_lines
 
     _print(result.rows(), form)
-    sys.stderr.writelines(f"hudi-vector: {line}\n" for line in report_lines(result))
+    lines = result.lines() if isinstance(result, CompactResult) else report_lines(result)
+    sys.stderr.writelines(f"hudi-vector: {line}\n" for line in lines)
     return 0 if result.is_well else 1
 
 

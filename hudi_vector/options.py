@@ -30,6 +30,9 @@ __all__ = [
     "CLEAN_MAX_FILES",
     "CLEAN_MAX_SHARE",
     "CLEAN_TRASH_WINDOW",
+    "COMPACT_GROUP_SIZE",
+    "COMPACT_LIVE_THRESHOLD",
+    "COMPACT_TARGET_SIZE",
     "EXECUTION",
     "GUARD_BLOBS",
     "INVALID_VECTORS",
@@ -324,6 +327,29 @@ CLEAN_TRASH_WINDOW: Option[int] = Option(
     "for good.",
     minimum=0,
 )
+COMPACT_LIVE_THRESHOLD: Option[int] = Option(
+    "hoodie.blob.compact.live.threshold",
+    50,
+    "percent",
+    "Containers of whose bytes the newest snapshot refers to less than this share are repacked by `compact_blobs`; "
+    "0 leaves all but small ones as they are.",
+    minimum=0,
+)
+COMPACT_TARGET_SIZE: Option[int] = Option(
+    "hoodie.blob.compact.target.size",
+    256 << 20,
+    BYTES,
+    "The size of the containers that `compact_blobs` makes, up to the last blob. Containers of less than a quarter of "
+    "it are small, and are joined where that makes fewer of them.",
+    minimum=1,
+)
+COMPACT_GROUP_SIZE: Option[int] = Option(
+    "hoodie.blob.compact.group.size",
+    16 << 30,
+    BYTES,
+    "`compact_blobs` repacks at most this many bytes, or one container, before it commits.",
+    minimum=1,
+)
 VERIFY_BLOBS: Option[str] = Option(
     "hoodie.blob.read.verify",
     "false",
@@ -353,6 +379,9 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     CLEAN_MAX_SHARE,
     CLEAN_MAX_FILES,
     CLEAN_TRASH_WINDOW,
+    COMPACT_LIVE_THRESHOLD,
+    COMPACT_TARGET_SIZE,
+    COMPACT_GROUP_SIZE,
     GUARD_BLOBS,
     VERIFY_BLOBS,
 )

@@ -5,17 +5,17 @@ Spark only says where a table lies and how its storage is opened; marks and swee
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
+from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.options import CLEAN_GRACE, CLEAN_MAX_FILES, CLEAN_MAX_SHARE, CLEAN_TRASH_WINDOW, Option
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.table_services.guards import SweepLimits, require_table
 from hudi_vector.table_services.mark_report import MARKS, MarkReport
+from hudi_vector.table_services.report_file import write_rows
 from hudi_vector.table_services.result import CleanFile, CleanResult, RestoreResult
 from hudi_vector.table_services.service_lease import ServiceLease, clock_ms
 from hudi_vector.table_services.sweep import CLEAN, sweep
@@ -285,13 +285,5 @@ def _reported(result: CleanResult, path: str | None) -> CleanResult:
     """Write the rows to the file that was asked for."""
     if path is None:
         return result
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.writelines(_lines(result.rows()))
-    except OSError as problem:
-        raise InvalidArgumentError(f"the report '{path}' cannot be written: {problem}; name a local file") from None
+    write_rows(result.rows(), path)
     return replace(result, report=path)
-
-
-def _lines(rows: Iterable[dict[str, Any]]) -> Iterable[str]:
-    return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

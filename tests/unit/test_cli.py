@@ -53,6 +53,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["mark-blobs", "--table", "t", "--dry-run"],
         ["sweep-blobs", "--table", "t"],
         ["restore-blobs", "--table", "t", "--grace", "1h"],
+        ["compact-blobs"],
+        ["compact-blobs", "--table", "t", "--live-threshold", "half"],
+        ["compact-blobs", "--table", "t", "--no-trash"],
     ],
 )
 def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
