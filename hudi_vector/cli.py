@@ -14,11 +14,14 @@ from hudi_vector.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hudi_vector.table_services.compaction_result import CompactResult
     from hudi_vector.table_services.containers import BlobContainers
     from hudi_vector.table_services.erasure import ErasureResult
     from hudi_vector.table_services.explain import BlobExplanation
     from hudi_vector.table_services.maintenance import MaintainResult
     from hudi_vector.table_services.result import CleanResult, RestoreResult
+
+    _Result = CleanResult | RestoreResult | CompactResult | ErasureResult | MaintainResult
 
 __all__ = ["main"]
 
@@ -124,7 +127,7 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     job.add_argument("--dry-run", action="store_true", help="only show what would happen")
     job.add_argument(
         "--step", metavar="NAME", action="append", dest="steps", type=lambda name: name.replace("-", "_"),
-        help="run this now, due or not, and no other: clean-blobs or figures; may be given again",
+        help="run this now, due or not, and no other: compact-blobs, clean-blobs or figures; may be given again",
     )  # fmt: skip
     job.add_argument("--report", metavar="FILE.html", help="draw the table's blobs over time")
     job.add_argument("--other-table", **_OTHER_TABLE)
@@ -136,6 +139,26 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     erasure.add_argument("--keys-file", metavar="FILE", help="record keys, one a line")
     erasure.set_defaults(run=_erasure)
     _add_registry(commands, table)
+    _add_compaction(commands, table)
+
+
+def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
+    compact = commands.add_parser("compact-blobs", parents=[table], help="repack containers that are dead or small")
+    compact.add_argument(
+        "--column", metavar="NAME", action="append", dest="columns", help="only this; may be given again"
+    )
+    compact.add_argument("--live-threshold", metavar="PERCENT", type=int, help="repack where less than this is live")
+    compact.add_argument("--target-size", metavar="256MB", help="the size of new containers")
+    compact.add_argument("--small-threshold", metavar="64MB", help="join containers of fewer bytes")
+    compact.add_argument("--group-size", metavar="16GB", help="commit after so many bytes")
+    compact.add_argument("--deduplicate", action="store_true", help="store equal blobs once")
+    compact.add_argument(
+        "--assume-single-writer", action="store_true", help="promise that nobody else writes meanwhile"
+    )
+    compact.add_argument("--plan", metavar="ID", help="run this plan, as a dry run named it")
+    compact.add_argument("--dry-run", action="store_true", help="only show what would happen, in the same rows")
+    compact.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
+    compact.set_defaults(run=_service, service="compact_blobs")
 
 
 def _add_marking(parser: argparse.ArgumentParser) -> None:
@@ -207,7 +230,7 @@ def _verify(chosen: argparse.Namespace) -> int:
 def _service(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
-    service: Callable[..., CleanResult | RestoreResult | MaintainResult] = getattr(hv.table_services, chosen.service)
+    service: Callable[..., _Result] = getattr(hv.table_services, chosen.service)
     return _shown(service(_session(), chosen.table, **_given(chosen)), chosen.format)
 
 
@@ -246,7 +269,7 @@ def _registry(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _shown(result: CleanResult | RestoreResult | ErasureResult | MaintainResult, form: str) -> int:
+def _shown(result: _Result, form: str) -> int:
     """Rows to where they can be piped, sentences to the operator."""
     from hudi_vector.table_services.result import CleanResult, RestoreResult, report_lines
 

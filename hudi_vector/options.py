@@ -34,6 +34,9 @@ __all__ = [
     "CLEAN_MAX_FILES",
     "CLEAN_MAX_SHARE",
     "CLEAN_TRASH_WINDOW",
+    "COMPACT_GROUP_SIZE",
+    "COMPACT_LIVE_THRESHOLD",
+    "COMPACT_TARGET_SIZE",
     "EXECUTION",
     "GUARD_BLOBS",
     "INVALID_VECTORS",
@@ -355,19 +358,33 @@ CLEAN_TRASH_WINDOW: Option[int] = Option(
     "for good.",
     minimum=0,
 )
+MAINTAIN_HUDI_CLEAN: Option[str] = Option(
+    "hoodie.blob.maintain.hudi.clean",
+    "false",
+    "",
+    "Whether `maintain` runs Hudi's own clean before `clean_blobs`, so that what older commits alone refer to can go.",
+    allowed=("true", "false"),
+)
+MAINTAIN_COMPACT_INTERVAL: Option[int] = Option(
+    "hoodie.blob.maintain.compact.interval",
+    86_400_000,
+    MILLISECONDS,
+    "How often `maintain` runs `compact_blobs`; 0 lets every run do it, -1 none.",
+    minimum=-1,
+)
 MAINTAIN_CLEAN_INTERVAL: Option[int] = Option(
     "hoodie.blob.maintain.clean.interval",
     86_400_000,
     MILLISECONDS,
-    "How often `maintain` runs `clean_blobs`; 0 lets every run do it.",
-    minimum=0,
+    "How often `maintain` runs `clean_blobs`; 0 lets every run do it, -1 none.",
+    minimum=-1,
 )
 MAINTAIN_FIGURES_INTERVAL: Option[int] = Option(
     "hoodie.blob.maintain.figures.interval",
     86_400_000,
     MILLISECONDS,
-    "How often `maintain` counts a table's blobs for its report; 0 lets every run do it.",
-    minimum=0,
+    "How often `maintain` counts a table's blobs for its report; 0 lets every run do it, -1 none.",
+    minimum=-1,
 )
 CLEAN_MANAGED_ROOTS: Option[str] = Option(
     "hoodie.blob.clean.managed.roots",
@@ -376,6 +393,29 @@ CLEAN_MANAGED_ROOTS: Option[str] = Option(
     "Folders outside of the blob area, with commas between them, all of whose files belong to the table that is "
     "cleaned: those that nothing needs go by the rule for containers, but for their names. Without it such files are "
     "only reported, as `managed_outside`.",
+)
+COMPACT_LIVE_THRESHOLD: Option[int] = Option(
+    "hoodie.blob.compact.live.threshold",
+    50,
+    "percent",
+    "Containers of whose bytes the newest snapshot refers to less than this share are repacked by `compact_blobs`; "
+    "0 leaves all but small ones as they are.",
+    minimum=0,
+)
+COMPACT_TARGET_SIZE: Option[int] = Option(
+    "hoodie.blob.compact.target.size",
+    256 << 20,
+    BYTES,
+    "The size of the containers that `compact_blobs` makes, up to the last blob. Containers of less than a quarter of "
+    "it are small, and are joined where that makes fewer of them.",
+    minimum=1,
+)
+COMPACT_GROUP_SIZE: Option[int] = Option(
+    "hoodie.blob.compact.group.size",
+    16 << 30,
+    BYTES,
+    "`compact_blobs` repacks at most this many bytes, or one container, before it commits.",
+    minimum=1,
 )
 VERIFY_BLOBS: Option[str] = Option(
     "hoodie.blob.read.verify",
@@ -409,9 +449,14 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     CLEAN_MAX_SHARE,
     CLEAN_MAX_FILES,
     CLEAN_TRASH_WINDOW,
+    MAINTAIN_HUDI_CLEAN,
+    MAINTAIN_COMPACT_INTERVAL,
     MAINTAIN_CLEAN_INTERVAL,
     MAINTAIN_FIGURES_INTERVAL,
     CLEAN_MANAGED_ROOTS,
+    COMPACT_LIVE_THRESHOLD,
+    COMPACT_TARGET_SIZE,
+    COMPACT_GROUP_SIZE,
     GUARD_BLOBS,
     VERIFY_BLOBS,
 )

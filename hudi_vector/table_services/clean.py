@@ -5,17 +5,16 @@ Spark says where a table lies and how its storage is opened, and reads many data
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.leases import CLEAN
-from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.options import CLEAN_TRASH_WINDOW
 from hudi_vector.table_services.guards import require_table
 from hudi_vector.table_services.hudi_clean import clean_with_hudi, require_sense
 from hudi_vector.table_services.mark_files import read_mark
+from hudi_vector.table_services.report_file import write_rows
 from hudi_vector.table_services.result import CleanResult, RestoreResult
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.service_table import ServiceTable
@@ -214,13 +213,5 @@ def _reported(result: CleanResult, path: str | None) -> CleanResult:
     """Write the rows to the file that was asked for."""
     if path is None:
         return result
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.writelines(_lines(result.rows()))
-    except OSError as problem:
-        raise InvalidArgumentError(f"the report '{path}' cannot be written: {problem}; name a local file") from None
+    write_rows(result.rows(), path)
     return replace(result, report=path)
-
-
-def _lines(rows: Iterable[dict[str, Any]]) -> Iterable[str]:
-    return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

@@ -146,7 +146,9 @@ def _due(spark: SparkSession, steps: Sequence[Step], history: History, force: bo
         for step in steps
     }
     now = clock_ms()
-    return frozenset(name for name, interval in intervals.items() if force or history.is_due(name, interval, now))
+    return frozenset(
+        name for name, interval in intervals.items() if force or (interval >= 0 and history.is_due(name, interval, now))
+    )
 
 
 def _run(job: Job, steps: Sequence[Step], due: Collection[str], check: Callable[[], None]) -> Run:

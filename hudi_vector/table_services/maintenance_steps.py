@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.options import MAINTAIN_CLEAN_INTERVAL, MAINTAIN_FIGURES_INTERVAL, Option
+from hudi_vector.options import (
+    MAINTAIN_CLEAN_INTERVAL,
+    MAINTAIN_COMPACT_INTERVAL,
+    MAINTAIN_FIGURES_INTERVAL,
+    MAINTAIN_HUDI_CLEAN,
+    Option,
+)
 from hudi_vector.table_services.figures import Figures, measure
 from hudi_vector.table_services.maintenance_history import DONE, DUE, NOTHING, REFUSED
 from hudi_vector.table_services.result import report_lines
@@ -60,10 +66,27 @@ class Step:
     run: Callable[[Job], Outcome]
 
 
+def _compact_blobs(job: Job) -> Outcome:
+    from hudi_vector.table_services.compact import compact_blobs
+
+    planned = compact_blobs(job.spark, job.table, dry_run=True)
+    if not planned.containers_before:  # whether such a table would be refused does not matter then
+        return Outcome(NOTHING, "; ".join(planned.notes))
+    result = planned if job.dry_run else compact_blobs(job.spark, job.table, plan=planned.plan_id)
+    return Outcome.of(result, True, result.lines())
+
+
 def _clean_blobs(job: Job) -> Outcome:
     from hudi_vector.table_services.clean import clean_blobs
 
-    result = clean_blobs(job.spark, job.table, dry_run=job.dry_run, other_tables=job.other_tables)
+    wanted = MAINTAIN_HUDI_CLEAN.parse(str(job.spark.conf.get(MAINTAIN_HUDI_CLEAN.key, MAINTAIN_HUDI_CLEAN.default)))
+    result = clean_blobs(
+        job.spark,
+        job.table,
+        dry_run=job.dry_run,
+        other_tables=job.other_tables,
+        run_hudi_clean=wanted == "true" and not job.dry_run,
+    )
     return Outcome.of(result, bool(result.bytes or result.deleted or result.expired), report_lines(result))
 
 
@@ -75,6 +98,8 @@ def _measure(job: Job) -> Outcome:
 
 
 STEPS: Sequence[Step] = (
+    # Before the cleaner, which takes what it leaves behind once no older commit needs it.
+    Step("compact_blobs", MAINTAIN_COMPACT_INTERVAL, _compact_blobs),
     Step("clean_blobs", MAINTAIN_CLEAN_INTERVAL, _clean_blobs),
     # Last, so that the figures are those the other steps leave behind.
     Step("figures", MAINTAIN_FIGURES_INTERVAL, _measure),

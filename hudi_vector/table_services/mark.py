@@ -25,6 +25,7 @@ from hudi_vector.errors import HudiVectorError, InvalidArgumentError
 from hudi_vector.storage import FileInfo, StorageOptions, normalise, open_storage
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.compaction_files import begun_runs
 from hudi_vector.table_services.file_references import Reader, read_here
 from hudi_vector.table_services.gather import Gathered, gather
 from hudi_vector.table_services.mark_report import KeptFile, MarkReport, UnneededFile
@@ -106,6 +107,7 @@ class _Mark:
         outside = [info for root in self.roots for info in open_storage(root, options).list_files(root, recursive=True)]
         doubts += _tables_within(self.roots, outside)
         uploads = {each.source.uri: _uploads(each, doubts) for each in tables}
+        compacting = self._compacting(doubts)
         pending, notes = self._pending(tables, uploads, doubts)
         places = Places()
         identities = {places.identity(info.uri): info.uri for info in [*files, *outside]}
@@ -117,7 +119,7 @@ class _Mark:
         gathered = [gather(each, reader, referrers) for each in tables]
         doubts += [doubt for each in gathered for doubt in each.doubts] + list(referrers.doubts)
         case = Case(uri, self.now_ms, self.grace_ms, uploads[uri], pending, referrers, self._saved(doubts), {})
-        case = replace(case, named={**claims, **_named(case)})
+        case = replace(case, named={**claims, **_named(case)}, compacting=compacting)
         home = places.identity(f"{area.uri}/.").removesuffix(".")
         judged = [
             judge(info, case) if places.identity(info.uri).startswith(home) else _linked(info, case) for info in files
@@ -172,6 +174,15 @@ class _Mark:
                 if not (stale and self.ignore_stale):
                     holding.append(instant)
         return min(holding, key=lambda instant: instant.since_ms, default=None), tuple(notes)
+
+    def _compacting(self, doubts: list[str]) -> dict[str, str]:
+        """The containers of compactions whose commits were not looked after yet, by their paths."""
+        try:
+            runs = begun_runs(self.native.source.uri, self.native.source.options)
+        except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
+            doubts.append(f"the compactions of '{self.native.source.uri}' cannot be read: {problem}")
+            return {}
+        return {each.path: run.plan.plan_id for run in runs for each in run.plan.candidates}
 
     def _saved(self, doubts: list[str]) -> dict[str, str]:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, PREPARED, UNREADABLE, Upload
@@ -33,6 +33,7 @@ class Case:
         saved: The savepoints that hold data files, by the data file's path from the table's folder.
         named: The writes that may still commit, by the paths of what their manifests name; those to other tables
             that share its blobs among them.
+        compacting: The compactions that have not ended, by the paths of the containers that they repack.
     """
 
     table: str
@@ -43,6 +44,7 @@ class Case:
     referrers: Referrers
     saved: Mapping[str, str]
     named: Mapping[str, Upload]
+    compacting: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def horizon_ms(self) -> int:
@@ -74,6 +76,9 @@ def _kept_by(file: FileInfo, name: ContainerName | None, case: Case, is_ours: bo
     referrer = case.referrers.of(file.uri)
     if referrer is not None:
         return reason_of_reference(referrer, case)
+    compaction = case.compacting.get(file.uri.removeprefix(f"{case.table}/"))
+    if compaction is not None:
+        return f"compaction '{compaction}' repacks it and has not ended; run compact_blobs to end it"
     if is_ours and name is None:
         return "it does not bear a name that this package gives"
     upload = _upload(file, name, case)

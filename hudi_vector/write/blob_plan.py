@@ -12,13 +12,13 @@ from hudi_vector.write.blob_columns import blob_columns, refuse_collections
 from hudi_vector.write.hudi_options import OURS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from hudi_vector.blobs.writer import BlobColumn
     from hudi_vector.write.request import BlobSpecs
     from hudi_vector.write.target import ExistingTable
 
-__all__ = ["plan_blobs"]
+__all__ = ["plan_blobs", "session_settings"]
 
 
 def plan_blobs(
@@ -42,9 +42,7 @@ def plan_blobs(
         UnknownColumnError: A named column is not in the DataFrame.
     """
     refuse_collections(df.schema)
-    keys = [option.key for option in ALL if option.key.startswith(OURS)]
-    session = {key: value for key in keys if (value := df.sparkSession.conf.get(key, None))}
-    given = {**session, **options}
+    given = {**_session_options(df.sparkSession), **options}
     # Hudi 1.2 loses inline bytes when it rewrites Lance files (clustering, compaction).
     lance = existing is not None and existing.config.base_file_format.lower() == "lance"
     if lance and given.setdefault(BLOB_INLINE_THRESHOLD.key, "0") != "0":
@@ -53,3 +51,20 @@ def plan_blobs(
             f"leave {BLOB_INLINE_THRESHOLD.key} out, or set it to 0"
         )
     return blob_columns(df.schema, existing.schema if existing else None, specs, BlobSettings.of(given))
+
+
+def session_settings(spark: SparkSession) -> BlobSettings:
+    """How blobs are stored where a session says so, and else by default.
+
+    Args:
+        spark: The session.
+
+    Raises:
+        InvalidOptionError: A setting has a value it cannot have.
+    """
+    return BlobSettings.of(_session_options(spark))
+
+
+def _session_options(spark: SparkSession) -> dict[str, str]:
+    keys = [option.key for option in ALL if option.key.startswith(OURS)]
+    return {key: value for key in keys if (value := spark.conf.get(key, None))}

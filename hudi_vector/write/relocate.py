@@ -11,11 +11,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 
 from hudi_vector.blobs.names import BLOB_AREA, reference_base
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
-from hudi_vector.schema import BLOB, HUDI_TYPE
-from hudi_vector.spark.blob_functions import whole
 from hudi_vector.storage import normalise, scheme_of
 from hudi_vector.write.blob_columns import blob_paths
 from hudi_vector.write.files import Files
+from hudi_vector.write.references import blob_at, moved_blob, with_blob
 from hudi_vector.write.target import resolve_target
 from hudi_vector.write.writer import write
 
@@ -58,26 +57,15 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
     if not columns:
         raise InvalidArgumentError(f"'{table}' has no BLOB column; there is nothing to relocate")
     rows = spark.read.format("hudi").load(target.path)
-    changed = {name: _Moved(_blob(name), old_path, reference_base(target.path)) for name in columns}
+    changed = {name: _Moved(blob_at(name), old_path, reference_base(target.path)) for name in columns}
     rows = rows.where(reduce(lambda one, other: one | other, (each.applies for each in changed.values())))
     if rows.isEmpty():
         return None
     for name, each in changed.items():
-        top, _, below = name.partition(".")
-        blob = F.col(f"`{top}`").withField(below, each.blob) if below else each.blob.alias(name, metadata=_IS_BLOB)
-        rows = rows.withColumn(top, blob)
+        rows = with_blob(rows, name, each.blob)
     settings = {name: {"inline.threshold": "16MiB"} for name in columns}  # what is inline stays inline
     key = target.existing.config.record_key_fields
     return write(rows, table, record_key=key, operation="upsert", blobs=settings)
-
-
-_IS_BLOB = {HUDI_TYPE: BLOB}
-
-
-def _blob(name: str) -> Column:
-    """A BLOB column by its dotted path, from a struct that is read whole."""
-    top, *below = name.split(".")
-    return whole(reduce(lambda struct, part: struct[part], below, whole(F.col(f"`{top}`"))))
 
 
 class _Moved:
@@ -95,12 +83,7 @@ class _Moved:
                 begins, F.concat(F.lit(new_path), path.substr(F.lit(len(old) + 1), F.length(path)))
             ).otherwise(moved)
         self.applies = F.coalesce(reference["managed"] & known, F.lit(False))
-        fields = [
-            moved.alias("external_path"),
-            *(reference[name].alias(name) for name in ("offset", "length", "managed")),
-        ]
-        changed = F.struct(blob["type"].alias("type"), blob["data"].alias("data"), F.struct(*fields).alias("reference"))
-        self.blob = F.when(self.applies, changed).otherwise(blob)
+        self.blob = F.when(self.applies, moved_blob(blob, moved)).otherwise(blob)
 
 
 def _spellings(path: str) -> Iterator[str]:

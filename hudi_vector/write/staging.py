@@ -27,7 +27,7 @@ from hudi_vector.write.blob_columns import converted_schema
 if TYPE_CHECKING:
     from hudi_vector.table.config import TableConfig
 
-__all__ = ["PARTITION", "StagedRows", "partition_path", "stage_rows", "staging_folder"]
+__all__ = ["PARTITION", "Lists", "StagedRows", "partition_path", "stage_rows", "staging_folder"]
 
 PARTITION = "__hudi_vector_partition"
 _UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
@@ -99,8 +99,8 @@ def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> StagedRows
     """
     spark = frame.sparkSession
     schema = converted_schema(frame.drop(PARTITION).schema, plan.columns)
-    written: Accumulator[Any] = spark.sparkContext.accumulator([], _Lists())
-    pinned: Accumulator[Any] = spark.sparkContext.accumulator([], _Lists())
+    written: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
+    pinned: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
     staged = frame.mapInArrow(_task(plan, written, pinned), schema)
     with _small_batches(spark):
         try:
@@ -146,13 +146,15 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(held)
 
 
-class _Lists(AccumulatorParam[Any]):
+class Lists(AccumulatorParam[Any]):
     """Lists that tasks add to; those of failed attempts do not count."""
 
     def zero(self, value: Any) -> Any:  # noqa: ARG002 - Spark's signature
+        """An empty list."""
         return []
 
     def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802 - Spark's name
+        """Both lists."""
         return value1 + value2
 
 

@@ -52,7 +52,7 @@ from hudi_vector.write.vectors import VectorColumn, as_arrays, vector_column
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["write"]
+__all__ = ["WritePlan", "hand_to_hudi", "plan_write", "write"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -168,7 +168,7 @@ def write(
 
 
 @dataclass(frozen=True)
-class _Plan:
+class WritePlan:
     """All that is decided before rows are read."""
 
     request: WriteRequest
@@ -183,12 +183,12 @@ class _Plan:
 
 def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     files = Files(df.sparkSession)
-    plan = _plan(df, request, files)
+    plan = plan_write(df, request, files)
     if not plan.blobs:
         return _checked_write(df, df, plan, files)
     if plan.target.existing is None:
         _make_table(df, plan, files)
-        plan = _plan(df, request, files)
+        plan = plan_write(df, request, files)
     done: list[WriteResult] = []
 
     def write_rows(rows: DataFrame) -> str | None:
@@ -205,10 +205,10 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     return replace(done[0], blobs=uploaded)
 
 
-def _checked_write(df: DataFrame, checked: DataFrame, plan: _Plan, files: Files) -> WriteResult:
+def _checked_write(df: DataFrame, checked: DataFrame, plan: WritePlan, files: Files) -> WriteResult:
     """Check the rows, which come again in the form the checks like, and hand them to Hudi."""
     findings = _inspect(checked, plan)
-    commit = _hand_to_hudi(df.sparkSession, files, _rows(df, plan), plan)
+    commit = hand_to_hudi(df.sparkSession, files, _rows(df, plan), plan)
     skipped = findings.invalid_rows if plan.policy == "skip" else 0
     if findings.invalid_rows:
         done = "were left out" if skipped else "were written with NULL in their place"
@@ -234,7 +234,7 @@ def _staged_bytes(rows: DataFrame) -> int:
     return int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
-def _make_table(df: DataFrame, plan: _Plan, files: Files) -> None:
+def _make_table(df: DataFrame, plan: WritePlan, files: Files) -> None:
     """Make the table without rows: Hudi takes a folder that holds blobs for a table that is damaged."""
     spark = df.sparkSession
     none = no_rows(spark, converted_schema(df.schema, plan.blobs))
@@ -242,10 +242,17 @@ def _make_table(df: DataFrame, plan: _Plan, files: Files) -> None:
     request = replace(
         plan.request, operation="bulk_insert", sort_by=(), options={**_FOR_NO_ROWS, **plan.request.options}
     )
-    _hand_to_hudi(spark, files, _rows(none, plan), replace(plan, request=request))
+    hand_to_hudi(spark, files, _rows(none, plan), replace(plan, request=request))
 
 
-def _plan(df: DataFrame, request: WriteRequest, files: Files) -> _Plan:
+def plan_write(df: DataFrame, request: WriteRequest, files: Files) -> WritePlan:
+    """Decide all that a write needs; nothing is written.
+
+    Args:
+        df: The rows.
+        request: What was asked for.
+        files: The session's file systems.
+    """
     spark = df.sparkSession
     session = {key: value for key in SESSION_KEYS if (value := spark.conf.get(key, None))}
     policy = INVALID_VECTORS.read({**session, **request.options})
@@ -265,7 +272,7 @@ def _plan(df: DataFrame, request: WriteRequest, files: Files) -> _Plan:
     columns = [] if deletes else _vector_columns(df, request, target, policy)
     blobs = () if deletes else plan_blobs(df, request.table, existing, request.blobs, request.options)
     in_table = existing.vectors if existing else {}
-    return _Plan(request, target, layout, settings, policy, columns, blobs, has_vectors=bool(columns or in_table))
+    return WritePlan(request, target, layout, settings, policy, columns, blobs, has_vectors=bool(columns or in_table))
 
 
 def _vector_columns(df: DataFrame, request: WriteRequest, target: Target, policy: str) -> list[VectorColumn]:
@@ -292,7 +299,7 @@ def _vector_columns(df: DataFrame, request: WriteRequest, target: Target, policy
     return columns
 
 
-def _inspect(df: DataFrame, plan: _Plan) -> Findings:
+def _inspect(df: DataFrame, plan: WritePlan) -> Findings:
     operation = plan.request.operation
     unique_by: tuple[str, ...] | None = None
     if plan.settings.checks_duplicates(operation):
@@ -307,7 +314,7 @@ def _inspect(df: DataFrame, plan: _Plan) -> Findings:
     return findings
 
 
-def _rows(df: DataFrame, plan: _Plan) -> DataFrame:
+def _rows(df: DataFrame, plan: WritePlan) -> DataFrame:
     """The rows as they are handed to Hudi."""
     if plan.request.operation == "delete":
         # Hudi needs no more to delete, and other columns could differ from the table's.
@@ -328,8 +335,25 @@ def _rows(df: DataFrame, plan: _Plan) -> DataFrame:
     return rows.select(*[stored.get(name, F.col(f"`{name}`")) for name in rows.columns])
 
 
-def _hand_to_hudi(spark: SparkSession, files: Files, rows: DataFrame, plan: _Plan) -> Commit | None:
-    target, token = plan.target, new_token()
+def hand_to_hudi(
+    spark: SparkSession, files: Files, rows: DataFrame, plan: WritePlan, token: str | None = None
+) -> Commit | None:
+    """Let Hudi write rows as they are.
+
+    Args:
+        spark: The session.
+        files: Its file systems.
+        rows: What is written, vectors and blobs as they lie in the table.
+        plan: The write.
+        token: A text that no other write has, for the commit to carry.
+
+    Returns:
+        The commit, or None if the write made none.
+
+    Raises:
+        InvalidArgumentError: An insert brings a key that the table has.
+    """
+    target, token = plan.target, token or new_token()
     options = hudi_options(
         plan.request,
         plan.layout,

@@ -61,6 +61,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["register-tables", "--table", "t"],
         ["check-erasure", "--key", "k"],
         ["registered-tables", "--table", "t", "--with", "u"],
+        ["compact-blobs"],
+        ["compact-blobs", "--table", "t", "--live-threshold", "half"],
+        ["compact-blobs", "--table", "t", "--no-trash"],
     ],
 )
 def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,165 @@
+"""Compactions on storage: the plan, and how far a run of it came, so that another run can end what a killed one began.
+
+``{table}/.hoodie/blob_service/v1/compactions/{plan id}/`` holds the containers of the plan as a side table, and side
+files whose newest says how far it is: *planned*; *running*, with the commit that is under way, if there is one;
+*ended*. A commit is noted before its first byte is copied, with the token that Hudi's commit will carry, so that it can
+be found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_vector.blobs.names import is_write_id
+from hudi_vector.blobs.side_files import generation_of, newest, publish
+from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.table.timeline import Instant
+from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer
+
+__all__ = [
+    "COMPACTIONS",
+    "ENDED",
+    "PLANNED",
+    "RUNNING",
+    "CompactionRun",
+    "PendingCommit",
+    "begun_runs",
+    "publish_plan",
+    "publish_run",
+    "read_run",
+]
+
+COMPACTIONS = ".hoodie/blob_service/v1/compactions"
+PLANNED, RUNNING, ENDED = "planned", "running", "ended"
+
+_KIND, _VERSION = "compaction", 1
+_CONTAINERS = "containers"
+_TYPES = {str: pa.string(), int: pa.int64(), "str": pa.string(), "int": pa.int64()}
+_LOCAL = StorageOptions()
+
+
+@dataclass(frozen=True)
+class PendingCommit:
+    """A commit that is about to be made: its upload, the token it carries, and what was committed before its rows."""
+
+    write_id: str
+    token: str
+    seen: tuple[Instant, ...]
+
+
+@dataclass(frozen=True)
+class CompactionRun:
+    """A plan and how far it is."""
+
+    plan: CompactionPlan
+    state: str
+    pending: PendingCommit | None
+    containers: SideTable
+    generation: int
+
+
+def publish_plan(plan: CompactionPlan, options: StorageOptions = _LOCAL) -> CompactionRun:
+    """Make a plan durable.
+
+    Args:
+        plan: What was decided.
+        options: How storage is opened.
+
+    Returns:
+        The run that may begin with it.
+
+    Example:
+        >>> import tempfile
+        >>> table = normalise(tempfile.mkdtemp())
+        >>> plan = CompactionPlan("20260101000000000_0123456789ab", table, 0, ("img",), (), 1, 1)
+        >>> made = publish_plan(plan)
+        >>> read_run(table, plan.plan_id) == made
+        True
+    """
+    storage, folder = open_storage(plan.table, options), join(plan.table, COMPACTIONS, plan.plan_id)
+    names = [entry.name for entry in fields(PlannedContainer)]
+    types = [_TYPES[entry.type] for entry in fields(PlannedContainer)]
+    columns = [
+        pa.array([getattr(each, name) for each in plan.containers], kind)
+        for name, kind in zip(names, types, strict=True)
+    ]
+    containers = publish_table(storage, folder, _CONTAINERS, pa.table(columns, names=names))
+    return publish_run(CompactionRun(plan, PLANNED, None, containers, -1), options)
+
+
+def publish_run(run: CompactionRun, options: StorageOptions = _LOCAL) -> CompactionRun:
+    """Note how far a run is.
+
+    Args:
+        run: Its new state.
+        options: How storage is opened.
+
+    Returns:
+        The run as it is now.
+    """
+    body = {key: value for key, value in asdict(run.plan).items() if key not in ("table", "containers")}
+    body |= {"state": run.state, "containers": asdict(run.containers)}
+    body["pending"] = None if run.pending is None else asdict(run.pending)
+    storage, folder = open_storage(run.plan.table, options), join(run.plan.table, COMPACTIONS, run.plan.plan_id)
+    publish(storage, folder, _KIND, _VERSION, run.generation + 1, body)
+    return replace(run, generation=run.generation + 1)
+
+
+def read_run(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> CompactionRun:
+    """A plan that was published, and how far it is.
+
+    Args:
+        table: The table's base path.
+        plan_id: The plan.
+        options: How storage is opened.
+
+    Returns:
+        The run.
+
+    Raises:
+        InvalidArgumentError: The table has no such plan, or no whole one.
+        DataFileError: The list of its containers is gone or damaged.
+        UnsupportedTableError: Another version of this package wrote it.
+    """
+    root = normalise(table)
+    storage, folder = open_storage(root, options), join(root, COMPACTIONS, plan_id)
+    found = newest(storage, folder, _KIND, _VERSION) if is_write_id(plan_id) else None
+    if found is None:
+        raise InvalidArgumentError(
+            f"'{table}' has no compaction plan '{plan_id}'; a dry run publishes one and names it in its result"
+        )
+    body: dict[str, Any] = dict(found[1])
+    state, pending, containers = body.pop("state"), body.pop("pending"), SideTable(**body.pop("containers"))
+    rows = load_table(storage, folder, containers).to_pylist()
+    body["columns"] = tuple(body["columns"])
+    plan = CompactionPlan(table=root, containers=tuple(PlannedContainer(**row) for row in rows), **body)
+    return CompactionRun(plan, state, _pending(pending), containers, generation_of(found[0]))
+
+
+def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[CompactionRun]:
+    """The runs that were begun and not ended, the oldest first.
+
+    Args:
+        table: The table's base path.
+        options: How storage is opened.
+    """
+    root = normalise(table)
+    storage = open_storage(root, options)
+    found = []
+    for name in sorted(filter(is_write_id, storage.list_folders(join(root, COMPACTIONS)))):
+        newest_file = newest(storage, join(root, COMPACTIONS, name), _KIND, _VERSION)
+        if newest_file is not None and newest_file[1]["state"] == RUNNING:
+            found.append(read_run(root, name, options))
+    return found
+
+
+def _pending(body: dict[str, Any] | None) -> PendingCommit | None:
+    if body is None:
+        return None
+    return PendingCommit(body["write_id"], body["token"], tuple(Instant(**each) for each in body["seen"]))

@@ -1,0 +1,214 @@
+"""Which containers a blob compaction repacks, and together with which: a pure function of what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TypeVar
+
+__all__ = [
+    "KEEP",
+    "REPACK",
+    "CompactionPlan",
+    "ContainerState",
+    "PlannedContainer",
+    "Thresholds",
+    "choose",
+    "containers_of",
+]
+
+REPACK, KEEP = "repack", "keep"
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What makes a container worth the copy; sizes in bytes, `live_percent` of its bytes."""
+
+    live_percent: int
+    target_size: int
+    small_size: int
+    group_size: int
+    max_element_size: int
+
+
+@dataclass(frozen=True)
+class ContainerState:
+    """A container that the newest snapshot refers to.
+
+    Attributes:
+        path: From the table's folder.
+        partition: The partition it was written for.
+        column: The column it was written for.
+        bytes: Of the file.
+        payload: Bytes of the blobs that were written to it, without the framing of its format.
+        live: Bytes of it that rows refer to.
+        ranges: Distinct ranges that rows refer to.
+        dangling: Rows whose range it does not have.
+    """
+
+    path: str
+    partition: str
+    column: str
+    bytes: int
+    payload: int
+    live: int
+    ranges: int
+    dangling: int = 0
+
+
+@dataclass(frozen=True)
+class PlannedContainer:
+    """A container with what is done about it, and why; `group` is the commit that rewrites its references."""
+
+    path: str
+    partition: str
+    column: str
+    bytes: int
+    live: int
+    action: str
+    reason: str
+    group: int = -1
+
+
+@dataclass(frozen=True)
+class CompactionPlan:
+    """A compaction as it was decided, to be reviewed and run as it is.
+
+    Attributes:
+        plan_id: Its name, which begins with the time in UTC.
+        table: The table's base path, normalised.
+        made_ms: When it was made, milliseconds since 1970, UTC.
+        columns: The BLOB columns whose references may be rewritten.
+        containers: Every container that the newest snapshot refers to, by path.
+        target_size: Bytes of the new containers.
+        max_element_size: Blobs above this many bytes get files of their own.
+        deduplicate: Whether equal blobs are stored once.
+    """
+
+    plan_id: str
+    table: str
+    made_ms: int
+    columns: tuple[str, ...]
+    containers: tuple[PlannedContainer, ...]
+    target_size: int
+    max_element_size: int
+    deduplicate: bool = False
+
+    @property
+    def candidates(self) -> tuple[PlannedContainer, ...]:
+        """The containers that are repacked."""
+        return tuple(each for each in self.containers if each.action == REPACK)
+
+    @property
+    def kept(self) -> tuple[PlannedContainer, ...]:
+        """Those that stay."""
+        return tuple(each for each in self.containers if each.action == KEEP)
+
+    @property
+    def groups(self) -> tuple[tuple[PlannedContainer, ...], ...]:
+        """The candidates of each commit."""
+        ordered = sorted(self.candidates, key=lambda each: (each.group, each.path))
+        return tuple(tuple(members) for _, members in groupby(ordered, key=lambda each: each.group))
+
+    @property
+    def containers_after(self) -> int:
+        """How many new containers the candidates make, as far as sizes tell."""
+        return sum(containers_of(group, self.target_size) for group in self.groups)
+
+
+C = TypeVar("C", ContainerState, PlannedContainer)
+
+
+def choose(states: Iterable[ContainerState], thresholds: Thresholds) -> tuple[PlannedContainer, ...]:
+    """Decide about every container.
+
+    A container is repacked if rows refer to less than the threshold of its bytes. Small ones of a partition and column
+    are joined, with each other and with what is repacked anyway, if that makes fewer containers.
+
+    Args:
+        states: Containers that rows refer to.
+        thresholds: What is worth the copy.
+
+    Returns:
+        All of them, by path; groups are numbered from 0 in the order of partitions and columns.
+
+    Example:
+        >>> limits = Thresholds(50, 100, 25, 1000, 100)
+        >>> [one.action for one in choose([ContainerState("a", "", "img", 90, 90, 40, 4)], limits)]
+        ['repack']
+    """
+    ordered = sorted(states, key=lambda state: (state.partition, state.column, state.path))
+    judged = {state.path: _judged(state, thresholds) for state in ordered}
+    wanted = [state for state in ordered if judged[state.path].action == REPACK]
+    group, held = 0, 0
+    groups: list[list[ContainerState]] = [[]]
+    for state in wanted:
+        if groups[group] and held + state.live > thresholds.group_size:
+            group, held = group + 1, 0
+            groups.append([])
+        groups[group].append(state)
+        held += state.live
+    filled = 0
+    for members in groups:
+        chosen = [state for place in _by_place(members).values() for state in _worth(place, thresholds)]
+        taken = {state.path for state in chosen}
+        for state in members:
+            if state.path in taken:
+                judged[state.path] = replace(judged[state.path], group=filled)
+            else:
+                reason = "it is small, and joining it with others would not make fewer containers"
+                judged[state.path] = replace(judged[state.path], action=KEEP, reason=reason)
+        filled += bool(chosen)
+    return tuple(judged[path] for path in sorted(judged))
+
+
+def containers_of(group: Iterable[PlannedContainer], target_size: int) -> int:
+    """How many containers a group becomes, as far as sizes tell.
+
+    Args:
+        group: What is repacked together.
+        target_size: Bytes of a new container.
+    """
+    return sum(_needed(sum(each.live for each in members), target_size) for members in _by_place(group).values())
+
+
+def _judged(state: ContainerState, thresholds: Thresholds) -> PlannedContainer:
+    share = state.live * 100 // state.payload if state.payload else 100
+    if state.dangling:
+        action, reason = KEEP, f"{state.dangling} rows refer to bytes that it does not have"
+    elif _is_low(state, thresholds):
+        action, reason = REPACK, f"rows refer to {share} percent of its bytes"
+    elif state.bytes < thresholds.small_size and not _is_alone(state, thresholds):
+        action, reason = REPACK, f"it is small, {state.bytes} bytes"
+    else:
+        action, reason = KEEP, f"rows refer to {share} percent of its bytes"
+    return PlannedContainer(state.path, state.partition, state.column, state.bytes, state.live, action, reason)
+
+
+def _is_low(state: ContainerState, thresholds: Thresholds) -> bool:
+    return state.live * 100 < state.payload * thresholds.live_percent
+
+
+def _is_alone(state: ContainerState, thresholds: Thresholds) -> bool:
+    """Whether it is the file of one blob that is too large for a container."""
+    return state.ranges == 1 and state.live > thresholds.max_element_size
+
+
+def _worth(members: Sequence[ContainerState], thresholds: Thresholds) -> list[ContainerState]:
+    """The members, their small ones only if that makes fewer containers."""
+    low = [state for state in members if _is_low(state, thresholds)]
+    joined = _needed(sum(state.live for state in members), thresholds.target_size)
+    repacked = _needed(sum(state.live for state in low), thresholds.target_size) if low else 0
+    return list(members) if joined < repacked + len(members) - len(low) else low
+
+
+def _needed(live: int, target_size: int) -> int:
+    return -(-live // target_size) if live else 1
+
+
+def _by_place(members: Iterable[C]) -> dict[tuple[str, str], list[C]]:
+    places: dict[tuple[str, str], list[C]] = {}
+    for each in members:
+        places.setdefault((each.partition, each.column), []).append(each)
+    return places

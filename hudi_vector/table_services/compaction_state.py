@@ -1,0 +1,118 @@
+"""What a blob compaction begins from: containers, how their blobs are stored, whether rows can be rewritten."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hudi_vector.blobs.manifest import list_uploads
+from hudi_vector.blobs.names import ContainerName
+from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.tally import MANAGED
+from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.storage import join, open_storage
+from hudi_vector.table_services.compaction_plan import CompactionPlan, ContainerState, PlannedContainer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hudi_vector.spark.blob_table import BlobTable
+
+__all__ = ["container_states", "require_suitable", "settings_of"]
+
+_CHECKSUMS = ("none", "crc32", "sha256")
+
+
+def container_states(spark: SparkSession, table: BlobTable, columns: Sequence[str]) -> list[ContainerState]:
+    """The containers that rows of the newest snapshot refer to.
+
+    Args:
+        spark: A registered session.
+        table: The table.
+        columns: Only containers that were written for these.
+    """
+    from hudi_vector.spark.blob_inventory import inventory
+
+    area = table.area
+    files = open_storage(area.uri, table.options).list_files(area.uri, recursive=True)
+    sizes = {info.uri: info.size for info in files}
+    payloads = {
+        container.path: container.blob_bytes
+        for upload in list_uploads(area.table, options=table.options)
+        for container in upload.containers
+    }
+    totals: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for row in inventory(spark, table.source.name).where(f"kind = '{MANAGED}' AND container IS NOT NULL").collect():
+        for count in ("blobs", "shared", "dead_bytes", "dangling"):
+            totals[row["container"]][count] += row[count]
+    found = []
+    for uri, total in totals.items():
+        name = ContainerName.parse(area.table, uri)
+        if name is None or name.column not in columns or not total["blobs"] or uri not in sizes:
+            continue
+        path = uri.removeprefix(f"{area.table}/")
+        found.append(
+            ContainerState(
+                path=path,
+                partition=name.partition,
+                column=name.column,
+                bytes=sizes[uri],
+                payload=payloads.get(path, sizes[uri]),
+                live=sizes[uri] - total["dead_bytes"],
+                ranges=total["blobs"] - total["shared"],
+                dangling=total["dangling"],
+            )
+        )
+    return found
+
+
+def settings_of(
+    spark: SparkSession, table: BlobTable, plan: CompactionPlan, members: Sequence[PlannedContainer]
+) -> dict[str, BlobSettings]:
+    """How the blobs of each column are stored anew: as the session says, with checksums where the old had any.
+
+    Args:
+        spark: The session.
+        table: The table.
+        plan: The compaction.
+        members: The containers of one commit.
+    """
+    from hudi_vector.write.blob_plan import session_settings
+
+    base = session_settings(spark)
+    base = replace(base, max_element_size=plan.max_element_size, max_file_size=2 * plan.target_size)
+    uploads = {each.write_id: each for each in list_uploads(plan.table, options=table.options)}
+    strongest = dict.fromkeys(table.columns, base.checksum)
+    for each in members:
+        name = ContainerName.parse(plan.table, join(plan.table, each.path))
+        upload = uploads.get(name.write_id) if name else None
+        for column, old in upload.columns if upload else ():
+            if column in strongest:
+                strongest[column] = max(strongest[column], old.checksum, key=_CHECKSUMS.index)
+    return {column: replace(base, checksum=checksum) for column, checksum in strongest.items()}
+
+
+def require_suitable(table: BlobTable) -> None:
+    """Make sure that rows of a table can be read and written back as they are.
+
+    Args:
+        table: The table.
+
+    Raises:
+        UnsupportedTableError: They cannot.
+    """
+    config = table.config
+    for wrong, what in (
+        (not table.columns, "no BLOB column"),
+        (not config.record_key_fields, "no record key"),
+        (not config.plain_key_generator, "a key generator that makes other partitions of the rows that are read"),
+        (config.drops_partition_columns, "partition columns that its files do not hold"),
+        (not config.plain_merge, "a merger of its own, which may do more than replace a row"),
+        (config.bootstrapped, "rows in files outside of its folder"),
+    ):
+        if wrong:
+            raise UnsupportedTableError(
+                f"'{table.label}' has {what}, so that its references cannot be rewritten by an upsert of whole rows"
+            )

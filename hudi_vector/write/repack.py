@@ -1,0 +1,267 @@
+"""The Spark half of repacking: which rows refer to some containers, their blobs copied, what the rows refer to then.
+
+Bytes of blobs pass from file to file within a task and never through the JVM. Each step leaves a small Parquet folder
+beside the table, so that nothing is computed twice and a later run can see what an earlier one had begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
+from pyspark import Accumulator, TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+
+from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.copying import Copier, digests
+from hudi_vector.blobs.names import BLOB_AREA, reference_base
+from hudi_vector.blobs.pool import TaskAttempt
+from hudi_vector.blobs.stored import TO_THE_END, StoredBlobs
+from hudi_vector.spark.blob_table import BlobTable
+from hudi_vector.spark.worker_errors import from_worker, in_few_words
+from hudi_vector.storage import StorageOptions
+from hudi_vector.write.staging import Lists
+
+__all__ = ["Copied", "copy_ranges", "key_columns", "referring", "staged", "targets_of", "unmoved", "version_column"]
+
+_REFERENCES = (
+    "key STRING, partition STRING, version STRING, file_group STRING, position BIGINT, column STRING, path STRING, "
+    "file STRING, begin BIGINT, count BIGINT"
+)
+_MOVES = "file STRING, begin BIGINT, count BIGINT, new_path STRING, new_begin BIGINT"
+_RANGE = ["file", "begin", "count"]
+_ORDER = ["partition", "file_group", "position", "file", "begin"]
+_PLACE = ["column", "partition", "chunk"]
+_IS_ORIGINAL = "file = original.file AND begin = original.begin"
+_TASKS_PER_CORE = 8
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Ranges in their new place: `moves` has `copying.MOVES`, one row for each range that could be had."""
+
+    moves: DataFrame
+    containers: tuple[WrittenContainer, ...]
+    shared_bytes: int
+
+
+def version_column(table: BlobTable) -> Column:
+    """What changes when a row is written anew; NULL in tables without Hudi's own columns."""
+    return F.col("_hoodie_commit_seqno") if table.config.populates_meta_fields else F.lit(None).cast("string")
+
+
+def key_columns(table: BlobTable) -> list[Column]:
+    """Record key, partition path and version of each row, as `key`, `partition` and `version`."""
+    return [
+        table.key().alias("key"),
+        table.partition().alias("partition"),
+        version_column(table).alias("version"),
+    ]
+
+
+def referring(table: BlobTable, sizes: Mapping[str, int]) -> DataFrame:
+    """The references of the newest snapshot to some files.
+
+    Args:
+        table: The table.
+        sizes: The bytes of each file, by its URI as `hudi_vector.storage.normalise` spells it.
+
+    Returns:
+        A row for each row and BLOB column that refers to one of them: its key and place, and the range.
+    """
+    has_names = table.config.populates_meta_fields
+    name = F.substring_index(F.col("_hoodie_file_name"), "_", 1) if has_names else F.lit("")
+    rows = table.frame.select(
+        *key_columns(table),
+        name.alias("file_group"),
+        F.monotonically_increasing_id().alias("position"),
+        *(table.stored(column).alias(f"blob{number}") for number, column in enumerate(table.columns)),
+    )
+    return rows.mapInArrow(_References(table.columns, table.area, dict(sizes)), _REFERENCES)
+
+
+@dataclass(frozen=True)
+class _References:
+    """The references of a task's rows to files that are asked for."""
+
+    columns: tuple[str, ...]
+    area: BlobArea
+    sizes: dict[str, int]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        wanted = pa.array(list(self.sizes), pa.string())
+        sizes = np.fromiter(self.sizes.values(), np.int64, len(self.sizes))
+        with in_few_words():
+            for batch in batches:
+                for number, column in enumerate(self.columns):
+                    yield _of_column(batch, column, StoredBlobs.of(batch[f"blob{number}"], self.area), wanted, sizes)
+
+
+def _of_column(
+    batch: pa.RecordBatch, column: str, blobs: StoredBlobs, wanted: pa.Array, sizes: np.ndarray[Any, Any]
+) -> pa.RecordBatch:
+    which = pc.index_in(blobs.file, wanted)
+    rows = np.flatnonzero(blobs.outside & np.asarray(which.is_valid()))
+    size = sizes[np.asarray(which.take(pa.array(rows)), np.int64)]
+    begin, count = blobs.begin[rows], blobs.count[rows]
+    count = np.where(count == TO_THE_END, np.maximum(size - begin, 0), count)
+    taken = batch.take(pa.array(rows))
+    kept = {name: taken[name] for name in ("key", "partition", "version", "file_group", "position")}
+    at = pa.array(rows)
+    found = {"path": blobs.path.take(at), "file": blobs.file.take(at), "begin": begin, "count": count}
+    return pa.RecordBatch.from_pydict({**kept, "column": pa.repeat(column, len(rows)), **found})
+
+
+def copy_ranges(
+    references: DataFrame, copier: Copier, target_size: int, expected: int, folder: str, *, deduplicate: bool = False
+) -> Copied:
+    """Copy what some rows refer to, in the order of the rows.
+
+    Args:
+        references: From `referring`, staged.
+        copier: How, and to where.
+        target_size: Bytes of a new container, up to the last blob.
+        expected: About how many containers there will be.
+        folder: Where the moves are kept.
+        deduplicate: Whether equal blobs of a column are copied once.
+
+    Returns:
+        Where everything lies now; it is durable, and was read back.
+
+    Raises:
+        BlobWriteError: Bytes could not be stored.
+    """
+    spark = references.sparkSession
+    first = F.min(F.struct("column", *_ORDER[:3])).alias("first")
+    ranges = references.groupBy(*_RANGE).agg(first).select("first.*", *_RANGE)
+    alike = None
+    if deduplicate:
+        alike = staged(_with_original(ranges, copier), f"{folder}/alike")
+        ranges = alike.where(_IS_ORIGINAL)
+    largest = min(settings.max_element_size for _, settings in copier.settings)
+    shared = F.when(F.col("count") <= largest, F.col("count")).otherwise(0)
+    behind = Window.partitionBy("column", "partition").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    before = F.coalesce(F.sum(shared).over(behind), F.lit(0))
+    chunked = ranges.withColumn("chunk", F.floor(before / target_size))
+    tasks = max(1, min(expected, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism))
+    ordered = chunked.repartition(tasks, *_PLACE).sortWithinPartitions(*_PLACE, *_ORDER[1:])
+    written: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
+    moves = staged(ordered.select(*_PLACE, *_RANGE).mapInArrow(_copy_task(copier, written), _MOVES), f"{folder}/moves")
+    if alike is None:
+        return Copied(moves, tuple(written.value), 0)
+    return Copied(*_for_all(alike, moves, tuple(written.value)))
+
+
+def _copy_task(
+    copier: Copier, written: Accumulator[Any]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        made: list[WrittenContainer] = []
+        with in_few_words():
+            yield from copier.copy(batches, TaskAttempt(context.partitionId(), context.taskAttemptId()), made)
+        written.add(made)
+
+    return run
+
+
+def _with_original(ranges: DataFrame, copier: Copier) -> DataFrame:
+    """The ranges, each with the first of those that hold the same bytes; only equal lengths are looked at."""
+    alike = Window.partitionBy("column", "count")
+    counted = ranges.withColumn("alike", F.count(F.lit(1)).over(alike))
+    schema = f"{_schema_of(ranges)}, digest BINARY"
+    hashed = counted.where("alike > 1").drop("alike").mapInArrow(_Digests(copier.table, copier.options), schema)
+    single = counted.where("alike = 1").drop("alike").withColumn("digest", F.lit(None).cast("binary"))
+    every = hashed.unionByName(single)
+    equal = Window.partitionBy("column", "count", "digest").orderBy(*_ORDER)
+    itself = F.struct("file", "begin")
+    # A range that cannot be read is like no other.
+    original = F.when(F.col("digest").isNull(), itself).otherwise(F.first(itself).over(equal))
+    return every.withColumn("original", original).drop("digest")
+
+
+def _schema_of(frame: DataFrame) -> str:
+    return ", ".join(f"`{entry.name}` {entry.dataType.simpleString()}" for entry in frame.schema.fields)
+
+
+@dataclass(frozen=True)
+class _Digests:
+    """The SHA-256 of the ranges of a task."""
+
+    table: str
+    options: StorageOptions = field(repr=False)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with in_few_words():
+            for batch in batches:
+                yield batch.append_column("digest", digests(batch, self.table, self.options))
+
+
+def _for_all(
+    alike: DataFrame, moves: DataFrame, containers: tuple[WrittenContainer, ...]
+) -> tuple[DataFrame, tuple[WrittenContainer, ...], int]:
+    """The moves of all ranges, those with an equal original among them, and the bytes that were not stored again."""
+    named = moves.select(F.struct("file", "begin").alias("original"), "count", "new_path", "new_begin")
+    every = alike.join(named, ["original", "count"])
+    saved = every.where(~F.expr(_IS_ORIGINAL)).agg(F.sum("count")).first()
+    return every.select(*_RANGE, "new_path", "new_begin"), containers, int((saved and saved[0]) or 0)
+
+
+def unmoved(references: DataFrame, moves: DataFrame) -> int:
+    """How many references lead to ranges that could not be copied."""
+    return references.join(moves, _RANGE, "left_anti").count()
+
+
+def targets_of(references: DataFrame, moves: DataFrame, table: str, folder: str) -> DataFrame:
+    """What rows are to refer to: `key`, `partition`, `version`, and `changes`, a map from columns to references.
+
+    Args:
+        references: From `referring`, staged.
+        moves: Where the ranges lie now.
+        table: The table's base path, in the spelling that references have.
+        folder: Where the targets are kept.
+
+    Returns:
+        A row for each row of the table; rows that cannot be told apart by these are left out.
+    """
+    base = F.lit(reference_base(table) + "/")
+    relative = F.col("path").startswith(f"{BLOB_AREA}/")
+    path = F.when(relative, F.col("new_path")).otherwise(F.concat(base, F.col("new_path")))
+    place = F.struct(path.alias("path"), F.col("new_begin").alias("begin"), F.col("count").alias("count"))
+    changed = references.join(moves, _RANGE).select(
+        "key", "partition", "version", F.struct(F.col("column").alias("key"), place.alias("value")).alias("change")
+    )
+    grouped = changed.groupBy("key", "partition", "version").agg(F.collect_list("change").alias("changes"))
+    columns = F.col("changes")["key"]
+    told = grouped.where(F.size(F.array_distinct(columns)) == F.size(columns))
+    return staged(told.withColumn("changes", F.map_from_entries("changes")), f"{folder}/targets")
+
+
+def staged(frame: DataFrame, folder: str) -> DataFrame:
+    """A frame computed once and kept.
+
+    Args:
+        frame: Any rows.
+        folder: Where they go.
+
+    Raises:
+        BlobWriteError: Bytes could not be stored by one of its tasks.
+    """
+    spark: SparkSession = frame.sparkSession
+    try:
+        frame.write.mode("overwrite").parquet(folder)
+    except (PySparkException, Py4JJavaError) as problem:
+        known = from_worker(problem)
+        if known is None:
+            raise
+        raise known from None
+    return spark.read.schema(frame.schema).parquet(folder)

@@ -1,0 +1,261 @@
+"""Blob compaction on real tables: the same answers from fewer containers, whatever others write and wherever it dies."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+from support import tables
+from support.blobs import QUICK, content, rows, stored, write
+from support.swept import Killed, dying
+
+import hudi_vector as hv
+from hudi_vector.blobs.manifest import ABORTED, COMMITTED, list_uploads
+from hudi_vector.cli import main
+from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError
+from hudi_vector.table_services.compaction_files import begun_runs
+from hudi_vector.table_services.service_lease import LEASES, ServiceLease
+
+services = hv.table_services
+OUT = {"img": {"inline.threshold": "0"}}
+NESTED = StructType(
+    [
+        StructField("id", IntegerType()),
+        StructField("ts", LongType()),
+        StructField("part", StringType()),
+        StructField("img", BinaryType()),
+        StructField("doc", StructType([StructField("page", IntegerType()), StructField("scan", BinaryType())])),
+        StructField("outside", StringType()),
+        StructField("vec", ArrayType(FloatType())),
+    ]
+)
+
+
+def nested(spark, ids, ts, file):
+    """Rows with a blob, a blob in a struct (NULL, inline or not), and a file that the table does not own."""
+    made = [
+        (i, ts, f"p{i % 2}", bytearray(content(i + 1000 * ts, 3000)),
+         None if i % 5 == 4 else (i, bytearray(content(i, 10 if i % 5 == 3 else 2000))), str(file), [float(i), i + 0.5])
+        for i in ids
+    ]  # fmt: skip
+    return spark.createDataFrame(made, NESTED).coalesce(1)
+
+
+def columns(spark, path):
+    """All that a row says, by id; blobs as bytes."""
+    frame = spark.read.format("hudi").load(str(path))
+    asked = frame.selectExpr(
+        "id", "ts", "part", "read_blob(img) img", "doc.page page", "read_blob(doc.scan) scan", "doc IS NULL none",
+        "outside.reference.external_path outside", "vec",
+    )  # fmt: skip
+    return {row["id"]: row.asDict() for row in asked.collect()}
+
+
+def containers(spark, path):
+    """The containers that rows refer to."""
+    return {
+        row["container"]
+        for row in hv.blobs.inventory(spark, str(path)).where("kind = 'managed' AND blobs > 0").collect()
+    }
+
+
+def test_a_table_is_repacked_as_planned(spark, workspace, tmp_path, capsys):
+    path, file = tables.fresh_path(workspace, "repacked"), tmp_path / "outside.bin"
+    file.write_bytes(b"outside")
+    blobs = {
+        "img": {"inline.threshold": "0", "checksum": "crc32"},
+        "doc.scan": {"inline.threshold": "100"},
+        "outside": {},
+    }
+    write(nested(spark, range(12), 1, file), path, blobs=blobs, vectors={"vec": 2})
+    write(nested(spark, range(8), 2, file), path, blobs=blobs)
+    before, old = columns(spark, path), containers(spark, path)
+    schema = spark.read.format("hudi").load(str(path)).schema.json()
+    file.write_bytes(b"another content")
+
+    given = ["--table", str(path), "--format", "json", "--target-size", "20000", "--small-threshold", "0"]
+    assert main(["compact-blobs", *given, "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    planned = [json.loads(line) for line in out.splitlines()]
+    assert {row["action"] for row in planned} == {"repack", "keep"}
+    assert containers(spark, path) == old
+
+    plan = err.partition("plan: ")[2].strip()
+    report = tmp_path / "report.jsonl"
+    done = services.compact_blobs(spark, str(path), plan=plan, report=str(report), options=QUICK)
+    assert (done.rows(), done.doubts, done.notes) == (planned, (), ())
+    assert [json.loads(line) for line in report.read_text().splitlines()] == planned
+    low = [row for row in planned if row["action"] == "repack"]
+    assert all(row["live"] * 2 < row["bytes"] for row in low)
+    assert done.bytes == sum(row["live"] for row in low) == 4 * 3000 + 2 * 2000
+    assert (done.blobs, done.references, done.containers_before, done.containers_after) == (6, 6, 4, 4)
+    assert done.reclaimable_bytes == sum(row["bytes"] for row in low)
+    assert len(done.commits) == 1
+
+    assert columns(spark, path) == before
+    assert spark.read.format("hudi").load(str(path)).schema.json() == schema
+    new = containers(spark, path)
+    assert {row["path"] for row in low} == {each.path for each in done.released}
+    assert not {f"file://{path}/{row['path']}" for row in low} & new
+    (upload,) = [each for each in list_uploads(f"file://{path}") if each.instant == done.commits[0]]
+    assert (upload.state, len(upload.containers)) == (COMMITTED, 4)
+    assert upload.checksums is not None
+    problems = hv.blobs.verify(spark, str(path), deep=True).collect()
+    assert {(row["column"], row["problem"]) for row in problems} == {("outside", "changed")}
+    assert len(problems) == 12
+    assert not list((path / ".hoodie/blob_service/v1/staging").iterdir())
+
+    joined = services.compact_blobs(spark, str(path), columns="img", target_size="64KB", options=QUICK)
+    assert joined.containers_after == 2
+    assert len(containers(spark, path)) == len(new) - joined.containers_before + 2
+    assert columns(spark, path) == before
+    again = services.compact_blobs(spark, str(path), target_size="64KB", columns=["img"], options=QUICK)
+    assert (again.candidates, again.commits, again.plan_id) == ([], (), "")
+
+
+@pytest.fixture(scope="module")
+def shared(spark, workspace):
+    """A table without partitions, some of whose blobs are equal, in many containers."""
+    path = tables.fresh_path(workspace, "shared")
+    for number in range(3):
+        made = [(i, 1, "p", bytearray(content(i % 4, 1000 + i % 2))) for i in range(4 * number, 4 * number + 4)]
+        frame = spark.createDataFrame(made, rows(spark, []).schema).coalesce(1)
+        write(frame, path, blobs=OUT, table_type="mor", partition_by=None)
+    return path
+
+
+def change(spark, path, selected, ts):
+    """Another writer gives rows new blobs."""
+    made = [(i, ts, "p", bytearray(content(i + 500, 700))) for i in selected]
+    frame = spark.createDataFrame(made, rows(spark, []).schema).coalesce(1)
+    write(frame, path, blobs=OUT, partition_by=None)
+
+
+def acting(step, act, told=None):
+    """A progress that keeps what it is told, and does something else once, when a step begins."""
+    waiting = [act]
+
+    def progress(sentence):
+        if told is not None:
+            told.append(sentence)
+        if step in sentence and waiting:
+            waiting.pop()()
+
+    return progress
+
+
+def test_equal_blobs_are_stored_once_and_others_win(spark, shared):
+    before = stored(spark, shared)
+    read = spark.read.format("hudi")
+
+    def meanwhile():
+        change(spark, shared, [0], ts=1)
+        change(spark, shared, [5], ts=2)
+        gone = read.load(str(shared)).where("id = 10").drop("img")
+        hv.write(gone, str(shared), record_key="id", operation="delete", options=QUICK)
+
+    changed = {**before, 0: content(500, 700), 5: content(505, 700)}
+    del changed[10]
+    done = services.compact_blobs(
+        spark, str(shared), deduplicate=True, options=QUICK, progress=acting("committing", meanwhile)
+    )
+    assert stored(spark, shared) == changed
+    assert hv.blobs.verify(spark, str(shared)).collect() == []
+    assert (done.bytes, done.blobs, done.deduplicated_bytes) == (2 * 2001, 4, 4 * 2001)
+    assert (done.containers_before, done.containers_after, done.restored_rows) == (3, 1, 2)
+    assert done.doubts == ()
+    assert len(containers(spark, shared)) == 3, "the new one and those of the other writer"
+
+
+def test_whoever_comes_after_a_killed_run_ends_it(spark, shared):
+    before, table = stored(spark, shared), f"file://{shared}"
+
+    def die():
+        raise Killed
+
+    known = {each.write_id for each in list_uploads(table)}
+    ended = {
+        "copying": "before its commit, and nothing refers to what it copied",
+        "committing": "before its commit, and nothing refers to what it copied",
+        "committed": "after its commit",
+    }
+    told = []
+    for step in ended:
+        change(spark, shared, [1], ts=1)
+        before[1] = content(501, 700)
+        with pytest.raises(Killed):
+            services.compact_blobs(spark, str(shared), options=QUICK, progress=acting(step, die, told))
+        assert stored(spark, shared) == before
+        assert len(begun_runs(table)) == 1
+    done = services.compact_blobs(spark, str(shared), options=QUICK, progress=told.append)
+    assert [sentence.partition("killed ")[2] for sentence in told if "killed" in sentence][:2] == [
+        ended["copying"],
+        ended["committing"],
+    ]
+    assert len(done.notes) == 1
+    assert "killed after its commit" in done.notes[0]
+    assert stored(spark, shared) == before
+    assert hv.blobs.verify(spark, str(shared)).collect() == []
+    assert begun_runs(table) == []
+    assert {each.state for each in list_uploads(table) if each.write_id not in known} == {COMMITTED, ABORTED}
+    assert not any(Path(shared, ".hoodie/blob_service/v1/staging").iterdir())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_it_may_die_at_any_step(spark, workspace, after):
+    path, step = tables.fresh_path(workspace, "dying"), 0
+    write(rows(spark, [1000] * 4).coalesce(1), path, blobs=OUT, table_type="mor", partition_by=None)
+    alive = True
+    while alive:
+        step += 1
+        change(spark, path, [step % 4], ts=1)
+        expected = stored(spark, path)
+        with dying(step, after) as death:
+            services.compact_blobs(spark, str(path), options=QUICK)
+        alive = death.steps >= step
+        assert stored(spark, path) == expected, step
+        # What held the lease is dead: a real successor waits until it runs out.
+        shutil.rmtree(path / LEASES, ignore_errors=True)
+    assert step > 10
+    done = services.compact_blobs(spark, str(path), options=QUICK)
+    assert done.is_well
+    assert stored(spark, path) == expected
+    assert hv.blobs.verify(spark, str(path)).collect() == []
+    assert begun_runs(f"file://{path}") == []
+
+
+def test_refusals(spark, shared, workspace, clean_session):
+    with pytest.raises(InvalidArgumentError, match="has no compaction plan 'x'; a dry run publishes one"):
+        services.compact_blobs(spark, str(shared), plan="x")
+    with pytest.raises(InvalidArgumentError, match="leave columns, thresholds and sizes out with plan"):
+        services.compact_blobs(spark, str(shared), plan="x", live_threshold=3)
+    with pytest.raises(InvalidArgumentError, match="live_threshold = 101 is no share"):
+        services.compact_blobs(spark, str(shared), live_threshold=101)
+    with pytest.raises(InvalidArgumentError, match="small_threshold = 2048 is above the target size"):
+        services.compact_blobs(spark, str(shared), target_size="1KB", small_threshold="2KB")
+    with pytest.raises(UnknownColumnError, match="nope"):
+        services.compact_blobs(spark, str(shared), columns="nope")
+    with ServiceLease(str(shared), "compact"), pytest.raises(RefusedError, match="another compact of"):
+        services.compact_blobs(spark, str(shared))
+    path = tables.fresh_path(workspace, "unordered")
+    write(rows(spark, [10]), path, blobs=OUT, ordering=None)
+    with pytest.raises(RefusedError, match=r"has not an ordering field.*give assume_single_writer"):
+        services.compact_blobs(spark, str(path))
+    assert "an ordering field" in services.compact_blobs(spark, str(path), dry_run=True).refusal
+    assert services.compact_blobs(spark, str(path), assume_single_writer=True).is_well
+    spark.conf.set("hoodie.write.concurrency.mode", "optimistic_concurrency_control")
+    lock = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
+    assert services.compact_blobs(spark, str(path), options=lock).is_well
