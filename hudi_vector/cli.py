@@ -14,6 +14,7 @@ from hudi_vector.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hudi_vector.table_services.clustering import ClusterResult
     from hudi_vector.table_services.compaction_result import CompactResult
     from hudi_vector.table_services.result import CleanResult, RestoreResult
 
@@ -118,6 +119,15 @@ def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
     compact.add_argument("--dry-run", action="store_true", help="only show what would happen, in the same rows")
     compact.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
     compact.set_defaults(run=_service, service="compact_blobs")
+    cluster = commands.add_parser("cluster", parents=[table], help="run Hudi's clustering, and let blobs follow rows")
+    cluster.add_argument(
+        "--order-by", metavar="NAME", action="append", default=[], help="sort by this; may be repeated"
+    )
+    cluster.add_argument(
+        "--assume-single-writer", action="store_true", help="promise that nobody else writes meanwhile"
+    )
+    cluster.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
+    cluster.set_defaults(run=_service, service="cluster")
 
 
 def _options(_: argparse.Namespace) -> int:
@@ -160,17 +170,18 @@ def _service(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
     given = {key: value for key, value in vars(chosen).items() if key not in _NOT_ARGUMENTS}
-    service: Callable[..., CleanResult | RestoreResult | CompactResult] = getattr(hv.table_services, chosen.service)
+    service: Callable[..., CleanResult | RestoreResult | CompactResult | ClusterResult] = getattr(
+        hv.table_services, chosen.service
+    )
     return _shown(service(_session(), chosen.table, **given), chosen.format)
 
 
-def _shown(result: CleanResult | RestoreResult | CompactResult, form: str) -> int:
+def _shown(result: CleanResult | RestoreResult | CompactResult | ClusterResult, form: str) -> int:
     """Rows to where they can be piped, sentences to the operator."""
-    from hudi_vector.table_services.compaction_result import CompactResult
-    from hudi_vector.table_services.result import report_lines
+    from hudi_vector.table_services.result import CleanResult, RestoreResult, report_lines
 
     _print(result.rows(), form)
-    lines = result.lines() if isinstance(result, CompactResult) else report_lines(result)
+    lines = report_lines(result) if isinstance(result, (CleanResult, RestoreResult)) else result.lines()
     sys.stderr.writelines(f"hudi-vector: {line}\n" for line in lines)
     return 0 if result.is_well else 1
 

@@ -10,13 +10,14 @@ from typing import Any
 
 _HOMES = {
     "clean_blobs": "hudi_vector.table_services.clean",
+    "cluster": "hudi_vector.table_services.clustering",
     "compact_blobs": "hudi_vector.table_services.compact",
     "mark_blobs": "hudi_vector.table_services.clean",
     "restore_blobs": "hudi_vector.table_services.clean",
     "sweep_blobs": "hudi_vector.table_services.clean",
 }
 
-__all__ = ["clean_blobs", "compact_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
+__all__ = ["clean_blobs", "cluster", "compact_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
 
 
 def __getattr__(name: str) -> Any:
