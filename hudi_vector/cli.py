@@ -14,6 +14,7 @@ from hudi_vector.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hudi_vector.table_services.clustering import ClusterResult
     from hudi_vector.table_services.compaction_result import CompactResult
     from hudi_vector.table_services.containers import BlobContainers
     from hudi_vector.table_services.erasure import ErasureResult
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from hudi_vector.table_services.maintenance import MaintainResult
     from hudi_vector.table_services.result import CleanResult, RestoreResult
 
-    _Result = CleanResult | RestoreResult | CompactResult | ErasureResult | MaintainResult
+    _Result = CleanResult | RestoreResult | CompactResult | ClusterResult | ErasureResult | MaintainResult
 
 __all__ = ["main"]
 
@@ -159,6 +160,15 @@ def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
     compact.add_argument("--dry-run", action="store_true", help="only show what would happen, in the same rows")
     compact.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
     compact.set_defaults(run=_service, service="compact_blobs")
+    cluster = commands.add_parser("cluster", parents=[table], help="run Hudi's clustering, and let blobs follow rows")
+    cluster.add_argument(
+        "--order-by", metavar="NAME", action="append", default=[], help="sort by this; may be repeated"
+    )
+    cluster.add_argument(
+        "--assume-single-writer", action="store_true", help="promise that nobody else writes meanwhile"
+    )
+    cluster.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
+    cluster.set_defaults(run=_service, service="cluster")
 
 
 def _add_marking(parser: argparse.ArgumentParser) -> None:

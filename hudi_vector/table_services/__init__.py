@@ -14,6 +14,7 @@ _HOMES = {
     "maintain": "hudi_vector.table_services.maintenance",
     "explain_blob": "hudi_vector.table_services.explain",
     "list_containers": "hudi_vector.table_services.containers",
+    "cluster": "hudi_vector.table_services.clustering",
     "compact_blobs": "hudi_vector.table_services.compact",
     "mark_blobs": "hudi_vector.table_services.clean",
     "register_tables": "hudi_vector.table_services.sharing",
@@ -26,6 +27,7 @@ _HOMES = {
 __all__ = [
     "check_erasure",
     "clean_blobs",
+    "cluster",
     "compact_blobs",
     "explain_blob",
     "list_containers",

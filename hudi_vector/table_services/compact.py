@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hudi_vector.options import Option
     from hudi_vector.table_services.compaction_run import Compaction
 
-__all__ = ["COMPACT", "compact_blobs"]
+__all__ = ["COMPACT", "Wanted", "compact_blobs", "of_plan", "publish", "tell_by_default"]
 
 COMPACT = "compact"
 """The lease that keeps two compactions of one table apart."""
@@ -107,50 +107,52 @@ def compact_blobs(
     """
     from hudi_vector.table_services.compaction_run import Compaction
 
-    tell = progress or _tell
+    tell = progress or tell_by_default("compact-blobs")
     if plan is not None and any(value is not None for value in (columns, live_threshold, target_size, small_threshold)):
         raise InvalidArgumentError("a plan says what is repacked; leave columns, thresholds and sizes out with plan")
     given = {key: str(value) for key, value in (options or {}).items()}
     work = Compaction.of(spark, table, given, tell, alone=assume_single_writer)
     refusal = work.why_refused()
-    wanted = None if plan is not None else _Wanted(work, live_threshold, target_size, small_threshold, group_size)
+    wanted = None if plan is not None else Wanted(spark, live_threshold, target_size, small_threshold, group_size)
     chosen = work.table.chosen(columns)
 
     def decided() -> CompactionPlan:
         if wanted is None:
             assert plan is not None
             return read_run(work.table.source.uri, plan, work.storage_options).plan
-        return wanted.plan(tuple(chosen), deduplicate)
+        return wanted.plan(work, tuple(chosen), deduplicate=deduplicate)
 
     if dry_run:
         made = decided()
-        _publish(made, work, is_new=plan is None)
-        result = replace(_of_plan(made), dry_run=True, refusal=refusal)
+        if plan is None:
+            publish(made, work)
+        result = replace(of_plan(made), dry_run=True, refusal=refusal)
         return _reported(result, report)
     if refusal is not None:
         raise RefusedError(refusal)
     with ServiceLease(work.table.source.uri, COMPACT, options=work.storage_options) as lease:
         notes = work.end_begun_runs(lease)
         made = decided()
-        _publish(made, work, is_new=plan is None)
-        _reported(_of_plan(made), report)
-        done = work.run(made, lease) if made.candidates else _of_plan(made)
+        if plan is None:
+            publish(made, work)
+        _reported(of_plan(made), report)
+        done = work.run(made, lease) if made.candidates else of_plan(made)
     return _reported(replace(done, notes=(*notes, *done.notes)), report)
 
 
-class _Wanted:
+class Wanted:
     """What is worth a copy, from the arguments and the session."""
 
     def __init__(
         self,
-        work: Compaction,
+        spark: SparkSession,
         live_threshold: int | None,
         target_size: str | int | None,
         small_threshold: str | int | None,
         group_size: str | int | None,
     ) -> None:
         def chosen(option: Option[int], value: str | int | None) -> int:
-            text = work.spark.conf.get(option.key, None) if value is None else str(value)
+            text = spark.conf.get(option.key, None) if value is None else str(value)
             return option.default if text is None else option.parse(text)
 
         target = chosen(COMPACT_TARGET_SIZE, target_size)
@@ -167,7 +169,6 @@ class _Wanted:
         live = chosen(COMPACT_LIVE_THRESHOLD, live_threshold)
         if live > 100:
             raise InvalidArgumentError(f"live_threshold = {live} is no share; give 0 to 100 percent")
-        self._work = work
         self._limits = Thresholds(
             live_percent=live,
             target_size=target,
@@ -176,29 +177,42 @@ class _Wanted:
             max_element_size=min(target, chosen(BLOB_MAX_ELEMENT_SIZE, None)),
         )
 
-    def plan(self, columns: tuple[str, ...], deduplicate: bool) -> CompactionPlan:
+    def plan(
+        self, work: Compaction, columns: tuple[str, ...], *, deduplicate: bool, disorder_percent: int | None = None
+    ) -> CompactionPlan:
+        """Decide what is repacked.
+
+        Args:
+            work: The table.
+            columns: The BLOB columns whose containers are looked at.
+            deduplicate: Whether equal blobs are stored once.
+            disorder_percent: How many blobs of a container may lie out of the order of their rows; None for any.
+        """
         from hudi_vector.blobs.names import new_write_id
 
-        now, work, limits = clock_ms(), self._work, self._limits
+        now, limits = clock_ms(), replace(self._limits, disorder_percent=disorder_percent)
         work.tell("counting references")
         return CompactionPlan(
             plan_id=new_write_id(now),
             table=work.table.source.uri,
             made_ms=now,
             columns=columns,
-            containers=choose(container_states(work.spark, work.table, columns), limits),
+            containers=choose(
+                container_states(work.spark, work.table, columns, in_order=disorder_percent is not None), limits
+            ),
             target_size=limits.target_size,
             max_element_size=limits.max_element_size,
             deduplicate=deduplicate,
         )
 
 
-def _publish(plan: CompactionPlan, work: Compaction, *, is_new: bool) -> None:
-    if is_new and plan.candidates:
+def publish(plan: CompactionPlan, work: Compaction) -> None:
+    """Make a new plan durable, if it has anything to do."""
+    if plan.candidates:
         publish_plan(plan, work.storage_options)
 
 
-def _of_plan(plan: CompactionPlan) -> CompactResult:
+def of_plan(plan: CompactionPlan) -> CompactResult:
     """What a plan says before anything was done."""
     candidates = list(plan.candidates)
     return CompactResult(
@@ -222,8 +236,13 @@ def _reported(result: CompactResult, path: str | None) -> CompactResult:
     return replace(result, report=path)
 
 
-def _tell(sentence: str) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"compact-blobs: {sentence}\n")
-    else:
-        _LOG.info("%s", sentence)
+def tell_by_default(service: str) -> Callable[[str], None]:
+    """Sentences for the terminal where there is one, and for the log elsewhere."""
+
+    def tell(sentence: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"{service}: {sentence}\n")
+        else:
+            _LOG.info("%s: %s", service, sentence)
+
+    return tell

@@ -23,13 +23,17 @@ REPACK, KEEP = "repack", "keep"
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What makes a container worth the copy; sizes in bytes, `live_percent` of its bytes."""
+    """What makes a container worth the copy; sizes in bytes, `live_percent` of its bytes.
+
+    `disorder_percent` is how many of its ranges may not follow the one before in the order of the rows; None for any.
+    """
 
     live_percent: int
     target_size: int
     small_size: int
     group_size: int
     max_element_size: int
+    disorder_percent: int | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class ContainerState:
         live: Bytes of it that rows refer to.
         ranges: Distinct ranges that rows refer to.
         dangling: Rows whose range it does not have.
+        disorder: How many of its ranges do not follow the one before, in the order of the rows, in percent.
     """
 
     path: str
@@ -55,6 +60,7 @@ class ContainerState:
     live: int
     ranges: int
     dangling: int = 0
+    disorder: int = 0
 
 
 @dataclass(frozen=True)
@@ -179,6 +185,8 @@ def _judged(state: ContainerState, thresholds: Thresholds) -> PlannedContainer:
         action, reason = KEEP, f"{state.dangling} rows refer to bytes that it does not have"
     elif _is_low(state, thresholds):
         action, reason = REPACK, f"rows refer to {share} percent of its bytes"
+    elif _is_disordered(state, thresholds):
+        action, reason = REPACK, f"{state.disorder} percent of its blobs do not lie in the order of their rows"
     elif state.bytes < thresholds.small_size and not _is_alone(state, thresholds):
         action, reason = REPACK, f"it is small, {state.bytes} bytes"
     else:
@@ -190,14 +198,18 @@ def _is_low(state: ContainerState, thresholds: Thresholds) -> bool:
     return state.live * 100 < state.payload * thresholds.live_percent
 
 
+def _is_disordered(state: ContainerState, thresholds: Thresholds) -> bool:
+    return thresholds.disorder_percent is not None and state.disorder > thresholds.disorder_percent
+
+
 def _is_alone(state: ContainerState, thresholds: Thresholds) -> bool:
     """Whether it is the file of one blob that is too large for a container."""
     return state.ranges == 1 and state.live > thresholds.max_element_size
 
 
 def _worth(members: Sequence[ContainerState], thresholds: Thresholds) -> list[ContainerState]:
-    """The members, their small ones only if that makes fewer containers."""
-    low = [state for state in members if _is_low(state, thresholds)]
+    """The members, those that are only small where that makes fewer containers."""
+    low = [state for state in members if _is_low(state, thresholds) or _is_disordered(state, thresholds)]
     joined = _needed(sum(state.live for state in members), thresholds.target_size)
     repacked = _needed(sum(state.live for state in low), thresholds.target_size) if low else 0
     return list(members) if joined < repacked + len(members) - len(low) else low

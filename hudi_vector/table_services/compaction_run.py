@@ -16,8 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.copying import Copier
-from hudi_vector.blobs.leases import Renewals
+from hudi_vector.blobs.leases import Renewals, clock_ms
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, abort, finish, open_upload, read_upload, renew_lease, stage
+from hudi_vector.blobs.names import new_write_id
 from hudi_vector.errors import HudiVectorError, RefusedError
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.table_services.compaction_files import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from hudi_vector.spark.blob_table import BlobTable
     from hudi_vector.table.native import NativeTable
+    from hudi_vector.write.by_size import BySize
     from hudi_vector.write.commits import Commit
 
 __all__ = ["Compaction"]
@@ -151,6 +153,28 @@ class Compaction:
             doubts=tuple(done.doubts),
             notes=tuple(done.notes),
         )
+
+    def reopened(self) -> Compaction:
+        """The same table as it is now."""
+        self.spark.catalog.refreshByPath(self.path)
+        return Compaction.of(self.spark, self.name, self.hudi_options, self.tell, alone=self.alone)
+
+    def store_by_size(self, lease: ServiceLease) -> BySize:
+        """Put blobs into their rows or out of them, as the present thresholds say."""
+        from hudi_vector.write.blob_plan import session_settings
+        from hudi_vector.write.by_size import store_by_size
+        from hudi_vector.write.files import Files
+
+        def before_commit() -> None:
+            lease.check()
+            self._require_quiet()
+
+        settings = dict.fromkeys(self.table.columns, session_settings(self.spark))
+        folder = self._folder(new_write_id(clock_ms()))
+        try:
+            return store_by_size(self._rewriting, settings, folder, before_commit)
+        finally:
+            Files(self.spark).delete(folder)
 
     def end_begun_runs(self, lease: ServiceLease) -> tuple[str, ...]:
         """End what killed runs had begun.

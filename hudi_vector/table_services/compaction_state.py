@@ -25,15 +25,19 @@ __all__ = ["container_states", "require_suitable", "settings_of"]
 _CHECKSUMS = ("none", "crc32", "sha256")
 
 
-def container_states(spark: SparkSession, table: BlobTable, columns: Sequence[str]) -> list[ContainerState]:
+def container_states(
+    spark: SparkSession, table: BlobTable, columns: Sequence[str], *, in_order: bool = False
+) -> list[ContainerState]:
     """The containers that rows of the newest snapshot refer to.
 
     Args:
         spark: A registered session.
         table: The table.
         columns: Only containers that were written for these.
+        in_order: Whether to look how far blobs lie in the order of the rows, which reads the references once more.
     """
     from hudi_vector.spark.blob_inventory import inventory
+    from hudi_vector.write.row_order import disorder
 
     area = table.area
     files = open_storage(area.uri, table.options).list_files(area.uri, recursive=True)
@@ -47,6 +51,7 @@ def container_states(spark: SparkSession, table: BlobTable, columns: Sequence[st
     for row in inventory(spark, table.source.name).where(f"kind = '{MANAGED}' AND container IS NOT NULL").collect():
         for count in ("blobs", "shared", "dead_bytes", "dangling"):
             totals[row["container"]][count] += row[count]
+    orders = disorder(table, {uri: sizes[uri] for uri in totals if uri in sizes}) if in_order else {}
     found = []
     for uri, total in totals.items():
         name = ContainerName.parse(area.table, uri)
@@ -63,6 +68,7 @@ def container_states(spark: SparkSession, table: BlobTable, columns: Sequence[st
                 live=sizes[uri] - total["dead_bytes"],
                 ranges=total["blobs"] - total["shared"],
                 dangling=total["dangling"],
+                disorder=orders.get(uri, 0),
             )
         )
     return found

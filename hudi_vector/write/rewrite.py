@@ -29,7 +29,16 @@ from hudi_vector.write.writer import hand_to_hudi, plan_write, write
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["LOCKING", "Rewriting", "committed_now", "is_concurrent", "reapply_overwritten", "rewrite_rows"]
+__all__ = [
+    "LOCKING",
+    "Rewriting",
+    "committed_now",
+    "is_concurrent",
+    "reapply_overwritten",
+    "rewrite_rows",
+    "same_rows",
+    "still_there",
+]
 
 CONCURRENCY = "hoodie.write.concurrency.mode"
 _LOCK = "hoodie.write.lock.provider"
@@ -113,7 +122,7 @@ def rewrite_rows(work: Rewriting, targets: DataFrame, token: str, before_commit:
     """
     for _ in range(_ATTEMPTS):
         table = work.opened()
-        left = _still_there(table, targets)
+        left = still_there(table, targets)
         if left is None:
             return None
         before_commit()
@@ -128,7 +137,7 @@ def rewrite_rows(work: Rewriting, targets: DataFrame, token: str, before_commit:
     )
 
 
-def _still_there(table: BlobTable, targets: DataFrame) -> DataFrame | None:
+def still_there(table: BlobTable, targets: DataFrame) -> DataFrame | None:
     """The targets that one row each still is; an upsert would make one of rows that share a key."""
     wanted = targets.select("key", "partition", F.col("version").alias("wanted"))
     hits = table.frame.select(*key_columns(table)).join(wanted, ["key", "partition"])
@@ -143,15 +152,26 @@ def _still_there(table: BlobTable, targets: DataFrame) -> DataFrame | None:
 
 def _changed(table: BlobTable, targets: DataFrame) -> DataFrame:
     """The rows as they are to be."""
-    wanted = targets.select(*(F.col(name).alias(f"__hudi_vector_{name}") for name in targets.columns))
-    same = (table.key() == F.col(_KEY)) & (table.partition() == F.col(_PARTITION))
-    same &= version_column(table).eqNullSafe(F.col(_VERSION))
-    rows = table.frame.join(wanted, same).drop(_KEY, _PARTITION, _VERSION)
+    rows = same_rows(table, targets)
     for name in table.columns:
         blob, change = blob_at(name), F.element_at(_CHANGES, F.lit(name))
         moved = moved_blob(blob, change["path"], change["begin"], change["count"])
         rows = with_blob(rows, name, F.when(change.isNotNull(), moved).otherwise(blob))
     return rows.drop(_CHANGES)
+
+
+def same_rows(table: BlobTable, targets: DataFrame) -> DataFrame:
+    """The rows of a table that are still the targets' versions.
+
+    Args:
+        table: The table.
+        targets: Rows of `key`, `partition`, `version` and what is to stand beside the table's columns, as
+            ``__hudi_vector_…``.
+    """
+    wanted = targets.select(*(F.col(name).alias(f"__hudi_vector_{name}") for name in targets.columns))
+    same = (table.key() == F.col(_KEY)) & (table.partition() == F.col(_PARTITION))
+    same &= version_column(table).eqNullSafe(F.col(_VERSION))
+    return table.frame.join(wanted, same).drop(_KEY, _PARTITION, _VERSION)
 
 
 def _commit(work: Rewriting, rows: DataFrame, table: BlobTable, token: str) -> Commit | None:

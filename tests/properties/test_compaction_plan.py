@@ -110,6 +110,13 @@ def test_containers_with_dangling_references_stay() -> None:
     assert (kept.action, kept.reason) == (KEEP, "2 rows refer to bytes that it does not have")
 
 
+def test_containers_whose_blobs_lie_out_of_order_are_repacked_when_asked() -> None:
+    states = [ContainerState("a", "", "img", 90, 90, 90, 9, disorder=60), ContainerState("b", "", "img", 90, 90, 90, 9)]
+    for percent, actions in ((None, [KEEP, KEEP]), (10, [REPACK, KEEP]), (60, [KEEP, KEEP])):
+        limits = Thresholds(50, TARGET, 0, 1000, TARGET, disorder_percent=percent)
+        assert [each.action for each in choose(states, limits)] == actions
+
+
 def test_framing_of_a_format_is_not_dead() -> None:
     limits = Thresholds(50, TARGET, 0, 1000, TARGET)
     (kept,) = choose([ContainerState("a", "", "img", 100, 40, 40, 40)], limits)

@@ -64,6 +64,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["compact-blobs"],
         ["compact-blobs", "--table", "t", "--live-threshold", "half"],
         ["compact-blobs", "--table", "t", "--no-trash"],
+        ["cluster"],
+        ["cluster", "--table", "t", "--dry-run"],
     ],
 )
 def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

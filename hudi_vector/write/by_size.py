@@ -1,0 +1,90 @@
+"""Blobs put where the present thresholds want them: out of their rows, or into them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+
+from hudi_vector.blobs.names import BLOB_AREA
+from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE
+from hudi_vector.schema import blob_struct
+from hudi_vector.spark.blob_api import read_blob
+from hudi_vector.spark.blob_table import BlobTable
+from hudi_vector.write.references import blob_at, with_blob
+from hudi_vector.write.repack import key_columns, staged
+from hudi_vector.write.rewrite import Rewriting, committed_now, reapply_overwritten, same_rows, still_there
+from hudi_vector.write.writer import write
+
+__all__ = ["BySize", "store_by_size"]
+
+
+@dataclass(frozen=True)
+class BySize:
+    """How many blobs left their rows and came into them, by which commit, and rows of others that were restored."""
+
+    moved_out: int = 0
+    moved_in: int = 0
+    instant: str | None = None
+    restored: int = 0
+
+
+def store_by_size(
+    work: Rewriting, settings: Mapping[str, BlobSettings], folder: str, before_commit: Callable[[], None]
+) -> BySize:
+    """Apply the inline thresholds to the rows of a table, by one upsert of those that change.
+
+    Args:
+        work: The table.
+        settings: Those of each BLOB column.
+        folder: Where keys are kept in between.
+        before_commit: Called when all is ready; what it raises stops the commit.
+
+    Returns:
+        What was done; managed blobs only come into their rows, files of others stay.
+    """
+    seen = committed_now(work.opened())
+    table = work.opened()
+    out = {name: _too_large(table.blob(name), each.inline_threshold) for name, each in settings.items()}
+    into = {name: _small(table, name, each.inline_threshold) for name, each in settings.items()}
+    number = {"out": _count(out), "into": _count(into)}
+    marked = table.frame.select(*key_columns(table), *(count.alias(name) for name, count in number.items()))
+    targets = staged(marked.where("out + into > 0"), f"{folder}/by-size")
+    moved = targets.agg(F.sum("out"), F.sum("into")).first()
+    left = still_there(table, targets) if moved and (moved[0] or moved[1]) else None
+    if moved is None or left is None:
+        return BySize()
+    rows = same_rows(table, left.select("key", "partition", "version"))
+    for name, applies in into.items():
+        rows = with_blob(rows, name, F.when(applies, _inline(F.when(applies, blob_at(name)))).otherwise(blob_at(name)))
+    before_commit()
+    blobs = {name: {"check_files": False, "pin": "false"} for name in settings}
+    key = table.config.record_key_fields
+    done = write(rows, work.table, record_key=key, operation="upsert", blobs=blobs, options=work.settings())
+    if done.instant is None:
+        return BySize()
+    restored = reapply_overwritten(work, left, seen, done.instant, folder)
+    return BySize(int(moved[0]), int(moved[1]), done.instant, restored)
+
+
+def _too_large(blob: Column, threshold: int) -> Column:
+    return F.coalesce((blob["type"] == INLINE) & (F.octet_length(blob["data"]) >= threshold), F.lit(False))
+
+
+def _small(table: BlobTable, name: str, threshold: int) -> Column:
+    blob = table.blob(name)
+    reference = blob["reference"]
+    own = reference["managed"] & reference["external_path"].contains(f"{BLOB_AREA}/")
+    return F.coalesce((blob["type"] == OUT_OF_LINE) & own & (reference["length"] < threshold), F.lit(False))
+
+
+def _count(flags: Mapping[str, Column]) -> Column:
+    return sum((flag.cast("int") for flag in flags.values()), F.lit(0))
+
+
+def _inline(wanted: Column) -> Column:
+    nothing = F.lit(None).cast(blob_struct()["reference"].dataType)
+    return F.struct(F.lit(INLINE).alias("type"), read_blob(wanted).alias("data"), nothing.alias("reference"))
