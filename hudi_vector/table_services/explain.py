@@ -141,6 +141,7 @@ def explain_blob(
     grace: str | int | None = None,
     other_tables: Sequence[str] = (),
     ignore_stale_pending: bool = False,
+    managed_roots: Sequence[str] | None = None,
 ) -> BlobExplanation:
     """Explain what keeps a blob file, or why nothing does: by a mark made now, with all that refers to the file.
 
@@ -151,6 +152,7 @@ def explain_blob(
         grace: As for `clean_blobs`.
         other_tables: As for `clean_blobs`.
         ignore_stale_pending: As for `clean_blobs`.
+        managed_roots: As for `clean_blobs`.
 
     Returns:
         The explanation. Nothing is written.
@@ -162,7 +164,7 @@ def explain_blob(
     Example:
         >>> hv.table_services.explain_blob(spark, "photos", path).reason  # doctest: +SKIP
     """
-    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending)
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots)
     reader = place.references.whole
     return explain(place.table, path, grace_ms=place.grace_ms, options=place.options, reader=reader, **place.marking)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,26 +71,31 @@ def test_several_files_go_at_the_same_time(options: StorageOptions, monkeypatch:
     files = [area.put(number) for number in range(24)]
     content = area.in_place()
     report = area.mark()
-    real, now, most = Storage.info, 0, 0
+    real, now, most, counting = Storage.info, 0, 0, threading.Lock()
 
     def slow(*arguments: object) -> object:
         nonlocal now, most
-        now += 1
-        most = max(most, now)
+        with counting:
+            now += 1
+            most = max(most, now)
         time.sleep(0.05)
-        now -= 1
+        with counting:
+            now -= 1
         return real(*arguments)
 
     monkeypatch.setattr(Storage, "info", slow)
     result = sweep(report, area.mark, limits=ALL, options=options, now_ms=lambda: OLD_MS)
-    assert ({file.path for file in result.deleted}, most) == (set(files), 16)
+    assert {file.path for file in result.deleted} == set(files)
+    assert 4 <= most <= 16
     most = 0
     assert len(restore(area.table, options=options).restored) == 24
-    assert (area.in_place(), most) == (content, 16)
+    assert area.in_place() == content
+    assert 4 <= most <= 16
     sweep(area.mark(), area.mark, limits=ALL, options=options, now_ms=lambda: OLD_MS + LEASE_MS)
     most = 0
     assert len(expire(area.table, window_ms=0, now_ms=OLD_MS + 2 * LEASE_MS, options=options)) == 24
-    assert (area.in_trash(), most) == ({}, 16)
+    assert area.in_trash() == {}
+    assert 4 <= most <= 16
 
 
 def test_a_managed_root_on_other_storage_needs_no_trash(options: StorageOptions, tmp_path: Path) -> None:
