@@ -54,7 +54,7 @@ __all__ = [
 
 T = TypeVar("T", int, str)
 
-BYTES, FOLDERS, MILLISECONDS = "bytes", "folders", "milliseconds"
+BYTES, FOLDERS, MILLISECONDS, NAMES = "bytes", "folders", "milliseconds", "names"
 
 # KB is 1024 bytes, as in Spark's and Hudi's own settings.
 _SIZES = {"": 1, "b": 1} | {
@@ -358,6 +358,25 @@ CLEAN_TRASH_WINDOW: Option[int] = Option(
     "for good.",
     minimum=0,
 )
+MAINTAIN_STEPS: Option[str] = Option(
+    "hoodie.blob.maintain.steps",
+    "compact_blobs,clean_blobs,figures",
+    NAMES,
+    "The steps that `maintain` runs when they are due; `cluster`, which rewrites the table's rows, may be among them.",
+)
+MAINTAIN_CLUSTER_INTERVAL: Option[int] = Option(
+    "hoodie.blob.maintain.cluster.interval",
+    7 * 86_400_000,
+    MILLISECONDS,
+    "How often `maintain` runs `cluster`, if that is among its steps; 0 lets every run do it.",
+    minimum=0,
+)
+MAINTAIN_CLUSTER_ORDER: Option[str] = Option(
+    "hoodie.blob.maintain.cluster.order.by",
+    "",
+    NAMES,
+    "The columns by which `cluster` orders rows when `maintain` runs it.",
+)
 MAINTAIN_HUDI_CLEAN: Option[str] = Option(
     "hoodie.blob.maintain.hudi.clean",
     "false",
@@ -369,22 +388,22 @@ MAINTAIN_COMPACT_INTERVAL: Option[int] = Option(
     "hoodie.blob.maintain.compact.interval",
     86_400_000,
     MILLISECONDS,
-    "How often `maintain` runs `compact_blobs`; 0 lets every run do it, -1 none.",
-    minimum=-1,
+    "How often `maintain` runs `compact_blobs`; 0 lets every run do it.",
+    minimum=0,
 )
 MAINTAIN_CLEAN_INTERVAL: Option[int] = Option(
     "hoodie.blob.maintain.clean.interval",
     86_400_000,
     MILLISECONDS,
-    "How often `maintain` runs `clean_blobs`; 0 lets every run do it, -1 none.",
-    minimum=-1,
+    "How often `maintain` runs `clean_blobs`; 0 lets every run do it.",
+    minimum=0,
 )
 MAINTAIN_FIGURES_INTERVAL: Option[int] = Option(
     "hoodie.blob.maintain.figures.interval",
     86_400_000,
     MILLISECONDS,
-    "How often `maintain` counts a table's blobs for its report; 0 lets every run do it, -1 none.",
-    minimum=-1,
+    "How often `maintain` counts a table's blobs for its report; 0 lets every run do it.",
+    minimum=0,
 )
 CLEAN_MANAGED_ROOTS: Option[str] = Option(
     "hoodie.blob.clean.managed.roots",
@@ -449,6 +468,9 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     CLEAN_MAX_SHARE,
     CLEAN_MAX_FILES,
     CLEAN_TRASH_WINDOW,
+    MAINTAIN_STEPS,
+    MAINTAIN_CLUSTER_INTERVAL,
+    MAINTAIN_CLUSTER_ORDER,
     MAINTAIN_HUDI_CLEAN,
     MAINTAIN_COMPACT_INTERVAL,
     MAINTAIN_CLEAN_INTERVAL,
@@ -463,6 +485,7 @@ ALL: tuple[Option[int] | Option[str], ...] = (
 
 _ALLOWED = {
     FOLDERS: "paths or URIs",
+    NAMES: "names with commas between them",
     BYTES: "a whole number, or a size such as `64MB`",
     MILLISECONDS: "a whole number, or a duration such as `24h`",
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
+from hudi_vector.options import MAINTAIN_STEPS
 from hudi_vector.table_services.figures import Figures
 from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.maintenance_history import (
@@ -23,7 +24,7 @@ from hudi_vector.table_services.maintenance_history import (
     read_history,
 )
 from hudi_vector.table_services.maintenance_report import html_report, write_report
-from hudi_vector.table_services.maintenance_steps import STEPS, Job, Outcome, Step
+from hudi_vector.table_services.maintenance_steps import STEPS, Job, Outcome, Step, listed
 from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:
@@ -86,9 +87,10 @@ def maintain(
 ) -> MaintainResult:
     """Run what is due on a table: safe every hour, from a scheduler.
 
-    The steps are ``clean_blobs`` and ``figures``, which counts the blobs for the report. Each is due when it last ended
-    well longer ago than its interval, ``hoodie.blob.maintain.{clean,figures}.interval``; its other settings are those
-    of the service. A step that is refused or fails does not stop the others. What the runs did is kept below
+    The steps are those of ``hoodie.blob.maintain.steps``: ``cluster``, ``compact_blobs``, ``clean_blobs`` and
+    ``figures``, which counts the blobs for the report. Each is due when it last ended well longer ago than its
+    interval, ``hoodie.blob.maintain.{cluster,compact,clean,figures}.interval``; its other settings are those of the
+    service. A step that is refused or fails does not stop the others. What the runs did is kept below
     ``.hoodie/blob_service/v1/maintenance/`` of the table.
 
     Args:
@@ -111,7 +113,7 @@ def maintain(
     Example:
         >>> hv.table_services.maintain(spark, "photos", report="photos.html").is_well  # doctest: +SKIP
     """
-    chosen = _chosen(steps)
+    chosen = _chosen(spark, steps)
     root, _, options = locate(spark, table)
     job = Job(spark, table, dry_run, other_tables)
     with ServiceLease(root, MAINTAIN, options=options) as lease:
@@ -127,11 +129,10 @@ def maintain(
     return MaintainResult(root, list(run.steps), run.figures, report, dry_run)
 
 
-def _chosen(names: Collection[str] | None) -> list[Step]:
-    if names is None:
-        return list(STEPS)
+def _chosen(spark: SparkSession, names: Collection[str] | None) -> list[Step]:
     known = [step.name for step in STEPS]
-    given = [names] if isinstance(names, str) else list(names)
+    asked = listed(spark, MAINTAIN_STEPS) if names is None else names
+    given = [asked] if isinstance(asked, str) else list(asked)
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None or not given:
         what = f"there is no step {unknown!r}" if given else "no step was given"
@@ -146,9 +147,7 @@ def _due(spark: SparkSession, steps: Sequence[Step], history: History, force: bo
         for step in steps
     }
     now = clock_ms()
-    return frozenset(
-        name for name, interval in intervals.items() if force or (interval >= 0 and history.is_due(name, interval, now))
-    )
+    return frozenset(name for name, interval in intervals.items() if force or history.is_due(name, interval, now))
 
 
 def _run(job: Job, steps: Sequence[Step], due: Collection[str], check: Callable[[], None]) -> Run:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.options import (
     MAINTAIN_CLEAN_INTERVAL,
+    MAINTAIN_CLUSTER_INTERVAL,
+    MAINTAIN_CLUSTER_ORDER,
     MAINTAIN_COMPACT_INTERVAL,
     MAINTAIN_FIGURES_INTERVAL,
     MAINTAIN_HUDI_CLEAN,
@@ -20,7 +22,7 @@ from hudi_vector.table_services.result import report_lines
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["STEPS", "Job", "Outcome", "Step"]
+__all__ = ["STEPS", "Job", "Outcome", "Step", "listed"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,23 @@ class Step:
     run: Callable[[Job], Outcome]
 
 
+def listed(spark: SparkSession, option: Option[str]) -> list[str]:
+    """The names in a setting of the session, which has commas between them."""
+    names = str(spark.conf.get(option.key, option.default)).split(",")
+    return [name.strip() for name in names if name.strip()]
+
+
+def _cluster(job: Job) -> Outcome:
+    from hudi_vector.table_services.clustering import cluster
+
+    order = listed(job.spark, MAINTAIN_CLUSTER_ORDER)
+    if job.dry_run:  # only Hudi knows what it would cluster
+        return Outcome(DUE, f"Hudi's clustering would run, ordered by {', '.join(order) or 'nothing'}")
+    result = cluster(job.spark, job.table, order_by=order)
+    has_work = bool(result.instants or result.moved_out or result.moved_in or result.compaction.commits)
+    return Outcome(DONE if has_work else NOTHING, "; ".join(result.lines()))
+
+
 def _compact_blobs(job: Job) -> Outcome:
     from hudi_vector.table_services.compact import compact_blobs
 
@@ -98,6 +117,8 @@ def _measure(job: Job) -> Outcome:
 
 
 STEPS: Sequence[Step] = (
+    # First, since it leaves containers behind that compaction then need not look at.
+    Step("cluster", MAINTAIN_CLUSTER_INTERVAL, _cluster),
     # Before the cleaner, which takes what it leaves behind once no older commit needs it.
     Step("compact_blobs", MAINTAIN_COMPACT_INTERVAL, _compact_blobs),
     Step("clean_blobs", MAINTAIN_CLEAN_INTERVAL, _clean_blobs),

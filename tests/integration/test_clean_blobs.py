@@ -221,7 +221,7 @@ def test_the_upkeep_of_a_table(spark, workspace, clean_session, tmp_path, capsys
         0,
         "not due",
         "not due",
-        f"hudi-vector: 2 not due\nhudi-vector: report: {page}\n",
+        f"hudi-vector: 3 not due\nhudi-vector: report: {page}\n",
     )
     assert states("--step", "clean-blobs")[:3] == (0, "nothing to do", None)
 
@@ -237,10 +237,24 @@ def test_the_upkeep_of_a_table(spark, workspace, clean_session, tmp_path, capsys
     assert (code, clean, figures) == (1, "refused", "done"), "the others are run"
     with ServiceLease(str(path), "maintain"), pytest.raises(RefusedError, match="another maintain of"):
         maintain(spark, str(path))
-    with pytest.raises(InvalidArgumentError, match="there is no step 'compakt'; the steps are clean_blobs, figures"):
+    with pytest.raises(InvalidArgumentError, match="'compakt'; the steps are cluster, compact_blobs, clean_blobs, fig"):
         maintain(spark, str(path), steps=["compakt"])
     with pytest.raises(InvalidArgumentError, match=r"the report '/no/such/x' cannot be written"):
         maintain(spark, str(path), report="/no/such/x")
+    spark.conf.set("hoodie.blob.maintain.steps", "compact_blobs, cluster")
+    spark.conf.set("hoodie.blob.maintain.compact.interval", "0")
+    spark.conf.set("hoodie.blob.maintain.cluster.order.by", "id")
+    kept = stored(spark, path)
+    assert [(step.step, step.state) for step in maintain(spark, str(path), dry_run=True).steps] == [
+        ("cluster", "due"),
+        ("compact_blobs", "nothing to do"),
+    ]
+    assert [step.state for step in maintain(spark, str(path)).steps] == ["done", "nothing to do"]
+    assert stored(spark, path) == kept
+    spark.conf.set("hoodie.blob.maintain.steps", "")
+    with pytest.raises(InvalidArgumentError, match="no step was given; the steps are cluster, "):
+        maintain(spark, str(path))
+    spark.conf.unset("hoodie.blob.maintain.steps")
     spark.conf.set("hoodie.blob.maintain.figures.interval", "often")
     with pytest.raises(InvalidOptionError, match=r"maintain\.figures\.interval = 'often' is not allowed"):
         maintain(spark, str(path))
