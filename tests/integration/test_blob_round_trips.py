@@ -270,7 +270,7 @@ def _clean(trip, first):
     [
         pytest.param("cow", EVENT_TIME, (5, 5, 9), id="cow, event time", marks=pytest.mark.soak),
         pytest.param("mor", COMMIT_TIME, (5, 3, 9), id="mor, commit time", marks=pytest.mark.soak),
-        pytest.param("cow", REVERSE, (5, 3, 3), id="cow, custom"),
+        pytest.param("cow", REVERSE, (5, 3, 3), id="cow, custom", marks=pytest.mark.soak),
         pytest.param("mor", REVERSE, (5, 3, 3), id="mor, custom"),
     ],
 )

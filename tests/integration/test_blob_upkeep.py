@@ -50,7 +50,7 @@ def test_what_cannot_be_prepared(spark, workspace):
         hv.blobs.prepare(spark.range(3), str(path))
 
 
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
 def test_a_copied_table_gets_references_of_its_own(spark, workspace, table_type):
     path, copy = tables.fresh_path(workspace, "old"), tables.fresh_path(workspace, "new")
     write(rows(spark, [10, 5000, None, 6000]), path, blobs=SMALL, table_type=table_type)

@@ -116,7 +116,9 @@ def run_history(spark, workspace, kind, seed):
         raise AssertionError(f"{told}\n{wrong}") from wrong
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("COPY_ON_WRITE", 11), ("MERGE_ON_READ", 4)])
+@pytest.mark.parametrize(
+    ("kind", "seed"), [pytest.param("COPY_ON_WRITE", 11, marks=pytest.mark.soak), ("MERGE_ON_READ", 4)]
+)
 def test_a_history(spark, workspace, kind, seed):
     run_history(spark, workspace, kind, seed)
 

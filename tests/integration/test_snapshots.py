@@ -136,7 +136,7 @@ def test_time_travel_written_into_the_table_itself(spark, workspace):
     assert hv.last_reports()[0].execution == "local"
 
 
-@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("zone", [pytest.param("Asia/Tokyo", marks=pytest.mark.soak), "America/New_York"])
 def test_writers_in_other_zones(tmp_path, zone):
     # A JVM of its own: Hudi never gives an instant before its last one, so a JVM cannot go back to another zone.
     script = Path(__file__).parent.parent / "support" / "other_zone.py"

@@ -87,7 +87,7 @@ def handed_over(monkeypatch) -> list[DataFrame]:
     def keep(_spark, _files, frame, _plan) -> None:
         frames.append(frame)
 
-    monkeypatch.setattr(writer, "_hand_to_hudi", keep)
+    monkeypatch.setattr(writer, "hand_to_hudi", keep)
     return frames
 
 
@@ -100,7 +100,7 @@ def kept(spark, tmp_path_factory) -> str:
     return path
 
 
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
 def test_a_table_is_made_appended_to_and_deleted_from(spark, path, table_type):
     layout = {"record_key": "id", "partition_by": "p", "ordering": "ts"}
     first = writer.write(numbered(spark, range(4)), path, table_type=table_type, vectors={"emb": 3}, **layout)
@@ -411,7 +411,7 @@ def test_places_that_take_no_table(clean_session, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
 def test_inserts_never_store_a_key_twice(spark, path, table_type):
     layout = {"record_key": "id", "table_type": table_type, "operation": "insert"}
     write(numbered(spark, [1, 2]), path, vectors={"emb": 3}, **layout)
