@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_vector.blobs.files import default_threads, in_threads
+from hudi_vector.errors import DataFileError
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services.avro_names import with_full_names
 from hudi_vector.table_services.avro_references import avro_references
 from hudi_vector.table_services.base_references import reference_leaves
 from hudi_vector.table_services.file_references import UNREADABLE, FileReferences
-from hudi_vector.table_services.log_blocks import COMMAND, DELETE, PARQUET_DATA, LogBlock, read_blocks
+from hudi_vector.table_services.log_blocks import CDC_DATA, COMMAND, DELETE, PARQUET_DATA, LogBlock, read_blocks
 from hudi_vector.table_services.log_references import rows_of_block, schema_of_block
 from hudi_vector.table_services.references import distinct, references_in
 from hudi_vector.table_services.retained import LOG, RetainedFile
@@ -74,6 +75,9 @@ class KeyScan:
         for block in read_blocks(source):
             if block.kind == PARQUET_DATA:
                 yield from self._parquet(pa.BufferReader(pa.py_buffer(block.content)))
+            elif block.kind == CDC_DATA:
+                # Their rows need not have Hudi's own columns, so that nobody can say whose they are.
+                raise DataFileError("it holds changes of rows, which bear no record key; Hudi's clean removes it")
             elif block.kind not in (COMMAND, DELETE):
                 yield self._avro(block)
 

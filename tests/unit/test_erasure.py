@@ -144,6 +144,19 @@ def test_a_doubt_leaves_it_open(table: BlobTable) -> None:
     assert asked(table).is_well
 
 
+def test_changed_rows_bear_no_key(table: BlobTable) -> None:
+    committed(table, {2: None})
+    changes = table.changes("f1", table.instant(), {1: inline(b"x")})
+    for key in ("1", "7"):
+        found = asked(table, key)
+        assert not found.is_well
+        assert [doubt.partition(": ")[2] for doubt in found.doubts] == [
+            "it holds changes of rows, which bear no record key; Hudi's clean removes it"
+        ]
+    changes.unlink()
+    assert asked(table, "7").is_well
+
+
 def test_a_pending_file_holds_too(table: BlobTable) -> None:
     committed(table, {2: None})
     instant = table.instant()
