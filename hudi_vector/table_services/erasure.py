@@ -26,11 +26,11 @@ from hudi_vector.table_services.erasure_record import (
 from hudi_vector.table_services.file_references import Reader, read_here
 from hudi_vector.table_services.gather import gather
 from hudi_vector.table_services.key_rows import KeyScan
-from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.retained import BASE, RetainedFile
 from hudi_vector.table_services.savepoints import saved_files
+from hudi_vector.table_services.service_table import ServiceTable
 from hudi_vector.table_services.sharers import sharing_tables
 from hudi_vector.table_services.trash import list_trash
 
@@ -131,11 +131,15 @@ def check_erasure(spark: SparkSession, table: str, keys: str | Iterable[str]) ->
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
     wanted = _texts(keys)
-    root, path, options = locate(spark, table)
-    _open(root, options)
-    frame = spark.read.format("hudi").load(path)
-    live = {row[0] for row in frame.where(F.col(_KEY).isin(wanted)).select(_KEY).distinct().collect()}
-    return look(root, wanted, live, options)
+    place = ServiceTable.of(spark, table)
+    _open(place.table, place.options)
+    frame = spark.read.format("hudi").load(place.path)
+    # Not by the column itself: with a record index Hudi 1.2 finds nothing by keys that hold a field's name.
+    key = F.concat(F.col(_KEY), F.lit(""))
+    live = {row[0] for row in frame.where(key.isin(wanted)).select(_KEY).distinct().collect()}
+    found = look(place.table, wanted, live, place.options, reader=place.references)
+    place.keep_references(forget=False)
+    return found
 
 
 def look(
