@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hudi_vector.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = [
     "ALL",
@@ -43,12 +46,18 @@ __all__ = [
     "LOCAL_MAX_BYTES",
     "LOCAL_THREADS",
     "MAINTAIN_CLEAN_INTERVAL",
+    "MAINTAIN_CLUSTER_INTERVAL",
+    "MAINTAIN_CLUSTER_ORDER",
+    "MAINTAIN_COMPACT_INTERVAL",
     "MAINTAIN_FIGURES_INTERVAL",
+    "MAINTAIN_HUDI_CLEAN",
+    "MAINTAIN_STEPS",
     "SEARCH",
     "VERIFY_BLOBS",
     "Option",
     "markdown",
     "parse_duration",
+    "parse_names",
     "parse_size",
 ]
 
@@ -99,6 +108,16 @@ def parse_duration(text: str) -> int | None:
     return _amount(text, _DURATIONS)
 
 
+def parse_names(text: str) -> list[str]:
+    """The names, paths or URIs in a text that has commas between them.
+
+    Example:
+        >>> parse_names("a, b,")
+        ['a', 'b']
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def _amount(text: str, units: Mapping[str, int]) -> int | None:
     found = _AMOUNT.fullmatch(text.strip().lower())
     if found is None or found[2] not in units:
@@ -134,6 +153,22 @@ class Option(Generic[T]):
             2
         """
         text = conf.get(self.key)
+        return self.default if text is None else self.parse(text)
+
+    def in_session(self, spark: SparkSession, given: object = None) -> T:
+        """What a caller gave, else the value in a session, else the default.
+
+        Args:
+            spark: The session.
+            given: The caller's value, None where there is none.
+
+        Returns:
+            The value, in the type of the default.
+
+        Raises:
+            InvalidOptionError: It is not a value of this setting.
+        """
+        text = spark.conf.get(self.key, None) if given is None else str(given)
         return self.default if text is None else self.parse(text)
 
     def parse(self, text: str) -> T:

@@ -17,7 +17,7 @@ from typing import Any
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.storage import Storage, join
 
-__all__ = ["forget", "generation_of", "newest", "publish", "seal", "unseal"]
+__all__ = ["forget", "forget_before", "generation_of", "is_side_file", "newest", "publish", "seal", "unseal"]
 
 _MAGIC = "HUDI-VECTOR"
 _NAME = re.compile(r"(\d{8})-[0-9a-f]{32}", re.ASCII)
@@ -108,7 +108,7 @@ def newest(storage: Storage, folder: str, kind: str, version: int) -> tuple[str,
     Raises:
         UnsupportedTableError: A newer file than the newest whole one has another version.
     """
-    names = sorted((info.name for info in storage.list_files(folder) if _NAME.fullmatch(info.name)), reverse=True)
+    names = sorted((info.name for info in storage.list_files(folder) if is_side_file(info.name)), reverse=True)
     for name in names:
         uri = join(folder, name)
         body = unseal(kind, version, storage.read(uri), uri)
@@ -128,6 +128,24 @@ def forget(storage: Storage, folder: str, kept: Container[str | None]) -> None:
     for info in storage.list_files(folder):
         if info.name not in kept and not info.name.startswith("."):
             storage.delete(info.uri)
+
+
+def forget_before(storage: Storage, folder: str, generation: int) -> None:
+    """Remove the side files of older generations; others may be what somebody is just writing.
+
+    Args:
+        storage: The file system.
+        folder: A normalised URI.
+        generation: The first that stays.
+    """
+    for info in storage.list_files(folder):
+        if is_side_file(info.name) and generation_of(info.name) < generation:
+            storage.delete(info.uri)
+
+
+def is_side_file(name: str) -> bool:
+    """Whether a name is one that `publish` gives."""
+    return _NAME.fullmatch(name) is not None
 
 
 def generation_of(name: str) -> int:

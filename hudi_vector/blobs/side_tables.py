@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,14 @@ from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.errors import DataFileError
 from hudi_vector.storage import Storage, join
 
-__all__ = ["CHECKSUMS_OF_BLOBS", "PINS", "SideTable", "checksums_of", "load_table", "publish_table"]
+__all__ = ["CHECKSUMS_OF_BLOBS", "PINS", "SideTable", "checksums_of", "load_table", "publish_table", "table_of"]
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    D = TypeVar("D", bound=DataclassInstance)
+
+_TYPES: dict[Any, pa.DataType] = {"str": pa.string(), "int": pa.int64()}
 
 CHECKSUMS_OF_BLOBS, PINS = "checksums", "pins"
 """What side tables hold, and how their names begin."""
@@ -28,6 +36,21 @@ class SideTable:
     name: str
     bytes: int
     sha256: str
+
+
+def table_of(kind: type[D], rows: Sequence[D]) -> pa.Table:
+    """Rows as a table with a column for each of their fields.
+
+    Args:
+        kind: A dataclass whose fields are texts and whole numbers.
+        rows: Some of it.
+
+    Example:
+        >>> table_of(SideTable, [SideTable("a", 1, "b")]).to_pylist()
+        [{'name': 'a', 'bytes': 1, 'sha256': 'b'}]
+    """
+    schema = pa.schema([(entry.name, _TYPES[entry.type]) for entry in fields(kind)])
+    return pa.table([[getattr(row, name) for row in rows] for name in schema.names], schema=schema)
 
 
 def publish_table(storage: Storage, folder: str, kind: str, table: pa.Table) -> SideTable:

@@ -119,7 +119,7 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
 
 def verifies(spark: SparkSession) -> bool:
     """Whether the session wants bytes compared with their checksums."""
-    return VERIFY_BLOBS.parse(str(spark.conf.get(VERIFY_BLOBS.key, VERIFY_BLOBS.default))) == "true"
+    return VERIFY_BLOBS.in_session(spark) == "true"
 
 
 def bytes_of(

@@ -22,8 +22,7 @@ def guard(spark: SparkSession) -> None:
     Args:
         spark: The session; ``hoodie.blob.guard.fields`` = false in it leaves Spark as it is.
     """
-    given = spark.conf.get(GUARD_BLOBS.key, GUARD_BLOBS.default)
-    if GUARD_BLOBS.parse(str(given)) == "false":
+    if GUARD_BLOBS.in_session(spark) == "false":
         return
     spark.conf.set(_PRUNING, "false")
     # A new session begins with the application's own settings.

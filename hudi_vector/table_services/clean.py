@@ -14,7 +14,7 @@ from hudi_vector.options import CLEAN_TRASH_WINDOW
 from hudi_vector.table_services.guards import require_table
 from hudi_vector.table_services.hudi_clean import clean_with_hudi, require_sense
 from hudi_vector.table_services.mark_files import read_mark
-from hudi_vector.table_services.report_file import write_rows
+from hudi_vector.table_services.report_file import reported
 from hudi_vector.table_services.result import CleanResult, RestoreResult
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.service_table import ServiceTable
@@ -81,14 +81,14 @@ def clean_blobs(
     """
     require_sense(run_hudi_clean, retained_commits, dry_run)
     place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
-    limits, window = place.limits(max_share, max_files), place.chosen(CLEAN_TRASH_WINDOW, trash_window)
+    limits, window = place.limits(max_share, max_files), CLEAN_TRASH_WINDOW.in_session(spark, trash_window)
     done = (clean_with_hudi(spark, place.path, retained_commits, place.options),) if run_hudi_clean else ()
     found = place.first_mark(done)
-    _reported(CleanResult.of(found, trash, dry_run=True), report)
+    reported(CleanResult.of(found, trash, dry_run=True), report)
     # Before the sweep, so that a dry run knows all that will leave the trash.
     expired = [] if found.doubts else place.empty_trash(window, dry_run)
     result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
-    return _reported(replace(result, expired=expired, opened_files=place.references.opened), report)
+    return reported(replace(result, expired=expired, opened_files=place.references.opened), report)
 
 
 def mark_blobs(
@@ -127,7 +127,7 @@ def mark_blobs(
     """
     place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
     found = place.first_mark()
-    return _reported(CleanResult.of(found, None), report)
+    return reported(CleanResult.of(found, None), report)
 
 
 def sweep_blobs(
@@ -177,9 +177,9 @@ def sweep_blobs(
     found = read_mark(place.table, mark, place.options)
     require_table(found, place.table)
     limits = place.limits(max_share, max_files)
-    _reported(CleanResult.of(found, trash, dry_run=True), report)
+    reported(CleanResult.of(found, trash, dry_run=True), report)
     result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
-    return _reported(replace(result, opened_files=place.references.opened), report)
+    return reported(replace(result, opened_files=place.references.opened), report)
 
 
 def restore_blobs(
@@ -207,11 +207,3 @@ def restore_blobs(
     place = ServiceTable.of(spark, table)
     with ServiceLease(place.table, CLEAN, options=place.options):
         return restore(place.table, sweep_id=sweep, paths=paths, options=place.options)
-
-
-def _reported(result: CleanResult, path: str | None) -> CleanResult:
-    """Write the rows to the file that was asked for."""
-    if path is None:
-        return result
-    write_rows(result.rows(), path)
-    return replace(result, report=path)

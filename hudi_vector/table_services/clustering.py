@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError
 from hudi_vector.table_services.compact import COMPACT, Wanted, of_plan, publish, tell_by_default
 from hudi_vector.table_services.compaction_result import CompactResult
-from hudi_vector.table_services.report_file import write_rows
+from hudi_vector.table_services.report_file import reported
 from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class ClusterResult:
         moved_in: Blobs of containers that were put into their rows.
         restored_rows: Rows of other writers that the commit of these had overwritten, and that were written again.
         compaction: What became of the containers whose blobs no longer lay in the order of their rows.
+        report: Where the plan of that lies, or the file that was asked for.
     """
 
     table: str
@@ -42,6 +43,7 @@ class ClusterResult:
     moved_in: int
     restored_rows: int
     compaction: CompactResult
+    report: str
 
     @property
     def is_well(self) -> bool:
@@ -77,8 +79,7 @@ def cluster(
     Hudi rewrites the rows, in the order that is asked for, by its own procedure and with its own concurrency control.
     Then blobs whose size is on the other side of ``hoodie.storage.blob.inline.threshold`` go to containers, or come
     into their rows; and containers whose blobs no longer lie in the order of their rows are repacked as by
-    `compact_blobs`,
-    together with those that it would repack anyway.
+    `compact_blobs`, together with those that it would repack anyway.
 
     Args:
         spark: A registered session.
@@ -135,10 +136,9 @@ def cluster(
         moved_in=moved.moved_in,
         restored_rows=moved.restored,
         compaction=replace(done, notes=(*notes, *done.notes)),
+        report=done.report,
     )
-    if report is not None:
-        write_rows(result.rows(), report)
-    return result
+    return reported(result, report)
 
 
 def _ordering(table: BlobTable, order_by: str | Iterable[str]) -> list[str]:

@@ -22,13 +22,12 @@ from hudi_vector.table_services.compaction_files import COMPACTIONS, publish_pla
 from hudi_vector.table_services.compaction_plan import CompactionPlan, Thresholds, choose
 from hudi_vector.table_services.compaction_result import CompactResult
 from hudi_vector.table_services.compaction_state import container_states
-from hudi_vector.table_services.report_file import write_rows
+from hudi_vector.table_services.report_file import reported
 from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hudi_vector.options import Option
     from hudi_vector.table_services.compaction_run import Compaction
 
 __all__ = ["COMPACT", "Wanted", "compact_blobs", "of_plan", "publish", "tell_by_default"]
@@ -127,7 +126,7 @@ def compact_blobs(
         if plan is None:
             publish(made, work)
         result = replace(of_plan(made), dry_run=True, refusal=refusal)
-        return _reported(result, report)
+        return reported(result, report)
     if refusal is not None:
         raise RefusedError(refusal)
     with ServiceLease(work.table.source.uri, COMPACT, options=work.storage_options) as lease:
@@ -135,9 +134,9 @@ def compact_blobs(
         made = decided()
         if plan is None:
             publish(made, work)
-        _reported(of_plan(made), report)
+        reported(of_plan(made), report)
         done = work.run(made, lease) if made.candidates else of_plan(made)
-    return _reported(replace(done, notes=(*notes, *done.notes)), report)
+    return reported(replace(done, notes=(*notes, *done.notes)), report)
 
 
 class Wanted:
@@ -151,11 +150,7 @@ class Wanted:
         small_threshold: str | int | None,
         group_size: str | int | None,
     ) -> None:
-        def chosen(option: Option[int], value: str | int | None) -> int:
-            text = spark.conf.get(option.key, None) if value is None else str(value)
-            return option.default if text is None else option.parse(text)
-
-        target = chosen(COMPACT_TARGET_SIZE, target_size)
+        target = COMPACT_TARGET_SIZE.in_session(spark, target_size)
         small = target // _SMALL_PART if small_threshold is None else parse_size(str(small_threshold))
         if small is None:
             raise InvalidArgumentError(
@@ -166,15 +161,15 @@ class Wanted:
                 f"small_threshold = {small} is above the target size of {target} bytes, so that new containers would "
                 "be small at once; give less"
             )
-        live = chosen(COMPACT_LIVE_THRESHOLD, live_threshold)
+        live = COMPACT_LIVE_THRESHOLD.in_session(spark, live_threshold)
         if live > 100:
             raise InvalidArgumentError(f"live_threshold = {live} is no share; give 0 to 100 percent")
         self._limits = Thresholds(
             live_percent=live,
             target_size=target,
             small_size=small,
-            group_size=chosen(COMPACT_GROUP_SIZE, group_size),
-            max_element_size=min(target, chosen(BLOB_MAX_ELEMENT_SIZE, None)),
+            group_size=COMPACT_GROUP_SIZE.in_session(spark, group_size),
+            max_element_size=min(target, BLOB_MAX_ELEMENT_SIZE.in_session(spark)),
         )
 
     def plan(
@@ -226,14 +221,6 @@ def of_plan(plan: CompactionPlan) -> CompactResult:
         plan_id=plan.plan_id if candidates else "",
         report=join(plan.table, COMPACTIONS, plan.plan_id) if candidates else "",
     )
-
-
-def _reported(result: CompactResult, path: str | None) -> CompactResult:
-    """Write the rows to the file that was asked for."""
-    if path is None:
-        return result
-    write_rows(result.rows(), path)
-    return replace(result, report=path)
 
 
 def tell_by_default(service: str) -> Callable[[str], None]:

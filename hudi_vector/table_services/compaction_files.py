@@ -9,14 +9,12 @@ be found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
-
-import pyarrow as pa
 
 from hudi_vector.blobs.names import is_write_id
 from hudi_vector.blobs.side_files import generation_of, newest, publish
-from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table
+from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, table_of
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.table.timeline import Instant
@@ -40,7 +38,6 @@ PLANNED, RUNNING, ENDED = "planned", "running", "ended"
 
 _KIND, _VERSION = "compaction", 1
 _CONTAINERS = "containers"
-_TYPES = {str: pa.string(), int: pa.int64(), "str": pa.string(), "int": pa.int64()}
 _LOCAL = StorageOptions()
 
 
@@ -83,13 +80,7 @@ def publish_plan(plan: CompactionPlan, options: StorageOptions = _LOCAL) -> Comp
         True
     """
     storage, folder = open_storage(plan.table, options), join(plan.table, COMPACTIONS, plan.plan_id)
-    names = [entry.name for entry in fields(PlannedContainer)]
-    types = [_TYPES[entry.type] for entry in fields(PlannedContainer)]
-    columns = [
-        pa.array([getattr(each, name) for each in plan.containers], kind)
-        for name, kind in zip(names, types, strict=True)
-    ]
-    containers = publish_table(storage, folder, _CONTAINERS, pa.table(columns, names=names))
+    containers = publish_table(storage, folder, _CONTAINERS, table_of(PlannedContainer, plan.containers))
     return publish_run(CompactionRun(plan, PLANNED, None, containers, -1), options)
 
 

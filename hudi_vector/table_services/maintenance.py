@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
-from hudi_vector.options import MAINTAIN_STEPS
+from hudi_vector.options import MAINTAIN_STEPS, parse_names
 from hudi_vector.table_services.figures import Figures
 from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.maintenance_history import (
@@ -24,7 +24,7 @@ from hudi_vector.table_services.maintenance_history import (
     read_history,
 )
 from hudi_vector.table_services.maintenance_report import html_report, write_report
-from hudi_vector.table_services.maintenance_steps import STEPS, Job, Outcome, Step, listed
+from hudi_vector.table_services.maintenance_steps import STEPS, Job, Outcome, Step
 from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ def maintain(
     Example:
         >>> hv.table_services.maintain(spark, "photos", report="photos.html").is_well  # doctest: +SKIP
     """
-    chosen = _chosen(spark, steps)
     root, _, options = locate(spark, table)
+    chosen = _chosen(spark, steps)
     job = Job(spark, table, dry_run, other_tables)
     with ServiceLease(root, MAINTAIN, options=options) as lease:
         history = read_history(root, options)
@@ -131,7 +131,7 @@ def maintain(
 
 def _chosen(spark: SparkSession, names: Collection[str] | None) -> list[Step]:
     known = [step.name for step in STEPS]
-    asked = listed(spark, MAINTAIN_STEPS) if names is None else names
+    asked = parse_names(MAINTAIN_STEPS.in_session(spark)) if names is None else names
     given = [asked] if isinstance(asked, str) else list(asked)
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None or not given:
@@ -142,10 +142,7 @@ def _chosen(spark: SparkSession, names: Collection[str] | None) -> list[Step]:
 
 def _due(spark: SparkSession, steps: Sequence[Step], history: History, force: bool) -> frozenset[str]:
     # Every setting is read before anything runs, so that a wrong one stops all of it.
-    intervals = {
-        step.name: step.interval.parse(str(spark.conf.get(step.interval.key, str(step.interval.default))))
-        for step in steps
-    }
+    intervals = {step.name: step.interval.in_session(spark) for step in steps}
     now = clock_ms()
     return frozenset(name for name, interval in intervals.items() if force or history.is_due(name, interval, now))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hudi_vector.blobs.side_files import generation_of, newest, publish
+from hudi_vector.blobs.side_files import forget_before, generation_of, newest, publish
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.table_services.figures import Figures
 
@@ -120,9 +120,7 @@ def add_run(table: str, run: Run, options: StorageOptions = _LOCAL) -> History:
     root = normalise(table)
     storage, folder = open_storage(root, options), join(root, MAINTENANCE)
     publish(storage, folder, _KIND, _VERSION, generation + 1, asdict(history))
-    for info in storage.list_files(folder):
-        if info.name[:8].isdigit() and generation_of(info.name) < generation + 2 - _FILES_KEPT:
-            storage.delete(info.uri)
+    forget_before(storage, folder, generation + 2 - _FILES_KEPT)
     return history
 
 

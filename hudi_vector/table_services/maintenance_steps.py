@@ -14,6 +14,7 @@ from hudi_vector.options import (
     MAINTAIN_FIGURES_INTERVAL,
     MAINTAIN_HUDI_CLEAN,
     Option,
+    parse_names,
 )
 from hudi_vector.table_services.figures import Figures, measure
 from hudi_vector.table_services.maintenance_history import DONE, DUE, NOTHING, REFUSED
@@ -22,7 +23,7 @@ from hudi_vector.table_services.result import report_lines
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["STEPS", "Job", "Outcome", "Step", "listed"]
+__all__ = ["STEPS", "Job", "Outcome", "Step"]
 
 
 @dataclass(frozen=True)
@@ -68,16 +69,10 @@ class Step:
     run: Callable[[Job], Outcome]
 
 
-def listed(spark: SparkSession, option: Option[str]) -> list[str]:
-    """The names in a setting of the session, which has commas between them."""
-    names = str(spark.conf.get(option.key, option.default)).split(",")
-    return [name.strip() for name in names if name.strip()]
-
-
 def _cluster(job: Job) -> Outcome:
     from hudi_vector.table_services.clustering import cluster
 
-    order = listed(job.spark, MAINTAIN_CLUSTER_ORDER)
+    order = parse_names(MAINTAIN_CLUSTER_ORDER.in_session(job.spark))
     if job.dry_run:  # only Hudi knows what it would cluster
         return Outcome(DUE, f"Hudi's clustering would run, ordered by {', '.join(order) or 'nothing'}")
     result = cluster(job.spark, job.table, order_by=order)
@@ -98,13 +93,13 @@ def _compact_blobs(job: Job) -> Outcome:
 def _clean_blobs(job: Job) -> Outcome:
     from hudi_vector.table_services.clean import clean_blobs
 
-    wanted = MAINTAIN_HUDI_CLEAN.parse(str(job.spark.conf.get(MAINTAIN_HUDI_CLEAN.key, MAINTAIN_HUDI_CLEAN.default)))
+    with_hudi = MAINTAIN_HUDI_CLEAN.in_session(job.spark) == "true"
     result = clean_blobs(
         job.spark,
         job.table,
         dry_run=job.dry_run,
         other_tables=job.other_tables,
-        run_hudi_clean=wanted == "true" and not job.dry_run,
+        run_hudi_clean=with_hudi and not job.dry_run,
     )
     return Outcome.of(result, bool(result.bytes or result.deleted or result.expired), report_lines(result))
 

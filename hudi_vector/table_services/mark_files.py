@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, fields
-from typing import Any, TypeVar
-
-import pyarrow as pa
+from dataclasses import asdict
+from typing import Any
 
 from hudi_vector.blobs.names import is_write_id
 from hudi_vector.blobs.side_files import newest, publish
-from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table
+from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, table_of
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.table_services.mark_report import MARKS, KeptFile, MarkReport, UnneededFile
 
 __all__ = ["list_marks", "publish_mark", "read_mark"]
 
-F = TypeVar("F", KeptFile, UnneededFile)
-
 _KIND, _VERSION = "mark", 1
-_TYPES = {"path": pa.string(), "bytes": pa.int64(), "reason": pa.string(), "mtime_ms": pa.int64()}
 _TUPLES = ("doubts", "notes", "roots")
 _LOCAL = StorageOptions()
 
@@ -44,7 +38,7 @@ def publish_mark(report: MarkReport, options: StorageOptions = _LOCAL) -> str:
     """
     storage, folder = open_storage(report.table, options), join(report.table, MARKS, report.mark_id)
     body = {name: value for name, value in asdict(report).items() if name not in ("table", "candidates", "kept")}
-    lists = {"candidates": _as_table(UnneededFile, report.candidates), "kept": _as_table(KeptFile, report.kept)}
+    lists = {"candidates": table_of(UnneededFile, report.candidates), "kept": table_of(KeptFile, report.kept)}
     for name, files in lists.items():
         body[name] = asdict(publish_table(storage, folder, name, files))
     # The side file comes last: a mark without it was never published.
@@ -93,9 +87,3 @@ def list_marks(table: str, options: StorageOptions = _LOCAL) -> list[str]:
     """
     root = normalise(table)
     return sorted(name for name in open_storage(root, options).list_folders(join(root, MARKS)) if is_write_id(name))
-
-
-def _as_table(kind: type[F], files: Sequence[F]) -> pa.Table:
-    names = [field.name for field in fields(kind)]
-    columns = [pa.array([getattr(file, name) for file in files], _TYPES[name]) for name in names]
-    return pa.table(columns, names=names)

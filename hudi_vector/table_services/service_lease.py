@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from types import TracebackType
 
 from hudi_vector.blobs.leases import LEASE_KIND, LEASE_VERSION, LEASES, HeldLease, Renewals, clock_ms, read_lease
-from hudi_vector.blobs.side_files import publish
+from hudi_vector.blobs.side_files import is_side_file, publish
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 
@@ -127,7 +127,7 @@ class ServiceLease:
             return
         name = self._publish(found.generation + 1, 0)
         for info in self._storage.list_files(self._folder):
-            if info.name[:1].isdigit() and info.name < name:  # others are files that somebody is just writing
+            if is_side_file(info.name) and info.name < name:  # others are files that somebody is just writing
                 self._storage.delete(info.uri)
 
     def _publish(self, generation: int, until_ms: int) -> str:

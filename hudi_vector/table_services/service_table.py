@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from hudi_vector.options import (
     CLEAN_MANAGED_ROOTS,
     CLEAN_MAX_FILES,
     CLEAN_MAX_SHARE,
-    Option,
+    parse_names,
 )
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.container_index import verify_containers
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["ServiceTable"]
 
 _LOG = logging.getLogger(__name__)
-_EXECUTION_KEYS = (CLEAN_EXECUTION.key, CLEAN_LOCAL_MAX_BYTES.key, CLEAN_LOCAL_MAX_FILES.key)
 _DIFFERENCES = "what was kept of the references of {} files was wrong and is replaced, such as '{}'"
 
 
@@ -46,10 +45,10 @@ _DIFFERENCES = "what was kept of the references of {} files was wrong and is rep
 class ServiceTable:
     """A table, its path as Hadoop knows it, how its storage is opened and how it is marked."""
 
+    spark: SparkSession = field(repr=False)
     table: str
     path: str
     options: StorageOptions = field(repr=False)
-    setting: Callable[[str], str | None]
     grace_ms: int
     marking: dict[str, Any]
     verify_index: bool = False
@@ -68,32 +67,26 @@ class ServiceTable:
     ) -> ServiceTable:
         """The table that a user names, with what a service was given for it."""
         table, path, options = locate(spark, name)
-
-        def setting(key: str) -> str | None:
-            return spark.conf.get(key, None)
-
         # Other writers may have another zone than this JVM, so the mark is not told one.
-        roots = (setting(CLEAN_MANAGED_ROOTS.key) or "").split(",") if managed_roots is None else managed_roots
+        roots = parse_names(CLEAN_MANAGED_ROOTS.in_session(spark)) if managed_roots is None else managed_roots
         marking = {
             "other_tables": _listed(other_tables),
             "managed_roots": tuple(root.strip() for root in _listed(roots) if root.strip()),
             "ignore_stale_pending": ignore_stale_pending,
         }
-        grace_ms = _chosen(CLEAN_GRACE, grace, setting)
-        return cls(table, path, options, setting, grace_ms, marking, verify_index, _reader(spark, setting))
+        grace_ms = CLEAN_GRACE.in_session(spark, grace)
+        return cls(spark, table, path, options, grace_ms, marking, verify_index, _reader(spark))
 
     @cached_property
     def references(self) -> KeptReferences:
         """The references of its data files, for all marks of one run."""
         return KeptReferences(self.table, self.options, self.reader, verify=self.verify_index)
 
-    def chosen(self, option: Option[int], given: str | int | None) -> int:
-        """What a caller gave, or the session's setting."""
-        return _chosen(option, given, self.setting)
-
     def limits(self, max_share: int | None, max_files: int | None) -> SweepLimits:
         """How much may go."""
-        return SweepLimits(self.chosen(CLEAN_MAX_SHARE, max_share), self.chosen(CLEAN_MAX_FILES, max_files))
+        return SweepLimits(
+            CLEAN_MAX_SHARE.in_session(self.spark, max_share), CLEAN_MAX_FILES.in_session(self.spark, max_files)
+        )
 
     def mark(self) -> MarkReport:
         """What nothing needs now."""
@@ -133,22 +126,16 @@ class ServiceTable:
             return run()
 
 
-def _reader(spark: SparkSession, setting: Callable[[str], str | None]) -> Reader:
+def _reader(spark: SparkSession) -> Reader:
     from hudi_vector.table_services.distributed import SpreadLimits, spread_reader
 
-    conf = {key: value for key in _EXECUTION_KEYS if (value := setting(key)) is not None}
-    execution = CLEAN_EXECUTION.read(conf)
+    execution = CLEAN_EXECUTION.in_session(spark)
     if execution == "local":
         return read_here
-    limits = SpreadLimits(CLEAN_LOCAL_MAX_BYTES.read(conf), CLEAN_LOCAL_MAX_FILES.read(conf))
+    limits = SpreadLimits(CLEAN_LOCAL_MAX_BYTES.in_session(spark), CLEAN_LOCAL_MAX_FILES.in_session(spark))
     return spread_reader(spark.sparkContext, limits if execution == "auto" else SpreadLimits(0, 0))
 
 
 def _listed(given: Sequence[str]) -> tuple[str, ...]:
     """One path, or several: text is a sequence of letters too."""
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _chosen(option: Option[int], given: str | int | None, setting: Callable[[str], str | None]) -> int:
-    text = setting(option.key) if given is None else str(given)
-    return option.default if text is None else option.parse(text)

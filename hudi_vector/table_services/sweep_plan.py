@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hudi_vector.table_services.guards import SweepLimits, too_much, why_not_ours
@@ -10,7 +9,7 @@ from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
 from hudi_vector.table_services.result import CleanFile
 from hudi_vector.table_services.sites import Site, is_outside
 
-__all__ = ["CHANGED", "GONE", "SweepPlan", "candidates_of", "plan_sweep"]
+__all__ = ["CHANGED", "GONE", "SweepPlan", "plan_sweep"]
 
 GONE, CHANGED = "gone already", "it changed since the mark"
 _NO_TRASH = "its storage is not the one of the table's trash; sweep it without trash"
@@ -53,12 +52,12 @@ def plan_sweep(
     """
     doubts = tuple(dict.fromkeys((*report.doubts, *second.doubts)))
     if doubts:
-        held = tuple(CleanFile.of(file, f"kept for a doubt: {doubts[0]}") for file in candidates_of(report))
+        held = tuple(CleanFile.of(file, f"kept for a doubt: {doubts[0]}") for file in report.distinct)
         return SweepPlan((), held, (), doubts)
     agreed = {file.path: file for file in second.candidates}
     needed = {file.path: file.reason for file in second.kept}
     going, kept, gone = [], [], []
-    for file in candidates_of(report):
+    for file in report.distinct:
         again = agreed.get(file.path)
         refused = why_not_ours(site.storage, site.table, file.path, second.roots)
         if refused:
@@ -78,8 +77,3 @@ def plan_sweep(
     kept += [CleanFile.of(file, waits) for file in going[limits.max_files :]]
     refusal = too_much((file.bytes for file in going), second.total_bytes, limits.max_share)
     return SweepPlan(tuple(going[: limits.max_files]), tuple(kept), tuple(gone), (), refusal)
-
-
-def candidates_of(report: MarkReport) -> Iterable[UnneededFile]:
-    """The candidates of a report, each once."""
-    return {file.path: file for file in report.candidates}.values()

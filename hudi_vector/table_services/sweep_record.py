@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hudi_vector.blobs.names import is_write_id, new_write_id
-from hudi_vector.blobs.side_files import generation_of, newest, publish
+from hudi_vector.blobs.side_files import generation_of, is_side_file, newest, publish
 from hudi_vector.storage import Storage, join
 from hudi_vector.table_services.mark_report import UnneededFile
 from hudi_vector.table_services.result import CleanFile
@@ -145,7 +145,7 @@ def unfinished_sweeps(storage: Storage, table: str) -> list[SweepRecord]:
     ranks: dict[str, int] = {}
     for info in storage.list_files(join(table, SWEEPS), recursive=True):
         sweep_id, name = info.uri.split("/")[-2:]
-        if is_write_id(sweep_id) and name[:8].isdigit():
+        if is_write_id(sweep_id) and is_side_file(name):
             ranks[sweep_id] = max(generation_of(name), ranks.get(sweep_id, 0))
     begun = sorted(sweep_id for sweep_id, rank in ranks.items() if rank == _RANKS[BEGUN])
     found = (read_sweep(storage, table, sweep_id) for sweep_id in begun)
