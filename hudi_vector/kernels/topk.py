@@ -201,6 +201,17 @@ class TopK:
         for start in range(0, len(block), step):
             self._offer(block if len(block) <= step else block.part(start, start + step))
 
+    def offer_pairs(self, block: VectorBlock, rows: Ints, queries: Ints) -> None:
+        """Consider single rows of a block, each for one query.
+
+        Args:
+            block: The rows.
+            rows: Indices into the block, shape (p,).
+            queries: The query each is considered for, shape (p,).
+        """
+        if len(rows):
+            self._score(block, rows, queries)
+
     def hits(self) -> Hits:
         """What was found, by query and distance; more than k rows for a query only where distances tie."""
         self._reduce()

@@ -65,6 +65,29 @@ class ParquetSlice:
             start += rows
         self.close()
 
+    def allowed(self, counts: ScanCounts) -> npt.NDArray[np.bool_]:
+        """Which rows the predicate lets through, counted on the way.
+
+        Args:
+            counts: Where rows, pruned and filtered ones are counted.
+
+        Returns:
+            A bool for each row of the file.
+        """
+        metadata = self._metadata()
+        parts = []
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            counts.rows += rows
+            if self._may_match(group, rows):
+                mask = self._mask(group, rows)
+                counts.filtered += rows - int(mask.sum())
+            else:
+                mask = np.zeros(rows, np.bool_)
+                counts.pruned += rows
+            parts.append(mask)
+        return np.concatenate(parts) if parts else np.empty(0, np.bool_)
+
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Columns of the rows at these positions, in the table's types and in this order."""
         order = np.argsort(positions, kind="stable")

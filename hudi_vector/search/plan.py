@@ -9,19 +9,48 @@ from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.table.model import FileSlice, Snapshot
 
-__all__ = ["Access", "SearchPlan", "SliceAccess"]
+__all__ = ["Access", "IndexUse", "SearchPlan", "SliceAccess"]
 
 Access = str
-"""How a slice is read: ``parquet``, ``lance``, ``merged`` or ``spark``."""
+"""How a slice is read: ``index``, ``parquet``, ``lance``, ``merged`` or ``spark``."""
 
 
 @dataclass(frozen=True)
 class SliceAccess:
-    """A slice, how it is read, and why not faster."""
+    """A slice, how it is read, and why not faster. With an index, the file of its segment and that file's bytes."""
 
     file_slice: FileSlice
     access: Access
     reason: str = ""
+    segment: str = ""
+    segment_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class IndexUse:
+    """The index of a search, and what is asked of it.
+
+    `nprobes` and `refine_factor` (candidates for each of the k rows) say where it stops looking; None where it looks
+    until the answer is certain.
+    """
+
+    root: str
+    manifest: str
+    model_id: str
+    kind: str
+    metric: str
+    nprobes: int | None = None
+    refine_factor: int | None = None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether every row of the exact answer is found."""
+        return self.nprobes is None
+
+    def describe(self) -> str:
+        """A line for explain."""
+        looks = "until the answer is certain" if self.is_certain else f"{self.nprobes} lists, {self.refine_factor}·k rows"
+        return f"{self.kind}, {self.metric}, {looks} ({self.manifest})"
 
 
 @dataclass(frozen=True)
@@ -38,6 +67,8 @@ class SearchPlan:
     pruned_slices: int
     execution: str
     reason: str
+    index: IndexUse | None = None
+    why_no_index: str = ""
 
     @property
     def predicate(self) -> Predicate | None:
@@ -47,7 +78,7 @@ class SearchPlan:
     @property
     def bytes_to_read(self) -> int:
         """Bytes of the files the slices consist of: the most a search can read."""
-        return sum(access.file_slice.size for access in self.slices)
+        return sum(access.segment_bytes or access.file_slice.size for access in self.slices)
 
     @property
     def access_counts(self) -> dict[str, int]:
@@ -70,6 +101,7 @@ class SearchPlan:
             f"  metric      {self.metric}, k = {self.k}"
             + (f", max_distance = {self.max_distance}" if self.max_distance is not None else ""),
             f"  filter      {self.filter_text or 'none'}",
+            f"  index       {self.index.describe() if self.index else 'none: ' + self.why_no_index}",
             f"  execution   {self.execution}: {self.reason}",
             f"  slices      {len(self.slices)} to read"
             + (f", {self.pruned_slices} pruned by partition" if self.pruned_slices else ""),
