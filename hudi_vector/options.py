@@ -42,6 +42,8 @@ __all__ = [
     "COMPACT_TARGET_SIZE",
     "EXECUTION",
     "GUARD_BLOBS",
+    "INDEX_READ_MAX_GAP",
+    "INDEX_READ_THREADS",
     "INVALID_VECTORS",
     "LOCAL_MAX_BYTES",
     "LOCAL_THREADS",
@@ -258,6 +260,22 @@ BATCH_COLLECT_MAX_BYTES: Option[int] = Option(
     BYTES,
     "A query set estimated to be larger than this is searched where its partitions are, instead of being "
     "brought to the driver and sent to every task.",
+    minimum=0,
+)
+INDEX_READ_MAX_GAP: Option[int] = Option(
+    "hoodie.vector.index.read.max.gap",
+    0,
+    BYTES,
+    "Vectors of candidates that lie no further apart in a file are read by one request; 0 stands for 4 KiB on local "
+    "disk and 1 MiB on an object store.",
+    minimum=0,
+)
+INDEX_READ_THREADS: Option[int] = Option(
+    "hoodie.vector.index.read.threads",
+    0,
+    "threads",
+    "Threads that read vectors of candidates from one file; 0 stands for 1 on local disk, where the files are read "
+    "side by side already, and 16 on an object store.",
     minimum=0,
 )
 GUARD_BLOBS: Option[str] = Option(
@@ -487,6 +505,8 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     CACHE_MAX_BYTES,
     BATCH_BLOCK_QUERIES,
     BATCH_COLLECT_MAX_BYTES,
+    INDEX_READ_MAX_GAP,
+    INDEX_READ_THREADS,
     INVALID_VECTORS,
     BLOB_INLINE_THRESHOLD,
     BLOB_MAX_ELEMENT_SIZE,
