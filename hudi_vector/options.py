@@ -43,6 +43,8 @@ __all__ = [
     "EXECUTION",
     "GUARD_BLOBS",
     "INDEX_BATCH_MAX_QUERIES",
+    "INDEX_READ_MAX_GAP",
+    "INDEX_READ_THREADS",
     "INVALID_VECTORS",
     "LOCAL_MAX_BYTES",
     "LOCAL_THREADS",
@@ -286,6 +288,22 @@ INDEX_BATCH_MAX_QUERIES: Option[int] = Option(
     "which reads every vector once for all of them, instead of by the index, which reads the candidates of each.",
     minimum=0,
 )
+INDEX_READ_MAX_GAP: Option[int] = Option(
+    "hoodie.vector.index.read.max.gap",
+    0,
+    BYTES,
+    "Vectors of candidates that lie no further apart in a file are read by one request; 0 stands for 4 KiB on local "
+    "disk and 1 MiB on an object store.",
+    minimum=0,
+)
+INDEX_READ_THREADS: Option[int] = Option(
+    "hoodie.vector.index.read.threads",
+    0,
+    "threads",
+    "Threads that read vectors of candidates from one file; 0 stands for 1 on local disk, where the files are read "
+    "side by side already, and 16 on an object store.",
+    minimum=0,
+)
 GUARD_BLOBS: Option[str] = Option(
     "hoodie.blob.guard.fields",
     "true",
@@ -516,6 +534,8 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     MODE,
     RECALL_TARGET,
     INDEX_BATCH_MAX_QUERIES,
+    INDEX_READ_MAX_GAP,
+    INDEX_READ_THREADS,
     INVALID_VECTORS,
     BLOB_INLINE_THRESHOLD,
     BLOB_MAX_ELEMENT_SIZE,

@@ -50,6 +50,11 @@ class VectorBlock:
         odd_mask[self.odd] = True
         return VectorBlock(self.values[mask], self.positions[mask], self.squares[mask], np.flatnonzero(odd_mask[mask]))
 
+    def take(self, chosen: Ints) -> VectorBlock:
+        """The rows at these indices, in this order."""
+        odd = np.flatnonzero(np.isin(chosen, self.odd)) if len(self.odd) else self.odd
+        return VectorBlock(self.values[chosen], self.positions[chosen], self.squares[chosen], odd)
+
     def part(self, start: int, stop: int) -> VectorBlock:
         """The rows from start to stop, as views."""
         odd = self.odd[(self.odd >= start) & (self.odd < stop)] - start if len(self.odd) else self.odd

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.manifest import Manifest, list_indexes
+from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.search.plan import IndexUse
 from hudi_vector.search.tuning import KINDS, Tuning
 from hudi_vector.table.model import Source
@@ -94,7 +95,7 @@ def choose_index(
         return _certain(best, asked, need, conf)
     effort = best.effort(need.k, target)
     nprobes, refine_factor = tuning.nprobes or effort.nprobes, tuning.refine_factor or effort.refine_factor
-    return Choice(best, _use(best, nprobes, refine_factor))
+    return Choice(best, _use(best, conf, nprobes, refine_factor))
 
 
 def _certain(best: Manifest, asked: str | None, need: IndexNeed, conf: Mapping[str, str]) -> Choice:
@@ -103,7 +104,7 @@ def _certain(best: Manifest, asked: str | None, need: IndexNeed, conf: Mapping[s
     most = options.INDEX_BATCH_MAX_QUERIES.read(conf)
     if asked is None and need.queries > most:
         return Choice(reason=f"{need.queries} queries, more than {options.INDEX_BATCH_MAX_QUERIES.key} = {most}")
-    return Choice(best, _use(best, None, None))
+    return Choice(best, _use(best, conf, None, None))
 
 
 def _require_no_shortcut(tuning: Tuning) -> None:
@@ -115,9 +116,10 @@ def _require_no_shortcut(tuning: Tuning) -> None:
         )
 
 
-def _use(manifest: Manifest, nprobes: int | None, refine_factor: int | None) -> IndexUse:
+def _use(manifest: Manifest, conf: Mapping[str, str], nprobes: int | None, refine_factor: int | None) -> IndexUse:
+    reads = RangeReads.of(conf)
     return IndexUse(
-        manifest.root, manifest.name, manifest.model_id, manifest.kind, manifest.metric, nprobes, refine_factor
+        manifest.root, manifest.name, manifest.model_id, manifest.kind, manifest.metric, reads, nprobes, refine_factor
     )
 
 

@@ -21,6 +21,7 @@ from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, TopK
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
+from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.search.execute import Question, joined, search_slice
 from hudi_vector.search.merge import SliceHits, break_ties
 from hudi_vector.search.plan import IndexUse, SliceAccess
@@ -98,7 +99,7 @@ def _search_indexed(
             most=max(_MOST_CANDIDATES, question.k * 4) if use.is_certain else None,
         )
         numbers = range(len(entries)) if len(found.given_up) else np.unique(found.segment).tolist()
-        work = [_Work(number, readers[number], found, vectors, question, known) for number in numbers]
+        work = [_Work(number, readers[number], found, vectors, question, known, use.reads) for number in numbers]
         for one, (hits, bytes_read) in zip(work, each(partial(_scored, spec=spec), work), strict=True):
             blocks[one.segment].append((first, hits))
             counts.bytes_read += bytes_read
@@ -116,6 +117,7 @@ class _Work:
     vectors: Floats
     question: Question
     known: Bounds
+    reads: RangeReads
 
 
 def _scored(work: _Work, spec: ScanSpec) -> tuple[Hits, int]:
@@ -125,7 +127,7 @@ def _scored(work: _Work, spec: ScanSpec) -> tuple[Hits, int]:
     top = TopK(work.vectors, work.question.metric, work.question.k, work.known)
     if len(here):
         distinct, rows = np.unique(found.position[here], return_inverse=True)
-        block = work.reader.vectors_at(distinct, counts)
+        block = work.reader.vectors_at(distinct, counts, work.reads)
         top.offer_pairs(block, rows, found.query[here])
     hits = [(0, _settled(top, work.reader, spec))]
     if len(found.given_up):

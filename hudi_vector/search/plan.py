@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.spec import ScanSpec
+from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.table.model import FileSlice, Snapshot
 
 __all__ = ["Access", "IndexUse", "SearchPlan", "SliceAccess"]
@@ -39,6 +40,7 @@ class IndexUse:
     model_id: str
     kind: str
     metric: str
+    reads: RangeReads = RangeReads()
     nprobes: int | None = None
     refine_factor: int | None = None
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import oracle, tables
+from support import jvm_view, oracle, tables
 
 import hudi_vector as hv
+from hudi_vector.read.data_file import DataFile
+from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
+from hudi_vector.read.vector_pages import paged_chunks
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +22,22 @@ def products(spark, workspace):
     name = tables.fresh_name("products")
     spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     return name
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_vectors_of_chosen_rows_are_read_by_page_from_hudis_own_files(spark, workspace, products, keep):
+    (path,) = {file.split("/c")[0] for file in spark.table(products).inputFiles()}
+    snapshot = NativeTable(Source(jvm_view.source_uri(path), "products")).snapshot()
+    spec = ScanSpec(snapshot.source.uri, snapshot.schema, VectorColumn("emb", 8, "float"))
+    for entry in snapshot.file_slices:
+        data = DataFile(entry.base_file, spec.options, mapped=True)
+        assert None not in paged_chunks(data, "emb", 32), "Hudi writes vectors plainly, as fixed-size binary"
+        rows = np.arange(0, data.metadata.num_rows, 3)
+        reader = ParquetSlice(entry.base_file, spec, keep)
+        expected = reader.rows(rows, ["emb"]).column("emb").to_pylist()
+        got = reader.vectors_at(rows, ScanCounts())
+        assert got.positions.tolist() == rows.tolist()
+        assert got.values.tolist() == expected
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "dot_product"])
