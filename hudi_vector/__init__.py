@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
-    from hudi_vector import blobs, table_services
+    from hudi_vector import blobs, index, table_services
     from hudi_vector.schema import blob_field, vector_field
     from hudi_vector.search.report import last_reports
     from hudi_vector.session import configure, register
@@ -57,6 +57,7 @@ __all__ = [
     "blobs",
     "configure",
     "explain_search",
+    "index",
     "last_reports",
     "read_blob",
     "read_blobs",
@@ -98,5 +99,5 @@ class _CallableRoom(ModuleType):
 
 for _room in ("search", "write"):
     import_module(f"hudi_vector.{_room}").__class__ = _CallableRoom
-for _room in ("blobs", "table_services"):
+for _room in ("blobs", "index", "table_services"):
     import_module(f"hudi_vector.{_room}")  # so that hv.blobs is there

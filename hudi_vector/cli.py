@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
@@ -141,6 +142,7 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     erasure.set_defaults(run=_erasure)
     _add_registry(commands, table)
     _add_compaction(commands, table)
+    _add_index(commands, table)
 
 
 def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
@@ -169,6 +171,31 @@ def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
     )
     cluster.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
     cluster.set_defaults(run=_service, service="cluster")
+
+
+def _add_index(commands: Any, table: argparse.ArgumentParser) -> None:
+    """The vector indexes of a table."""
+    index = commands.add_parser("index", help="make vector indexes and look after them")
+    of_index = index.add_subparsers(dest="index_command", required=True)
+    which = argparse.ArgumentParser(add_help=False)
+    which.add_argument("--column", metavar="NAME", required=True, help="the vector column")
+    which.add_argument("--kind", metavar="KIND", help="ivf_sq8 or ivf_flat")
+    which.add_argument("--metric", metavar="METRIC", help="cosine, l2 or dot_product")
+    sizes = argparse.ArgumentParser(add_help=False)
+    sizes.add_argument("--num-partitions", metavar="N", type=int, help="lists; about the root of the rows by default")
+    sizes.add_argument("--max-iters", metavar="N", type=int, help="rounds of k-means")
+    sizes.add_argument("--sample", metavar="N", type=int, help="vectors to train on; 256 for each list by default")
+    sizes.add_argument("--recall-target", metavar="SHARE", type=float, help="what searches aim at; 1 by default")
+    for name, parents, text in (
+        ("create", [table, which, sizes], "make an index, or make it anew"),
+        ("build-if-missing", [table, which, sizes], "make it where there is none, else bring it up to date"),
+        ("refresh", [table, which], "index the files that came since"),
+        ("drop", [table, which], "remove it; searches then scan"),
+    ):
+        of_index.add_parser(name, parents=parents, help=text).set_defaults(run=_index)
+    describe = of_index.add_parser("describe", parents=[table], help="say what is indexed, and how much of it")
+    describe.add_argument("--column", metavar="NAME", help="only this column")
+    describe.set_defaults(run=_index)
 
 
 def _add_marking(parser: argparse.ArgumentParser) -> None:
@@ -276,6 +303,16 @@ def _registry(chosen: argparse.Namespace) -> int:
 
     listed: list[str] = getattr(hv.table_services, chosen.service)(_session(), chosen.table, **_given(chosen))
     _print([{"table": path} for path in listed], chosen.format)
+    return 0
+
+
+def _index(chosen: argparse.Namespace) -> int:
+    import hudi_vector as hv
+
+    given = {key: value for key, value in _given(chosen).items() if value is not None and key != "index_command"}
+    done = getattr(hv.index, chosen.index_command.replace("-", "_"))(_session(), chosen.table, **given)
+    rows = [asdict(one) for one in (done if isinstance(done, list) else [done])]
+    _print(rows, chosen.format)
     return 0
 
 

@@ -218,7 +218,7 @@ def describe(spark: SparkSession, table: str, column: str | None = None) -> list
 
 def drop(
     spark: SparkSession, table: str, column: str, *, kind: str | None = None, metric: str | None = None
-) -> list[str]:
+) -> list[IndexDescription]:
     """Remove indexes of a column; searches then scan.
 
     Args:
@@ -229,7 +229,7 @@ def drop(
         metric: Only indexes for this metric.
 
     Returns:
-        What was removed, as ``metric-kind``.
+        What was removed.
 
     Raises:
         TableNotFoundError: There is no such table.
@@ -237,13 +237,14 @@ def drop(
     Example:
         >>> hv.index.drop(spark, "products", "embedding")  # doctest: +SKIP
     """
-    source = _snapshot(spark, table).source
+    snapshot = _snapshot(spark, table)
+    source = snapshot.source
     wanted = None if metric is None else metric_named(metric)
     gone = []
     for manifest in list_indexes(source.uri, as_text(column, "column") or "", source.options):
         if kind in (None, manifest.kind) and wanted in (None, manifest.metric):
+            gone.append(_described(manifest, snapshot))
             drop_index(manifest.root, source.options)
-            gone.append(f"{manifest.metric}-{manifest.kind}")
     return gone
 
 
