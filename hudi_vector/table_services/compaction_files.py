@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hudi_vector.blobs.names import is_write_id
-from hudi_vector.blobs.side_files import generation_of, newest, publish
 from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, table_of
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import generation_of, newest, publish
 from hudi_vector.table.timeline import Instant
 from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer
 
