@@ -12,9 +12,7 @@ from hudi_vector.storage import StorageOptions, open_storage
 __all__ = ["load_view"]
 
 
-def load_view(
-    folder: str, model_id: str, segments: Sequence[str], options: StorageOptions, keep: bool
-) -> IndexView:
+def load_view(folder: str, model_id: str, segments: Sequence[str], options: StorageOptions, keep: bool) -> IndexView:
     """Read segments and join them, or take the view that is kept.
 
     Args:

@@ -53,9 +53,7 @@ def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: 
     return list_indexes(source.uri, column, source.options)
 
 
-def choose_index(
-    indexes: Sequence[Manifest], need: IndexNeed, tuning: Tuning, conf: Mapping[str, str]
-) -> Choice:
+def choose_index(indexes: Sequence[Manifest], need: IndexNeed, tuning: Tuning, conf: Mapping[str, str]) -> Choice:
     """Choose among the indexes of a column.
 
     Args:
@@ -93,7 +91,7 @@ def choose_index(
     if target is None:
         _require_no_shortcut(tuning)
         return _certain(best, asked, need, conf)
-    effort = best.effort(need.k, target)
+    effort = best.effort(target)
     nprobes, refine_factor = tuning.nprobes or effort.nprobes, tuning.refine_factor or effort.refine_factor
     return Choice(best, _use(best, conf, nprobes, refine_factor))
 

@@ -40,7 +40,7 @@ class IndexUse:
     model_id: str
     kind: str
     metric: str
-    reads: RangeReads = RangeReads()
+    reads: RangeReads
     nprobes: int | None = None
     refine_factor: int | None = None
 
@@ -51,7 +51,9 @@ class IndexUse:
 
     def describe(self) -> str:
         """A line for explain."""
-        looks = "until the answer is certain" if self.is_certain else f"{self.nprobes} lists, {self.refine_factor}·k rows"
+        looks = (
+            "until the answer is certain" if self.is_certain else f"{self.nprobes} lists, {self.refine_factor}·k rows"
+        )
         return f"{self.kind}, {self.metric}, {looks} ({self.manifest})"
 
 

@@ -17,7 +17,7 @@ from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.search.index_choice import Choice, IndexNeed, choose_index
 from hudi_vector.search.plan import SearchPlan, SliceAccess
-from hudi_vector.search.tuning import Tuning
+from hudi_vector.search.tuning import AS_SET, Tuning
 from hudi_vector.storage import scheme_of
 from hudi_vector.table.model import FileSlice, Snapshot
 
@@ -42,7 +42,7 @@ class SearchRequest:
     zone: str = "UTC"
     execution: str = "auto"
     why_spark: str | None = None
-    tuning: Tuning = Tuning()
+    tuning: Tuning = AS_SET
     queries: int = 1
 
 

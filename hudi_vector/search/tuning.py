@@ -12,7 +12,7 @@ from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
 from hudi_vector.search.checks import as_text
 
-__all__ = ["BRUTE_FORCE", "KINDS", "MODES", "Tuning", "checked_tuning"]
+__all__ = ["AS_SET", "BRUTE_FORCE", "KINDS", "MODES", "Tuning", "checked_tuning"]
 
 MODES = ("auto", "exact", "approximate")
 BRUTE_FORCE = "brute_force"
@@ -69,6 +69,10 @@ class Tuning:
         if target is not None and target < 1:
             return target
         return _USUAL_RECALL if self.mode == "approximate" else None
+
+
+AS_SET = Tuning()
+"""What the session says."""
 
 
 def checked_tuning(

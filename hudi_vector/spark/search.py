@@ -23,7 +23,7 @@ from hudi_vector.search.local import run_local, threads_of
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.planner import SearchRequest, make_plan
 from hudi_vector.search.report import Progress, keep_report, report_of, report_of_frame
-from hudi_vector.search.tuning import Tuning
+from hudi_vector.search.tuning import AS_SET, Tuning
 from hudi_vector.search.winners import named_rows
 from hudi_vector.spark.batch_rows import Found
 from hudi_vector.spark.local_rows import arrow_fields
@@ -54,7 +54,7 @@ class TableSearch:
     filter: Filter | None = None
     as_of: AsOf | None = None
     execution: str = "auto"
-    tuning: Tuning = Tuning()
+    tuning: Tuning = AS_SET
 
     @property
     def columns(self) -> list[StructField]:

@@ -69,7 +69,9 @@ class SpreadSearch:
 
     def _search(self, question: Question) -> Found:
         bounds = Bounds.of(len(question.vectors), question.max_distance)
-        found = search_slices(list(enumerate(self.plan.slices)), self.plan.index, self.plan.spec, question, bounds, True)
+        found = search_slices(
+            list(enumerate(self.plan.slices)), self.plan.index, self.plan.spec, question, bounds, True
+        )
         winners = merge_winners(self.plan, [hits for part, _ in found for hits in part])
         names = list(dict.fromkeys(column.source for column in self.columns if column.side == "corpus"))
         rows = named_rows(self.plan, winners, names, dict(self.physical))

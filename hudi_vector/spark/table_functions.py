@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
-from hudi_vector.search.tuning import Tuning, checked_tuning
+from hudi_vector.search.tuning import AS_SET, Tuning, checked_tuning
 from hudi_vector.spark.arguments import Signature, bind, constant, is_deferred
 from hudi_vector.spark.batch import BatchShape, QueryRows, batch_plan
 from hudi_vector.spark.columns import vector_column
@@ -141,7 +141,7 @@ def checked_search(
     *,
     k: Any,
     metric: Any = None,
-    tuning: Tuning = Tuning(),
+    tuning: Tuning = AS_SET,
     filter: Any = None,  # noqa: A002 - the name SQL gives it
     max_distance: Any = None,
     as_of: Any = None,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, UnsupportedTableError
-from hudi_vector.index.build import Parameters, create_index, indexable_files, refresh_index
-from hudi_vector.index.manifest import Manifest, drop_index, indexed_columns, list_indexes
+from hudi_vector.index.build import create_index, indexable_files, refresh_index
+from hudi_vector.index.manifest import Manifest, Parameters, drop_index, indexed_columns, list_indexes
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_text
 
@@ -159,9 +159,7 @@ def build_if_missing(
         >>> hv.index.build_if_missing(spark, "products", "embedding")  # doctest: +SKIP
     """
     wanted = Parameters(kind, metric_named(metric), **parameters)
-    return _run(
-        spark, table, column, lambda at, each: create_index(at.snapshot, at.spec, wanted, each, retrain=False)
-    )
+    return _run(spark, table, column, lambda at, each: create_index(at.snapshot, at.spec, wanted, each, retrain=False))
 
 
 def refresh(

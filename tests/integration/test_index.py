@@ -86,14 +86,15 @@ def test_approximate_looks_at_less_and_says_so(spark, products):
     text = hv.explain_search(spark, products, "emb", query, metric="l2", mode="approximate", nprobes=1)
     assert "ivf_sq8, l2, 1 lists" in text
     found, report = answer(spark, products, query, 5, metric="l2", mode="approximate", nprobes=1)
-    assert len(found) == 5 and report.slices == {"index": 4}
+    assert len(found) == 5
+    assert report.slices == {"index": 4}
     whole, _ = answer(spark, products, query, 5, metric="l2", recall_target=0.99)
     exact, _ = answer(spark, products, query, 5, metric="l2", mode="exact")
     assert len({row[2] for row in whole} & {row[2] for row in exact}) >= 4
 
 
 def test_sql_has_the_same_arguments(spark, products):
-    array = "array(" + ", ".join(f"{x!r}D" for x in clustered(1, 3)[0].astype(float)) + ")"
+    array = "array(" + ", ".join(f"{x!r}D" for x in clustered(5, 3)[0].astype(float).tolist()) + ")"
     text = "SELECT id FROM hudi_vector_search('{}', 'emb', {}, 3, 'l2'{})"
     exact = spark.sql(text.format(products, array, ", 'brute_force'")).collect()
     assert hv.last_reports()[0].slices == {"parquet": 4}
