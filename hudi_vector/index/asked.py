@@ -51,7 +51,8 @@ def extra_columns(model: IndexModel, square: Floats32, error: Floats32) -> Float
     wide = error * np.float32(1 + 4 * gamma)
     if model.metric == "dot_product":
         wide = wide + np.sqrt(square) * np.float32(3 * gamma)
-    return np.stack([square, wide * wide * np.float32(1 + 4 * gamma), wide], axis=1)
+    columns: Floats32 = np.stack([square, wide * wide * np.float32(1 + 4 * gamma), wide], axis=1)
+    return columns
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Asked:
 
     def estimating(self) -> Floats32:
         """Weights, shape (d + 3, m), whose product orders rows by the ranks of their codes."""
-        weights = self.weights.copy()
+        weights: Floats32 = self.weights.copy()
         if not self.is_dot:
             weights[-3] = 1.0
         return weights
@@ -164,11 +165,11 @@ class Asked:
 
     def centroid_ranks(self) -> Floats32:
         """The rank of each list's centroid for each query, in an order that only compares lists; shape (m, lists)."""
-        ranks: Floats32 = -1.0 * self._centred_points().astype(np.float32) @ self.model.centred.T
+        ranks: Any = -self._centred_points().astype(np.float32) @ self.model.centred.T
         if not self.is_dot:
             ranks *= 2
             ranks += np.einsum("ij,ij->i", self.model.centred, self.model.centred)
-        return ranks
+        return np.asarray(ranks, np.float32)
 
     def list_bounds(self, ranks: Floats32, radius: Floats32) -> Floats64:
         """The least rank that a row of each list can have.
@@ -183,11 +184,8 @@ class Asked:
         squares = np.einsum("ij,ij->i", self.model.centred, self.model.centred).astype(np.float64)
         reach = radius.astype(np.float64)
         if self.is_dot:
-            slack = (
-                2 * self.gamma * np.sqrt(squares)
-                + reach * (1 + 1e-6)
-                + self._lost(float(np.linalg.norm(self.model.base)))
-            )
+            lost = self._lost(float(np.linalg.norm(self.model.base)))
+            slack = 2 * self.gamma * np.sqrt(squares) + reach * (1 + 1e-6) + lost
             ahead = self.points @ self.model.origin + self.floor
             bounds = ranks - self.norms[:, None] * slack - ahead[:, None]
         else:

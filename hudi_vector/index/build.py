@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hudi_vector.index.catalog import Index, opened_index
 from hudi_vector.index.files import fingerprint_of, index_folder, load_model, save_model, save_segment
-from hudi_vector.index.manifest import Entry, Manifest, Parameters, newest_manifest, publish_manifest
+from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
 from hudi_vector.index.model import IndexModel, default_partitions, sample_size, train_model
 from hudi_vector.index.segment import build_segment
 from hudi_vector.read.parquet import ParquetSlice
@@ -26,7 +26,7 @@ from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.table.model import Snapshot
 
-__all__ = ["Each", "create_index", "indexable_files", "refresh_index"]
+__all__ = ["Each", "Parameters", "create_index", "indexable_files", "refresh_index"]
 
 Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """A function applied to each of some items, in any process, its values in the items' order."""
@@ -45,9 +45,30 @@ def indexable_files(snapshot: Snapshot) -> list[FileInfo]:
     return [base for base in bases if base is not None and base.name.endswith(".parquet")]
 
 
+@dataclass(frozen=True)
+class Parameters:
+    """How an index is made; None stands for what suits the table's size.
+
+    Attributes:
+        kind: ``ivf_sq8`` or ``ivf_flat``.
+        metric: The metric it answers.
+        num_partitions: Lists of the coarse quantiser.
+        max_iters: Rounds of k-means.
+        sample: Vectors the model is trained on.
+        recall_target: The recall that searches without one of their own aim at.
+    """
+
+    kind: str = "ivf_sq8"
+    metric: str = "cosine"
+    num_partitions: int | None = None
+    max_iters: int | None = None
+    sample: int | None = None
+    recall_target: float | None = None
+
+
 def create_index(
     snapshot: Snapshot, spec: ScanSpec, parameters: Parameters, each: Each = map, retrain: bool = True
-) -> Manifest:
+) -> Index:
     """Train a model on a sample of the vectors, and make and publish an index with it.
 
     Args:
@@ -58,78 +79,52 @@ def create_index(
         retrain: Whether a model that is there already is left for a new one.
 
     Returns:
-        The manifest that was published.
+        The index as it was published.
 
     Raises:
-        InvalidArgumentError: A parameter is not allowed, or there is no vector to train on.
+        InvalidArgumentError: A parameter is not allowed.
     """
-    files = indexable_files(snapshot)
-    root = index_folder(spec.table_uri, spec.column.name, parameters.metric, parameters.kind)
-    known = newest_manifest(root, spec.options)
+    folder = index_folder(spec.table_uri, spec.column.name, parameters.metric, parameters.kind)
+    known = opened_index(spec.table_uri, folder, spec.options)
     if known is not None and not retrain:
         return refresh_index(snapshot, spec, known, each)
+    files = indexable_files(snapshot)
     rows = list(each(partial(_row_count, spec=spec), files))
     model = _trained(files, rows, spec, parameters, each)
-    save_model(open_storage(root, spec.options), root, model)
-    lacking = [
-        file
-        for file in files
-        if known is None or known.model_id != model.model_id or not known.entry_of(spec.table_uri, file)
-    ]
-    return _published(root, model, lacking, spec, parameters, known, each)
+    save_model(open_storage(folder, spec.options), folder, model)
+    manifest = IndexManifest.of(spec.column.name, model, asdict(parameters), ())
+    if known is not None and known.manifest.model_id == model.model_id:
+        manifest = replace(manifest, entries=known.manifest.entries, calibration=known.manifest.calibration)
+    return _completed(Index(spec.table_uri, folder, manifest), files, spec, each)
 
 
-def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Manifest, each: Each = map) -> Manifest:
+def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each = map) -> Index:
     """Make the segments that an index lacks, with its own model, and publish it anew.
 
     Args:
         snapshot: The table.
         spec: The column, and how its files are opened; without a predicate.
-        known: The index's newest manifest.
+        known: The index.
         each: How files are gone through.
 
     Returns:
-        The newest manifest: the same where nothing was lacking.
+        The index as it is then: the same where nothing was lacking.
     """
-    uri = snapshot.source.uri
-    lacking = [file for file in indexable_files(snapshot) if known.entry_of(uri, file) is None]
-    if not lacking:
-        return known
-    model = load_model(open_storage(known.root, spec.options), known.root, known.model_id)
-    return _published(known.root, model, lacking, spec, known.parameters, known, each)
+    files = indexable_files(snapshot)
+    return known if all(known.entry_of(file) for file in files) else _completed(known, files, spec, each)
 
 
-def _published(
-    root: str,
-    model: IndexModel,
-    lacking: Sequence[FileInfo],
-    spec: ScanSpec,
-    parameters: Parameters,
-    known: Manifest | None,
-    each: Each,
-) -> Manifest:
-    works = [_SegmentWork(root, model.model_id, file, spec) for file in lacking]
+def _completed(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> Index:
+    """Make the missing segments, and publish."""
+    storage, model_id = open_storage(index.folder, spec.options), index.manifest.model_id
+    works = [_SegmentWork(index.folder, model_id, file, spec) for file in files if index.entry_of(file) is None]
     made = {entry.file.path: entry for entry in each(_make_segment, works)}
     # Another builder may have published meanwhile: what it made with this model is kept.
-    latest = newest_manifest(root, spec.options)
-    bases = [manifest for manifest in (known, latest) if manifest is not None and manifest.model_id == model.model_id]
-    entries = {path: entry for manifest in bases for path, entry in manifest.entries.items()}
-    return publish_manifest(
-        Manifest(
-            root=root,
-            name="",
-            column=spec.column.name,
-            dimension=spec.column.dimension,
-            element=spec.column.element,
-            model_id=model.model_id,
-            lists=model.lists,
-            parameters=parameters,
-            entries=entries | made,
-            efforts=bases[-1].efforts if bases else (),
-            created_ms=time.time_ns() // 1_000_000,
-        ),
-        spec.options,
-    )
+    latest = newest_manifest(storage, index.folder)
+    theirs = {entry.file.path: entry for entry in latest.entries} if latest and latest.model_id == model_id else {}
+    entries = {**index.entries, **theirs, **made}
+    manifest = publish_manifest(storage, index.folder, replace(index.manifest, entries=tuple(entries.values())))
+    return Index(index.table_uri, index.folder, manifest)
 
 
 @dataclass(frozen=True)
@@ -142,7 +137,7 @@ class _SegmentWork:
     spec: ScanSpec
 
 
-def _make_segment(work: _SegmentWork) -> Entry:
+def _make_segment(work: _SegmentWork) -> ManifestEntry:
     spec = work.spec
     storage = open_storage(work.folder, spec.options)
     model = _model_of(work.folder, work.model_id, spec.options)
@@ -150,7 +145,7 @@ def _make_segment(work: _SegmentWork) -> Entry:
     reader = ParquetSlice(work.file, spec, keep=False)
     segment = build_segment(model, print_, reader.blocks(ScanCounts()), reader.row_count())
     name, size = save_segment(storage, work.folder, model, segment)
-    return Entry.of(segment, name, size)
+    return ManifestEntry(segment.file, segment.rows, name, size, segment.clipped)
 
 
 @lru_cache(maxsize=4)

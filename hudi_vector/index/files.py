@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
 from urllib.parse import quote
 
 from hudi_vector.errors import DataFileError
@@ -95,7 +96,7 @@ def model_uri(folder: str, model_id: str) -> str:
 
 
 def save_model(storage: Storage, folder: str, model: IndexModel) -> str:
-    """Write a model, unless it is there; when this returns it is durable.
+    """Write a model, unless it is there and whole; when this returns it is durable.
 
     Args:
         storage: The file system.
@@ -108,7 +109,12 @@ def save_model(storage: Storage, folder: str, model: IndexModel) -> str:
     header = {name: getattr(model, name) for name in ("model_id", "kind", "metric", "dimension", "element")}
     header["lists"] = model.lists
     uri = model_uri(folder, model.model_id)
-    _settle(storage, uri, lambda: pack("model", header, {n: getattr(model, n) for n in ("centroids", "low", "scale")}))
+    _settle(
+        storage,
+        "model",
+        uri,
+        lambda: pack("model", header, {n: getattr(model, n) for n in ("centroids", "low", "scale")}),
+    )
     return uri
 
 
@@ -160,7 +166,7 @@ _SEGMENT_ARRAYS = ("offsets", "position", "codes", "square", "error", "radius", 
 
 
 def save_segment(storage: Storage, folder: str, model: IndexModel, segment: Segment) -> tuple[str, int]:
-    """Write a segment, unless it is there; when this returns it is durable.
+    """Write a segment, unless it is there and whole; when this returns it is durable.
 
     Args:
         storage: The file system.
@@ -179,18 +185,21 @@ def save_segment(storage: Storage, folder: str, model: IndexModel, segment: Segm
         "clipped": segment.clipped,
     }
     uri = segment_uri(folder, name)
-    size = _settle(storage, uri, lambda: pack("segment", header, {n: getattr(segment, n) for n in _SEGMENT_ARRAYS}))
+    size = _settle(
+        storage, "segment", uri, lambda: pack("segment", header, {n: getattr(segment, n) for n in _SEGMENT_ARRAYS})
+    )
     return name, size
 
 
-def load_segment(storage: Storage, folder: str, name: str, model: IndexModel) -> Segment:
-    """Read a segment, and check that it is what its name says: of this model, and of one content of one base file.
+def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, file: FileFingerprint) -> Segment:
+    """Read a segment, and check that it is of this model and of this content of its base file.
 
     Args:
         storage: The file system.
         folder: The index's folder.
         name: The segment's name.
         model: The index's model.
+        file: The base file as it is now.
 
     Returns:
         The segment; its arrays are views of the file where that is on a local disk.
@@ -202,11 +211,10 @@ def load_segment(storage: Storage, folder: str, name: str, model: IndexModel) ->
     uri = segment_uri(folder, name)
     header, arrays = unpack("segment", storage.open(uri), uri)
     found = FileFingerprint(**header["file"])
-    if header["model_id"] != model.model_id or segment_name(found, model.model_id) != name:
-        raise DataFileError(
-            f"the segment '{uri}' is of '{found.path}' and the model {header['model_id']}, which is not what its name "
-            "says; refresh the index"
-        )
+    if found != file:
+        raise DataFileError(f"the segment '{uri}' is of '{found.path}' with another content than that file has now")
+    if header["model_id"] != model.model_id:
+        raise DataFileError(f"the segment '{uri}' is of the model {header['model_id']}, not of {model.model_id}")
     codes = arrays["codes"].reshape(-1, model.dimension)
     if codes.dtype != model.code_dtype or len(arrays["offsets"]) != model.lists + 1:
         raise DataFileError(f"the segment '{uri}' does not fit its model")
@@ -225,14 +233,17 @@ def load_segment(storage: Storage, folder: str, name: str, model: IndexModel) ->
     )
 
 
-def _settle(storage: Storage, uri: str, content: Any) -> int:
-    """Write a file whose name its content decides, unless it is there; how many bytes it has."""
+def _settle(storage: Storage, kind: str, uri: str, content: Callable[[], bytes]) -> int:
+    """Write a file whose name its content decides, unless it is there and whole; how many bytes it has."""
     found = storage.info(uri)
     if found is not None:
-        return found.size
-    made: bytes = content()
-    try:
+        try:
+            unpack(kind, storage.open(uri), uri)
+        except DataFileError:
+            storage.delete(uri)
+        else:
+            return found.size
+    made = content()
+    with suppress(FileExistsError):  # on an object store, somebody else was quicker with the same
         storage.publish(uri, made)
-    except FileExistsError:
-        return len(made)  # on an object store, somebody else was quicker with the same
     return len(made)

@@ -218,8 +218,10 @@ class Probe:
             enough = (covered >= k) | (probes == len(self.filled))
             # So many queries at once that their scores stay within bounds.
             parts = np.cumsum(covered[enough]) // _SCORES_AT_ONCE
-            for part in np.unique(parts):
-                done.append(self._best_of(ask[enough][parts == part], lists[enough][parts == part], weights, count))
+            done.extend(
+                self._best_of(ask[enough][parts == part], lists[enough][parts == part], weights, count)
+                for part in np.unique(parts)
+            )
             ask = ask[~enough]
             nprobes *= 4
         query, entry, products = (np.concatenate([one[place] for one in done]) for place in range(3))
@@ -270,7 +272,7 @@ class Probe:
         return list(zip(self.entries.offsets[lists].tolist(), self.entries.offsets[lists + 1].tolist(), strict=True))
 
     def _blocks(self, runs: Runs) -> Iterator[tuple[Floats32, Ints]]:
-        """Rows as float32, codes and extra columns side by side, and their entries; good until the next is asked for."""
+        """Rows, codes and extra columns side by side, and their entries; good until the next are asked for."""
         buffer, filled, held = self._buffer, 0, []
         for begin, stop in runs:
             start = begin

@@ -111,13 +111,13 @@ def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Code
     label = kmeans.nearest(vectors - model.origin, model.centred)
     if model.kind == "ivf_sq8":
         codes, outside = quantise.encode(vectors, model.low, model.scale)
-        offset = codes * model.scale.astype(np.float64)
+        offset = codes.astype(np.float64) * model.scale
         clipped = int(outside.sum())
     else:
         codes, clipped = vectors.astype(np.float32), 0
         offset = codes.astype(np.float64)
     squares = np.einsum("ij,ij->i", offset, offset)
-    offset += model.base
+    offset = offset + model.base
     np.subtract(vectors, offset, out=offset)
     from_code = np.sqrt(np.einsum("ij,ij->i", offset, offset))
     np.subtract(vectors, model.centroids[label], out=offset)
@@ -139,7 +139,8 @@ def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Code
 
 def rounded_up(values: Floats64) -> Floats32:
     """The float32 above each value."""
-    return np.nextafter(values.astype(np.float32), np.float32(np.inf))
+    above: Floats32 = np.nextafter(values.astype(np.float32), np.float32(np.inf))
+    return above
 
 
 def _ordered(model: IndexModel, file: FileFingerprint, parts: list[_Coded], rows: int) -> Segment:

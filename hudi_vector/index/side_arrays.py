@@ -1,8 +1,8 @@
 """Arrays of different lengths in one Arrow IPC file, with a header that says what they are and proves them whole.
 
 The file has one row. Each array is a column of type large_list, its elements in the array's C order. The schema's
-metadata has two keys: ``hudi_vector_index``, the header as JSON, and ``sha256``, over the header's bytes and the bytes
-of the arrays in the order of the columns.
+metadata has two keys: ``hudi_vector_index``, the header as JSON, and ``sha256``, over the header's bytes and, for each
+array in the order of the columns, a line with its name, numpy type and length, and its bytes.
 """
 
 from __future__ import annotations
@@ -68,10 +68,13 @@ def unpack(kind: str, source: Any, uri: str) -> tuple[dict[str, Any], dict[str, 
     """
     try:
         table = pa.ipc.open_file(source).read_all()
-        text = (table.schema.metadata or {})[b"hudi_vector_index"].decode()
+        table.validate(full=True)
+        metadata = table.schema.metadata or {}
+        text, checksum = metadata[b"hudi_vector_index"].decode(), metadata[b"sha256"].decode()
         header = json.loads(text)
         magic, version = header["magic"], header["format_version"]
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as problem:
+        arrays = {name: table.column(name).chunk(0).values.to_numpy() for name in table.schema.names}
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
         raise DataFileError(f"'{uri}' is no {kind} of a vector index, or damaged: {problem}") from problem
     if magic != MAGIC or header.get("what") != kind:
         raise DataFileError(f"'{uri}' is no {kind} of a vector index")
@@ -80,18 +83,14 @@ def unpack(kind: str, source: Any, uri: str) -> tuple[dict[str, Any], dict[str, 
             f"'{uri}' has format version {version} and this hudi-vector knows version {FORMAT_VERSION}; "
             "use the hudi-vector that wrote it, or a newer one"
         )
-    arrays = (
-        {name: table.column(name).chunk(0).values.to_numpy(zero_copy_only=True) for name in table.schema.names}
-        if table.num_rows == 1
-        else {}
-    )
-    if _checksum(text, arrays) != table.schema.metadata[b"sha256"].decode():
+    if _checksum(text, arrays) != checksum:
         raise DataFileError(f"the {kind} '{uri}' is damaged: its content is not what its checksum says")
     return header, arrays
 
 
 def _checksum(text: str, arrays: Arrays) -> str:
     digest = hashlib.sha256(text.encode())
-    for array in arrays.values():
+    for name, array in arrays.items():
+        digest.update(f"\n{name} {array.dtype.str} {len(array)}\n".encode())
         digest.update(array.view(np.uint8).data)
     return digest.hexdigest()

@@ -84,6 +84,7 @@ def decode(codes: Codes, low: Floats32, scale: Floats32) -> Floats64:
         >>> decode(np.array([[2]], np.uint8), np.array([1.0], "f4"), np.array([0.5], "f4"))
         array([[2.]])
     """
-    rows: Floats64 = codes * scale.astype(np.float64)
+    rows: Floats64 = codes.astype(np.float64)
+    rows *= scale
     rows += low
     return rows

@@ -50,7 +50,7 @@ def run_distributed(context: SparkContext, plan: SearchPlan, question: Question,
         The rows found.
     """
     begun = time.perf_counter()
-    sizes = [access.segment_bytes or access.file_slice.size for access in plan.slices]
+    sizes = [access.size for access in plan.slices]
     groups = balanced(sizes, min(len(sizes), max(1, context.defaultParallelism) * _TASKS_PER_CORE))
     tasks = [_Task(tuple((i, plan.slices[i]) for i in group), plan.spec, question, plan.index) for group in groups]
     parts: list[SliceHits] = []

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.index.manifest import Manifest, list_indexes
+from hudi_vector.index.catalog import Index, list_indexes
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.search.plan import IndexUse
 from hudi_vector.search.tuning import KINDS, Tuning
@@ -31,12 +31,12 @@ class IndexNeed:
 class Choice:
     """The index that is used, with what is asked of it, or the reason why none is."""
 
-    manifest: Manifest | None = None
+    index: Index | None = None
     use: IndexUse | None = None
     reason: str = ""
 
 
-def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: Tuning) -> list[Manifest]:
+def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: Tuning) -> list[Index]:
     """The indexes of a column that a search may choose from; storage is not asked where it wants none.
 
     Args:
@@ -46,18 +46,18 @@ def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: 
         tuning: What was asked for.
 
     Returns:
-        The newest manifest of each.
+        The indexes.
     """
     if tuning.settled(conf).mode == "exact":
         return []
     return list_indexes(source.uri, column, source.options)
 
 
-def choose_index(indexes: Sequence[Manifest], need: IndexNeed, tuning: Tuning, conf: Mapping[str, str]) -> Choice:
+def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf: Mapping[str, str]) -> Choice:
     """Choose among the indexes of a column.
 
     Args:
-        indexes: The newest manifest of each.
+        indexes: The indexes.
         need: The column's type, the metric, k and the number of queries.
         tuning: What was asked for, settled.
         conf: Settings, as text.
@@ -76,33 +76,37 @@ def choose_index(indexes: Sequence[Manifest], need: IndexNeed, tuning: Tuning, c
         if tuning.target(None) is None:
             _require_no_shortcut(tuning)
         return _none(asked, need, "the column has no index")
-    fitting = [m for m in indexes if (m.dimension, m.element) == (need.dimension, need.element)]
+    fitting = [m for m in indexes if (m.manifest.dimension, m.manifest.element) == (need.dimension, need.element)]
     if not fitting:
         return _none(asked, need, "its index was made for vectors of another type")
-    same = [m for m in fitting if m.metric == need.metric]
+    same = [m for m in fitting if m.manifest.metric == need.metric]
     if not same:
-        others = ", ".join(sorted({m.metric for m in fitting}))
+        others = ", ".join(sorted({m.manifest.metric for m in fitting}))
         return _none(asked, need, f"its index is for {others}")
-    wanted = [m for m in same if asked in (None, m.kind)]
+    wanted = [m for m in same if asked in (None, m.manifest.kind)]
     if not wanted:
-        return _none(asked, need, f"its index is {', '.join(sorted(m.kind for m in same))}")
-    best = min(wanted, key=lambda manifest: KINDS.index(manifest.kind))
+        return _none(asked, need, f"its index is {', '.join(sorted(m.manifest.kind for m in same))}")
+    best = min(wanted, key=lambda index: KINDS.index(index.manifest.kind))
     target = tuning.target(best.recall_target)
     if target is None:
         _require_no_shortcut(tuning)
         return _certain(best, asked, need, conf)
-    effort = best.effort(target)
-    nprobes, refine_factor = tuning.nprobes or effort.nprobes, tuning.refine_factor or effort.refine_factor
-    return Choice(best, _use(best, conf, nprobes, refine_factor))
+    nprobes, refine_factor = best.effort(target)
+    use = _use(best, conf, certain=False)
+    return Choice(
+        best, replace(use, nprobes=tuning.nprobes or nprobes, refine_factor=tuning.refine_factor or refine_factor)
+    )
 
 
-def _certain(best: Manifest, asked: str | None, need: IndexNeed, conf: Mapping[str, str]) -> Choice:
+def _certain(best: Index, asked: str | None, need: IndexNeed, conf: Mapping[str, str]) -> Choice:
     if not best.has_bounds:
-        return _none(asked, need, f"{best.kind} cannot tell when an answer is exact: set a recall target below 1")
+        return _none(
+            asked, need, f"{best.manifest.kind} cannot tell when an answer is exact: set a recall target below 1"
+        )
     most = options.INDEX_BATCH_MAX_QUERIES.read(conf)
     if asked is None and need.queries > most:
         return Choice(reason=f"{need.queries} queries, more than {options.INDEX_BATCH_MAX_QUERIES.key} = {most}")
-    return Choice(best, _use(best, conf, None, None))
+    return Choice(best, _use(best, conf, certain=True))
 
 
 def _require_no_shortcut(tuning: Tuning) -> None:
@@ -114,11 +118,9 @@ def _require_no_shortcut(tuning: Tuning) -> None:
         )
 
 
-def _use(manifest: Manifest, conf: Mapping[str, str], nprobes: int | None, refine_factor: int | None) -> IndexUse:
-    reads = RangeReads.of(conf)
-    return IndexUse(
-        manifest.root, manifest.name, manifest.model_id, manifest.kind, manifest.metric, reads, nprobes, refine_factor
-    )
+def _use(index: Index, conf: Mapping[str, str], certain: bool) -> IndexUse:
+    known = index.manifest
+    return IndexUse(index.folder, index.name, known.model_id, known.kind, known.metric, certain, RangeReads.of(conf))
 
 
 def _none(asked: str | None, need: IndexNeed, reason: str) -> Choice:

@@ -82,7 +82,7 @@ def _search_indexed(
     each: Each,
 ) -> tuple[list[SliceHits], ScanCounts]:
     counts = ScanCounts()
-    view = load_view(use.root, use.model_id, [access.segment for _, access in entries], spec.options, keep)
+    view = load_view(use.folder, use.model_id, [a.segment for _, a in entries if a.segment], spec.options, keep)
     readers = [_reader(access, spec, keep) for _, access in entries]
     allowed = _allowed(readers, view, spec, counts, each)
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
@@ -94,9 +94,9 @@ def _search_indexed(
             question.k,
             nprobes=use.nprobes,
             candidates=None if use.refine_factor is None else use.refine_factor * question.k,
-            certain=use.is_certain,
+            certain=use.certain,
             allowed=allowed,
-            most=max(_MOST_CANDIDATES, question.k * 4) if use.is_certain else None,
+            most=max(_MOST_CANDIDATES, question.k * 4) if use.certain else None,
         )
         numbers = range(len(entries)) if len(found.given_up) else np.unique(found.segment).tolist()
         work = [_Work(number, readers[number], found, vectors, question, known, use.reads) for number in numbers]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
@@ -18,43 +19,43 @@ Access = str
 
 @dataclass(frozen=True)
 class SliceAccess:
-    """A slice, how it is read, and why not faster. With an index, the file of its segment and that file's bytes."""
+    """A slice, how it is read, and why not faster; with an index, its segment."""
 
     file_slice: FileSlice
     access: Access
     reason: str = ""
-    segment: str = ""
-    segment_bytes: int = 0
+    segment: ManifestEntry | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files it consists of, or of its segment."""
+        return self.segment.bytes if self.segment else self.file_slice.size
 
 
 @dataclass(frozen=True)
 class IndexUse:
     """The index of a search, and what is asked of it.
 
-    `nprobes` and `refine_factor` (candidates for each of the k rows) say where it stops looking; None where it looks
-    until the answer is certain.
+    `certain` says whether it looks until every row of the exact answer is found. Otherwise `nprobes` and
+    `refine_factor`, candidates for each of the k rows, say where it stops; None for the view's own defaults.
     """
 
-    root: str
-    manifest: str
+    folder: str
+    name: str
     model_id: str
     kind: str
     metric: str
+    certain: bool
     reads: RangeReads
     nprobes: int | None = None
     refine_factor: int | None = None
 
-    @property
-    def is_certain(self) -> bool:
-        """Whether every row of the exact answer is found."""
-        return self.nprobes is None
-
     def describe(self) -> str:
         """A line for explain."""
-        looks = (
-            "until the answer is certain" if self.is_certain else f"{self.nprobes} lists, {self.refine_factor}·k rows"
-        )
-        return f"{self.kind}, {self.metric}, {looks} ({self.manifest})"
+        looks = "until the answer is exact"
+        if not self.certain:
+            looks = f"{self.nprobes or 'usual'} lists, {self.refine_factor or 'usual'} times k candidates"
+        return f"{self.kind} for {self.metric}, {looks} ({self.name})"
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class SearchPlan:
     @property
     def bytes_to_read(self) -> int:
         """Bytes of the files the slices consist of: the most a search can read."""
-        return sum(access.segment_bytes or access.file_slice.size for access in self.slices)
+        return sum(access.size for access in self.slices)
 
     @property
     def access_counts(self) -> dict[str, int]:

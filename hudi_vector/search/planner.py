@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from hudi_vector import options
-from hudi_vector.index.manifest import Manifest, relative
+from hudi_vector.index.catalog import Index
 from hudi_vector.read.predicate import Predicate, evaluate, restrict
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
@@ -47,7 +47,7 @@ class SearchRequest:
 
 
 def make_plan(
-    snapshot: Snapshot, request: SearchRequest, conf: Mapping[str, str], indexes: Sequence[Manifest] = ()
+    snapshot: Snapshot, request: SearchRequest, conf: Mapping[str, str], indexes: Sequence[Index] = ()
 ) -> SearchPlan:
     """Decide how every slice is read and where the search runs.
 
@@ -55,7 +55,7 @@ def make_plan(
         snapshot: The table at one set of completed instants.
         request: What was asked for.
         conf: Settings, as text.
-        indexes: The newest manifest of each index of the column.
+        indexes: The indexes of the column.
 
     Returns:
         The plan.
@@ -77,7 +77,7 @@ def make_plan(
     column = request.column
     need = IndexNeed(column.dimension, column.element, request.metric, request.k, request.queries)
     choice = choose_index(indexes, need, request.tuning.settled(conf), conf)
-    slices = tuple(_indexed(_access(entry, snapshot, whole_table), snapshot, choice) for entry in kept)
+    slices = tuple(_indexed(_access(entry, snapshot, whole_table), choice) for entry in kept)
     used = any(access.access == "index" for access in slices)
     execution, reason = _execution(slices, whole_table, request.execution, conf)
     return SearchPlan(
@@ -96,16 +96,16 @@ def make_plan(
     )
 
 
-def _indexed(access: SliceAccess, snapshot: Snapshot, choice: Choice) -> SliceAccess:
+def _indexed(access: SliceAccess, choice: Choice) -> SliceAccess:
     """The same slice through its segment of the index, where it has one."""
     base = access.file_slice.base_file
-    if choice.manifest is None or access.access != "parquet" or base is None:
+    if choice.index is None or access.access != "parquet" or base is None:
         return access
-    entry = choice.manifest.entries.get(relative(snapshot.source.uri, base.uri))
-    if entry is None or not entry.fits(base):
-        why = "no segment of the index yet" if entry is None else "written anew since it was indexed"
-        return replace(access, reason=why)
-    return replace(access, access="index", segment=entry.segment, segment_bytes=entry.bytes)
+    entry = choice.index.entry_of(base)
+    if entry is not None:
+        return replace(access, access="index", segment=entry)
+    why = "written anew since it was indexed" if choice.index.entry_at(base) else "no segment of the index yet"
+    return replace(access, reason=why)
 
 
 def table_needs_spark(snapshot: Snapshot) -> str | None:
@@ -182,7 +182,7 @@ def _execution(
         asked = options.EXECUTION.read(conf)
     if asked != "auto":
         return asked, "as asked"
-    size = sum(access.segment_bytes or access.file_slice.size for access in slices)
+    size = sum(access.size for access in slices)
     limit = options.LOCAL_MAX_BYTES.read(conf)
     if size <= limit:
         return "local", f"{size} bytes, no more than {options.LOCAL_MAX_BYTES.key} = {limit}"

@@ -56,6 +56,11 @@ class Tuning:
         _require_sense(settled)
         return settled
 
+    @property
+    def needs_index(self) -> bool:
+        """Whether an argument makes sense only with an index."""
+        return self.algorithm in KINDS or self.nprobes is not None or self.refine_factor is not None
+
     def target(self, of_index: float | None) -> float | None:
         """The recall to be reached, once settled.
 

@@ -18,7 +18,7 @@ from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.search.distributed import run_distributed
 from hudi_vector.search.execute import Question
-from hudi_vector.search.index_choice import known_indexes
+from hudi_vector.search.index_choice import IndexNeed, choose_index, known_indexes
 from hudi_vector.search.local import run_local, threads_of
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.planner import SearchRequest, make_plan
@@ -71,6 +71,16 @@ class TableSearch:
         settings = self.spark._jsparkSession.sessionState().conf()
         read = {option.key: settings.getConfString(option.key, None) for option in options.SEARCH}
         return {key: str(value) for key, value in read.items() if value is not None}
+
+    def check_index(self) -> None:
+        """Refuse at analysis what the arguments ask of an index in vain."""
+        conf = self.conf()
+        settled, source = self.tuning.settled(conf), self.target.source
+        if source is None or not settled.needs_index:
+            return
+        request = self._request(self.column.dimension, None, 1)
+        need = IndexNeed(request.column.dimension, request.column.element, self.metric, self.k, 1)
+        choose_index(known_indexes(source, request.column.name, conf, self.tuning), need, settled, conf)
 
     def plan(
         self, dimension: int, conf: Mapping[str, str], why_spark: str | None = None, queries: int = 1

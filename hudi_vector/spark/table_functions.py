@@ -175,7 +175,7 @@ def checked_search(
             f"{found.dimension}; give {found.dimension}"
         )
     text = as_text(filter, "filter", allow_null=True)
-    return TableSearch(
+    search = TableSearch(
         spark=spark,
         target=target,
         column=found,
@@ -187,6 +187,8 @@ def checked_search(
         execution=_execution(execution),
         tuning=tuning,
     )
+    search.check_index()
+    return search
 
 
 def _execution(execution: Any) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, UnsupportedTableError
-from hudi_vector.index.build import create_index, indexable_files, refresh_index
-from hudi_vector.index.manifest import Manifest, Parameters, drop_index, indexed_columns, list_indexes
+from hudi_vector.index.build import Parameters, create_index, indexable_files, refresh_index
+from hudi_vector.index.catalog import Index, drop_index, indexed_columns, list_indexes
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_text
 
@@ -67,28 +67,26 @@ class IndexDescription:
         column: The vector column.
         kind: The kind of index.
         metric: Its metric.
-        lists: Lists of its coarse quantiser.
         segments: Segments it has, those of older file slices too.
         covered_files: Base files of the newest snapshot that have a segment.
         files: Base files of the newest snapshot.
         covered_rows: Rows of the covered files.
         bytes: Bytes of its segments.
         clipped_rows: Rows with a value outside the range the model was trained on.
-        manifest: The name of its newest manifest.
+        generation: How often it was published.
         created_ms: When that was published, milliseconds since 1970.
     """
 
     column: str
     kind: str
     metric: str
-    lists: int
     segments: int
     covered_files: int
     files: int
     covered_rows: int
     bytes: int
     clipped_rows: int
-    manifest: str
+    generation: int
     created_ms: int
 
 
@@ -184,7 +182,7 @@ def refresh(
         >>> hv.index.refresh(spark, "products", "embedding")  # doctest: +SKIP
     """
 
-    def run(at: _Place, each: Each) -> Manifest:
+    def run(at: _Place, each: Each) -> Index:
         return refresh_index(at.snapshot, at.spec, _one(at, kind, metric), each)
 
     return _run(spark, table, column, run)
@@ -210,8 +208,8 @@ def describe(spark: SparkSession, table: str, column: str | None = None) -> list
     snapshot = _snapshot(spark, table)
     source = snapshot.source
     columns = indexed_columns(source.uri, source.options) if column is None else [column]
-    found = [m for name in columns for m in list_indexes(source.uri, name, source.options)]
-    return [_described(manifest, snapshot) for manifest in found]
+    found = [index for name in columns for index in list_indexes(source.uri, name, source.options)]
+    return [_described(index, snapshot) for index in found]
 
 
 def drop(
@@ -239,10 +237,10 @@ def drop(
     source = snapshot.source
     wanted = None if metric is None else metric_named(metric)
     gone = []
-    for manifest in list_indexes(source.uri, as_text(column, "column") or "", source.options):
-        if kind in (None, manifest.kind) and wanted in (None, manifest.metric):
-            gone.append(_described(manifest, snapshot))
-            drop_index(manifest.root, source.options)
+    for index in list_indexes(source.uri, as_text(column, "column") or "", source.options):
+        if kind in (None, index.manifest.kind) and wanted in (None, index.manifest.metric):
+            gone.append(_described(index, snapshot))
+            drop_index(index, source.options)
     return gone
 
 
@@ -257,16 +255,16 @@ class _Place:
     spec: ScanSpec
 
 
-def _run(spark: SparkSession, table: str, column: str, job: Callable[[_Place, Each], Manifest]) -> IndexResult:
+def _run(spark: SparkSession, table: str, column: str, job: Callable[[_Place, Each], Index]) -> IndexResult:
     begun = time.monotonic()
     at = _place(spark, table, column)
     before = {
         entry.segment
-        for manifest in list_indexes(at.spec.table_uri, at.spec.column.name, at.spec.options)
-        for entry in manifest.entries.values()
+        for index in list_indexes(at.spec.table_uri, at.spec.column.name, at.spec.options)
+        for entry in index.manifest.entries
     }
-    manifest = job(at, _on_executors(spark))
-    made = [entry for entry in manifest.entries.values() if entry.segment not in before]
+    manifest = job(at, _on_executors(spark)).manifest
+    made = [entry for entry in manifest.entries if entry.segment not in before]
     return IndexResult(
         table=at.spec.table_uri,
         column=manifest.column,
@@ -274,8 +272,8 @@ def _run(spark: SparkSession, table: str, column: str, job: Callable[[_Place, Ea
         metric=manifest.metric,
         segments_made=len(made),
         segments_kept=len(manifest.entries) - len(made),
-        rows=sum(entry.rows for entry in manifest.entries.values()),
-        bytes=sum(entry.bytes for entry in manifest.entries.values()),
+        rows=sum(entry.rows for entry in manifest.entries),
+        bytes=sum(entry.bytes for entry in manifest.entries),
         seconds=round(time.monotonic() - begun, 3),
     )
 
@@ -312,35 +310,33 @@ def _snapshot(spark: SparkSession, table: str) -> Snapshot:
     return snapshot_for(spark, target.source, None)
 
 
-def _one(at: _Place, kind: str | None, metric: str | None) -> Manifest:
+def _one(at: _Place, kind: str | None, metric: str | None) -> Index:
     found = list_indexes(at.spec.table_uri, at.spec.column.name, at.spec.options)
     wanted = None if metric is None else metric_named(metric)
-    fitting = [m for m in found if kind in (None, m.kind) and wanted in (None, m.metric)]
+    fitting = [m for m in found if kind in (None, m.manifest.kind) and wanted in (None, m.manifest.metric)]
     if len(fitting) == 1:
         return fitting[0]
-    there = ", ".join(f"{m.metric}-{m.kind}" for m in found) or "none"
+    there = ", ".join(f"{m.manifest.metric}-{m.manifest.kind}" for m in found) or "none"
     raise InvalidArgumentError(
         f"column '{at.spec.column.name}' has {len(fitting)} such indexes (there are: {there}); "
         + ("name one by metric and kind" if fitting else "make one with hudi_vector.index.create")
     )
 
 
-def _described(manifest: Manifest, snapshot: Snapshot) -> IndexDescription:
-    files = indexable_files(snapshot)
-    covering = [entry for entry in (manifest.entry_of(snapshot.source.uri, file) for file in files) if entry]
-    entries = manifest.entries.values()
+def _described(index: Index, snapshot: Snapshot) -> IndexDescription:
+    files, manifest = indexable_files(snapshot), index.manifest
+    covering = [entry for entry in map(index.entry_of, files) if entry is not None]
     return IndexDescription(
         column=manifest.column,
         kind=manifest.kind,
         metric=manifest.metric,
-        lists=manifest.lists,
         segments=len(manifest.entries),
         covered_files=len(covering),
         files=len(files),
         covered_rows=sum(entry.rows for entry in covering),
-        bytes=sum(entry.bytes for entry in entries),
+        bytes=sum(entry.bytes for entry in manifest.entries),
         clipped_rows=sum(entry.clipped for entry in covering),
-        manifest=manifest.name,
+        generation=manifest.generation,
         created_ms=manifest.created_ms,
     )
 
