@@ -276,8 +276,8 @@ MODE: Option[str] = Option(
 RECALL_TARGET: Option[str] = Option(
     "hoodie.vector.search.recall.target",
     "1",
-    "share",
-    "The share of the true nearest rows an indexed search has to find on average, such as 0.95. With 1 answers are "
+    "",
+    "The part of the true nearest rows an indexed search has to find on average, such as 0.95; with 1 answers are "
     "exact. Probes and candidates are taken from the calibration kept with the index.",
 )
 INDEX_BATCH_MAX_QUERIES: Option[int] = Option(

@@ -68,6 +68,12 @@ class ParquetSlice:
         """How many rows the file has."""
         return int(self._data.metadata.num_rows)
 
+    def holds_vectors(self) -> bool:
+        """Whether all its vectors are kept decoded in the process's cache."""
+        cache = self._cache
+        groups = range(self._data.metadata.num_row_groups)
+        return cache is not None and all(cache.get(self._decoded_key(group)) is not None for group in groups)
+
     def allowed(self, counts: ScanCounts) -> npt.NDArray[np.bool_]:
         """Which rows the predicate lets through, counted on the way.
 

@@ -7,7 +7,7 @@ the table's own vectors and the same arithmetic as a scan's, so that the answer 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.search.execute import Question, joined, search_slice
+from hudi_vector.search.in_memory import scans_sooner
 from hudi_vector.search.merge import SliceHits, break_ties
 from hudi_vector.search.plan import IndexUse, SliceAccess
 
@@ -82,8 +83,10 @@ def _search_indexed(
     each: Each,
 ) -> tuple[list[SliceHits], ScanCounts]:
     counts = ScanCounts()
-    view = load_view(use.folder, use.model_id, [a.segment for _, a in entries if a.segment], spec.options, keep)
     readers = [_reader(access, spec, keep) for _, access in entries]
+    if use.certain and keep and spec.predicate is None and scans_sooner(use, readers, spec):
+        return _scan_all(entries, spec, question, bounds, each)
+    view = load_view(use.folder, use.model_id, [a.segment for _, a in entries if a.segment], spec.options, keep)
     allowed = _allowed(readers, view, spec, counts, each)
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
     for first in range(0, len(question.vectors), question.block_queries):
@@ -104,6 +107,22 @@ def _search_indexed(
             blocks[one.segment].append((first, hits))
             counts.bytes_read += bytes_read
     parts = [SliceHits(index, joined(hits)) for (index, _), hits in zip(entries, blocks, strict=True)]
+    return parts, counts
+
+
+def _scan_all(
+    entries: Sequence[tuple[int, SliceAccess]], spec: ScanSpec, question: Question, bounds: Bounds, each: Each
+) -> tuple[list[SliceHits], ScanCounts]:
+    """The same answer from the vectors in memory, or on their way into it."""
+
+    def scan(entry: tuple[int, SliceAccess]) -> tuple[SliceHits, ScanCounts]:
+        index, access = entry
+        return search_slice(index, replace(access, access="parquet"), spec, question, bounds, keep=True)
+
+    parts, counts = [], ScanCounts()
+    for hits, own in each(scan, sorted(entries, key=lambda entry: -entry[1].file_slice.size)):
+        parts.append(hits)
+        counts.add(own)
     return parts, counts
 
 
