@@ -39,9 +39,17 @@ class Entries:
     def __len__(self) -> int:
         return int(self.offsets[-1])
 
-    def part(self, start: int, stop: int) -> Ints:
-        """The entries at these places."""
-        return np.arange(start, stop) if self.chosen is None else self.chosen[start:stop]
+    def part(self, start: int, stop: int) -> slice | Ints:
+        """What picks the entries at these places from the view's arrays."""
+        return slice(start, stop) if self.chosen is None else self.chosen[start:stop]
+
+    def of(self, places: Ints, runs: Runs) -> Ints:
+        """The entries of rows that were taken from these runs one after the other."""
+        starts, stops = np.array(runs, np.int64).reshape(-1, 2).T
+        ends = np.cumsum(stops - starts)
+        run = np.searchsorted(ends, places, side="right")
+        at: Ints = places - ends[run] + stops[run]
+        return at if self.chosen is None else self.chosen[at]
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ def everything(queries: Ints, entries: Entries, most: int | None = None) -> Foun
     """All entries for all of these queries."""
     if most is not None and len(entries) > most:
         return Found(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0, queries)
-    every = entries.part(0, len(entries))
+    every = np.arange(len(entries)) if entries.chosen is None else entries.chosen
     nobody = np.empty(0, np.int64)
     return Found(np.repeat(queries, len(every)), np.tile(every, len(queries)), 0, 0, nobody)
 
@@ -138,12 +146,11 @@ class Probe:
         given_up = [odd.given_up]
         fresh: list[_Part] = []
         for runs, chosen in self._groups(ask, pool):
-            for rows, entry in self._blocks(runs):
-                fresh.append(self._near(rows, entry, chosen[np.isfinite(pool.within[chosen])], pool))
-                if len(ask) == 1 or sum(len(part[0]) for part in fresh) > 2 * k * len(ask):
-                    pool.add(fresh)
-                    fresh = []
-                    given_up.append(pool.give_up(most))
+            fresh.append(self._near(runs, chosen, pool))
+            if len(ask) == 1 or sum(len(part[0]) for part in fresh) > 2 * k * len(ask):
+                pool.add(fresh)
+                fresh = []
+                given_up.append(pool.give_up(most))
         pool.add(fresh)
         given_up.append(pool.give_up(most))
         return self._result(pool.query, pool.entry, odd, np.concatenate(given_up))
@@ -171,41 +178,51 @@ class Probe:
     def _groups(self, ask: Ints, pool: _Pool) -> Iterator[tuple[Runs, Ints]]:
         """What must be looked at, nearest first, and by which queries; the pool's limits count when asked for more."""
         if not self.entries.in_lists:
-            yield [(0, len(self.entries))], ask
+            for run in _pieces(0, len(self.entries)):
+                yield [run], ask[np.isfinite(pool.within[ask])]
             return
         bounds = self.asked.list_bounds(self.ranks, self.radius)[:, self.filled]
         if len(ask) == 1:
             yield from self._chunks(ask, bounds[ask[0]], pool)
             return
         for place in np.argsort(bounds.min(axis=0, initial=np.inf), kind="stable"):
-            chosen = ask[bounds[ask, place] <= pool.within[ask]]
-            if len(chosen):
-                self.probed_lists += len(chosen)
-                yield self._runs(self.filled[place : place + 1]), chosen
+            self.probed_lists += int((bounds[ask, place] <= pool.within[ask]).sum())
+            ((start, stop),) = self._runs(self.filled[place : place + 1])
+            for run in _pieces(start, stop):
+                chosen = ask[bounds[ask, place] <= pool.within[ask]]
+                if len(chosen):
+                    yield [run], chosen
 
     def _chunks(self, ask: Ints, bounds: Floats64, pool: _Pool) -> Iterator[tuple[Runs, Ints]]:
-        """The same for one query: several lists at a time."""
+        """The same for one query: several lists at a time, and more each time."""
         order = np.argsort(bounds, kind="stable")
         bounds, lists = bounds[order], self.filled[order]
         ends = np.cumsum(self.sizes[lists])
-        at = 0
+        at, rows = 0, _CHUNK_ROWS // 4
         while (near := int(np.searchsorted(bounds, pool.within[ask[0]], side="right"))) > at:
             before = ends[at - 1] if at else 0
-            stop = min(int(np.searchsorted(ends, before + _CHUNK_ROWS)) + 1, near)
+            stop = min(int(np.searchsorted(ends, before + rows)) + 1, near)
             self.probed_lists += stop - at
             yield self._runs(np.sort(lists[at:stop])), ask
-            at = stop
+            at, rows = stop, 2 * rows
 
-    def _near(self, rows: Floats32, entry: Ints, chosen: Ints, pool: _Pool) -> _Part:
-        """The rows of a block that may lie within the limits, with their bounds."""
+    def _near(self, runs: Runs, chosen: Ints, pool: _Pool) -> _Part:
+        """The rows of runs that may lie within the limits, with their bounds."""
         weights, limits = self.asked.limiting(chosen, pool.within[chosen])
-        self.scored_codes += len(rows) * len(chosen)
-        products = weights.T @ rows.T
-        flat = np.flatnonzero(products <= limits[:, None])
-        local, place = np.divmod(flat, len(rows))
-        query, found = chosen[local], entry[place]
-        lower, upper = self.asked.interval(query, products.ravel()[flat], weights[-EXTRA:, local], self.extra[found])
-        return query, found, lower, upper
+        places, products, before = [], [], 0
+        for rows in self._blocks(runs):
+            made = _products(rows, weights)
+            # In the order of the queries within a block, and of the rows within a query.
+            flat = np.flatnonzero(made <= limits[:, None])
+            local, row = np.divmod(flat, len(rows))
+            places.append((local, row + before))
+            products.append(made.ravel()[flat])
+            before += len(rows)
+        self.scored_codes += before * len(chosen)
+        local, row = (np.concatenate([one[side] for one in places]) for side in range(2))
+        query, entry = chosen[local], self.entries.of(row, runs)
+        bounds = self.asked.interval(query, np.concatenate(products), weights[-EXTRA:, local], self.extra[entry])
+        return query, entry, *bounds
 
     def _best(self, ask: Ints, k: int, nprobes: int, count: int) -> tuple[Ints, Ints, Floats32]:
         """The best codes of the nearest lists: their queries, their entries and their products with the weights."""
@@ -235,22 +252,21 @@ class Probe:
 
     def _best_of(self, ask: Ints, lists: Ints, weights: Floats32, count: int) -> tuple[Ints, Ints, Floats32]:
         scores: list[list[Floats32]] = [[] for _ in ask]
-        entries: list[list[Ints]] = [[] for _ in ask]
+        looked_at: list[list[tuple[int, int]]] = [[] for _ in ask]
         for runs, local in self._inverted(lists):
-            own = weights[:, ask[local]].T
-            for rows, entry in self._blocks(runs):
+            own = weights[:, ask[local]]
+            for place in local:
+                looked_at[place].extend(runs)
+            for rows in self._blocks(runs):
                 self.scored_codes += len(rows) * len(local)
-                for place, products in zip(local, own @ rows.T, strict=True):
+                for place, products in zip(local, _products(rows, own), strict=True):
                     scores[place].append(products)
-                    entries[place].append(entry)
         found = []
-        for query, own_scores, own_entries in zip(ask, scores, entries, strict=True):
-            products, entry = np.concatenate(own_scores), np.concatenate(own_entries)
-            if len(products) > count:
-                best = np.argpartition(products, count - 1)[:count]
-                products, entry = products[best], entry[best]
-            found.append((np.full(len(entry), query), entry, products))
-        query, entry, products = (np.concatenate([one[place] for one in found]) for place in range(3))
+        for query, own_scores, runs in zip(ask, scores, looked_at, strict=True):
+            products = np.concatenate(own_scores)
+            best = np.argpartition(products, count - 1)[:count] if len(products) > count else np.arange(len(products))
+            found.append((np.full(len(best), query), self.entries.of(best, runs), products[best]))
+        query, entry, products = (np.concatenate([one[side] for one in found]) for side in range(3))
         return query, entry, products
 
     def _inverted(self, lists: Ints) -> Iterator[tuple[Runs, Ints]]:
@@ -271,23 +287,31 @@ class Probe:
     def _runs(self, lists: Ints) -> Runs:
         return list(zip(self.entries.offsets[lists].tolist(), self.entries.offsets[lists + 1].tolist(), strict=True))
 
-    def _blocks(self, runs: Runs) -> Iterator[tuple[Floats32, Ints]]:
-        """Rows, codes and extra columns side by side, and their entries; good until the next are asked for."""
-        buffer, filled, held = self._buffer, 0, []
+    def _blocks(self, runs: Runs) -> Iterator[Floats32]:
+        """The rows of runs, codes and extra columns side by side; each block is good until the next is asked for."""
+        buffer, filled = self._buffer, 0
         for begin, stop in runs:
             start = begin
             while start < stop:
                 end = min(stop, start + len(buffer) - filled)
-                entry = self.entries.part(start, end)
-                wanted = slice(start, end) if self.entries.chosen is None else entry
+                wanted = self.entries.part(start, end)
                 part = buffer[filled : filled + end - start]
                 part[:, :-EXTRA] = self.codes[wanted]
                 part[:, -EXTRA:] = self.extra[wanted]
-                held.append(entry)
                 filled += end - start
                 start = end
                 if filled == len(buffer):
-                    yield buffer, np.concatenate(held)
-                    filled, held = 0, []
+                    yield buffer
+                    filled = 0
         if filled:
-            yield buffer[:filled], np.concatenate(held)
+            yield buffer[:filled]
+
+
+def _products(rows: Floats32, weights: Floats32) -> Floats32:
+    """Rows by weights, shape (m, n)."""
+    made: Floats32 = (rows @ weights[:, 0])[None, :] if weights.shape[1] == 1 else weights.T @ rows.T
+    return made
+
+
+def _pieces(start: int, stop: int) -> list[tuple[int, int]]:
+    return [(at, min(at + _CHUNK_ROWS, stop)) for at in range(start, stop, _CHUNK_ROWS)]
