@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from hudi_vector.index.asked import EXTRA, Asked
 from hudi_vector.index.model import Floats32, Floats64
+from hudi_vector.index.pool import Part, Pool
+from hudi_vector.index.row_block import RowBlock
 from hudi_vector.kernels.topk import Ints, rank_within
 
 __all__ = ["Entries", "Found", "Probe", "everything"]
@@ -72,45 +74,6 @@ def everything(queries: Ints, entries: Entries, most: int | None = None) -> Foun
     return Found(np.repeat(queries, len(every)), np.tile(every, len(queries)), 0, 0, nobody)
 
 
-_Part = tuple[Ints, Ints, Floats64, Floats64]
-"""Queries, entries, lower and upper bounds."""
-
-
-@dataclass
-class _Pool:
-    """Rows that may be among the nearest, each with the bounds of its rank, and for each query a limit."""
-
-    k: int
-    within: Floats64
-    query: Ints
-    entry: Ints
-    lower: Floats64
-    upper: Floats64
-
-    def add(self, parts: list[_Part]) -> None:
-        """Take more rows in, lower the limits where k rows are nearer for certain, and drop what lies beyond."""
-        query, entry, lower, upper = (
-            np.concatenate([own, *(part[place] for part in parts)])
-            for place, own in enumerate((self.query, self.entry, self.lower, self.upper))
-        )
-        order, rank = rank_within(query, upper)
-        kth = order[rank == self.k - 1]
-        self.within[query[kth]] = np.minimum(self.within[query[kth]], upper[kth])
-        near = lower <= self.within[query]
-        self.query, self.entry, self.lower, self.upper = query[near], entry[near], lower[near], upper[near]
-
-    def give_up(self, most: int | None) -> Ints:
-        """Forget the queries that have more rows than this; which they are."""
-        if most is None:
-            return self.query[:0]
-        over = np.bincount(self.query, minlength=len(self.within)) > most
-        self.within[over] = -np.inf
-        kept = ~over[self.query]
-        self.query, self.entry = self.query[kept], self.entry[kept]
-        self.lower, self.upper = self.lower[kept], self.upper[kept]
-        return np.flatnonzero(over)
-
-
 class Probe:
     """One look at a view's codes for some queries."""
 
@@ -128,8 +91,9 @@ class Probe:
         self.filled = np.flatnonzero(self.sizes)
         self.probed_lists = 0
         self.scored_codes = 0
-        rows = max(256, _BLOCK_ELEMENTS // codes.shape[1])
-        self._buffer = np.empty((min(rows, len(entries)), codes.shape[1] + EXTRA), np.float32)
+        self._block = RowBlock(
+            min(max(256, _BLOCK_ELEMENTS // codes.shape[1]), len(entries)), codes.shape[1], len(asked)
+        )
 
     def approximate(self, k: int, nprobes: int, count: int) -> Found:
         """The best `count` codes of the nearest lists, and of more lists where these hold fewer than k rows."""
@@ -142,9 +106,9 @@ class Probe:
         odd = everything(np.flatnonzero(self.asked.beyond), self.entries, most)
         ask = np.flatnonzero(~self.asked.beyond)
         none, no_bounds = np.empty(0, np.int64), np.empty(0, np.float64)
-        pool = _Pool(k, self._first_limits(ask, k), none, none, no_bounds, no_bounds)
+        pool = Pool(k, self._first_limits(ask, k), none, none, no_bounds, no_bounds)
         given_up = [odd.given_up]
-        fresh: list[_Part] = []
+        fresh: list[Part] = []
         for runs, chosen in self._groups(ask, pool):
             fresh.append(self._near(runs, chosen, pool))
             if len(ask) == 1 or sum(len(part[0]) for part in fresh) > 2 * k * len(ask):
@@ -175,7 +139,7 @@ class Probe:
         within[query[kth]] = upper[kth]
         return within
 
-    def _groups(self, ask: Ints, pool: _Pool) -> Iterator[tuple[Runs, Ints]]:
+    def _groups(self, ask: Ints, pool: Pool) -> Iterator[tuple[Runs, Ints]]:
         """What must be looked at, nearest first, and by which queries; the pool's limits count when asked for more."""
         if not self.entries.in_lists:
             for run in _pieces(0, len(self.entries)):
@@ -193,7 +157,7 @@ class Probe:
                 if len(chosen):
                     yield [run], chosen
 
-    def _chunks(self, ask: Ints, bounds: Floats64, pool: _Pool) -> Iterator[tuple[Runs, Ints]]:
+    def _chunks(self, ask: Ints, bounds: Floats64, pool: Pool) -> Iterator[tuple[Runs, Ints]]:
         """The same for one query: several lists at a time, and more each time."""
         order = np.argsort(bounds, kind="stable")
         bounds, lists = bounds[order], self.filled[order]
@@ -206,12 +170,12 @@ class Probe:
             yield self._runs(np.sort(lists[at:stop])), ask
             at, rows = stop, 2 * rows
 
-    def _near(self, runs: Runs, chosen: Ints, pool: _Pool) -> _Part:
+    def _near(self, runs: Runs, chosen: Ints, pool: Pool) -> Part:
         """The rows of runs that may lie within the limits, with their bounds."""
         weights, limits = self.asked.limiting(chosen, pool.within[chosen])
         places, products, before = [], [], 0
         for rows in self._blocks(runs):
-            made = _products(rows, weights)
+            made = rows.products(weights)
             # In the order of the queries within a block, and of the rows within a query.
             flat = np.flatnonzero(made <= limits[:, None])
             local, row = np.divmod(flat, len(rows))
@@ -259,7 +223,7 @@ class Probe:
                 looked_at[place].extend(runs)
             for rows in self._blocks(runs):
                 self.scored_codes += len(rows) * len(local)
-                for place, products in zip(local, _products(rows, own), strict=True):
+                for place, products in zip(local, rows.products(own), strict=True):
                     scores[place].append(products)
         found = []
         for query, own_scores, runs in zip(ask, scores, looked_at, strict=True):
@@ -287,30 +251,22 @@ class Probe:
     def _runs(self, lists: Ints) -> Runs:
         return list(zip(self.entries.offsets[lists].tolist(), self.entries.offsets[lists + 1].tolist(), strict=True))
 
-    def _blocks(self, runs: Runs) -> Iterator[Floats32]:
-        """The rows of runs, codes and extra columns side by side; each block is good until the next is asked for."""
-        buffer, filled = self._buffer, 0
+    def _blocks(self, runs: Runs) -> Iterator[RowBlock]:
+        """The rows of runs; each block is good until the next is asked for."""
+        block = self._block
+        block.filled = 0
         for begin, stop in runs:
             start = begin
             while start < stop:
-                end = min(stop, start + len(buffer) - filled)
+                end = min(stop, start + block.free)
                 wanted = self.entries.part(start, end)
-                part = buffer[filled : filled + end - start]
-                part[:, :-EXTRA] = self.codes[wanted]
-                part[:, -EXTRA:] = self.extra[wanted]
-                filled += end - start
+                block.add(self.codes[wanted], self.extra[wanted])
                 start = end
-                if filled == len(buffer):
-                    yield buffer
-                    filled = 0
-        if filled:
-            yield buffer[:filled]
-
-
-def _products(rows: Floats32, weights: Floats32) -> Floats32:
-    """Rows by weights, shape (m, n)."""
-    made: Floats32 = (rows @ weights[:, 0])[None, :] if weights.shape[1] == 1 else weights.T @ rows.T
-    return made
+                if not block.free:
+                    yield block
+                    block.filled = 0
+        if block.filled:
+            yield block
 
 
 def _pieces(start: int, stop: int) -> list[tuple[int, int]]:
