@@ -143,7 +143,9 @@ class Probe:
         """What must be looked at, nearest first, and by which queries; the pool's limits count when asked for more."""
         if not self.entries.in_lists:
             for run in _pieces(0, len(self.entries)):
-                yield [run], ask[np.isfinite(pool.within[ask])]
+                chosen = ask[np.isfinite(pool.within[ask])]
+                if len(chosen):
+                    yield [run], chosen
             return
         bounds = self.asked.list_bounds(self.ranks, self.radius)[:, self.filled]
         if len(ask) == 1:

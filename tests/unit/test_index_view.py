@@ -122,3 +122,11 @@ def test_calibration_finds_the_cheapest_setting_that_reaches_a_recall() -> None:
     assert calibrate(view, queries, nothing, nothing) == ()
     with pytest.raises(InvalidArgumentError, match=r"both must be \(50, 10\)"):
         calibrate(view, queries, nothing[:3], nothing)
+
+
+def test_every_row_is_as_near_as_any_other_to_a_zero_vector_under_cosine() -> None:
+    view = view_of(PARTS, "cosine", "ivf_sq8", "float", 10)
+    few = [np.arange(len(part)) % 50 == 0 for part in PARTS]
+    for allowed, rows in ((None, 3000), (few, sum(int(part.sum()) for part in few))):
+        for certain in (True, False):
+            assert len(view.candidates(np.zeros(16), 3, certain=certain, allowed=allowed)) == rows
