@@ -80,10 +80,11 @@ class Asked:
         """
         points, fit = working(queries, model.metric)
         points[~fit] = 0.0
-        scale = model.scale.astype(np.float64) if model.kind == "ivf_sq8" else np.ones(model.dimension)
         is_dot = model.metric == "dot_product"
         shifted = points if is_dot else points - model.base
-        weights = shifted * scale * (-1.0 if is_dot else -2.0)
+        weights = shifted * (-1.0 if is_dot else -2.0)
+        if model.kind == "ivf_sq8":
+            weights *= model.scale
         norms = np.sqrt(np.einsum("ij,ij->i", points, points))
         slop = (model.dimension + 8) * _EPS
         return cls(
@@ -97,7 +98,7 @@ class Asked:
             rounding(model.dimension),
             # What underflow may lose; for cosine, exact distances are 1 − similarity, off by some 1e-16.
             (model.dimension + 8) * 1e-32 + (64 * slop if model.metric == "cosine" else 0.0),
-            4 * slop * (norms + float(np.linalg.norm(model.base))),
+            4 * slop * (norms + model.base_length),
         )
 
     def __len__(self) -> int:
@@ -168,7 +169,7 @@ class Asked:
         ranks: Any = -self._centred_points().astype(np.float32) @ self.model.centred.T
         if not self.is_dot:
             ranks *= 2
-            ranks += np.einsum("ij,ij->i", self.model.centred, self.model.centred)
+            ranks += self.model.centred_squares
         return np.asarray(ranks, np.float32)
 
     def list_bounds(self, ranks: Floats32, radius: Floats32) -> Floats64:
@@ -181,10 +182,10 @@ class Asked:
         Returns:
             Shape (m, lists).
         """
-        squares = np.einsum("ij,ij->i", self.model.centred, self.model.centred).astype(np.float64)
+        squares = self.model.centred_squares.astype(np.float64)
         reach = radius.astype(np.float64)
         if self.is_dot:
-            lost = self._lost(float(np.linalg.norm(self.model.base)))
+            lost = self._lost(self.model.base_length)
             slack = 2 * self.gamma * np.sqrt(squares) + reach * (1 + 1e-6) + lost
             ahead = self.points @ self.model.origin + self.floor
             bounds = ranks - self.norms[:, None] * slack - ahead[:, None]
@@ -199,7 +200,7 @@ class Asked:
 
     def _lost(self, length: Any) -> Any:
         """What float64 may lose of sums with vectors of this length and with the origin."""
-        return 8 * (self.model.dimension + 8) * _EPS * (length + float(np.linalg.norm(self.model.origin)))
+        return 8 * (self.model.dimension + 8) * _EPS * (length + self.model.origin_length)
 
     def _centred_points(self) -> Floats64:
         return self.points if self.is_dot else self.points - self.model.origin

@@ -63,14 +63,29 @@ class IndexModel:
         return mean
 
     @cached_property
+    def origin_length(self) -> float:
+        """The length of the origin."""
+        return float(np.linalg.norm(self.origin))
+
+    @cached_property
     def centred(self) -> Floats32:
         """The centroids as seen from the origin."""
         return (self.centroids - self.origin).astype(np.float32)
 
     @cached_property
+    def centred_squares(self) -> Floats32:
+        """Their squared lengths."""
+        return np.asarray(np.einsum("ij,ij->i", self.centred, self.centred), np.float32)
+
+    @cached_property
     def base(self) -> Floats64:
         """The vector that a code of zeros stands for, shape (d,)."""
         return self.low.astype(np.float64) if self.kind == "ivf_sq8" else np.zeros(self.dimension)
+
+    @cached_property
+    def base_length(self) -> float:
+        """The length of that vector."""
+        return float(np.linalg.norm(self.base))
 
 
 def default_partitions(rows: int) -> int:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from hudi_vector.index.asked import EXTRA, Asked
 from hudi_vector.index.model import Floats32, Floats64
+from hudi_vector.index.pool import Part, Pool
+from hudi_vector.index.row_block import RowBlock
 from hudi_vector.kernels.topk import Ints, rank_within
 
 __all__ = ["Entries", "Found", "Probe", "everything"]
@@ -39,9 +41,17 @@ class Entries:
     def __len__(self) -> int:
         return int(self.offsets[-1])
 
-    def part(self, start: int, stop: int) -> Ints:
-        """The entries at these places."""
-        return np.arange(start, stop) if self.chosen is None else self.chosen[start:stop]
+    def part(self, start: int, stop: int) -> slice | Ints:
+        """What picks the entries at these places from the view's arrays."""
+        return slice(start, stop) if self.chosen is None else self.chosen[start:stop]
+
+    def of(self, places: Ints, runs: Runs) -> Ints:
+        """The entries of rows that were taken from these runs one after the other."""
+        starts, stops = np.array(runs, np.int64).reshape(-1, 2).T
+        ends = np.cumsum(stops - starts)
+        run = np.searchsorted(ends, places, side="right")
+        at: Ints = places - ends[run] + stops[run]
+        return at if self.chosen is None else self.chosen[at]
 
 
 @dataclass(frozen=True)
@@ -59,48 +69,9 @@ def everything(queries: Ints, entries: Entries, most: int | None = None) -> Foun
     """All entries for all of these queries."""
     if most is not None and len(entries) > most:
         return Found(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0, queries)
-    every = entries.part(0, len(entries))
+    every = np.arange(len(entries)) if entries.chosen is None else entries.chosen
     nobody = np.empty(0, np.int64)
     return Found(np.repeat(queries, len(every)), np.tile(every, len(queries)), 0, 0, nobody)
-
-
-_Part = tuple[Ints, Ints, Floats64, Floats64]
-"""Queries, entries, lower and upper bounds."""
-
-
-@dataclass
-class _Pool:
-    """Rows that may be among the nearest, each with the bounds of its rank, and for each query a limit."""
-
-    k: int
-    within: Floats64
-    query: Ints
-    entry: Ints
-    lower: Floats64
-    upper: Floats64
-
-    def add(self, parts: list[_Part]) -> None:
-        """Take more rows in, lower the limits where k rows are nearer for certain, and drop what lies beyond."""
-        query, entry, lower, upper = (
-            np.concatenate([own, *(part[place] for part in parts)])
-            for place, own in enumerate((self.query, self.entry, self.lower, self.upper))
-        )
-        order, rank = rank_within(query, upper)
-        kth = order[rank == self.k - 1]
-        self.within[query[kth]] = np.minimum(self.within[query[kth]], upper[kth])
-        near = lower <= self.within[query]
-        self.query, self.entry, self.lower, self.upper = query[near], entry[near], lower[near], upper[near]
-
-    def give_up(self, most: int | None) -> Ints:
-        """Forget the queries that have more rows than this; which they are."""
-        if most is None:
-            return self.query[:0]
-        over = np.bincount(self.query, minlength=len(self.within)) > most
-        self.within[over] = -np.inf
-        kept = ~over[self.query]
-        self.query, self.entry = self.query[kept], self.entry[kept]
-        self.lower, self.upper = self.lower[kept], self.upper[kept]
-        return np.flatnonzero(over)
 
 
 class Probe:
@@ -120,8 +91,9 @@ class Probe:
         self.filled = np.flatnonzero(self.sizes)
         self.probed_lists = 0
         self.scored_codes = 0
-        rows = max(256, _BLOCK_ELEMENTS // codes.shape[1])
-        self._buffer = np.empty((min(rows, len(entries)), codes.shape[1] + EXTRA), np.float32)
+        self._block = RowBlock(
+            min(max(256, _BLOCK_ELEMENTS // codes.shape[1]), len(entries)), codes.shape[1], len(asked)
+        )
 
     def approximate(self, k: int, nprobes: int, count: int) -> Found:
         """The best `count` codes of the nearest lists, and of more lists where these hold fewer than k rows."""
@@ -134,16 +106,15 @@ class Probe:
         odd = everything(np.flatnonzero(self.asked.beyond), self.entries, most)
         ask = np.flatnonzero(~self.asked.beyond)
         none, no_bounds = np.empty(0, np.int64), np.empty(0, np.float64)
-        pool = _Pool(k, self._first_limits(ask, k), none, none, no_bounds, no_bounds)
+        pool = Pool(k, self._first_limits(ask, k), none, none, no_bounds, no_bounds)
         given_up = [odd.given_up]
-        fresh: list[_Part] = []
+        fresh: list[Part] = []
         for runs, chosen in self._groups(ask, pool):
-            for rows, entry in self._blocks(runs):
-                fresh.append(self._near(rows, entry, chosen[np.isfinite(pool.within[chosen])], pool))
-                if len(ask) == 1 or sum(len(part[0]) for part in fresh) > 2 * k * len(ask):
-                    pool.add(fresh)
-                    fresh = []
-                    given_up.append(pool.give_up(most))
+            fresh.append(self._near(runs, chosen, pool))
+            if len(ask) == 1 or sum(len(part[0]) for part in fresh) > 2 * k * len(ask):
+                pool.add(fresh)
+                fresh = []
+                given_up.append(pool.give_up(most))
         pool.add(fresh)
         given_up.append(pool.give_up(most))
         return self._result(pool.query, pool.entry, odd, np.concatenate(given_up))
@@ -168,44 +139,56 @@ class Probe:
         within[query[kth]] = upper[kth]
         return within
 
-    def _groups(self, ask: Ints, pool: _Pool) -> Iterator[tuple[Runs, Ints]]:
+    def _groups(self, ask: Ints, pool: Pool) -> Iterator[tuple[Runs, Ints]]:
         """What must be looked at, nearest first, and by which queries; the pool's limits count when asked for more."""
         if not self.entries.in_lists:
-            yield [(0, len(self.entries))], ask
+            for run in _pieces(0, len(self.entries)):
+                chosen = ask[np.isfinite(pool.within[ask])]
+                if len(chosen):
+                    yield [run], chosen
             return
         bounds = self.asked.list_bounds(self.ranks, self.radius)[:, self.filled]
         if len(ask) == 1:
             yield from self._chunks(ask, bounds[ask[0]], pool)
             return
         for place in np.argsort(bounds.min(axis=0, initial=np.inf), kind="stable"):
-            chosen = ask[bounds[ask, place] <= pool.within[ask]]
-            if len(chosen):
-                self.probed_lists += len(chosen)
-                yield self._runs(self.filled[place : place + 1]), chosen
+            self.probed_lists += int((bounds[ask, place] <= pool.within[ask]).sum())
+            ((start, stop),) = self._runs(self.filled[place : place + 1])
+            for run in _pieces(start, stop):
+                chosen = ask[bounds[ask, place] <= pool.within[ask]]
+                if len(chosen):
+                    yield [run], chosen
 
-    def _chunks(self, ask: Ints, bounds: Floats64, pool: _Pool) -> Iterator[tuple[Runs, Ints]]:
-        """The same for one query: several lists at a time."""
+    def _chunks(self, ask: Ints, bounds: Floats64, pool: Pool) -> Iterator[tuple[Runs, Ints]]:
+        """The same for one query: several lists at a time, and more each time."""
         order = np.argsort(bounds, kind="stable")
         bounds, lists = bounds[order], self.filled[order]
         ends = np.cumsum(self.sizes[lists])
-        at = 0
+        at, rows = 0, _CHUNK_ROWS // 4
         while (near := int(np.searchsorted(bounds, pool.within[ask[0]], side="right"))) > at:
             before = ends[at - 1] if at else 0
-            stop = min(int(np.searchsorted(ends, before + _CHUNK_ROWS)) + 1, near)
+            stop = min(int(np.searchsorted(ends, before + rows)) + 1, near)
             self.probed_lists += stop - at
             yield self._runs(np.sort(lists[at:stop])), ask
-            at = stop
+            at, rows = stop, 2 * rows
 
-    def _near(self, rows: Floats32, entry: Ints, chosen: Ints, pool: _Pool) -> _Part:
-        """The rows of a block that may lie within the limits, with their bounds."""
+    def _near(self, runs: Runs, chosen: Ints, pool: Pool) -> Part:
+        """The rows of runs that may lie within the limits, with their bounds."""
         weights, limits = self.asked.limiting(chosen, pool.within[chosen])
-        self.scored_codes += len(rows) * len(chosen)
-        products = weights.T @ rows.T
-        flat = np.flatnonzero(products <= limits[:, None])
-        local, place = np.divmod(flat, len(rows))
-        query, found = chosen[local], entry[place]
-        lower, upper = self.asked.interval(query, products.ravel()[flat], weights[-EXTRA:, local], self.extra[found])
-        return query, found, lower, upper
+        places, products, before = [], [], 0
+        for rows in self._blocks(runs):
+            made = rows.products(weights)
+            # In the order of the queries within a block, and of the rows within a query.
+            flat = np.flatnonzero(made <= limits[:, None])
+            local, row = np.divmod(flat, len(rows))
+            places.append((local, row + before))
+            products.append(made.ravel()[flat])
+            before += len(rows)
+        self.scored_codes += before * len(chosen)
+        local, row = (np.concatenate([one[side] for one in places]) for side in range(2))
+        query, entry = chosen[local], self.entries.of(row, runs)
+        bounds = self.asked.interval(query, np.concatenate(products), weights[-EXTRA:, local], self.extra[entry])
+        return query, entry, *bounds
 
     def _best(self, ask: Ints, k: int, nprobes: int, count: int) -> tuple[Ints, Ints, Floats32]:
         """The best codes of the nearest lists: their queries, their entries and their products with the weights."""
@@ -235,22 +218,21 @@ class Probe:
 
     def _best_of(self, ask: Ints, lists: Ints, weights: Floats32, count: int) -> tuple[Ints, Ints, Floats32]:
         scores: list[list[Floats32]] = [[] for _ in ask]
-        entries: list[list[Ints]] = [[] for _ in ask]
+        looked_at: list[list[tuple[int, int]]] = [[] for _ in ask]
         for runs, local in self._inverted(lists):
-            own = weights[:, ask[local]].T
-            for rows, entry in self._blocks(runs):
+            own = weights[:, ask[local]]
+            for place in local:
+                looked_at[place].extend(runs)
+            for rows in self._blocks(runs):
                 self.scored_codes += len(rows) * len(local)
-                for place, products in zip(local, own @ rows.T, strict=True):
+                for place, products in zip(local, rows.products(own), strict=True):
                     scores[place].append(products)
-                    entries[place].append(entry)
         found = []
-        for query, own_scores, own_entries in zip(ask, scores, entries, strict=True):
-            products, entry = np.concatenate(own_scores), np.concatenate(own_entries)
-            if len(products) > count:
-                best = np.argpartition(products, count - 1)[:count]
-                products, entry = products[best], entry[best]
-            found.append((np.full(len(entry), query), entry, products))
-        query, entry, products = (np.concatenate([one[place] for one in found]) for place in range(3))
+        for query, own_scores, runs in zip(ask, scores, looked_at, strict=True):
+            products = np.concatenate(own_scores)
+            best = np.argpartition(products, count - 1)[:count] if len(products) > count else np.arange(len(products))
+            found.append((np.full(len(best), query), self.entries.of(best, runs), products[best]))
+        query, entry, products = (np.concatenate([one[side] for one in found]) for side in range(3))
         return query, entry, products
 
     def _inverted(self, lists: Ints) -> Iterator[tuple[Runs, Ints]]:
@@ -271,23 +253,23 @@ class Probe:
     def _runs(self, lists: Ints) -> Runs:
         return list(zip(self.entries.offsets[lists].tolist(), self.entries.offsets[lists + 1].tolist(), strict=True))
 
-    def _blocks(self, runs: Runs) -> Iterator[tuple[Floats32, Ints]]:
-        """Rows, codes and extra columns side by side, and their entries; good until the next are asked for."""
-        buffer, filled, held = self._buffer, 0, []
+    def _blocks(self, runs: Runs) -> Iterator[RowBlock]:
+        """The rows of runs; each block is good until the next is asked for."""
+        block = self._block
+        block.filled = 0
         for begin, stop in runs:
             start = begin
             while start < stop:
-                end = min(stop, start + len(buffer) - filled)
-                entry = self.entries.part(start, end)
-                wanted = slice(start, end) if self.entries.chosen is None else entry
-                part = buffer[filled : filled + end - start]
-                part[:, :-EXTRA] = self.codes[wanted]
-                part[:, -EXTRA:] = self.extra[wanted]
-                held.append(entry)
-                filled += end - start
+                end = min(stop, start + block.free)
+                wanted = self.entries.part(start, end)
+                block.add(self.codes[wanted], self.extra[wanted])
                 start = end
-                if filled == len(buffer):
-                    yield buffer, np.concatenate(held)
-                    filled, held = 0, []
-        if filled:
-            yield buffer[:filled], np.concatenate(held)
+                if not block.free:
+                    yield block
+                    block.filled = 0
+        if block.filled:
+            yield block
+
+
+def _pieces(start: int, stop: int) -> list[tuple[int, int]]:
+    return [(at, min(at + _CHUNK_ROWS, stop)) for at in range(start, stop, _CHUNK_ROWS)]

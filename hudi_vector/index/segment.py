@@ -123,7 +123,7 @@ def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Code
     np.subtract(vectors, model.centroids[label], out=offset)
     from_centroid = np.sqrt(np.einsum("ij,ij->i", offset, offset))
     # What float64 may have lost on the way, exact distances included: a few units in the last place per element.
-    length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) + float(np.linalg.norm(model.base))
+    length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) + model.base_length
     lost = 4 * (model.dimension + 8) * float(np.finfo(np.float64).eps) * length
     return _Coded(
         positions.astype(np.uint32),

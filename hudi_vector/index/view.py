@@ -134,8 +134,9 @@ class IndexView:
         Args:
             queries: Shape (m, d), finite.
             k: How many rows are wanted.
-            nprobes: Not certain: how many lists are looked at, the nearest that hold an allowed row; more where these
-                hold fewer than k. By default a 32nd of the lists.
+            nprobes: Not certain: how many lists are looked at, the nearest that hold an allowed row; more under a
+                filter, for about as many rows as without one, and more where these are fewer than k. By default a
+                32nd of the lists.
             candidates: Not certain: how many rows each query gets; by default twice k, at least k + 10.
             certain: Whether every row of the true k nearest must be among the candidates, ties at the k-th distance
                 included.
@@ -165,7 +166,9 @@ class IndexView:
                 found = probe.certain(k, most)
             else:
                 count = max(candidates or max(2 * k, k + 10), k)
-                found = probe.approximate(k, nprobes or max(1, self.model.lists // 32), count)
+                # Under a filter the nearest rows lie further out; so many lists more cost no more codes.
+                lists = -(-(nprobes or max(1, self.model.lists // 32)) * len(self) // len(entries))
+                found = probe.approximate(k, lists, count)
         return self._named(found, len(asked), always)
 
     def _bitmap(self, allowed: Sequence[npt.NDArray[np.bool_] | None] | None) -> npt.NDArray[np.bool_] | None:
