@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from hudi_vector.index.catalog import Index, opened_index
 from hudi_vector.index.files import fingerprint_of, index_folder, load_model, save_model, save_segment
-from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
+from hudi_vector.index.manifest import IndexManifest, ManifestEntry, Setting, newest_manifest, publish_manifest
 from hudi_vector.index.model import IndexModel, default_partitions, sample_size, train_model
 from hudi_vector.index.segment import build_segment
+from hudi_vector.index.truth import calibrated
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
@@ -123,8 +124,16 @@ def _completed(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Ea
     latest = newest_manifest(storage, index.folder)
     theirs = {entry.file.path: entry for entry in latest.entries} if latest and latest.model_id == model_id else {}
     entries = {**index.entries, **theirs, **made}
-    manifest = publish_manifest(storage, index.folder, replace(index.manifest, entries=tuple(entries.values())))
-    return Index(index.table_uri, index.folder, manifest)
+    manifest = replace(index.manifest, entries=tuple(entries.values()))
+    if not manifest.calibration:
+        manifest = replace(manifest, calibration=_calibration(replace(index, manifest=manifest), files, spec, each))
+    return replace(index, manifest=publish_manifest(storage, index.folder, manifest))
+
+
+def _calibration(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> tuple[Setting, ...]:
+    known = index.manifest
+    covered = [(file, entry) for file in files if (entry := index.entry_of(file)) is not None]
+    return calibrated(index.folder, known.model_id, known.metric, covered, spec, each)
 
 
 @dataclass(frozen=True)

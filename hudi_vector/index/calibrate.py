@@ -13,7 +13,10 @@ from hudi_vector.index.manifest import Setting
 from hudi_vector.index.view import IndexView
 from hudi_vector.kernels.topk import Ints
 
-__all__ = ["calibrate", "setting_for"]
+__all__ = ["CALIBRATED_K", "calibrate", "setting_for"]
+
+CALIBRATED_K = 10
+"""How many rows the searches of a calibration want."""
 
 _WIDENINGS = (1, 2, 5, 10, 20)
 _CANDIDATE_COST = 2000
@@ -21,7 +24,7 @@ _CANDIDATE_COST = 2000
 
 
 def calibrate(
-    view: IndexView, queries: npt.NDArray[Any], segments: Ints, positions: Ints, k: int = 10
+    view: IndexView, queries: npt.NDArray[Any], segments: Ints, positions: Ints, k: int = CALIBRATED_K
 ) -> tuple[Setting, ...]:
     """Measure which part of the true nearest rows is found, with few lists and candidates and with many.
 

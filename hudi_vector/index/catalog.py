@@ -15,7 +15,6 @@ from hudi_vector.storage.side_files import forget
 __all__ = ["Index", "drop_index", "indexed_columns", "list_indexes", "opened_index"]
 
 _BOUNDED = frozenset({"ivf_flat", "ivf_sq8"})
-_CALIBRATED_K = 10
 
 
 @dataclass(frozen=True)
@@ -56,23 +55,6 @@ class Index:
         entry = self.entry_at(file)
         fits = entry is not None and (entry.file.size, entry.file.mtime_ns) == (file.size, file.mtime_ns)
         return entry if fits else None
-
-    def effort(self, target: float) -> tuple[int | None, int | None]:
-        """The least effort that reached a recall on held-out queries.
-
-        Args:
-            target: The recall wanted.
-
-        Returns:
-            How many lists to look at, and how many candidates for each of the k rows; the most there is where none
-            reached it, None for both where the index was not calibrated.
-        """
-        settings = self.manifest.calibration
-        if not settings:
-            return None, None
-        enough = [setting for setting in settings if setting.recall >= target]
-        best = min(enough, key=lambda setting: setting.scored) if enough else settings[-1]
-        return best.nprobes, max(1, -(-best.candidates // _CALIBRATED_K))
 
 
 def list_indexes(table_uri: str, column: str, options: StorageOptions) -> list[Index]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.index.calibrate import CALIBRATED_K, setting_for
 from hudi_vector.index.catalog import Index, list_indexes
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.search.plan import IndexUse
@@ -91,11 +92,26 @@ def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf
     if target is None:
         _require_no_shortcut(tuning)
         return _certain(best, asked, need, conf)
-    nprobes, refine_factor = best.effort(target)
+    return _approximate(best, target, tuning, asked, need, conf)
+
+
+def _approximate(
+    best: Index, target: float, tuning: Tuning, asked: str | None, need: IndexNeed, conf: Mapping[str, str]
+) -> Choice:
+    """As little as reached the recall on held-out queries; all it takes where nothing did."""
+    calibration = best.manifest.calibration
+    setting = setting_for(calibration, target)
+    if calibration and setting is None and tuning.nprobes is None and best.has_bounds:
+        return _certain(best, asked, need, conf)
     use = _use(best, conf, certain=False)
-    return Choice(
-        best, replace(use, nprobes=tuning.nprobes or nprobes, refine_factor=tuning.refine_factor or refine_factor)
-    )
+    if setting is not None:
+        refine_factor = -(-setting.candidates // CALIBRATED_K)
+        use = replace(use, nprobes=setting.nprobes, refine_factor=refine_factor)
+    if tuning.nprobes is not None:
+        use = replace(use, nprobes=tuning.nprobes)
+    if tuning.refine_factor is not None:
+        use = replace(use, refine_factor=tuning.refine_factor)
+    return Choice(best, use)
 
 
 def _certain(best: Index, asked: str | None, need: IndexNeed, conf: Mapping[str, str]) -> Choice:
