@@ -6,6 +6,7 @@ range of the compressed bytes, and nothing needs to be decompressed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,52 +14,63 @@ import numpy.typing as npt
 
 from hudi_vector.read.parquet_values import Window
 
-__all__ = ["Literals", "literals_of"]
+__all__ = ["Literals", "literals_of", "ranges_of"]
 
 Ints = npt.NDArray[np.int64]
 
 _LITERAL = 0
 _INLINE_LENGTHS = 60
 _LONGEST_TAG = 5
+_BLOCK_BITS = 32  # a block has fewer bytes than that
 # Snappy cuts its input into blocks of 64 KiB; two literals a block are few enough to be walked.
 _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
 class Literals:
-    """The pieces of a block that was not compressed: where each begins in the plain bytes and where in the file.
+    """The p pieces of a block of `size` plain bytes that was not compressed.
 
-    Both of shape (p,); `size` is the number of plain bytes.
+    Where each begins in the plain bytes, where in the file, and its bytes.
     """
 
     plain: Ints
     place: Ints
+    length: Ints
     size: int
 
     @property
     def nbytes(self) -> int:
         """What it takes in memory, about."""
-        return self.plain.nbytes + self.place.nbytes + 128
+        return 3 * self.plain.nbytes + 256
 
-    def ranges(self, begin: Ints, length: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """Where ranges of plain bytes lie in the file; one that crosses from a piece to the next has several parts.
 
-        Args:
-            begin: Where each range begins in the plain bytes.
-            length: The bytes of each range.
+def ranges_of(blocks: Sequence[Literals], block: Ints, begin: Ints, length: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Where ranges of plain bytes lie in the file; one that crosses from a piece to the next has several parts.
 
-        Returns:
-            For each part its range, where in the range it begins, where in the file, and its bytes.
-        """
-        ends = np.append(self.plain[1:], self.size)
-        first = np.searchsorted(self.plain, begin, side="right") - 1
-        last = np.searchsorted(self.plain, begin + length - 1, side="right") - 1
-        counts = last - first + 1
-        which = np.repeat(np.arange(len(begin)), counts)
-        piece = first[which] + np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-        start = np.maximum(begin[which], self.plain[piece])
-        stop = np.minimum(begin[which] + length, ends[piece])
-        return which, start - begin[which], self.place[piece] + start - self.plain[piece], stop - start
+    Args:
+        blocks: Blocks of a file, at least one.
+        block: The number of the block each range is in.
+        begin: Where each range begins in the plain bytes of its block.
+        length: The bytes of each range.
+
+    Returns:
+        For each part its range, where in the range it begins, where in the file, and its bytes.
+    """
+    # One line of numbers for all blocks, so that one search serves all ranges.
+    plain = np.concatenate([found.plain + (number << _BLOCK_BITS) for number, found in enumerate(blocks)])
+    place = np.concatenate([found.place for found in blocks])
+    ends = plain + np.concatenate([found.length for found in blocks])
+    begin = begin + (block << _BLOCK_BITS)
+    first = np.searchsorted(plain, begin, side="right") - 1
+    counts = np.searchsorted(plain, begin + length - 1, side="right") - first
+    if (counts == 1).all():
+        whole = np.arange(len(begin))
+        return whole, np.zeros_like(whole), place[first] + begin - plain[first], np.full(len(begin), length)
+    which = np.repeat(np.arange(len(begin)), counts)
+    piece = first[which] + np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    start = np.maximum(begin[which], plain[piece])
+    stop = np.minimum(begin[which] + length, ends[piece])
+    return which, start - begin[which], place[piece] + start - plain[piece], stop - start
 
 
 def literals_of(window: Window, begin: int, end: int, size: int) -> Literals | None:
@@ -98,7 +110,8 @@ def literals_of(window: Window, begin: int, end: int, size: int) -> Literals | N
         at += length + 1
     if done != size or at != end:
         return None
-    return Literals(np.array(plain, np.int64), np.array(places, np.int64), size)
+    begins = np.array(plain, np.int64)
+    return Literals(begins, np.array(places, np.int64), np.diff(begins, append=done), size)
 
 
 def _after_length(window: Window, begin: int, end: int) -> int:

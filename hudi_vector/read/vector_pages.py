@@ -24,7 +24,7 @@ from hudi_vector.read.page_table import PagedChunk
 from hudi_vector.read.parquet_chunks import Places
 from hudi_vector.read.parquet_pages import PLAIN, PageHeader, open_page, read_header
 from hudi_vector.read.parquet_values import Window
-from hudi_vector.read.snappy_literals import Literals, literals_of
+from hudi_vector.read.snappy_literals import Literals, literals_of, ranges_of
 from hudi_vector.storage import scheme_of
 from hudi_vector.storage.ranges import MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads
 
@@ -146,20 +146,20 @@ class VectorPages:
         numbers = np.unique(page)
         pages, read = self._pages(numbers)
         values, valid = np.empty((len(rows), width), np.uint8), np.ones(len(rows), np.bool_)
-        parts: list[tuple[Ints, Ints, Ints]] = []
-        for number in numbers.tolist():
-            here = np.flatnonzero(page == number)
-            found = pages[number]
-            if isinstance(found, Literals):
-                begin = found.size - (int(self._row_after(number)) - rows[here]) * width
-                which, inside, place, size = found.ranges(begin, width)
-                parts.append((place, size, here[which] * width + inside))
-            else:
-                taken, valid[here] = found.take(rows[here] - places.first_row[number])
-                values[here[valid[here]]] = taken
-        if parts:
-            begin, size, target = (np.concatenate(column) for column in zip(*parts, strict=True))
-            read += self._copy(begin, size, target, values)
+        numbered = np.searchsorted(numbers, page)
+        as_is = np.array([isinstance(found, Literals) for found in pages], np.bool_)
+        for number in np.flatnonzero(~as_is).tolist():
+            here = np.flatnonzero(numbered == number)
+            taken, valid[here] = pages[number].take(rows[here] - places.first_row[numbers[number]])
+            values[here[valid[here]]] = taken
+        if as_is.any():
+            here = np.flatnonzero(as_is[numbered])
+            blocks = [found for found in pages if isinstance(found, Literals)]
+            block = (np.cumsum(as_is) - 1)[numbered[here]]
+            sizes = np.array([found.size for found in blocks])
+            begin = sizes[block] - (self._row_after(page[here]) - rows[here]) * width
+            which, inside, place, size = ranges_of(blocks, block, begin, width)
+            read += self._copy(place, size, here[which] * width + inside, values)
         return ChosenRows(values if valid.all() else values[valid], valid, read)
 
     def _copy(self, begin: Ints, size: Ints, target: Ints, values: Bytes) -> int:
@@ -178,24 +178,26 @@ class VectorPages:
             pass
         return int(plan.length.sum())
 
-    def _pages(self, numbers: Ints) -> tuple[dict[int, _OpenedPage | Literals], int]:
+    def _pages(self, numbers: Ints) -> tuple[list[_OpenedPage | Literals], int]:
         """Pages from the cache and from the file, and how many bytes were read."""
         places = self._paged.places
         pages = {number: found for number in numbers.tolist() if (found := self._kept(number)) is not None}
         absent = np.array([number for number in numbers.tolist() if number not in pages], np.int64)
-        begins, sizes = places.begin[absent], places.end[absent] - places.begin[absent]
-        # No page is cut into several reads, however large it is.
-        plan = self._plan(begins, sizes, np.cumsum(sizes) - sizes, int(places.end[-1]))
+        count = 0
+        if len(absent):
+            begins, sizes = places.begin[absent], places.end[absent] - places.begin[absent]
+            # No page is cut into several reads, however large it is.
+            plan = self._plan(begins, sizes, np.cumsum(sizes) - sizes, int(places.end[-1]))
 
-        def read(index: int) -> list[tuple[int, _OpenedPage | Literals]]:
-            window = self._window(int(plan.offset[index]), int(plan.length[index]))
-            return [(int(absent[row]), self._opened(window, int(absent[row]))) for row in plan.rows(index)]
+            def read(index: int) -> list[tuple[int, _OpenedPage | Literals]]:
+                window = self._window(int(plan.offset[index]), int(plan.length[index]))
+                return [(int(absent[row]), self._opened(window, int(absent[row]))) for row in plan.rows(index)]
 
-        for found in self._each(read, range(len(plan))):
-            pages.update(found)
-        if not self._peeks:
-            return pages, int(plan.length.sum())
-        return pages, sum(int(places.end[n] - places.begin[n]) for n in absent if not isinstance(pages[n], Literals))
+            for found in self._each(read, range(len(plan))):
+                pages.update(found)
+            peeked = [self._peeks and isinstance(pages[number], Literals) for number in absent.tolist()]
+            count = int(sizes[~np.array(peeked)].sum()) if self._peeks else int(plan.length.sum())
+        return [pages[number] for number in numbers.tolist()], count
 
     def _row_after(self, page: Any) -> Any:
         """The first row behind a page, from the first of the row group."""

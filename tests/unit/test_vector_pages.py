@@ -23,7 +23,7 @@ from hudi_vector.read.lance import LanceSlice
 from hudi_vector.read.page_table import paged_chunks
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.parquet_values import Window
-from hudi_vector.read.snappy_literals import literals_of
+from hudi_vector.read.snappy_literals import literals_of, ranges_of
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.storage import FileInfo, StorageOptions
@@ -193,7 +193,7 @@ def test_literals_of_any_block(size: int, noise: float, seed: int) -> None:
         length = min(size, int(numbers.integers(1, 3000)))
         begin = np.sort(numbers.integers(0, size - length + 1, 9))
         out = np.zeros((9, length), np.uint8)
-        for which, inside, place, count in zip(*found.ranges(begin, length), strict=True):
+        for which, inside, place, count in zip(*ranges_of([found, found], np.ones(9, int), begin, length), strict=True):
             out[which, inside : inside + count] = np.frombuffer(packed, np.uint8)[place : place + count]
         assert (out == np.stack([plain[at : at + length] for at in begin])).all()
 
