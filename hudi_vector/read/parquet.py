@@ -69,9 +69,10 @@ class ParquetSlice:
 
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Columns of the rows at these positions, in the table's types and in this order."""
+        metadata = self._data.metadata
+        rows_within(positions, metadata.num_rows, self._file.uri)
         order = np.argsort(positions, kind="stable")
         ordered = positions[order]
-        metadata = self._data.metadata
         parts, start = [], 0
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group).num_rows
