@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from hudi_vector.errors import DataFileError
@@ -27,40 +28,59 @@ class SnapshotSource(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class _Chosen:
+    """A snapshot, and when it began to be looked for."""
+
+    snapshot: Snapshot
+    begun: float
+
+
 class KeptSnapshots:
     """Snapshots of one source, chosen when they are first needed; for several threads.
 
     Args:
         source: Where they come from.
-        refresh_every: Seconds after which the newest is looked for again; None for never.
+        refresh_every: Seconds after which they are chosen again; None for never.
     """
 
     def __init__(self, source: SnapshotSource, refresh_every: float | None = None) -> None:
         self._source = source
         self._every = refresh_every
         self._lock = threading.Lock()
-        self._newest: Snapshot | None = None
-        self._chosen = 0.0
-        self._past: Recent[AsOf, Snapshot] = Recent(_PAST)
+        self._newest: _Chosen | None = None
+        # A point of the history may change too: an action that was requested before it may complete later.
+        self._past: Recent[AsOf, _Chosen] = Recent(_PAST)
+
+    @property
+    def identity(self) -> str | None:
+        """Which state of the source is searched now, None where none was chosen yet."""
+        newest = self._newest
+        return None if newest is None else newest.snapshot.identity
 
     def get(self, as_of: AsOf | None = None) -> Snapshot:
         """The snapshot to search now."""
-        if as_of is not None:
-            return self._past.get(as_of) or self._past.first(as_of, self._source.snapshot(as_of))
-        with self._lock:
-            newest = self._newest
-            if newest is not None and not (self._every is not None and time.monotonic() - self._chosen >= self._every):
-                return newest
-        return self.refresh()
+        kept = self._newest if as_of is None else self._past.get(as_of)
+        if kept is not None and (self._every is None or time.monotonic() - kept.begun < self._every):
+            return kept.snapshot
+        return self._choose(as_of)
 
     def refresh(self) -> Snapshot:
-        """Look for the newest snapshot now, and keep it."""
+        """Look for the newest snapshot now, and keep it; forget those of the past."""
+        self._past.forget(lambda _: True)
+        return self._choose(None)
+
+    def _choose(self, as_of: AsOf | None) -> Snapshot:
         begun = time.monotonic()
-        snapshot = self._source.snapshot()
+        chosen = _Chosen(self._source.snapshot(as_of), begun)
+        if as_of is not None:
+            self._past.put(as_of, chosen)
+            return chosen.snapshot
         with self._lock:
-            if begun >= self._chosen:  # another thread may have begun later and been quicker
-                self._newest, self._chosen = snapshot, begun
-        return snapshot
+            # Another thread may have begun later and been quicker.
+            if self._newest is None or self._newest.begun <= begun:
+                self._newest = chosen
+        return chosen.snapshot
 
     def answer(self, as_of: AsOf | None, work: Callable[[Snapshot], T]) -> T:
         """Search, and once more on a newer snapshot if a file is gone: Hudi's clean took it (decision 9).

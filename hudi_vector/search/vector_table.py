@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,8 +111,9 @@ class VectorTable:
         Returns:
             Whether the searches from now on see another state of the table.
         """
-        before = self._snapshots().get().identity
-        return self._snapshots().refresh().identity != before
+        kept = self._snapshots()
+        before = kept.identity
+        return kept.refresh().identity != before and before is not None
 
     def search(
         self,
@@ -287,9 +288,11 @@ class VectorTable:
 
         def answer(snapshot: Snapshot) -> SearchHits:
             names = None if wanted is None else self._names(snapshot, wanted)
-            if not len(vectors):
-                vector_column(snapshot, self.column, self.name, 1)
-            return _hits(asked.find(snapshot), names, len(vectors), batch)
+            if len(vectors):
+                return _hits(asked.find(snapshot), names, len(vectors), batch)
+            dimension = vector_column(snapshot, self.column, self.name, 1).dimension
+            none = replace(asked, vectors=np.empty((0, dimension), np.float64))
+            return _hits(none.find(snapshot), names, 0, batch)
 
         return self._snapshots().answer(asked.as_of, answer)
 

@@ -94,7 +94,9 @@ def test_a_batch_is_its_single_searches(table: WrittenTable) -> None:
     placed = t.search_batch(queries, 2)
     assert placed.table.schema.names == ["_hudi_query_index", "file_path", "row_index", "_distance"]
     assert len(placed.refs) == 18
-    assert len(t.search_batch(np.empty((0, 4)), 2)) == 0
+    for none in (np.empty((0, 4)), []):
+        assert t.search_batch(none, 2, columns=["id"]).table.schema.equals(many.table.schema)
+        assert len(t.search_batch(none, 2)) == 0
 
 
 def test_the_snapshot_is_kept_until_it_is_refreshed(table: WrittenTable, rows: list[Row]) -> None:
@@ -113,6 +115,12 @@ def test_the_snapshot_is_kept_until_it_is_refreshed(table: WrittenTable, rows: l
     assert found(t) == ids(left, 5)
     assert found(t, as_of=before) == ids(rows, 5)
     assert found(opened(table, as_of=before)) == ids(rows, 5)
+    later = opened(table, as_of="2999-01-01 00:00:00")
+    assert found(later) == ids(left, 5)
+    table.commit({("a", "f2"): []})
+    assert found(later) == ids(left, 5)
+    later.refresh()
+    assert found(later) == ids([rows[0], *rows[40:]], 5)
 
 
 def test_a_file_that_hudis_clean_took_is_not_missed(table: WrittenTable, rows: list[Row]) -> None:
