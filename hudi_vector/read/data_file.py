@@ -35,7 +35,6 @@ class DataFile:
         self._source: pa.NativeFile | None = None
         self._parquet: pq.ParquetFile | None = None
         self._footer: pq.FileMetaData | None = None
-        self._bytes: pa.Buffer | None = None
 
     @property
     def metadata(self) -> pq.FileMetaData:
@@ -69,15 +68,6 @@ class DataFile:
             self._source = source
         return self._source
 
-    def mapped(self) -> pa.Buffer | None:
-        """All bytes of a file that is mapped into memory, none of them read yet; None for other files."""
-        source = self.source()
-        if self._bytes is None and isinstance(source, pa.MemoryMappedFile):
-            with reading(self.file.uri):
-                source.seek(0)
-                self._bytes = source.read_buffer()
-        return self._bytes
-
     def parquet(self) -> pq.ParquetFile:
         """The file as pyarrow reads it.
 
@@ -108,7 +98,7 @@ class DataFile:
             self._parquet.close(force=True)
         if self._source is not None:
             self._source.close()
-        self._parquet = self._source = self._bytes = None
+        self._parquet = self._source = None
 
 
 @contextlib.contextmanager

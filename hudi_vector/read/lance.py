@@ -66,6 +66,7 @@ class LanceSlice:
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         reader, held = self._open(names)
+        rows_within(positions, reader.num_rows(), self._file.uri)
         if not held:
             return conform(pa.table({"\0": pa.nulls(len(positions))}), self._spec.fields(names))
         read = reader.take_rows([int(row) for row in positions[order]]).to_table()

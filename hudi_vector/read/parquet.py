@@ -13,10 +13,11 @@ from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
 from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.data_file import DataFile, reading
+from hudi_vector.read.page_table import paged_chunks
 from hudi_vector.read.predicate import evaluate
 from hudi_vector.read.predicate_prune import may_match, row_group_stats
 from hudi_vector.read.spec import ScanCounts, ScanSpec
-from hudi_vector.read.vector_pages import RangeReads, VectorPages, paged_chunks
+from hudi_vector.read.vector_pages import RangeReads, VectorPages
 from hudi_vector.read.vectors import block_of, chosen_of, joined, rows_within
 from hudi_vector.storage import FileInfo
 
@@ -53,6 +54,8 @@ class ParquetSlice:
         self._spec = spec
         self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
         self._data = DataFile(file, spec.options, mapped=self._cache is not None)
+        # To map a file and to touch it here and there costs more than to read from it.
+        self._ranges = DataFile(file, spec.options, mapped=False)
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         """The rows under the predicate that have a vector, counted on the way."""
@@ -99,9 +102,10 @@ class ParquetSlice:
 
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Columns of the rows at these positions, in the table's types and in this order."""
+        metadata = self._data.metadata
+        rows_within(positions, metadata.num_rows, self._file.uri)
         order = np.argsort(positions, kind="stable")
         ordered = positions[order]
-        metadata = self._data.metadata
         parts, start = [], 0
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group).num_rows
@@ -134,10 +138,11 @@ class ParquetSlice:
         Raises:
             DataFileError: The file is damaged, or has no such row.
         """
-        wanted = rows_within(positions, self._data.metadata.num_rows, self._file.uri)
+        metadata = self._ranges.metadata
+        wanted = rows_within(positions, metadata.num_rows, self._file.uri)
         found, start = [_empty_block(self._spec)], 0
-        for group in range(self._data.metadata.num_row_groups):
-            rows = self._data.metadata.row_group(group).num_rows
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
             inside = wanted[(wanted >= start) & (wanted < start + rows)]
             if len(inside):
                 found.append(self._chosen(group, start, inside, counts, reads))
@@ -148,6 +153,7 @@ class ParquetSlice:
     def close(self) -> None:
         """Let go of the file."""
         self._data.close()
+        self._ranges.close()
 
     def _group_blocks(self, group: int, start: int, rows: int, counts: ScanCounts) -> Iterator[VectorBlock]:
         counts.rows += rows
@@ -233,9 +239,9 @@ class ParquetSlice:
         column = self._spec.column
         decoded = self._cache is not None and self._cache.get(self._decoded_key(group)) is not None
         width = column.dimension * column.dtype.itemsize
-        paged = None if decoded else paged_chunks(self._data, column.name, width)[group]
+        paged = None if decoded else paged_chunks(self._ranges, column.name, width)[group]
         if paged is not None:
-            chosen = VectorPages(self._data, paged, reads, self._cache).rows(wanted - start)
+            chosen = VectorPages(self._ranges, paged, reads, self._cache).rows(wanted - start)
             counts.bytes_read += chosen.bytes_read
             counts.nulls += len(wanted) - len(chosen.values)
             block, invalid = make_block(chosen.values.view(column.dtype), wanted[chosen.valid])

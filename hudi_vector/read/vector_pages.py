@@ -1,7 +1,8 @@
 """Vectors of chosen rows of a Parquet file, read with the pages that hold them and nothing else.
 
-A VECTOR is a fixed number of bytes (RFC-99). Where pages are not compressed and no row is NULL, a row lies at a place
-that the page index tells; elsewhere its page is read, and kept decompressed in the process's cache.
+A VECTOR is a fixed number of bytes (RFC-99). Where no row is NULL, a row of a page that is not compressed lies at a
+place that the page index tells, and so does a row of a page in which Snappy found nothing to compress. Other pages are
+read, and kept decompressed in the process's cache.
 """
 
 from __future__ import annotations
@@ -17,22 +18,25 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_vector import options
-from hudi_vector.read.cache import ByteCache, process_cache
+from hudi_vector.read.cache import ByteCache
 from hudi_vector.read.data_file import DataFile, reading
-from hudi_vector.read.parquet_chunks import Chunk, Places, column_chunks, footer_groups, page_places
-from hudi_vector.read.parquet_pages import PLAIN, open_page, read_header
+from hudi_vector.read.page_table import PagedChunk
+from hudi_vector.read.parquet_chunks import Places
+from hudi_vector.read.parquet_pages import PLAIN, PageHeader, open_page, read_header
 from hudi_vector.read.parquet_values import Window
+from hudi_vector.read.snappy_literals import Literals, literals_of, ranges_of
 from hudi_vector.storage import scheme_of
 from hudi_vector.storage.ranges import MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads
 
-__all__ = ["ChosenRows", "PagedChunk", "RangeReads", "VectorPages", "paged_chunks"]
+__all__ = ["ChosenRows", "RangeReads", "VectorPages"]
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 _LOCAL_MAX_GAP = 4 << 10
 _OBJECT_STORE_THREADS = 16
-_HEADER_AHEAD = 16 << 10
+_SNAPPY = "snappy"
+_PEEK = 256
 
 
 @dataclass(frozen=True)
@@ -59,21 +63,6 @@ class RangeReads:
         local = scheme_of(uri) == "file"
         gap = self.max_gap or (_LOCAL_MAX_GAP if local else OBJECT_STORE_MAX_GAP)
         return RangeReads(gap, self.threads or (1 if local else _OBJECT_STORE_THREADS))
-
-
-@dataclass(frozen=True)
-class PagedChunk:
-    """A column of vectors in one row group whose pages are read here. `width` is the bytes of a vector."""
-
-    chunk: Chunk
-    places: Places
-    depth: int
-    width: int
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether the bytes of every row lie at a place in the file that is known without its page."""
-        return self.chunk.codec is None and (self.depth == 0 or self.chunk.nulls == 0)
 
 
 @dataclass(frozen=True)
@@ -105,56 +94,6 @@ class _OpenedPage:
         return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes) + 256
 
 
-def paged_chunks(file: DataFile, column: str, width: int) -> tuple[PagedChunk | None, ...]:
-    """The page table of a column of vectors, kept in the process's cache.
-
-    Args:
-        file: The file.
-        column: The column.
-        width: The bytes of a vector.
-
-    Returns:
-        An entry for each row group: None where there is no such column, where vectors are lists, or stored in another
-        width, by a dictionary, or by a codec or an encoding that is left to pyarrow.
-
-    Raises:
-        DataFileError: The file is damaged.
-    """
-    key = (file.file, "pages", column, width)
-    found: tuple[PagedChunk | None, ...] | None = process_cache().get(key)
-    if found is None:
-        with reading(file.file.uri):
-            found = _paged_chunks(file, column, width)
-        pages = sum(len(entry.places.begin) for entry in found if entry is not None)
-        process_cache().put(key, found, 24 * pages + 512 * len(found))
-    return found
-
-
-def _paged_chunks(file: DataFile, column: str, width: int) -> tuple[PagedChunk | None, ...]:
-    metadata = file.metadata
-    schema = metadata.schema
-    by_pyarrow: tuple[None, ...] = (None,) * int(metadata.num_row_groups)
-    number = next((i for i in range(len(schema)) if schema.column(i).path == column), None)
-    if number is None:
-        return by_pyarrow
-    leaf = schema.column(number)
-    if leaf.physical_type != "FIXED_LEN_BYTE_ARRAY" or leaf.length != width or leaf.max_repetition_level:
-        return by_pyarrow
-    chunks = column_chunks(metadata, number)
-    groups = footer_groups(metadata) if any(chunk.plain and chunk.understood for chunk in chunks) else []
-    return tuple(
-        PagedChunk(
-            chunk,
-            page_places(file.source(), groups, group, number, chunk, _HEADER_AHEAD),
-            leaf.max_definition_level,
-            width,
-        )
-        if chunk.plain and chunk.understood and chunk.rows
-        else None
-        for group, chunk in enumerate(chunks)
-    )
-
-
 class VectorPages:
     """The pages of one column of vectors in one row group.
 
@@ -170,6 +109,8 @@ class VectorPages:
         self._paged = paged
         self._reads = reads.at(file.file.uri)
         self._cache = cache
+        # On local disk a look at a few bytes costs microseconds: pages are not read to know how they are stored.
+        self._peeks = scheme_of(file.file.uri) == "file"
 
     def rows(self, rows: Ints) -> ChosenRows:
         """The vectors of some rows.
@@ -183,72 +124,122 @@ class VectorPages:
         Raises:
             DataFileError: The file is damaged.
         """
+        self._file.source()  # before threads ask for it
         with reading(self._file.file.uri):
-            return self._direct(rows) if self._paged.is_direct else self._by_page(rows)
+            if self._paged.is_full and self._paged.chunk.codec is None:
+                return self._direct(rows)
+            return self._by_page(rows)
 
     def _direct(self, rows: Ints) -> ChosenRows:
-        """Rows that lie at known places: the values of a page are its last bytes."""
         places, width = self._paged.places, self._paged.width
         page = _page_of(places, rows)
-        last_row = np.append(places.first_row[1:], self._paged.chunk.rows)[page]
-        begin = places.end[page] - (last_row - rows) * width
+        begin = places.end[page] - (self._row_after(page) - rows) * width
         if (begin < places.begin[page]).any():
             raise ValueError("a page is shorter than its rows")
-        target = np.arange(len(rows), dtype=np.int64) * width
-        plan = self._plan(begin, np.full(len(rows), width), target, MAX_READ)
-        values = np.empty(len(rows) * width, np.uint8)
+        values = np.empty((len(rows), width), np.uint8)
+        read = self._copy(begin, np.full(len(rows), width), np.arange(len(rows)) * width, values)
+        return ChosenRows(values, np.ones(len(rows), np.bool_), read)
+
+    def _by_page(self, rows: Ints) -> ChosenRows:
+        places, width = self._paged.places, self._paged.width
+        page = _page_of(places, rows)
+        numbers = np.unique(page)
+        pages, read = self._pages(numbers)
+        values, valid = np.empty((len(rows), width), np.uint8), np.ones(len(rows), np.bool_)
+        numbered = np.searchsorted(numbers, page)
+        as_is = np.array([isinstance(found, Literals) for found in pages], np.bool_)
+        for number in np.flatnonzero(~as_is).tolist():
+            here = np.flatnonzero(numbered == number)
+            taken, valid[here] = pages[number].take(rows[here] - places.first_row[numbers[number]])
+            values[here[valid[here]]] = taken
+        if as_is.any():
+            here = np.flatnonzero(as_is[numbered])
+            blocks = [found for found in pages if isinstance(found, Literals)]
+            block = (np.cumsum(as_is) - 1)[numbered[here]]
+            sizes = np.array([found.size for found in blocks])
+            begin = sizes[block] - (self._row_after(page[here]) - rows[here]) * width
+            which, inside, place, size = ranges_of(blocks, block, begin, width)
+            read += self._copy(place, size, here[which] * width + inside, values)
+        return ChosenRows(values if valid.all() else values[valid], valid, read)
+
+    def _copy(self, begin: Ints, size: Ints, target: Ints, values: Bytes) -> int:
+        """Bring ranges of the file to places in the output; says how many bytes were read."""
+        plan = self._plan(begin, size, target, MAX_READ)
+        flat = values.reshape(-1)
 
         def copy(read: int) -> None:
             at, length = int(plan.offset[read]), int(plan.length[read])
             held = np.frombuffer(self._window(at, length).take(at, length), np.uint8)
             for run in range(int(plan.first_run[read]), int(plan.first_run[read + 1])):
-                source, goes, size = plan.run_source[run] - at, plan.run_target[run], plan.run_size[run]
-                values[goes : goes + size] = held[source : source + size]
+                source, goes, count = plan.run_source[run] - at, plan.run_target[run], plan.run_size[run]
+                flat[goes : goes + count] = held[source : source + count]
 
         for _ in self._each(copy, range(len(plan))):
             pass
-        return ChosenRows(values.reshape(-1, width), np.ones(len(rows), np.bool_), int(plan.length.sum()))
+        return int(plan.length.sum())
 
-    def _by_page(self, rows: Ints) -> ChosenRows:
+    def _pages(self, numbers: Ints) -> tuple[list[_OpenedPage | Literals], int]:
+        """Pages from the cache and from the file, and how many bytes were read."""
         places = self._paged.places
-        page = _page_of(places, rows)
-        numbers = np.unique(page)
-        opened = {number: found for number in numbers.tolist() if (found := self._kept(number)) is not None}
-        absent = np.array([number for number in numbers.tolist() if number not in opened], np.int64)
-        begins, sizes = places.begin[absent], places.end[absent] - places.begin[absent]
-        # No page is cut into several reads, however large it is.
-        plan = self._plan(begins, sizes, np.cumsum(sizes) - sizes, int(places.end[-1]))
+        pages = {number: found for number in numbers.tolist() if (found := self._kept(number)) is not None}
+        absent = np.array([number for number in numbers.tolist() if number not in pages], np.int64)
+        count = 0
+        if len(absent):
+            begins, sizes = places.begin[absent], places.end[absent] - places.begin[absent]
+            # No page is cut into several reads, however large it is.
+            plan = self._plan(begins, sizes, np.cumsum(sizes) - sizes, int(places.end[-1]))
 
-        def read(index: int) -> list[tuple[int, _OpenedPage]]:
-            window = self._window(int(plan.offset[index]), int(plan.length[index]))
-            return [(int(absent[row]), self._opened(window, int(absent[row]))) for row in plan.rows(index)]
+            def read(index: int) -> list[tuple[int, _OpenedPage | Literals]]:
+                window = self._window(int(plan.offset[index]), int(plan.length[index]))
+                return [(int(absent[row]), self._opened(window, int(absent[row]))) for row in plan.rows(index)]
 
-        for found in self._each(read, range(len(plan))):
-            opened.update(found)
-        taken = [opened[number].take(rows[page == number] - places.first_row[number]) for number in numbers.tolist()]
-        return ChosenRows(
-            np.concatenate([values for values, _ in taken]),
-            np.concatenate([valid for _, valid in taken]),
-            int(plan.length.sum()),
-        )
+            for found in self._each(read, range(len(plan))):
+                pages.update(found)
+            peeked = [self._peeks and isinstance(pages[number], Literals) for number in absent.tolist()]
+            count = int(sizes[~np.array(peeked)].sum()) if self._peeks else int(plan.length.sum())
+        return [pages[number] for number in numbers.tolist()], count
 
-    def _opened(self, window: Window, number: int) -> _OpenedPage:
+    def _row_after(self, page: Any) -> Any:
+        """The first row behind a page, from the first of the row group."""
+        return np.append(self._paged.places.first_row[1:], self._paged.chunk.rows)[page]
+
+    def _opened(self, window: Window, number: int) -> _OpenedPage | Literals:
         paged = self._paged
         header = read_header(window, int(paged.places.begin[number]))
         if header.encoding != PLAIN:
             raise ValueError(f"a page has the encoding {header.encoding}, and the footer does not say so")
-        # One for each page: threads must not share it.
+        literals = self._literals(window, header, number)
+        if literals is not None:
+            self._keep(number, literals)
+            if self._peeks:
+                return literals
+        # A codec for each page: threads must not share one.
         codec = None if paged.chunk.codec is None else pa.Codec(paged.chunk.codec)
         page = open_page(window, header, codec, paged.depth)
         count = int(page.valid.sum())
         raw = np.frombuffer(page.values.take(page.begin, count * paged.width), np.uint8)
         opened = _OpenedPage(raw.reshape(count, paged.width), None if page.valid.all() else page.valid)
         # What lies in the file as it is costs nothing to read again.
-        if self._cache is not None and not page.in_file:
-            self._cache.put(self._key(number), opened, opened.nbytes)
+        if literals is None and not page.in_file:
+            self._keep(number, opened)
         return opened
 
-    def _kept(self, number: int) -> _OpenedPage | None:
+    def _literals(self, window: Window, header: PageHeader, number: int) -> Literals | None:
+        paged = self._paged
+        if paged.chunk.codec != _SNAPPY or not header.compressed or not paged.is_full:
+            return None
+        rows = int(self._row_after(number) - paged.places.first_row[number])
+        levels = header.repeat_bytes + (header.level_bytes or 0)
+        begin, size = header.body + levels, header.plain_size - levels
+        if header.values != rows or rows * paged.width > size:
+            raise ValueError("a page is shorter than its rows")
+        return literals_of(window, begin, header.end, size)
+
+    def _keep(self, number: int, page: _OpenedPage | Literals) -> None:
+        if self._cache is not None:
+            self._cache.put(self._key(number), page, page.nbytes)
+
+    def _kept(self, number: int) -> _OpenedPage | Literals | None:
         return None if self._cache is None else self._cache.get(self._key(number))
 
     def _key(self, number: int) -> tuple[object, ...]:
@@ -259,8 +250,7 @@ class VectorPages:
         return plan_reads(file, begin, size, target, max_gap=self._reads.max_gap, max_read=largest)
 
     def _window(self, begin: int, size: int) -> Window:
-        mapped = self._file.mapped()
-        return Window(self._file.source(), begin + size, size) if mapped is None else Window.over(mapped)
+        return Window(self._file.source(), begin + size, _PEEK if self._peeks else size)
 
     def _each(self, work: Callable[[int], Any], items: Iterable[int]) -> Iterable[Any]:
         threads = self._reads.threads

@@ -180,6 +180,7 @@ def test_every_all_names_what_is_there() -> None:
         "import hudi_vector.blobs",
         "import hudi_vector.table_services",
         "import hudi_vector.search.standalone",
+        "import hudi_vector as hv; hv.open",
         "import hudi_vector.cli",
     ],
 )

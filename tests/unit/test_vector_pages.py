@@ -20,9 +20,12 @@ from hudi_vector.kernels.topk import VectorBlock
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.data_file import DataFile
 from hudi_vector.read.lance import LanceSlice
+from hudi_vector.read.page_table import paged_chunks
 from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.parquet_values import Window
+from hudi_vector.read.snappy_literals import literals_of, ranges_of
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
-from hudi_vector.read.vector_pages import RangeReads, paged_chunks
+from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.storage import FileInfo, StorageOptions
 
 DIMENSION = 6
@@ -148,7 +151,7 @@ def test_only_the_bytes_of_the_rows_are_read_where_nothing_is_compressed(tmp_pat
 
 
 def test_a_page_is_read_once_and_kept(tmp_path: Path) -> None:
-    file = written(tmp_path / "f.parquet", vectors(5000), compression="snappy", data_page_size=4000)
+    file = written(tmp_path / "f.parquet", vectors(5000), compression="gzip", data_page_size=4000)
     first, again, beside = ScanCounts(), ScanCounts(), ScanCounts()
     opened(file).vectors_at(np.array([70]), first)
     assert 0 < first.bytes_read < 30_000
@@ -156,6 +159,43 @@ def test_a_page_is_read_once_and_kept(tmp_path: Path) -> None:
     assert again.bytes_read == 0
     opened(file, keep=False).vectors_at(np.array([70]), beside)
     assert beside.bytes_read == first.bytes_read
+
+
+@pytest.mark.parametrize("nulls", [0.0, 0.1])
+def test_of_what_snappy_left_as_it_was_only_the_rows_are_read(tmp_path: Path, nulls: float) -> None:
+    values = vectors(20_000, nulls=nulls)
+    file = written(tmp_path / "f.parquet", values, compression="snappy", data_page_size=300_000)
+    asked = [0, 11, *range(2700, 2760), 19_999]  # a literal ends at 64 KiB, in the midst of a row
+    for keep in (True, False, True):
+        counts = ScanCounts()
+        check(opened(file, keep=keep).vectors_at(np.array(asked), counts, RangeReads(max_gap=1)), values, asked)
+        assert (counts.bytes_read == len(asked) * 24) == (not nulls)
+
+
+def test_what_snappy_compressed_is_decompressed(tmp_path: Path) -> None:
+    values = [np.full(DIMENSION, row // 7, "<f4").tobytes() for row in range(20_000)]
+    file = written(tmp_path / "f.parquet", values, compression="snappy", data_page_size=100_000)
+    asked = list(range(5, 20_000, 333))
+    for _ in range(2):
+        check(opened(file).vectors_at(np.array(asked), ScanCounts()), values, asked)
+
+
+@given(size=st.integers(1, 200_000), noise=st.sampled_from([0.0, 0.5, 1.0]), seed=st.integers(0, 50))
+def test_literals_of_any_block(size: int, noise: float, seed: int) -> None:
+    numbers = np.random.default_rng(seed)
+    plain = np.frombuffer(numbers.bytes(size), np.uint8) * (numbers.random(size) < noise)
+    packed = pa.Codec("snappy").compress(plain.astype(np.uint8).tobytes(), asbytes=True)
+    found = literals_of(Window.over(packed), 0, len(packed), size)
+    assert found is not None or noise < 1 or size > 100_000
+    assert literals_of(Window.over(packed), 0, len(packed), size + 1) is None
+    assert literals_of(Window.over(packed[:-1]), 0, len(packed) - 1, size) is None
+    if found is not None:
+        length = min(size, int(numbers.integers(1, 3000)))
+        begin = np.sort(numbers.integers(0, size - length + 1, 9))
+        out = np.zeros((9, length), np.uint8)
+        for which, inside, place, count in zip(*ranges_of([found, found], np.ones(9, int), begin, length), strict=True):
+            out[which, inside : inside + count] = np.frombuffer(packed, np.uint8)[place : place + count]
+        assert (out == np.stack([plain[at : at + length] for at in begin])).all()
 
 
 def test_threads_share_nothing_that_is_not_for_threads(tmp_path: Path) -> None:
