@@ -193,6 +193,18 @@ def _add_index(commands: Any, table: argparse.ArgumentParser) -> None:
         ("drop", [table, which], "remove it; searches then scan"),
     ):
         of_index.add_parser(name, parents=parents, help=text).set_defaults(run=_index)
+    compact = of_index.add_parser("compact", parents=[table, which], help="delete what the index no longer needs")
+    compact.add_argument("--grace", metavar="24h", help="how old such a file must be")
+    compact.set_defaults(run=_index)
+    of_index.add_parser(
+        "verify", parents=[table, which], help="read all of it; exit code 1 if anything is wrong"
+    ).set_defaults(run=_index)
+    recall = of_index.add_parser("recall", parents=[table, which], help="measure it against exact search, and note it")
+    recall.add_argument("--k", metavar="N", type=int, help="how many rows each search wants")
+    recall.add_argument("--sample", metavar="N", type=int, help="how many vectors of the table ask")
+    recall.add_argument("--recall-target", metavar="SHARE", type=float, help="what the searches aim at")
+    recall.add_argument("--at-least", metavar="SHARE", type=float, help="refuse, exit code 1, below this")
+    recall.set_defaults(run=_index)
     describe = of_index.add_parser("describe", parents=[table], help="say what is indexed, and how much of it")
     describe.add_argument("--column", metavar="NAME", help="only this column")
     describe.set_defaults(run=_index)
@@ -311,9 +323,9 @@ def _index(chosen: argparse.Namespace) -> int:
 
     given = {key: value for key, value in _given(chosen).items() if value is not None and key != "index_command"}
     done = getattr(hv.index, chosen.index_command.replace("-", "_"))(_session(), chosen.table, **given)
-    rows = [asdict(one) for one in (done if isinstance(done, list) else [done])]
-    _print(rows, chosen.format)
-    return 0
+    listed = done if isinstance(done, list) else [done]
+    _print([{"deleted": one} if isinstance(one, str) else asdict(one) for one in listed], chosen.format)
+    return 1 if listed and chosen.index_command == "verify" else 0
 
 
 def _shown(result: _Result, form: str) -> int:

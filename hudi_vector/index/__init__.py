@@ -8,11 +8,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["build_if_missing", "create", "describe", "drop", "refresh"]
+_HOMES = {
+    "build_if_missing": "hudi_vector.table_services.vector_index",
+    "compact": "hudi_vector.table_services.index_checks",
+    "create": "hudi_vector.table_services.vector_index",
+    "describe": "hudi_vector.table_services.vector_index",
+    "drop": "hudi_vector.table_services.vector_index",
+    "recall": "hudi_vector.table_services.index_checks",
+    "refresh": "hudi_vector.table_services.vector_index",
+    "verify": "hudi_vector.table_services.index_checks",
+}
+
+__all__ = ["build_if_missing", "compact", "create", "describe", "drop", "recall", "refresh", "verify"]
 
 
 def __getattr__(name: str) -> Any:
     """Load a public function from the module it lives in."""
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module 'hudi_vector.index' has no attribute '{name}'")
-    return getattr(import_module("hudi_vector.table_services.vector_index"), name)
+    return getattr(import_module(_HOMES[name]), name)

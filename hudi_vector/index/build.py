@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -21,16 +21,13 @@ from hudi_vector.index.files import fingerprint_of, index_folder, load_model, sa
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, Setting, newest_manifest, publish_manifest
 from hudi_vector.index.model import IndexModel, default_partitions, sample_size, train_model
 from hudi_vector.index.segment import build_segment
-from hudi_vector.index.truth import calibrated
+from hudi_vector.index.truth import Each, calibrated
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.table.model import Snapshot
 
 __all__ = ["Each", "Parameters", "create_index", "indexable_files", "refresh_index"]
-
-Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""A function applied to each of some items, in any process, its values in the items' order."""
 
 
 def indexable_files(snapshot: Snapshot) -> list[FileInfo]:

@@ -19,12 +19,13 @@ from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage import FileInfo
 
-__all__ = ["calibrated"]
+__all__ = ["Each", "calibrated", "sampled_vectors"]
 
 _QUERIES = 64
 _MOST_ROWS = 2_000_000
 
 Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""A function applied to each of some items, in any process, its values in the items' order."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def calibrated(
     view = load_view(folder, model_id, [entry for _, entry in chosen], spec.options, keep=False)
     if len(view) <= CALIBRATED_K:
         return ()
-    segment, position = _held_out(view)
+    segment, position = _held_out(view, _QUERIES)
     queries, asked = _vectors(chosen, spec, segment, position)
     segment, position = segment[asked], position[asked]
     works = [_Work(file, spec, metric, queries) for file, _ in chosen]
@@ -82,8 +83,28 @@ def _some(covered: Sequence[tuple[FileInfo, ManifestEntry]]) -> list[tuple[FileI
     return chosen
 
 
-def _held_out(view: IndexView) -> tuple[Ints, Ints]:
-    picked = np.random.default_rng(1).choice(len(view), min(_QUERIES, len(view)), replace=False)
+def sampled_vectors(
+    folder: str, model_id: str, covered: Sequence[tuple[FileInfo, ManifestEntry]], spec: ScanSpec, count: int
+) -> Floats:
+    """Vectors of the table, chosen by chance, to ask with.
+
+    Args:
+        folder: The index's folder.
+        model_id: Its model.
+        covered: The base files with their segments; of very many rows only some files are used.
+        spec: The column, and how its files are opened.
+        count: How many are wanted.
+
+    Returns:
+        Shape (n, d), float64, n at most `count`.
+    """
+    chosen = _some(covered)
+    view = load_view(folder, model_id, [entry for _, entry in chosen], spec.options, keep=False)
+    return _vectors(chosen, spec, *_held_out(view, count))[0]
+
+
+def _held_out(view: IndexView, count: int) -> tuple[Ints, Ints]:
+    picked = np.random.default_rng(1).choice(len(view), min(count, len(view)), replace=False)
     row = np.sort(view.row[picked].astype(np.int64))
     segment = np.searchsorted(view.bases, row, side="right") - 1
     return segment, row - view.bases[segment]
@@ -93,8 +114,8 @@ def _vectors(
     chosen: Sequence[tuple[FileInfo, ManifestEntry]], spec: ScanSpec, segment: Ints, position: Ints
 ) -> tuple[Floats, Ints]:
     """The vectors of rows, and which of the rows have one still."""
-    parts: list[npt.NDArray[Any]] = []
-    asked = []
+    parts: list[npt.NDArray[Any]] = [np.empty((0, spec.column.dimension))]
+    asked = [np.empty(0, np.int64)]
     for number in np.unique(segment):
         here = np.flatnonzero(segment == number)
         block = ParquetSlice(chosen[number][0], spec, keep=False).vectors_at(position[here], ScanCounts())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,17 +11,20 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
+from hudi_vector.index.catalog import Index
 from hudi_vector.kernels.metrics import Floats, metric_named
 from hudi_vector.read.conform import vector_type
 from hudi_vector.read.predicate import parse
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
 from hudi_vector.search.execute import Question
+from hudi_vector.search.index_choice import known_indexes
 from hudi_vector.search.local import run_local, threads_of
 from hudi_vector.search.merge import Winners
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.planner import SearchRequest, make_plan, table_needs_spark
 from hudi_vector.search.report import Progress, SearchReport, keep_report, report_of
+from hudi_vector.search.tuning import AS_SET, Tuning
 from hudi_vector.search.winners import fetch_rows
 from hudi_vector.table.instants import AsOf, parse_as_of, zone_info
 from hudi_vector.table.model import Snapshot
@@ -70,6 +73,7 @@ class Asked:
     as_of: AsOf | None
     conf: Mapping[str, str]
     zone: str
+    tuning: Tuning = AS_SET
 
     @classmethod
     def of(
@@ -84,6 +88,7 @@ class Asked:
         as_of: Any,
         options: Any,
         zone: Any,
+        tuning: Tuning = AS_SET,
     ) -> Asked:
         """Check what can be checked without the table."""
         named = as_text(zone, "zone", allow_null=True) or "UTC"
@@ -99,10 +104,11 @@ class Asked:
             as_of=None if as_of is None else parse_as_of(as_of, named),
             conf={key: str(value) for key, value in (options or {}).items()},
             zone=named,
+            tuning=tuning,
         )
 
-    def plan(self, snapshot: Snapshot) -> SearchPlan:
-        """What is done on this snapshot."""
+    def plan(self, snapshot: Snapshot, indexes: Sequence[Index] | None = None) -> SearchPlan:
+        """What is done on this snapshot, with the indexes that are known, or those that are found now."""
         column = vector_column(snapshot, self.column, self.table, self.vectors.shape[1])
         for vector in self.vectors[:1]:
             as_vector(vector, column.dimension)
@@ -115,14 +121,18 @@ class Asked:
             filter_text=self.filter,
             zone=self.zone,
             execution="local",
+            tuning=self.tuning,
+            queries=len(self.vectors),
         )
-        plan = make_plan(snapshot, request, self.conf)
+        if indexes is None:
+            indexes = known_indexes(snapshot.source, column.name, self.conf, self.tuning)
+        plan = make_plan(snapshot, request, self.conf, indexes)
         return replace(plan, reason="without Spark") if plan.execution == "local" else plan
 
-    def find(self, snapshot: Snapshot) -> Found:
-        """Plan and search."""
+    def find(self, snapshot: Snapshot, indexes: Sequence[Index] | None = None) -> Found:
+        """Plan and search, with the indexes that are known, or those that are found now."""
         begun = time.perf_counter()
-        plan = self.plan(snapshot)
+        plan = self.plan(snapshot, indexes)
         _require_readable(plan)
         progress = Progress()
         progress.seconds["plan"] = time.perf_counter() - begun

@@ -6,6 +6,7 @@ the table's own vectors and the same arithmetic as a scan's, so that the answer 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.load import load_view
 from hudi_vector.index.view import Candidates, IndexView
 from hudi_vector.kernels.metrics import Floats
@@ -28,6 +30,8 @@ from hudi_vector.search.merge import SliceHits, break_ties
 from hudi_vector.search.plan import IndexUse, SliceAccess
 
 __all__ = ["search_slices"]
+
+_LOG = logging.getLogger("hudi_vector.search")
 
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """`map`, or that of a pool of threads."""
@@ -85,8 +89,12 @@ def _search_indexed(
     counts = ScanCounts()
     readers = [_reader(access, spec, keep) for _, access in entries]
     if use.certain and keep and spec.predicate is None and scans_sooner(use, readers, spec):
-        return _scan_all(entries, spec, question, bounds, each)
-    view = load_view(use.folder, use.model_id, [a.segment for _, a in entries if a.segment], spec.options, keep)
+        return _scan_all(entries, spec, question, bounds, each, keep)
+    try:
+        view = load_view(use.folder, use.model_id, [a.segment for _, a in entries if a.segment], spec.options, keep)
+    except (DataFileError, UnsupportedTableError) as problem:
+        _LOG.warning("the files of an index are scanned instead: %s; see hudi_vector.index.verify", problem)
+        return _scan_all(entries, spec, question, bounds, each, keep)
     allowed = _allowed(readers, view, spec, counts, each)
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
     for first in range(0, len(question.vectors), question.block_queries):
@@ -111,13 +119,18 @@ def _search_indexed(
 
 
 def _scan_all(
-    entries: Sequence[tuple[int, SliceAccess]], spec: ScanSpec, question: Question, bounds: Bounds, each: Each
+    entries: Sequence[tuple[int, SliceAccess]],
+    spec: ScanSpec,
+    question: Question,
+    bounds: Bounds,
+    each: Each,
+    keep: bool,
 ) -> tuple[list[SliceHits], ScanCounts]:
-    """The same answer from the vectors in memory, or on their way into it."""
+    """The exact answer from the vectors themselves."""
 
     def scan(entry: tuple[int, SliceAccess]) -> tuple[SliceHits, ScanCounts]:
         index, access = entry
-        return search_slice(index, replace(access, access="parquet"), spec, question, bounds, keep=True)
+        return search_slice(index, replace(access, access="parquet"), spec, question, bounds, keep)
 
     parts, counts = [], ScanCounts()
     for hits, own in each(scan, sorted(entries, key=lambda entry: -entry[1].file_slice.size)):

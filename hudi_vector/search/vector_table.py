@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, UnsupportedTableError
+from hudi_vector.index.catalog import Index, list_indexes
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.search.asked import Asked, Found, as_queries, spelled, vector_column
 from hudi_vector.search.checks import as_text, as_vector, checked_names
@@ -20,10 +21,12 @@ from hudi_vector.search.merge import Winners
 from hudi_vector.search.plain_files import DeltaFiles, PlainFiles
 from hudi_vector.search.plan import SearchPlan, SliceAccess
 from hudi_vector.search.report import SearchReport
+from hudi_vector.search.tuning import Tuning, checked_tuning
 from hudi_vector.storage import FileInfo, StorageOptions, normalise, open_storage
 from hudi_vector.table.instants import parse_as_of
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table.recent import Recent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["SearchHits", "VectorTable", "open"]
 
 _PATH, _ROW, _DISTANCE, _QUERY = "file_path", "row_index", "_distance", "_hudi_query_index"
-_MODES = ("auto", "exact", "approximate")
 _REFS = pa.schema([pa.field(_PATH, pa.string()), pa.field(_ROW, pa.int64())])
 
 
@@ -93,6 +95,7 @@ class VectorTable:
         self._options = options
         self._zone = zone
         self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every)
+        self._indexes: Recent[str, Sequence[Index]] = Recent(8)
         vector_column(self._snapshot(as_of), column, name, 1)
 
     def __enter__(self) -> VectorTable:
@@ -106,12 +109,13 @@ class VectorTable:
         self._kept = None
 
     def refresh(self) -> bool:
-        """Look for commits that completed since.
+        """Look for commits that completed since, and for what became of the indexes.
 
         Returns:
             Whether the searches from now on see another state of the table.
         """
         kept = self._snapshots()
+        self._indexes.forget(lambda _: True)
         before = kept.identity
         return kept.refresh().identity != before and before is not None
 
@@ -125,7 +129,11 @@ class VectorTable:
         filter: str | None = None,  # noqa: A002 - the name SQL gives it
         as_of: Any = None,
         max_distance: float | None = None,
-        mode: str = "auto",
+        mode: str | None = None,
+        algorithm: str | None = None,
+        nprobes: int | None = None,
+        refine_factor: int | None = None,
+        recall_target: float | None = None,
     ) -> SearchHits:
         """The k nearest rows to one vector.
 
@@ -138,7 +146,12 @@ class VectorTable:
             as_of: An instant of the timeline, or a timestamp: what was visible then; by default what the table was
                 opened with.
             max_distance: The largest distance wanted, inclusive, in the metric's unit.
-            mode: ``"auto"``, ``"exact"`` or ``"approximate"``; without an index every answer is exact.
+            mode: ``"exact"`` uses no index; ``"auto"``, the default, uses one where the answer stays exact or a recall
+                target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
+            algorithm: ``"brute_force"``, or the kind of index that has to be used.
+            nprobes: How many lists of the index are looked at, instead of what the recall target takes.
+            refine_factor: How many candidates are scored exactly for each of the k rows.
+            recall_target: The share of the true nearest rows to be found on average, such as 0.95.
 
         Returns:
             The rows, ascending by distance: ``columns`` and ``_distance``, or ``file_path``, ``row_index`` and
@@ -153,8 +166,9 @@ class VectorTable:
         Example:
             >>> hits = hv.open("/tables/products", column="embedding").search(q, k=5)  # doctest: +SKIP
         """
+        tuning = checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target)
         vectors = as_vector(query, None)[None, :]
-        return self._search(vectors, False, k, metric, columns, filter, as_of, max_distance, mode)
+        return self._search(vectors, False, k, metric, columns, filter, as_of, max_distance, tuning)
 
     def search_batch(
         self,
@@ -166,7 +180,11 @@ class VectorTable:
         filter: str | None = None,  # noqa: A002 - the name SQL gives it
         as_of: Any = None,
         max_distance: float | None = None,
-        mode: str = "auto",
+        mode: str | None = None,
+        algorithm: str | None = None,
+        nprobes: int | None = None,
+        refine_factor: int | None = None,
+        recall_target: float | None = None,
     ) -> SearchHits:
         """The k nearest rows to each of many vectors, one pass over the table for all.
 
@@ -179,6 +197,10 @@ class VectorTable:
             as_of: As for `search`.
             max_distance: As for `search`.
             mode: As for `search`.
+            algorithm: As for `search`.
+            nprobes: As for `search`.
+            refine_factor: As for `search`.
+            recall_target: As for `search`.
 
         Returns:
             As `search`, with the number of the query in ``_hudi_query_index`` before the other columns; by query, and
@@ -190,7 +212,8 @@ class VectorTable:
         Example:
             >>> many = t.search_batch(numpy.eye(3), k=2)  # doctest: +SKIP
         """
-        return self._search(as_queries(queries), True, k, metric, columns, filter, as_of, max_distance, mode)
+        tuning = checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target)
+        return self._search(as_queries(queries), True, k, metric, columns, filter, as_of, max_distance, tuning)
 
     def fetch_rows(self, refs: Iterable[tuple[str, int]], columns: Sequence[str] | None = None) -> pa.Table:
         """Columns of rows by their places.
@@ -276,25 +299,32 @@ class VectorTable:
         text: Any,
         as_of: Any,
         max_distance: Any,
-        mode: Any,
+        tuning: Tuning,
     ) -> SearchHits:
-        if mode not in _MODES:
-            raise InvalidArgumentError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}")
         point = self._as_of if as_of is None else as_of
         asked = Asked.of(
-            self.name, self.column, vectors, k, metric, text, max_distance, point, self._options, self._zone
+            self.name, self.column, vectors, k, metric, text, max_distance, point, self._options, self._zone, tuning
         )
         wanted = checked_names(columns)
 
         def answer(snapshot: Snapshot) -> SearchHits:
             names = None if wanted is None else self._names(snapshot, wanted)
             if len(vectors):
-                return _hits(asked.find(snapshot), names, len(vectors), batch)
+                return _hits(asked.find(snapshot, self._known_indexes(snapshot)), names, len(vectors), batch)
             dimension = vector_column(snapshot, self.column, self.name, 1).dimension
             none = replace(asked, vectors=np.empty((0, dimension), np.float64))
-            return _hits(none.find(snapshot), names, 0, batch)
+            return _hits(none.find(snapshot, ()), names, 0, batch)
 
         return self._snapshots().answer(asked.as_of, answer)
+
+    def _known_indexes(self, snapshot: Snapshot) -> Sequence[Index]:
+        """The indexes, looked for once for each snapshot."""
+        key = snapshot.identity
+        known = self._indexes.get(key)
+        if known is None:
+            name = spelled(self.column, snapshot.schema, self.name)
+            known = self._indexes.first(key, list_indexes(snapshot.source.uri, name, snapshot.source.options))
+        return known
 
     def _names(self, snapshot: Snapshot, wanted: tuple[str, ...]) -> list[str]:
         """The columns that are read, as the table spells them."""

@@ -6,12 +6,12 @@ Building is one task a file: the executors read the vectors and write the segmen
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, UnsupportedTableError
-from hudi_vector.index.build import Parameters, create_index, indexable_files, refresh_index
+from hudi_vector.index.build import Each, Parameters, create_index, indexable_files, refresh_index
 from hudi_vector.index.catalog import Index, drop_index, indexed_columns, list_indexes
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_text
@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     from hudi_vector.read.spec import ScanSpec
     from hudi_vector.table.model import Snapshot
 
-__all__ = ["IndexDescription", "IndexResult", "build_if_missing", "create", "describe", "drop", "refresh"]
+__all__ = [
+    "IndexDescription",
+    "IndexResult",
+    "Place",
+    "build_if_missing",
+    "create",
+    "describe",
+    "drop",
+    "place_of",
+    "refresh",
+    "the_index",
+]
 
 
 @dataclass(frozen=True)
@@ -182,8 +193,8 @@ def refresh(
         >>> hv.index.refresh(spark, "products", "embedding")  # doctest: +SKIP
     """
 
-    def run(at: _Place, each: Each) -> Index:
-        return refresh_index(at.snapshot, at.spec, _one(at, kind, metric), each)
+    def run(at: Place, each: Each) -> Index:
+        return refresh_index(at.snapshot, at.spec, the_index(at, kind, metric), each)
 
     return _run(spark, table, column, run)
 
@@ -244,20 +255,22 @@ def drop(
     return gone
 
 
-Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-
-
 @dataclass(frozen=True)
-class _Place:
-    """The table of a job, and its column as a scan reads it."""
+class Place:
+    """The table of a job, and its column as a scan reads it.
+
+    Attributes:
+        snapshot: The table now.
+        spec: The column.
+    """
 
     snapshot: Snapshot
     spec: ScanSpec
 
 
-def _run(spark: SparkSession, table: str, column: str, job: Callable[[_Place, Each], Index]) -> IndexResult:
+def _run(spark: SparkSession, table: str, column: str, job: Callable[[Place, Each], Index]) -> IndexResult:
     begun = time.monotonic()
-    at = _place(spark, table, column)
+    at = place_of(spark, table, column)
     before = {
         entry.segment
         for index in list_indexes(at.spec.table_uri, at.spec.column.name, at.spec.options)
@@ -278,7 +291,21 @@ def _run(spark: SparkSession, table: str, column: str, job: Callable[[_Place, Ea
     )
 
 
-def _place(spark: SparkSession, table: str, column: str) -> _Place:
+def place_of(spark: SparkSession, table: str, column: str) -> Place:
+    """Find a table and its vector column for a job.
+
+    Args:
+        spark: A registered session.
+        table: The name or path of a Hudi table.
+        column: A VECTOR column.
+
+    Returns:
+        The table as it is now.
+
+    Raises:
+        InvalidArgumentError: The column is an array.
+        UnsupportedTableError: Only Spark can read the table's files.
+    """
     from hudi_vector.search.planner import table_needs_spark
     from hudi_vector.spark.resolve import resolve_name
     from hudi_vector.spark.table_functions import checked_search
@@ -297,7 +324,7 @@ def _place(spark: SparkSession, table: str, column: str) -> _Place:
     reason = table_needs_spark(plan.snapshot)
     if reason is not None:
         raise UnsupportedTableError(f"'{table}' can have no index: only Spark can read its files, since {reason}")
-    return _Place(plan.snapshot, plan.spec)
+    return Place(plan.snapshot, plan.spec)
 
 
 def _snapshot(spark: SparkSession, table: str) -> Snapshot:
@@ -310,7 +337,20 @@ def _snapshot(spark: SparkSession, table: str) -> Snapshot:
     return snapshot_for(spark, target.source, None)
 
 
-def _one(at: _Place, kind: str | None, metric: str | None) -> Index:
+def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
+    """The one index of a column that is meant.
+
+    Args:
+        at: The table and the column.
+        kind: A kind, None for any.
+        metric: A metric, None for any.
+
+    Returns:
+        The index.
+
+    Raises:
+        InvalidArgumentError: There is none, or several.
+    """
     found = list_indexes(at.spec.table_uri, at.spec.column.name, at.spec.options)
     wanted = None if metric is None else metric_named(metric)
     fitting = [m for m in found if kind in (None, m.manifest.kind) and wanted in (None, m.manifest.metric)]
