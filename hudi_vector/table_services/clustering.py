@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError
+from hudi_vector.table_services.arguments import hudi_settings, texts
 from hudi_vector.table_services.compact import COMPACT, Wanted, of_plan, publish, tell_by_default
 from hudi_vector.table_services.compaction_result import CompactResult
 from hudi_vector.table_services.report_file import reported
@@ -107,7 +108,7 @@ def cluster(
     from hudi_vector.table_services.compaction_run import Compaction
 
     tell = progress or tell_by_default("cluster")
-    given = {key: str(value) for key, value in (options or {}).items()}
+    given = hudi_settings(options)
     work = Compaction.of(spark, table, given, tell, alone=assume_single_writer)
     order = _ordering(work.table, order_by)
     for key, value in given.items():
@@ -143,7 +144,7 @@ def cluster(
 
 def _ordering(table: BlobTable, order_by: str | Iterable[str]) -> list[str]:
     schema = table.frame.schema
-    names = [order_by] if isinstance(order_by, str) else list(order_by)
+    names = texts("order_by", order_by)
     for name in names:
         if name not in schema.names:
             raise UnknownColumnError.of(name, schema.names, table.label)

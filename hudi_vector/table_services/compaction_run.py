@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.copying import Copier
 from hudi_vector.blobs.leases import Renewals, clock_ms
-from hudi_vector.blobs.manifest import ABORTED, COMMITTED, abort, finish, open_upload, read_upload, renew_lease, stage
+from hudi_vector.blobs.manifest import (
+    ABORTED,
+    COMMITTED,
+    abort,
+    finish,
+    list_uploads,
+    open_upload,
+    read_upload,
+    renew_lease,
+    stage,
+)
 from hudi_vector.blobs.names import new_write_id
 from hudi_vector.errors import HudiVectorError, RefusedError
 from hudi_vector.storage import StorageOptions, join
@@ -40,6 +50,7 @@ from hudi_vector.table_services.service_lease import ServiceLease
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hudi_vector.blobs.settings import BlobSettings
     from hudi_vector.spark.blob_table import BlobTable
     from hudi_vector.table.native import NativeTable
     from hudi_vector.write.by_size import BySize
@@ -126,10 +137,12 @@ class Compaction:
         )
         done = _Done()
         groups = plan.groups
+        uploads = {each.write_id: each for each in list_uploads(plan.table, options=self.storage_options)}
         for number, members in enumerate(groups, 1):
             lease.check()
             tell = _numbered(self.tell, number, len(groups))
-            run = self._group(run, members, lease, done, tell)
+            settings = settings_of(self.spark, self.table, plan, members, uploads)
+            run = self._group(run, members, settings, lease, done, tell)
         publish_run(replace(run, state=ENDED, pending=None), self.storage_options)
         left = self._referred(plan.candidates)
         released = [each for each in plan.candidates if each.path not in left]
@@ -195,6 +208,7 @@ class Compaction:
         self,
         run: CompactionRun,
         members: Sequence[PlannedContainer],
+        settings: Mapping[str, BlobSettings],
         lease: ServiceLease,
         done: _Done,
         tell: Callable[[str], None],
@@ -204,7 +218,6 @@ class Compaction:
         from hudi_vector.write.rewrite import committed_now, rewrite_rows
 
         plan, options = run.plan, self.storage_options
-        settings = settings_of(self.spark, self.table, plan, members)
         lease_ms = min(each.lease_ms for each in settings.values())
         upload = open_upload(self.path, settings, lease_ms=lease_ms, options=options)
         folder = self._folder(upload.write_id)

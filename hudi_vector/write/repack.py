@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JJavaError
 from pyspark import Accumulator, TaskContext
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
@@ -26,8 +24,9 @@ from hudi_vector.blobs.names import BLOB_AREA, reference_base
 from hudi_vector.blobs.pool import TaskAttempt
 from hudi_vector.blobs.stored import TO_THE_END, StoredBlobs
 from hudi_vector.spark.blob_table import BlobTable
-from hudi_vector.spark.worker_errors import from_worker, in_few_words
+from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.storage import StorageOptions
+from hudi_vector.write.failures import in_one_sentence
 from hudi_vector.write.staging import Lists
 
 __all__ = ["Copied", "copy_ranges", "key_columns", "referring", "staged", "targets_of", "unmoved", "version_column"]
@@ -255,13 +254,9 @@ def staged(frame: DataFrame, folder: str) -> DataFrame:
 
     Raises:
         BlobWriteError: Bytes could not be stored by one of its tasks.
+        WriteError: The rows could not be kept.
     """
     spark: SparkSession = frame.sparkSession
-    try:
+    with in_one_sentence(f"rows could not be kept in '{folder}'"):
         frame.write.mode("overwrite").parquet(folder)
-    except (PySparkException, Py4JJavaError) as problem:
-        known = from_worker(problem)
-        if known is None:
-            raise
-        raise known from None
     return spark.read.schema(frame.schema).parquet(folder)

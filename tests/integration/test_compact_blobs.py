@@ -24,7 +24,7 @@ from support.swept import Killed, dying
 import hudi_vector as hv
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, list_uploads
 from hudi_vector.cli import main
-from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, RefusedError, UnknownColumnError, WriteError
 from hudi_vector.table_services.compaction_files import begun_runs
 from hudi_vector.table_services.service_lease import LEASES, ServiceLease
 
@@ -259,3 +259,36 @@ def test_refusals(spark, shared, workspace, clean_session):
     spark.conf.set("hoodie.write.concurrency.mode", "optimistic_concurrency_control")
     lock = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
     assert services.compact_blobs(spark, str(path), options=lock).is_well
+
+
+WRONG = [
+    ("compact_blobs", {"columns": 7}, "columns are the name of a column or a list of names, not 7"),
+    ("compact_blobs", {"options": ["a"]}, "options is a mapping of Hudi's settings, such as"),
+    ("compact_blobs", {"report": 7, "dry_run": True}, "report is the path of a local file, not 7"),
+    ("cluster", {"order_by": 7}, "order_by is a text or a list of texts, not 7"),
+    ("maintain", {"steps": 7}, "steps is a text or a list of texts, not 7"),
+    ("maintain", {"other_tables": [7]}, r"other_tables is a text or a list of texts, not \[7\]"),
+    ("clean_blobs", {"other_tables": 7}, "other_tables is a text or a list of texts, not 7"),
+    ("mark_blobs", {"managed_roots": b"a"}, "managed_roots is a text or a list of texts, not b'a'"),
+    ("check_erasure", {"keys": 7}, "keys is a text or a list of texts, not 7"),
+    ("register_tables", {"others": 7}, "others is a text or a list of texts, not 7"),
+]
+
+
+@pytest.mark.parametrize(("service", "arguments", "sentence"), WRONG)
+def test_arguments_of_wrong_types(spark, shared, service, arguments, sentence):
+    with pytest.raises(InvalidTypeError, match=sentence):
+        getattr(services, service)(spark, str(shared), **arguments)
+
+
+def test_what_hudi_refuses_is_one_sentence(spark, shared):
+    change(spark, shared, [2], ts=3)
+    before = stored(spark, shared)
+    lock = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.lock.provider": "no.such.Lock",
+    }
+    with pytest.raises(WriteError, match=r"the rewrite of references of '.*' failed: [^\n]*no\.such\.Lock[^\n]*$"):
+        services.compact_blobs(spark, str(shared), options={**QUICK, **lock})
+    assert stored(spark, shared) == before
+    assert begun_runs(f"file://{shared}") == []
