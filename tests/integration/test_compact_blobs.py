@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -259,6 +260,37 @@ def test_refusals(spark, shared, workspace, clean_session):
     spark.conf.set("hoodie.write.concurrency.mode", "optimistic_concurrency_control")
     lock = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
     assert services.compact_blobs(spark, str(path), options=lock).is_well
+
+
+def test_groups_under_a_lock_with_relative_paths(spark, workspace, clean_session):
+    """Merge-on-read with partitions and log files, a lock of Hudi's own, a relative name, paths from the table."""
+    path = tables.fresh_path(workspace, "forms")
+    lock = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+    }
+    blobs = {"img": {"inline.threshold": "0", "paths": "relative"}}
+    for ts, count in ((1, 12), (2, 8)):
+        frame = rows(spark, [2000] * count, ts).coalesce(1)
+        write(frame, path, blobs=blobs, table_type="mor", ordering=None, options=lock)
+
+    def images():
+        frame = spark.read.format("hudi").load(str(path)).select("id", "img")
+        return {row[0]: bytes(row[1]) for row in hv.read_blobs(frame, "img", table=str(path)).collect()}
+
+    before = images()
+    name = os.path.relpath(path)  # Spark's own process works where this one does
+    done = services.compact_blobs(spark, name, group_size=4000, options={**QUICK, **lock})
+    assert (done.containers_before, done.containers_after, len(done.commits), done.doubts) == (2, 2, 2, ())
+    assert images() == before
+    assert hv.blobs.verify(spark, str(path), deep=True).collect() == []
+    found = spark.read.format("hudi").load(str(path)).select("img.reference.external_path").collect()
+    assert all(row[0].startswith(".hoodie/blobs/") for row in found)
+    assert not {row["path"] for row in done.rows() if row["action"] == "repack"} & {row[0] for row in found}
+    spark.conf.set("hoodie.storage.blob.inline.threshold", "10KB")
+    assert services.cluster(spark, name, options={**QUICK, **lock}).moved_in == 12
+    assert images() == before
 
 
 WRONG = [
