@@ -188,14 +188,14 @@ class Wanted:
 
         now, limits = clock_ms(), replace(self._limits, disorder_percent=disorder_percent)
         work.tell("counting references")
+        in_order = disorder_percent is not None
+        states = container_states(work.spark, work.table, columns, in_order=in_order) if columns else []
         return CompactionPlan(
             plan_id=new_write_id(now),
             table=work.table.source.uri,
             made_ms=now,
             columns=columns,
-            containers=choose(
-                container_states(work.spark, work.table, columns, in_order=disorder_percent is not None), limits
-            ),
+            containers=choose(states, limits),
             target_size=limits.target_size,
             max_element_size=limits.max_element_size,
             deduplicate=deduplicate,

@@ -29,12 +29,24 @@ from hudi_vector.storage import StorageOptions
 from hudi_vector.write.failures import in_one_sentence
 from hudi_vector.write.staging import Lists
 
-__all__ = ["Copied", "copy_ranges", "key_columns", "referring", "staged", "targets_of", "unmoved", "version_column"]
+__all__ = [
+    "TARGETS",
+    "Copied",
+    "copy_ranges",
+    "key_columns",
+    "referring",
+    "staged",
+    "targets_of",
+    "unmoved",
+    "version_column",
+]
 
 _REFERENCES = (
     "key STRING, partition STRING, version STRING, file_group STRING, position BIGINT, column STRING, path STRING, "
     "file STRING, begin BIGINT, count BIGINT"
 )
+TARGETS = "targets"
+"""Where `targets_of` keeps them, in its folder."""
 _MOVES = "file STRING, begin BIGINT, count BIGINT, new_path STRING, new_begin BIGINT"
 _RANGE = ["file", "begin", "count"]
 _ORDER = ["partition", "file_group", "position", "file", "begin"]
@@ -242,7 +254,7 @@ def targets_of(references: DataFrame, moves: DataFrame, table: str, folder: str)
     grouped = changed.groupBy("key", "partition", "version").agg(F.collect_list("change").alias("changes"))
     columns = F.col("changes")["key"]
     told = grouped.where(F.size(F.array_distinct(columns)) == F.size(columns))
-    return staged(told.withColumn("changes", F.map_from_entries("changes")), f"{folder}/targets")
+    return staged(told.withColumn("changes", F.map_from_entries("changes")), f"{folder}/{TARGETS}")
 
 
 def staged(frame: DataFrame, folder: str) -> DataFrame:

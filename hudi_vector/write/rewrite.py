@@ -35,6 +35,7 @@ __all__ = [
     "Rewriting",
     "committed_now",
     "is_concurrent",
+    "is_conflict",
     "reapply_overwritten",
     "rewrite_rows",
     "same_rows",
@@ -132,7 +133,7 @@ def rewrite_rows(work: Rewriting, targets: DataFrame, token: str, before_commit:
             try:
                 return _commit(work, _changed(table, left), table, token)
             except Py4JJavaError as problem:
-                if _CONFLICT not in str(problem):
+                if not is_conflict(problem):
                     raise
     raise RefusedError(
         f"other writers changed the same files of '{work.table}' during each of {_ATTEMPTS} attempts to rewrite "
@@ -207,6 +208,11 @@ def reapply_overwritten(
     """
     with in_one_sentence(_failed(work)):
         return _reapply(work, targets, seen, instant, folder)
+
+
+def is_conflict(problem: Py4JJavaError) -> bool:
+    """Whether Hudi refused a commit because of another one."""
+    return _CONFLICT in str(problem)
 
 
 def _failed(work: Rewriting) -> str:

@@ -346,7 +346,7 @@ def hand_to_hudi(
     Raises:
         InvalidArgumentError: An insert brings a key that the table has.
     """
-    target, token = plan.target, token or new_token()
+    target, token = plan.target, token or plan.request.options.get(TOKEN_KEY) or new_token()
     options = hudi_options(
         plan.request,
         plan.layout,
@@ -362,7 +362,7 @@ def hand_to_hudi(
     config = _config(files, target)
     before = completed_commits(files, target.path, config) if config else frozenset()
     try:
-        rows.write.format("hudi").options(**options, **{TOKEN_KEY: token}).mode("append").save(target.path)
+        rows.write.format("hudi").options(**{**options, TOKEN_KEY: token}).mode("append").save(target.path)
     except Py4JJavaError as problem:
         found = _DUPLICATE_KEY.search(str(problem))
         if found is None:
