@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from support import oracle, tables
 
 import hudi_vector as hv
-from hudi_vector import errors
+from hudi_vector import cli, errors
 
 DIMENSION = 16
 
@@ -44,7 +46,10 @@ def assert_exact(spark, path, *, covered, k=5, **asked):
     """The answers of `auto` are those of `exact` to the last bit; gives the slices the index answered for."""
     for query in clustered(4, 77).astype(np.float64)[:2] + 0.1:
         expected, _ = answer(spark, path, query, k, mode="exact", **asked)
+        assert answer(spark, path, query, k, **asked)[0] == expected  # by the vectors in memory
+        spark.conf.set("hoodie.vector.cache.max.bytes", "0")
         found, report = answer(spark, path, query, k, **asked)
+        spark.conf.unset("hoodie.vector.cache.max.bytes")
         assert found == expected
         assert covered is None or report.slices.get("index", 0) == covered
         assert report.execution == "local"
@@ -165,3 +170,44 @@ def test_a_table_through_its_life(spark, workspace, table_type):
     hv.index.drop(spark, str(path), "emb")
     assert hv.index.describe(spark, str(path)) == []
     assert_exact(spark, str(path), covered=0, metric="l2")
+
+
+def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch):
+    path = tables.fresh_path(workspace, "tended")
+    write(spark, path, range(600))
+    monkeypatch.setattr(cli, "_session", lambda: spark)
+
+    def run(*words: str) -> tuple[int, list[dict]]:
+        code = cli.main(["index", words[0], "--table", str(path), "--format", "json", *words[1:]])
+        return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    column = ("--column", "emb")
+    code, (made,) = run("build-if-missing", *column, "--metric", "l2", "--num-partitions", "16")
+    assert (code, made["segments_made"], made["rows"]) == (0, 4, 600)
+    assert run("build-if-missing", *column, "--metric", "l2")[1][0]["segments_made"] == 0
+    code, (measured,) = run("recall", *column, "--sample", "20", "--recall-target", "0.9")
+    assert code == 0
+    assert measured["recall"] >= 0.8
+    assert cli.main(["index", "recall", "--table", str(path), *column, "--at-least", "1.1"]) == 1
+    assert "of the nearest rows, and 1.1 were wanted" in capsys.readouterr().err
+    assert run("verify", *column) == (0, [])
+    write(spark, path, range(600), seed=5)
+    assert run("refresh", *column)[1][0]["segments_made"] == 4
+    name = tables.fresh_name("tended")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    spark.sql(
+        f"CALL run_clean(table => '{name}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1, "
+        "options => 'hoodie.metadata.enable=false,hoodie.embed.timeline.server=false')"
+    )
+    code, gone = run("compact", *column, "--grace", "0s")
+    assert code == 0
+    assert sum(one["deleted"].startswith("segments/") for one in gone) == 4
+    assert_exact(spark, str(path), covered=4, metric="l2")
+    segment = next((path / ".hoodie/vector_index/v1/emb/l2-ivf_sq8/segments").iterdir())
+    segment.write_bytes(segment.read_bytes()[:-100])
+    code, (problem,) = run("verify", *column)
+    assert code == 1
+    assert problem["segment"] == segment.name
+    assert_exact(spark, str(path), covered=4, metric="l2")
+    assert run("drop", *column)[1][0]["segments"] == 4
+    assert run("describe") == (0, [])
