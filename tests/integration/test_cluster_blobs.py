@@ -70,6 +70,7 @@ def test_blobs_follow_their_rows(spark, path, clean_session):
     assert (again.moved_out, again.moved_in, again.compaction.candidates) == (0, 0, [])
 
 
+@pytest.mark.soak
 def test_a_run_killed_after_its_thresholds_is_looked_after(spark, path, clean_session):
     spark.conf.set("hoodie.storage.blob.inline.threshold", "10KB")
     before = answers(spark, path)

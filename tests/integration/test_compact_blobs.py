@@ -313,6 +313,7 @@ def test_arguments_of_wrong_types(spark, shared, service, arguments, sentence):
         getattr(services, service)(spark, str(shared), **arguments)
 
 
+@pytest.mark.soak
 def test_what_hudi_refuses_is_one_sentence(spark, shared):
     change(spark, shared, [2], ts=3)
     before = stored(spark, shared)
