@@ -1,12 +1,13 @@
 """How fast does the cleaner know who refers to what, and what does the second run of a mark cost?
 
-    python benchmarks/services.py [--rows 1000000] [--parts 50] [--output bench-output] [--quick]
+    python benchmarks/services.py [--rows 980000] [--parts 49] [--output bench-output] [--quick]
 
 A merge-on-read table of blobs in containers of 200, written by Hudi: a base file for each part, then an upsert of a
 fifth of the rows into log files, in blocks of Avro and again in blocks of Parquet. References for each second are of
 one core: they are divided by the processor time of a process that reads one file after the other. Marks are by the
-clock: of all files, again, after an upsert that adds 2 % more files, and of all files by the executors. Files are
-made to look an hour old, since a mark reads what changed within the last minute each time. Writes ``services.json``.
+clock: of all files, again, after an upsert whose log files are 2 % of all files then, and of all files by the
+executors. Files are made to look an hour old, since a mark reads what changed within the last minute each time. Writes
+``services.json``.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _WRITE = "20260101000000000_0123456789ab"
 _BLOBS_IN_A_CONTAINER = 200
 _BLOB_BYTES = 20 << 10
 _REPEATS = 3
+_CHANGED = 0.02
 _HOUR_NS = 3_600_000_000_000
 _AIMS = {"base files": 500_000, "log files, avro": 30_000}
 
@@ -59,8 +61,8 @@ class Bench:
 def main() -> None:
     """Measure everything, print it, write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--parts", type=int, default=50)
+    parser.add_argument("--rows", type=int, default=980_000)
+    parser.add_argument("--parts", type=int, default=49)
     parser.add_argument("--output", type=Path, default=Path("bench-output"))
     parser.add_argument("--quick", action="store_true", help="a hundredth of the rows")
     given = parser.parse_args()
@@ -168,11 +170,13 @@ def marks(bench: Bench) -> None:
     age(bench)
     mark(bench, "all files, kept")
     mark(bench, "nothing changed")
-    part = bench.size.rows // bench.size.parts
-    # A part has three files by now.
-    write(bench, "upsert", f"id % 10 = 0 AND id < {part * max(1, 3 * bench.size.parts // 50)}", 4)
+    before, part = len(listed(bench)), bench.size.rows // bench.size.parts
+    # Each part that is written to gets one log file: 3 of 150 with 49 parts of three files.
+    added = max(1, round(before * _CHANGED / (1 - _CHANGED)))
+    write(bench, "upsert", f"id % 10 = 0 AND id < {part * added}", 4)
     age(bench)
-    mark(bench, "2 % of the files changed")
+    after = len(listed(bench))
+    mark(bench, f"{(after - before) / after:.2%} of the files changed")
     shutil.rmtree(bench.path / ".hoodie" / "blob_refs")
     mark(bench, "all files, by executors", spread_reader(bench.spark.sparkContext, SpreadLimits(0, 0)))
 

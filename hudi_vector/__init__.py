@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
-    from hudi_vector import blobs, table_services
+    from hudi_vector import blobs, index, table_services
     from hudi_vector.schema import blob_field, vector_field
     from hudi_vector.search.report import last_reports
+    from hudi_vector.search.vector_table import open  # noqa: A004 - hv.open
     from hudi_vector.session import configure, register
     from hudi_vector.spark.api import explain_search, search, search_batch
     from hudi_vector.spark.blob_api import (
@@ -36,6 +37,7 @@ _HOMES = {
     "configure": "hudi_vector.session",
     "explain_search": "hudi_vector.spark.api",
     "last_reports": "hudi_vector.search.report",
+    "open": "hudi_vector.search.vector_table",
     "read_blob": "hudi_vector.spark.blob_api",
     "read_blobs": "hudi_vector.spark.blob_api",
     "register": "hudi_vector.session",
@@ -57,7 +59,9 @@ __all__ = [
     "blobs",
     "configure",
     "explain_search",
+    "index",
     "last_reports",
+    "open",
     "read_blob",
     "read_blobs",
     "register",
@@ -98,5 +102,5 @@ class _CallableRoom(ModuleType):
 
 for _room in ("search", "write"):
     import_module(f"hudi_vector.{_room}").__class__ = _CallableRoom
-for _room in ("blobs", "table_services"):
+for _room in ("blobs", "index", "table_services"):
     import_module(f"hudi_vector.{_room}")  # so that hv.blobs is there

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
@@ -141,6 +142,7 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     erasure.set_defaults(run=_erasure)
     _add_registry(commands, table)
     _add_compaction(commands, table)
+    _add_index(commands, table)
 
 
 def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
@@ -167,8 +169,46 @@ def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
     cluster.add_argument(
         "--assume-single-writer", action="store_true", help="promise that nobody else writes meanwhile"
     )
+    cluster.add_argument("--dry-run", action="store_true", help="only show what would happen")
     cluster.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
     cluster.set_defaults(run=_service, service="cluster")
+
+
+def _add_index(commands: Any, table: argparse.ArgumentParser) -> None:
+    """The vector indexes of a table."""
+    index = commands.add_parser("index", help="make vector indexes and look after them")
+    of_index = index.add_subparsers(dest="index_command", required=True)
+    which = argparse.ArgumentParser(add_help=False)
+    which.add_argument("--column", metavar="NAME", required=True, help="the vector column")
+    which.add_argument("--kind", metavar="KIND", help="ivf_sq8 or ivf_flat")
+    which.add_argument("--metric", metavar="METRIC", help="cosine, l2 or dot_product")
+    sizes = argparse.ArgumentParser(add_help=False)
+    sizes.add_argument("--num-partitions", metavar="N", type=int, help="lists; about the root of the rows by default")
+    sizes.add_argument("--max-iters", metavar="N", type=int, help="rounds of k-means")
+    sizes.add_argument("--sample", metavar="N", type=int, help="vectors to train on; 256 for each list by default")
+    sizes.add_argument("--recall-target", metavar="SHARE", type=float, help="what searches aim at; 1 by default")
+    for name, parents, text in (
+        ("create", [table, which, sizes], "make an index, or make it anew"),
+        ("build-if-missing", [table, which, sizes], "make it where there is none, else bring it up to date"),
+        ("refresh", [table, which], "index the files that came since"),
+        ("drop", [table, which], "remove it; searches then scan"),
+    ):
+        of_index.add_parser(name, parents=parents, help=text).set_defaults(run=_index)
+    compact = of_index.add_parser("compact", parents=[table, which], help="delete what the index no longer needs")
+    compact.add_argument("--grace", metavar="24h", help="how old such a file must be")
+    compact.set_defaults(run=_index)
+    of_index.add_parser(
+        "verify", parents=[table, which], help="read all of it; exit code 1 if anything is wrong"
+    ).set_defaults(run=_index)
+    recall = of_index.add_parser("recall", parents=[table, which], help="measure it against exact search, and note it")
+    recall.add_argument("--k", metavar="N", type=int, help="how many rows each search wants")
+    recall.add_argument("--sample", metavar="N", type=int, help="how many vectors of the table ask")
+    recall.add_argument("--recall-target", metavar="SHARE", type=float, help="what the searches aim at")
+    recall.add_argument("--at-least", metavar="SHARE", type=float, help="refuse, exit code 1, below this")
+    recall.set_defaults(run=_index)
+    describe = of_index.add_parser("describe", parents=[table], help="say what is indexed, and how much of it")
+    describe.add_argument("--column", metavar="NAME", help="only this column")
+    describe.set_defaults(run=_index)
 
 
 def _add_marking(parser: argparse.ArgumentParser) -> None:
@@ -277,6 +317,16 @@ def _registry(chosen: argparse.Namespace) -> int:
     listed: list[str] = getattr(hv.table_services, chosen.service)(_session(), chosen.table, **_given(chosen))
     _print([{"table": path} for path in listed], chosen.format)
     return 0
+
+
+def _index(chosen: argparse.Namespace) -> int:
+    import hudi_vector as hv
+
+    given = {key: value for key, value in _given(chosen).items() if value is not None and key != "index_command"}
+    done = getattr(hv.index, chosen.index_command.replace("-", "_"))(_session(), chosen.table, **given)
+    listed = done if isinstance(done, list) else [done]
+    _print([{"deleted": one} if isinstance(one, str) else asdict(one) for one in listed], chosen.format)
+    return 1 if listed and chosen.index_command == "verify" else 0
 
 
 def _shown(result: _Result, form: str) -> int:

@@ -42,6 +42,9 @@ __all__ = [
     "COMPACT_TARGET_SIZE",
     "EXECUTION",
     "GUARD_BLOBS",
+    "INDEX_BATCH_MAX_QUERIES",
+    "INDEX_READ_MAX_GAP",
+    "INDEX_READ_THREADS",
     "INVALID_VECTORS",
     "LOCAL_MAX_BYTES",
     "LOCAL_THREADS",
@@ -52,6 +55,8 @@ __all__ = [
     "MAINTAIN_FIGURES_INTERVAL",
     "MAINTAIN_HUDI_CLEAN",
     "MAINTAIN_STEPS",
+    "MODE",
+    "RECALL_TARGET",
     "SEARCH",
     "VERIFY_BLOBS",
     "Option",
@@ -258,6 +263,45 @@ BATCH_COLLECT_MAX_BYTES: Option[int] = Option(
     BYTES,
     "A query set estimated to be larger than this is searched where its partitions are, instead of being "
     "brought to the driver and sent to every task.",
+    minimum=0,
+)
+MODE: Option[str] = Option(
+    "hoodie.vector.search.mode",
+    "auto",
+    "",
+    "Whether searches use an index: never (`exact`), where it gives the exact answer sooner (`auto`; with a recall "
+    "target below 1 also where it may miss rows), or always where there is one, whatever it may miss (`approximate`).",
+    allowed=("auto", "exact", "approximate"),
+)
+RECALL_TARGET: Option[str] = Option(
+    "hoodie.vector.search.recall.target",
+    "1",
+    "",
+    "The part of the true nearest rows an indexed search has to find on average, such as 0.95; with 1 answers are "
+    "exact. Probes and candidates are taken from the calibration kept with the index.",
+)
+INDEX_BATCH_MAX_QUERIES: Option[int] = Option(
+    "hoodie.vector.index.exact.max.queries",
+    16,
+    "queries",
+    "With `auto` and without a recall target, a batch of more queries than this is answered by an exact scan, "
+    "which reads every vector once for all of them, instead of by the index, which reads the candidates of each.",
+    minimum=0,
+)
+INDEX_READ_MAX_GAP: Option[int] = Option(
+    "hoodie.vector.index.read.max.gap",
+    0,
+    BYTES,
+    "Vectors of candidates that lie no further apart in a file are read by one request; 0 stands for 4 KiB on local "
+    "disk and 1 MiB on an object store.",
+    minimum=0,
+)
+INDEX_READ_THREADS: Option[int] = Option(
+    "hoodie.vector.index.read.threads",
+    0,
+    "threads",
+    "Threads that read vectors of candidates from one file; 0 stands for 1 on local disk, where the files are read "
+    "side by side already, and 16 on an object store.",
     minimum=0,
 )
 GUARD_BLOBS: Option[str] = Option(
@@ -487,6 +531,11 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     CACHE_MAX_BYTES,
     BATCH_BLOCK_QUERIES,
     BATCH_COLLECT_MAX_BYTES,
+    MODE,
+    RECALL_TARGET,
+    INDEX_BATCH_MAX_QUERIES,
+    INDEX_READ_MAX_GAP,
+    INDEX_READ_THREADS,
     INVALID_VECTORS,
     BLOB_INLINE_THRESHOLD,
     BLOB_MAX_ELEMENT_SIZE,

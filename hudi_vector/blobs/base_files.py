@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 
 from hudi_vector.blobs.files import BlobFiles, Trouble, default_threads, in_threads, reason_of
 from hudi_vector.blobs.paths import file_uri
-from hudi_vector.blobs.ranges import LOCAL_MAX_GAP, OBJECT_STORE_MAX_GAP
 from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError
 from hudi_vector.read.byte_column import ByteColumn
 from hudi_vector.read.cache import ByteCache
 from hudi_vector.storage import StorageOptions, open_storage, scheme_of
+from hudi_vector.storage.ranges import LOCAL_MAX_GAP, OBJECT_STORE_MAX_GAP
 from hudi_vector.table.recent import Recent
 
 __all__ = ["BaseFiles", "blob_column", "blob_columns", "place_in"]

@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from hudi_vector.blobs.files import BlobFiles, Trouble, default_threads
 from hudi_vector.blobs.kept_checksums import kept_checksums
 from hudi_vector.blobs.paths import file_uri
-from hudi_vector.blobs.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, plan_reads
 from hudi_vector.blobs.resolve import MAX_VALUE_BYTES, Resolved, resolve
 from hudi_vector.blobs.struct import BlobColumns, Flags
 from hudi_vector.blobs.transfer import transfer
 from hudi_vector.blobs.wanted import Ints, Part, Wanted, wanted_of
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.storage import StorageOptions
+from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, plan_reads
 
 __all__ = ["BlobFetcher", "Part"]
 

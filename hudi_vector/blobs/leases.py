@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from hudi_vector.blobs.side_files import generation_of, newest
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import Storage, join
+from hudi_vector.storage.side_files import generation_of, newest
 
 __all__ = ["CLEAN", "LEASES", "LEASE_KIND", "LEASE_VERSION", "HeldLease", "Renewals", "clock_ms", "read_lease"]
 

@@ -1,7 +1,7 @@
 """The durable manifest of one write's uploads: what a cleaner needs to prove a container orphaned.
 
 A write's manifest is the newest whole file of ``{table}/.hoodie/blob_service/v1/uploads/{write id}/`` (see
-`hudi_vector.blobs.side_files`). It passes through these states, and never back:
+`hudi_vector.storage.side_files`). It passes through these states, and never back:
 
     open, prepared → staged → committed | aborted
 
@@ -46,7 +46,6 @@ from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.blobs.names import is_write_id, new_write_id
 from hudi_vector.blobs.settings import BlobSettings
-from hudi_vector.blobs.side_files import generation_of, newest, publish
 from hudi_vector.blobs.side_tables import (
     CHECKSUMS_OF_BLOBS,
     PINS,
@@ -57,6 +56,7 @@ from hudi_vector.blobs.side_tables import (
 )
 from hudi_vector.errors import BlobWriteError, InvalidArgumentError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import generation_of, newest, publish
 
 __all__ = [
     "ABORTED",

@@ -1,7 +1,7 @@
 """The registry: which tables may refer to each other's blobs, so that no cleaner takes what another table needs.
 
 A table lists the others in ``{table}/.hoodie/blob_service/v1/registry/{hash of the other's path}/``, where the newest
-side file (`hudi_vector.blobs.side_files`) names the other table and says in which state it is:
+side file (`hudi_vector.storage.side_files`) names the other table and says in which state it is:
 
     registered → leaving → left, or registered again
 
@@ -15,9 +15,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from hudi_vector.blobs.side_files import generation_of, newest, publish
 from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import generation_of, newest, publish
 
 __all__ = ["LEAVING", "LEFT", "REGISTERED", "REGISTRY", "enter", "lenders", "read_registry"]
 

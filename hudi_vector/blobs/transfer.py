@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from hudi_vector.blobs.files import BlobFile, OpenLocalFile, RemoteFile, default_threads, in_threads, reason_of
-from hudi_vector.blobs.ranges import Reads
+from hudi_vector.storage.ranges import Reads
 
 __all__ = ["SHRUNK", "Failure", "transfer"]
 

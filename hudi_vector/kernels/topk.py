@@ -50,6 +50,11 @@ class VectorBlock:
         odd_mask[self.odd] = True
         return VectorBlock(self.values[mask], self.positions[mask], self.squares[mask], np.flatnonzero(odd_mask[mask]))
 
+    def take(self, chosen: Ints) -> VectorBlock:
+        """The rows at these indices, in this order."""
+        odd = np.flatnonzero(np.isin(chosen, self.odd)) if len(self.odd) else self.odd
+        return VectorBlock(self.values[chosen], self.positions[chosen], self.squares[chosen], odd)
+
     def part(self, start: int, stop: int) -> VectorBlock:
         """The rows from start to stop, as views."""
         odd = self.odd[(self.odd >= start) & (self.odd < stop)] - start if len(self.odd) else self.odd
@@ -200,6 +205,17 @@ class TopK:
         step = max(256, _SCREEN_ELEMENTS // max(queries, 1)) if queries > 1 else 1 << 16
         for start in range(0, len(block), step):
             self._offer(block if len(block) <= step else block.part(start, start + step))
+
+    def offer_pairs(self, block: VectorBlock, rows: Ints, queries: Ints) -> None:
+        """Consider single rows of a block, each for one query.
+
+        Args:
+            block: The rows.
+            rows: Indices into the block, shape (p,).
+            queries: The query each is considered for, shape (p,).
+        """
+        if len(rows):
+            self._score(block, rows, queries)
 
     def hits(self) -> Hits:
         """What was found, by query and distance; more than k rows for a query only where distances tie."""

@@ -6,7 +6,6 @@ store in ways that are rare (delta encodings, codecs of old) is left to pyarrow,
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,17 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudi_vector.errors import DataFileError
 from hudi_vector.read.cache import ByteCache
-from hudi_vector.read.parquet_chunks import (
-    Chunk,
-    Places,
-    column_chunks,
-    footer_groups,
-    indexed_places,
-    page_headers,
-    walked_places,
-)
+from hudi_vector.read.data_file import reading
+from hudi_vector.read.parquet_chunks import Chunk, Places, column_chunks, footer_groups, page_headers, page_places
 from hudi_vector.read.parquet_pages import DICTIONARY_INDICES, PLAIN, Page, PageHeader, open_page, read_header
 from hudi_vector.read.parquet_values import ByteSource, Window, plain_values, run_lengths
 
@@ -132,7 +123,7 @@ class ByteColumn:
         if not chunk.understood:
             return self._located_by_pyarrow(group)
         lengths, offsets = np.full(chunk.rows, _ABSENT, np.int64), np.full(chunk.rows, _ABSENT, np.int64)
-        with self._reading():
+        with reading(self._label):
             window = self._window(chunk)
             row = 0
             for header in page_headers(chunk, window):
@@ -185,7 +176,7 @@ class ByteColumn:
             return self._read_by_pyarrow(wanted)
         key = (self._label, self._leaf, wanted.begin)
         page: _OpenedPage | None = cache.get(key) if cache is not None else None
-        with self._reading():
+        with reading(self._label):
             if page is None:
                 page = self._opened(wanted.group, wanted.begin, wanted.end)
                 if cache is not None:
@@ -209,10 +200,8 @@ class ByteColumn:
         """The data pages of a row group."""
         found = self._pages.get(group)
         if found is None:
-            with self._reading():
-                indexed = indexed_places(self._source, self._footer, group, self._number)
-                chunk = self._chunks[group]
-                found = indexed or walked_places(chunk, self._window(chunk))
+            with reading(self._label):
+                found = page_places(self._source, self._footer, group, self._number, self._chunks[group], self._ahead)
             self._pages[group] = found
         return found
 
@@ -265,7 +254,7 @@ class ByteColumn:
         return None if chunk.codec is None else pa.Codec(chunk.codec)
 
     def _located_by_pyarrow(self, group: int) -> Located:
-        with self._reading():
+        with reading(self._label):
             parts = [np.asarray(pc.fill_null(pc.binary_length(values), _ABSENT)) for values in self._by_pyarrow(group)]
         lengths = np.concatenate(parts).astype(np.int64)
         return Located(lengths, np.full(len(lengths), _ABSENT, np.int64))
@@ -273,7 +262,7 @@ class ByteColumn:
     def _read_by_pyarrow(self, wanted: PageRows) -> list[bytes | None]:
         found: list[bytes | None] = []
         done = 0
-        with self._reading():
+        with reading(self._label):
             for values in self._by_pyarrow(wanted.group):
                 inside = wanted.rows[(wanted.rows >= done) & (wanted.rows < done + len(values))] - done
                 found += values.take(pa.array(inside)).to_pylist()
@@ -288,13 +277,3 @@ class ByteColumn:
             while pa.types.is_struct(values.type):
                 (values,) = values.flatten()
             yield values
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except DataFileError:
-            raise
-        except (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError) as problem:
-            why = str(problem) or "it is shorter than its footer says"
-            raise DataFileError(f"the data file '{self._label}' cannot be read: {why}") from problem

@@ -10,17 +10,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_vector.errors import DataFileError
-from hudi_vector.kernels.topk import VectorBlock
+from hudi_vector.kernels.topk import Ints, VectorBlock
 from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
-from hudi_vector.read.predicate import evaluate
+from hudi_vector.read.predicate import Predicate, evaluate
 from hudi_vector.read.spec import ScanCounts, ScanSpec
-from hudi_vector.read.vectors import block_of
+from hudi_vector.read.vector_pages import RangeReads
+from hudi_vector.read.vectors import block_of, chosen_of, rows_within
 from hudi_vector.storage import FileInfo, StorageOptions, lance_options, scheme_of
 
 __all__ = ["LanceSlice", "lance_reader"]
 
 _BATCH_ROWS = 8192
+_SUITED = RangeReads()
 
 
 class LanceSlice:
@@ -39,7 +41,7 @@ class LanceSlice:
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         """The rows under the predicate that have a vector, counted on the way."""
-        key = (self._file, "lance", self._spec.column, self._spec.predicate, self._spec.zone)
+        key = self._blocks_key(self._spec.predicate)
         kept = self._cache.get(key) if self._cache is not None else None
         if kept is not None:
             blocks, own = kept
@@ -64,10 +66,42 @@ class LanceSlice:
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         reader, held = self._open(names)
+        rows_within(positions, reader.num_rows(), self._file.uri)
         if not held:
             return conform(pa.table({"\0": pa.nulls(len(positions))}), self._spec.fields(names))
         read = reader.take_rows([int(row) for row in positions[order]]).to_table()
         return conform(read.take(pa.array(back)), self._spec.fields(names))
+
+    def vectors_at(
+        self,
+        positions: Ints,
+        counts: ScanCounts,
+        reads: RangeReads = _SUITED,  # noqa: ARG002 - pylance plans its own reads
+    ) -> VectorBlock:
+        """The vectors of some rows, whatever the predicate says of them, by pylance's own random access.
+
+        Args:
+            positions: Rows of the file, shape (n,), in any order.
+            counts: Where NULL and invalid vectors are counted; rows are not.
+            reads: As for Parquet files; of no effect here.
+
+        Returns:
+            Those of the rows that have a vector, ascending by position, each once.
+
+        Raises:
+            DataFileError: The file is damaged, or has no such row.
+        """
+        reader, held = self._open([self._spec.column.name])
+        wanted = rows_within(positions, reader.num_rows(), self._file.uri)
+        kept = self._cache.get(self._blocks_key(None)) if self._cache is not None else None
+        if kept is not None and kept[0]:
+            return chosen_of(kept[0], wanted, counts)
+        read = reader.take_rows(wanted.tolist()).to_table() if held and len(wanted) else None
+        array = pa.nulls(len(wanted), pa.list_(pa.float32())) if read is None else read.column(0).combine_chunks()
+        return block_of(array, self._spec.column, wanted, counts)
+
+    def _blocks_key(self, predicate: Predicate | None) -> tuple[object, ...]:
+        return (self._file, "lance", self._spec.column, predicate, self._spec.zone)
 
     def _scan(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         spec = self._spec

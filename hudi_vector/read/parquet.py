@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from hudi_vector.errors import DataFileError
-from hudi_vector.kernels.topk import VectorBlock
+from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
 from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
+from hudi_vector.read.data_file import DataFile, reading
+from hudi_vector.read.page_table import paged_chunks
 from hudi_vector.read.predicate import evaluate
 from hudi_vector.read.predicate_prune import may_match, row_group_stats
 from hudi_vector.read.spec import ScanCounts, ScanSpec
-from hudi_vector.read.vectors import block_of
-from hudi_vector.storage import FileInfo, open_storage
+from hudi_vector.read.vector_pages import RangeReads, VectorPages
+from hudi_vector.read.vectors import block_of, chosen_of, joined, rows_within
+from hudi_vector.storage import FileInfo
 
 __all__ = ["ParquetSlice"]
 
 _BLOCK_BYTES = 4 << 20
 _FETCH_BATCH_ROWS = 4096
-_PAGE_BUFFER_BYTES = 1 << 20
 # Columns up to this size are decoded whole and kept: the next winner of the file costs nothing.
 _KEPT_COLUMN_BYTES = 8 << 20
+_SUITED = RangeReads()
 
 
 @dataclass(frozen=True)
@@ -53,23 +53,59 @@ class ParquetSlice:
         self._file = file
         self._spec = spec
         self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
-        self._opened: pq.ParquetFile | None = None
+        self._data = DataFile(file, spec.options, mapped=self._cache is not None)
+        # To map a file and to touch it here and there costs more than to read from it.
+        self._ranges = DataFile(file, spec.options, mapped=False)
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         """The rows under the predicate that have a vector, counted on the way."""
         start = 0
-        metadata = self._metadata()
+        metadata = self._data.metadata
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group).num_rows
             yield from self._group_blocks(group, start, rows, counts)
             start += rows
         self.close()
 
+    def row_count(self) -> int:
+        """How many rows the file has."""
+        return int(self._data.metadata.num_rows)
+
+    def holds_vectors(self) -> bool:
+        """Whether all its vectors are kept decoded in the process's cache."""
+        cache = self._cache
+        groups = range(self._data.metadata.num_row_groups)
+        return cache is not None and all(cache.get(self._decoded_key(group)) is not None for group in groups)
+
+    def allowed(self, counts: ScanCounts) -> npt.NDArray[np.bool_]:
+        """Which rows the predicate lets through, counted on the way.
+
+        Args:
+            counts: Where rows, pruned and filtered ones are counted.
+
+        Returns:
+            A bool for each row of the file.
+        """
+        metadata = self._data.metadata
+        parts = []
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            counts.rows += rows
+            if self._may_match(group, rows):
+                mask = self._mask(group, rows)
+                counts.filtered += rows - int(mask.sum())
+            else:
+                mask = np.zeros(rows, np.bool_)
+                counts.pruned += rows
+            parts.append(mask)
+        return np.concatenate(parts) if parts else np.empty(0, np.bool_)
+
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Columns of the rows at these positions, in the table's types and in this order."""
+        metadata = self._data.metadata
+        rows_within(positions, metadata.num_rows, self._file.uri)
         order = np.argsort(positions, kind="stable")
         ordered = positions[order]
-        metadata = self._metadata()
         parts, start = [], 0
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group).num_rows
@@ -85,11 +121,39 @@ class ParquetSlice:
         back[order] = np.arange(len(order))
         return pa.concat_tables(parts).take(pa.array(back))
 
+    def vectors_at(self, positions: Ints, counts: ScanCounts, reads: RangeReads = _SUITED) -> VectorBlock:
+        """The vectors of some rows, whatever the predicate says of them.
+
+        Only the pages that hold them are read. Vectors the cache holds decoded are taken from there; a column whose
+        pages cannot be had one by one is read whole.
+
+        Args:
+            positions: Rows of the file, shape (n,), in any order.
+            counts: Where NULL and invalid vectors and the bytes read are counted; rows are not.
+            reads: How ranges of the file are read.
+
+        Returns:
+            Those of the rows that have a vector, ascending by position, each once.
+
+        Raises:
+            DataFileError: The file is damaged, or has no such row.
+        """
+        metadata = self._ranges.metadata
+        wanted = rows_within(positions, metadata.num_rows, self._file.uri)
+        found, start = [_empty_block(self._spec)], 0
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            inside = wanted[(wanted >= start) & (wanted < start + rows)]
+            if len(inside):
+                found.append(self._chosen(group, start, inside, counts, reads))
+            start += rows
+        self.close()
+        return joined(found)
+
     def close(self) -> None:
         """Let go of the file."""
-        if self._opened is not None:
-            self._opened.close(force=True)
-            self._opened = None
+        self._data.close()
+        self._ranges.close()
 
     def _group_blocks(self, group: int, start: int, rows: int, counts: ScanCounts) -> Iterator[VectorBlock]:
         counts.rows += rows
@@ -113,7 +177,7 @@ class ParquetSlice:
     def _may_match(self, group: int, rows: int) -> bool:
         predicate = self._spec.predicate
         assert predicate is not None
-        stats = row_group_stats(self._metadata().row_group(group), self._spec.schema)
+        stats = row_group_stats(self._data.metadata.row_group(group), self._spec.schema)
         return may_match(predicate, stats, rows, self._spec.zone)
 
     def _mask(self, group: int, rows: int) -> npt.NDArray[np.bool_]:
@@ -149,7 +213,7 @@ class ParquetSlice:
 
     def _decoded(self, group: int, start: int, rows: int, counts: ScanCounts) -> _Decoded:
         assert self._cache is not None
-        key = (self._file, group, "vectors", self._spec.column)
+        key = self._decoded_key(group)
         found: _Decoded | None = self._cache.get(key)
         if found is not None:
             counts.cached_slices += group == 0
@@ -157,10 +221,10 @@ class ParquetSlice:
         own = ScanCounts()
         column = self._spec.column.name
         positions = np.arange(start, start + rows, dtype=np.int64)
-        if self._has(column):
-            with self._reading():
-                held = self._open().read_row_group(group, columns=[column], use_threads=False).column(0)
-            counts.bytes_read += self._column_bytes(group, column)
+        if column in self._data.names:
+            with reading(self._file.uri):
+                held = self._data.parquet().read_row_group(group, columns=[column], use_threads=False).column(0)
+            counts.bytes_read += self._data.column_bytes(group, column)
             array = held.combine_chunks() if held.num_chunks != 1 else held.chunk(0)
             block = block_of(array, self._spec.column, positions, own)
         else:
@@ -170,14 +234,43 @@ class ParquetSlice:
         self._cache.put(key, made, block.nbytes + 1024)
         return made
 
+    def _chosen(self, group: int, start: int, wanted: Ints, counts: ScanCounts, reads: RangeReads) -> VectorBlock:
+        """The vectors of rows of one row group, by their positions in the file."""
+        column = self._spec.column
+        decoded = self._cache is not None and self._cache.get(self._decoded_key(group)) is not None
+        width = column.dimension * column.dtype.itemsize
+        paged = None if decoded else paged_chunks(self._ranges, column.name, width)[group]
+        if paged is not None:
+            chosen = VectorPages(self._ranges, paged, reads, self._cache).rows(wanted - start)
+            counts.bytes_read += chosen.bytes_read
+            counts.nulls += len(wanted) - len(chosen.values)
+            block, invalid = make_block(chosen.values.view(column.dtype), wanted[chosen.valid])
+            counts.invalid += invalid
+            return block
+        if column.name not in self._data.names:
+            counts.nulls += len(wanted)
+            return _empty_block(self._spec)
+        own = ScanCounts()
+        rows = self._data.metadata.row_group(group).num_rows
+        if self._cache is not None:
+            blocks = iter([self._decoded(group, start, rows, own).block])
+        else:
+            blocks = self._streamed(group, start, None, own)
+        found = chosen_of(blocks, wanted, counts)
+        counts.bytes_read += own.bytes_read
+        return found
+
+    def _decoded_key(self, group: int) -> tuple[object, ...]:
+        return (self._file, group, "vectors", self._spec.column)
+
     def _streamed(
         self, group: int, start: int, mask: npt.NDArray[np.bool_] | None, counts: ScanCounts
     ) -> Iterator[VectorBlock]:
         column = self._spec.column
-        if not self._has(column.name):
-            counts.nulls += int(mask.sum()) if mask is not None else self._metadata().row_group(group).num_rows
+        if column.name not in self._data.names:
+            counts.nulls += int(mask.sum()) if mask is not None else self._data.metadata.row_group(group).num_rows
             return
-        counts.bytes_read += self._column_bytes(group, column.name)
+        counts.bytes_read += self._data.column_bytes(group, column.name)
         batch_rows = max(64, _BLOCK_BYTES // (column.dimension * column.dtype.itemsize))
         done = 0
         for batch in self._batches(group, [column.name], batch_rows):
@@ -215,15 +308,17 @@ class ParquetSlice:
         return pa.concat_tables(parts)
 
     def _batches(self, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        held = [name for name in names if self._has(name)]
+        held = [name for name in names if name in self._data.names]
         if not held:
-            total = self._metadata().row_group(group).num_rows
+            total = self._data.metadata.row_group(group).num_rows
             for start in range(0, total, rows):
                 count = min(rows, total - start)
                 yield pa.RecordBatch.from_arrays([pa.nulls(count)], names=["\0"])
             return
-        with self._reading():
-            yield from self._open().iter_batches(batch_size=rows, row_groups=[group], columns=held, use_threads=False)
+        with reading(self._file.uri):
+            yield from self._data.parquet().iter_batches(
+                batch_size=rows, row_groups=[group], columns=held, use_threads=False
+            )
 
     def _kept_column(self, group: int, name: str) -> pa.ChunkedArray:
         """A whole column of a row group in the table's type, from the cache or into it."""
@@ -232,10 +327,10 @@ class ParquetSlice:
         key = (self._file, group, "column", name, str(field.type))
         found: pa.ChunkedArray | None = self._cache.get(key)
         if found is None:
-            rows = self._metadata().row_group(group).num_rows
-            if self._has(name):
-                with self._reading():
-                    read = self._open().read_row_group(group, columns=[name], use_threads=False)
+            rows = self._data.metadata.row_group(group).num_rows
+            if name in self._data.names:
+                with reading(self._file.uri):
+                    read = self._data.parquet().read_row_group(group, columns=[name], use_threads=False)
                 found = conform(read, [field]).column(0)
             else:
                 found = pa.chunked_array([pa.nulls(rows, field.type)])
@@ -243,61 +338,13 @@ class ParquetSlice:
         return found
 
     def _is_small(self, group: int, name: str) -> bool:
-        metadata = self._metadata().row_group(group)
+        metadata = self._data.metadata.row_group(group)
         size = 0
         for index in range(metadata.num_columns):
             column = metadata.column(index)
             if column.path_in_schema.split(".")[0].lower() == name.lower():
                 size += column.total_uncompressed_size
         return size <= _KEPT_COLUMN_BYTES
-
-    def _column_bytes(self, group: int, name: str) -> int:
-        metadata = self._metadata().row_group(group)
-        columns = (metadata.column(index) for index in range(metadata.num_columns))
-        return sum(c.total_compressed_size for c in columns if c.path_in_schema.split(".")[0] == name)
-
-    def _has(self, name: str) -> bool:
-        return name in self._names()
-
-    def _names(self) -> frozenset[str]:
-        metadata = self._metadata()
-        schema = metadata.schema
-        return frozenset(schema.column(index).path.split(".")[0] for index in range(len(schema)))
-
-    def _metadata(self) -> pq.FileMetaData:
-        key = (self._file, "footer")
-        found: pq.FileMetaData | None = process_cache().get(key)
-        if found is None:
-            found = self._open().metadata
-            process_cache().put(key, found, max(found.serialized_size, 1024))
-        return found
-
-    def _open(self) -> pq.ParquetFile:
-        if self._opened is None:
-            storage = open_storage(self._file.uri, self._spec.options)
-            with self._reading():
-                source = storage.open(self._file.uri, mapped=self._cache is not None)
-                if source.size() != self._file.size:
-                    source.close()
-                    raise OSError("it was written anew since it was listed")
-                self._opened = pq.ParquetFile(
-                    source,
-                    metadata=process_cache().get((self._file, "footer")),
-                    pre_buffer=False,
-                    # Without the cache no more than a block is held: pages are read as they are needed.
-                    buffer_size=0 if self._cache is not None else _PAGE_BUFFER_BYTES,
-                    coerce_int96_timestamp_unit="us",
-                )
-        return self._opened
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, pa.ArrowInvalid) as problem:
-            if isinstance(problem, DataFileError):
-                raise
-            raise DataFileError(f"the data file '{self._file.uri}' cannot be read: {problem}") from problem
 
 
 def _empty_block(spec: ScanSpec) -> VectorBlock:

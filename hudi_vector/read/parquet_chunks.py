@@ -15,20 +15,22 @@ from hudi_vector.read.parquet_pages import PageHeader, read_header
 from hudi_vector.read.parquet_values import ByteSource, Window
 from hudi_vector.read.thrift import read_struct
 
-__all__ = ["Chunk", "Places", "column_chunks", "footer_groups", "indexed_places", "page_headers", "walked_places"]
+__all__ = ["Chunk", "Places", "column_chunks", "footer_groups", "page_headers", "page_places"]
 
 Ints = npt.NDArray[np.int64]
 
 _CODECS = frozenset({"SNAPPY", "GZIP", "ZSTD", "BROTLI"})
-_ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"})
+_PLAIN_ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED"})  # values plain, levels in runs
+_ENCODINGS = _PLAIN_ENCODINGS | {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 
 
 @dataclass(frozen=True)
 class Chunk:
     """A column in one row group: where its pages begin and end in the file, and which rows it has.
 
-    `codec` is None where nothing is compressed. `understood` says whether `hudi_vector.read.byte_column` reads its
-    pages; pyarrow reads the others.
+    `codec` is None where nothing is compressed. `understood` says whether its pages are read here; pyarrow reads the
+    others. `plain` says that no value is in a dictionary, `nulls` how many rows are NULL, None where the footer is
+    silent.
     """
 
     begin: int
@@ -37,6 +39,8 @@ class Chunk:
     first_row: int
     codec: str | None
     understood: bool
+    plain: bool
+    nulls: int | None
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,8 @@ def column_chunks(metadata: pq.FileMetaData, number: int) -> list[Chunk]:
                 first_row=first,
                 codec=None if codec is None else codec.lower(),
                 understood=set(column.encodings) <= _ENCODINGS and (codec is None or codec in _CODECS),
+                plain=set(column.encodings) <= _PLAIN_ENCODINGS and not column.has_dictionary_page,
+                nulls=_nulls(column.statistics),
             )
         )
         first += column.num_values
@@ -89,43 +95,25 @@ def footer_groups(metadata: pq.FileMetaData) -> list[Any]:
     return groups
 
 
-def indexed_places(source: ByteSource, groups: Sequence[Any], group: int, number: int) -> Places | None:
-    """Where the pages of a chunk are, by the file's page index.
+def page_places(source: ByteSource, groups: Sequence[Any], group: int, number: int, chunk: Chunk, ahead: int) -> Places:
+    """Where the data pages of a chunk are: by the file's page index, or else by the headers before the pages.
 
     Args:
         source: The file.
         groups: What `footer_groups` gives.
         group: The row group.
         number: The column's place in it.
-
-    Returns:
-        The places, read by one request, or None where the file has no index.
-    """
-    column = groups[group][1][number]
-    offset, size = column.get(4), column.get(5)
-    if not offset or not size:
-        return None
-    pages = read_struct(source.read_at(size, offset))[0].get(1, [])
-    return _places([(page[1], page[1] + page[2], page[3]) for page in pages]) if pages else None
-
-
-def walked_places(chunk: Chunk, window: Window) -> Places:
-    """Where the pages of a chunk are, by the headers before them.
-
-    Args:
-        chunk: The chunk.
-        window: Its bytes.
+        chunk: The column in this row group.
+        ahead: The fewest bytes of one read where headers are gone through.
 
     Returns:
         The places.
+
+    Raises:
+        EOFError: The chunk ends before its last page does.
+        ValueError: There are no pages where they should be.
     """
-    places, row, begin = [], 0, chunk.begin
-    for header in page_headers(chunk, window):
-        if header.is_data:
-            places.append((begin, header.end, row))
-            row += header.values
-        begin = header.end
-    return _places(places)
+    return _indexed_places(source, groups[group][1][number]) or _walked_places(chunk, Window(source, chunk.end, ahead))
 
 
 def page_headers(chunk: Chunk, window: Window) -> Iterator[PageHeader]:
@@ -144,6 +132,29 @@ def page_headers(chunk: Chunk, window: Window) -> Iterator[PageHeader]:
         row += header.values if header.is_data else 0
         yield header
         at = header.end
+
+
+def _indexed_places(source: ByteSource, column: dict[int, Any]) -> Places | None:
+    """By the page index, read by one request; None where the file has none."""
+    offset, size = column.get(4), column.get(5)
+    if not offset or not size:
+        return None
+    pages = read_struct(source.read_at(size, offset))[0].get(1, [])
+    return _places([(page[1], page[1] + page[2], page[3]) for page in pages]) if pages else None
+
+
+def _walked_places(chunk: Chunk, window: Window) -> Places:
+    places, row, begin = [], 0, chunk.begin
+    for header in page_headers(chunk, window):
+        if header.is_data:
+            places.append((begin, header.end, row))
+            row += header.values
+        begin = header.end
+    return _places(places)
+
+
+def _nulls(statistics: pq.Statistics | None) -> int | None:
+    return statistics.null_count if statistics is not None and statistics.has_null_count else None
 
 
 def _places(pages: Sequence[tuple[int, int, int]]) -> Places:

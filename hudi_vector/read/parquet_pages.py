@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,7 @@ def read_header(window: Window, begin: int) -> PageHeader:
                 raise
         else:
             header = _header(fields, begin + length)
-            numbers = [number for number in astuple(header) if number is not None]
+            numbers = [number for number in vars(header).values() if number is not None]
             if header.end < header.body or not all(isinstance(number, int) and number >= 0 for number in numbers):
                 raise ValueError("a page header holds something else than sizes")
             return header

@@ -62,7 +62,11 @@ class _Reader:
         return read(self)
 
     def _byte(self) -> int:
-        return self._take(1)[0]
+        at = self.at
+        if at >= len(self._data):
+            raise EOFError
+        self.at = at + 1
+        return self._data[at]
 
     def _take(self, count: int) -> bytes:
         taken = self._data[self.at : self.at + count]
@@ -72,13 +76,13 @@ class _Reader:
         return taken
 
     def _varint(self) -> int:
-        value = shift = 0
-        while True:
+        byte = self._byte()
+        value, shift = byte & 0x7F, 7
+        while byte >= 0x80:
             byte = self._byte()
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
             shift += 7
+        return value
 
     def _zigzag(self) -> int:
         value = self._varint()

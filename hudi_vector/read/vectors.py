@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hudi_vector.errors import DataFileError
 from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
 from hudi_vector.read.spec import ScanCounts, VectorColumn
 
-__all__ = ["block_of"]
+__all__ = ["block_of", "chosen_of", "joined", "rows_within"]
 
 
 def block_of(array: pa.Array, column: VectorColumn, positions: Ints, counts: ScanCounts) -> VectorBlock:
@@ -45,6 +46,70 @@ def block_of(array: pa.Array, column: VectorColumn, positions: Ints, counts: Sca
     block, invalid = make_block(values, positions)
     counts.invalid += invalid
     return block
+
+
+def rows_within(positions: Ints, rows: int, uri: str) -> Ints:
+    """The rows that are asked for, ascending, each once.
+
+    Args:
+        positions: Rows of a file, in any order.
+        rows: How many rows the file has.
+        uri: The file.
+
+    Returns:
+        The rows.
+
+    Raises:
+        DataFileError: The file has no such row: it is not the file that positions were noted of.
+    """
+    wanted = np.unique(positions).astype(np.int64, copy=False)
+    if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < rows:
+        wrong = wanted[0] if wanted[0] < 0 else wanted[-1]
+        raise DataFileError(f"the data file '{uri}' has {rows} rows, and none at position {wrong}")
+    return wanted
+
+
+def chosen_of(blocks: Iterable[VectorBlock], positions: Ints, counts: ScanCounts) -> VectorBlock:
+    """The vectors at some positions, of blocks that hold all vectors of a file or of a part of it.
+
+    Args:
+        blocks: At least one, ascending by position within each and from one to the next; only what is chosen is held.
+        positions: Ascending, each once.
+        counts: Where positions without a vector are counted, as NULL: why a block lacks a row is not known any more.
+
+    Returns:
+        The vectors there are, ascending by position.
+    """
+    found = []
+    for block in blocks:
+        at = np.searchsorted(block.positions, positions)
+        inside = at < len(block)
+        at, asked = at[inside], positions[inside]
+        found.append(block.take(at[block.positions[at] == asked]))
+    made = joined(found)
+    counts.nulls += len(positions) - len(made)
+    return made
+
+
+def joined(blocks: Sequence[VectorBlock]) -> VectorBlock:
+    """Blocks of one dimension and element type, one after the other, as one.
+
+    Args:
+        blocks: At least one.
+
+    Returns:
+        All their rows.
+    """
+    filled = [block for block in blocks if len(block)] or list(blocks[:1])
+    if len(filled) == 1:
+        return filled[0]
+    begins = np.cumsum([0, *(len(block) for block in filled[:-1])])
+    return VectorBlock(
+        np.concatenate([block.values for block in filled]),
+        np.concatenate([block.positions for block in filled]),
+        np.concatenate([block.squares for block in filled]),
+        np.concatenate([block.odd + begin for block, begin in zip(filled, begins, strict=True)]),
+    )
 
 
 def _from_binary(array: pa.FixedSizeBinaryArray, column: VectorColumn) -> npt.NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
 
-__all__ = ["MAXIMUM_K", "as_distance", "as_k", "as_text", "as_vector"]
+__all__ = ["MAXIMUM_K", "as_distance", "as_k", "as_text", "as_vector", "checked_names"]
 
 MAXIMUM_K = 100_000
 
@@ -27,6 +27,19 @@ def as_text(value: Any, name: str, allow_null: bool = False) -> str | None:
     if not isinstance(value, str) or not value.strip():
         raise InvalidTypeError(f"the argument '{name}' must be text, not {_shown(value)}")
     return value
+
+
+def checked_names(columns: Any) -> tuple[str, ...] | None:
+    """A list of columns, or None for none given.
+
+    Raises:
+        InvalidTypeError: It is no list of names.
+    """
+    if columns is None:
+        return None
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise InvalidTypeError(f"columns must be a list of names, not {_shown(columns)}")
+    return tuple(as_text(name, "columns") or "" for name in columns)
 
 
 def as_k(value: Any) -> int:

@@ -14,10 +14,11 @@ from hudi_vector.errors import HudiVectorError, UnmergeableError
 from hudi_vector.kernels.topk import Bounds
 from hudi_vector.read.merged import MergedSlice
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
-from hudi_vector.search.execute import Question, open_slice, search_slice
+from hudi_vector.search.execute import Question, open_slice
+from hudi_vector.search.indexed import search_slices
 from hudi_vector.search.local import merge_winners
 from hudi_vector.search.merge import SliceHits, Winners, merge_hits
-from hudi_vector.search.plan import SearchPlan, SliceAccess
+from hudi_vector.search.plan import IndexUse, SearchPlan, SliceAccess
 from hudi_vector.search.report import Progress
 from hudi_vector.table.model import FileSlice
 
@@ -33,6 +34,7 @@ class _Task:
     slices: tuple[tuple[int, SliceAccess], ...]
     spec: ScanSpec
     question: Question
+    index: IndexUse | None
 
 
 def run_distributed(context: SparkContext, plan: SearchPlan, question: Question, progress: Progress) -> Winners:
@@ -48,9 +50,9 @@ def run_distributed(context: SparkContext, plan: SearchPlan, question: Question,
         The rows found.
     """
     begun = time.perf_counter()
-    sizes = [access.file_slice.size for access in plan.slices]
+    sizes = [access.size for access in plan.slices]
     groups = balanced(sizes, min(len(sizes), max(1, context.defaultParallelism) * _TASKS_PER_CORE))
-    tasks = [_Task(tuple((i, plan.slices[i]) for i in group), plan.spec, question) for group in groups]
+    tasks = [_Task(tuple((i, plan.slices[i]) for i in group), plan.spec, question, plan.index) for group in groups]
     parts: list[SliceHits] = []
     if tasks:
         for outcome in context.parallelize(tasks, len(tasks)).mapPartitions(_run_tasks).collect():
@@ -132,10 +134,9 @@ def _run_task(task: _Task) -> tuple[list[SliceHits], ScanCounts]:
     total = ScanCounts()
     access_of = dict(task.slices)
     kept: list[SliceHits] = []
-    for index, access in task.slices:
-        hits, counts = search_slice(index, access, spec, question, bounds, keep=False)
+    for hits, counts in search_slices(task.slices, task.index, spec, question, bounds, keep=False):
         total.add(counts)
-        kept = _fewest([*kept, hits], access_of, spec, question.k)
+        kept = _fewest([*kept, *hits], access_of, spec, question.k)
     return kept, total
 
 

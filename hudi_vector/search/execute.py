@@ -17,7 +17,7 @@ from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec, SliceReader
 from hudi_vector.search.merge import SliceHits, break_ties
 from hudi_vector.search.plan import SliceAccess
 
-__all__ = ["Question", "open_slice", "search_slice"]
+__all__ = ["Question", "joined", "open_slice", "search_slice"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def search_slice(
     def keys(positions: npt.NDArray[np.int64]) -> pa.Table | None:
         return reader.rows(positions, TIE_COLUMNS) if spec.has_keys else None
 
-    hits = _joined([(first, break_ties(top.hits(), question.k, keys)) for first, top in searches])
+    hits = joined([(first, break_ties(top.hits(), question.k, keys)) for first, top in searches])
     return SliceHits(index, hits, keys(hits.position) if isinstance(reader, MergedSlice) else None), counts
 
 
@@ -93,7 +93,15 @@ def _in_blocks(question: Question, bounds: Bounds) -> list[tuple[int, TopK]]:
     return searches
 
 
-def _joined(parts: list[tuple[int, Hits]]) -> Hits:
+def joined(parts: list[tuple[int, Hits]]) -> Hits:
+    """The hits of blocks of queries as one.
+
+    Args:
+        parts: Hits, each with the number of its block's first query.
+
+    Returns:
+        All of them.
+    """
     if not parts:
         return Hits.none()
     if len(parts) == 1:

@@ -11,8 +11,9 @@ from functools import lru_cache
 from hudi_vector import options
 from hudi_vector.kernels.topk import Bounds
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts
-from hudi_vector.search.execute import Question, open_slice, search_slice
+from hudi_vector.read.spec import TIE_COLUMNS
+from hudi_vector.search.execute import Question, open_slice
+from hudi_vector.search.indexed import search_slices
 from hudi_vector.search.merge import SliceHits, Winners, merge_hits
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.report import Progress
@@ -35,16 +36,12 @@ def run_local(plan: SearchPlan, question: Question, conf: Mapping[str, str], pro
     begun = time.perf_counter()
     process_cache().resize(options.CACHE_MAX_BYTES.read(conf))
     bounds = Bounds.of(len(question.vectors), question.max_distance)
-    # The largest first, so that no thread is left alone with one at the end.
-    order = sorted(range(len(plan.slices)), key=lambda index: -plan.slices[index].file_slice.size)
     parts: list[SliceHits] = []
     threads = threads_of(conf)
-
-    def search(index: int) -> tuple[SliceHits, ScanCounts]:
-        return search_slice(index, plan.slices[index], plan.spec, question, bounds, keep=True)
-
-    for hits, counts in threads.map(search, order) if threads else map(search, order):
-        parts.append(hits)
+    each = threads.map if threads else map
+    entries = list(enumerate(plan.slices))
+    for hits, counts in search_slices(entries, plan.index, plan.spec, question, bounds, keep=True, each=each):
+        parts += hits
         progress.counts.add(counts)
     scanned = time.perf_counter()
     winners = merge_winners(plan, parts)

@@ -5,23 +5,57 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.spec import ScanSpec
+from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.table.model import FileSlice, Snapshot
 
-__all__ = ["Access", "SearchPlan", "SliceAccess"]
+__all__ = ["Access", "IndexUse", "SearchPlan", "SliceAccess"]
 
 Access = str
-"""How a slice is read: ``parquet``, ``lance``, ``merged`` or ``spark``."""
+"""How a slice is read: ``index``, ``parquet``, ``lance``, ``merged`` or ``spark``."""
 
 
 @dataclass(frozen=True)
 class SliceAccess:
-    """A slice, how it is read, and why not faster."""
+    """A slice, how it is read, and why not faster; with an index, its segment."""
 
     file_slice: FileSlice
     access: Access
     reason: str = ""
+    segment: ManifestEntry | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files it consists of, or of its segment."""
+        return self.segment.bytes if self.segment else self.file_slice.size
+
+
+@dataclass(frozen=True)
+class IndexUse:
+    """The index of a search, and what is asked of it.
+
+    `certain` says whether it looks until every row of the exact answer is found. Otherwise `nprobes` and
+    `refine_factor`, candidates for each of the k rows, say where it stops; None for the view's own defaults.
+    """
+
+    folder: str
+    name: str
+    model_id: str
+    kind: str
+    metric: str
+    certain: bool
+    reads: RangeReads
+    nprobes: int | None = None
+    refine_factor: int | None = None
+
+    def describe(self) -> str:
+        """A line for explain."""
+        looks = "until the answer is exact"
+        if not self.certain:
+            looks = f"{self.nprobes or 'usual'} lists, {self.refine_factor or 'usual'} times k candidates"
+        return f"{self.kind} for {self.metric}, {looks} ({self.name})"
 
 
 @dataclass(frozen=True)
@@ -38,6 +72,8 @@ class SearchPlan:
     pruned_slices: int
     execution: str
     reason: str
+    index: IndexUse | None = None
+    why_no_index: str = ""
 
     @property
     def predicate(self) -> Predicate | None:
@@ -47,7 +83,7 @@ class SearchPlan:
     @property
     def bytes_to_read(self) -> int:
         """Bytes of the files the slices consist of: the most a search can read."""
-        return sum(access.file_slice.size for access in self.slices)
+        return sum(access.size for access in self.slices)
 
     @property
     def access_counts(self) -> dict[str, int]:
@@ -70,6 +106,7 @@ class SearchPlan:
             f"  metric      {self.metric}, k = {self.k}"
             + (f", max_distance = {self.max_distance}" if self.max_distance is not None else ""),
             f"  filter      {self.filter_text or 'none'}",
+            f"  index       {self.index.describe() if self.index else 'none: ' + self.why_no_index}",
             f"  execution   {self.execution}: {self.reason}",
             f"  slices      {len(self.slices)} to read"
             + (f", {self.pruned_slices} pruned by partition" if self.pruned_slices else ""),

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from hudi_vector import options
+from hudi_vector.index.catalog import Index
 from hudi_vector.read.predicate import Predicate, evaluate, restrict
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
+from hudi_vector.search.index_choice import Choice, IndexNeed, choose_index
 from hudi_vector.search.plan import SearchPlan, SliceAccess
+from hudi_vector.search.tuning import AS_SET, Tuning
 from hudi_vector.storage import scheme_of
 from hudi_vector.table.model import FileSlice, Snapshot
 
@@ -39,18 +42,26 @@ class SearchRequest:
     zone: str = "UTC"
     execution: str = "auto"
     why_spark: str | None = None
+    tuning: Tuning = AS_SET
+    queries: int = 1
 
 
-def make_plan(snapshot: Snapshot, request: SearchRequest, conf: Mapping[str, str]) -> SearchPlan:
+def make_plan(
+    snapshot: Snapshot, request: SearchRequest, conf: Mapping[str, str], indexes: Sequence[Index] = ()
+) -> SearchPlan:
     """Decide how every slice is read and where the search runs.
 
     Args:
         snapshot: The table at one set of completed instants.
         request: What was asked for.
         conf: Settings, as text.
+        indexes: The indexes of the column.
 
     Returns:
         The plan.
+
+    Raises:
+        InvalidArgumentError: The kind of index that was asked for is not there.
     """
     spec = ScanSpec(
         table_uri=snapshot.source.uri,
@@ -63,7 +74,11 @@ def make_plan(snapshot: Snapshot, request: SearchRequest, conf: Mapping[str, str
     )
     kept = [entry for entry in snapshot.file_slices if _partition_may_match(entry, snapshot, request)]
     whole_table = request.why_spark or table_needs_spark(snapshot)
-    slices = tuple(_access(entry, snapshot, whole_table) for entry in kept)
+    column = request.column
+    need = IndexNeed(column.dimension, column.element, request.metric, request.k, request.queries)
+    choice = choose_index(indexes, need, request.tuning.settled(conf), conf)
+    slices = tuple(_indexed(_access(entry, snapshot, whole_table), choice) for entry in kept)
+    used = any(access.access == "index" for access in slices)
     execution, reason = _execution(slices, whole_table, request.execution, conf)
     return SearchPlan(
         snapshot=snapshot,
@@ -76,7 +91,21 @@ def make_plan(snapshot: Snapshot, request: SearchRequest, conf: Mapping[str, str
         pruned_slices=len(snapshot.file_slices) - len(kept),
         execution=execution,
         reason=reason,
+        index=choice.use if used else None,
+        why_no_index=choice.reason or "it covers none of the slices",
     )
+
+
+def _indexed(access: SliceAccess, choice: Choice) -> SliceAccess:
+    """The same slice through its segment of the index, where it has one."""
+    base = access.file_slice.base_file
+    if choice.index is None or access.access != "parquet" or base is None:
+        return access
+    entry = choice.index.entry_of(base)
+    if entry is not None:
+        return replace(access, access="index", segment=entry)
+    why = "written anew since it was indexed" if choice.index.entry_at(base) else "no segment of the index yet"
+    return replace(access, reason=why)
 
 
 def table_needs_spark(snapshot: Snapshot) -> str | None:
@@ -153,7 +182,8 @@ def _execution(
         asked = options.EXECUTION.read(conf)
     if asked != "auto":
         return asked, "as asked"
-    size, limit = sum(access.file_slice.size for access in slices), options.LOCAL_MAX_BYTES.read(conf)
+    size = sum(access.size for access in slices)
+    limit = options.LOCAL_MAX_BYTES.read(conf)
     if size <= limit:
         return "local", f"{size} bytes, no more than {options.LOCAL_MAX_BYTES.key} = {limit}"
     return "distributed", f"{size} bytes, more than {options.LOCAL_MAX_BYTES.key} = {limit}"

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.errors import InvalidTypeError
 from hudi_vector.search.checks import as_text, as_vector
+from hudi_vector.search.tuning import checked_tuning
 from hudi_vector.spark.batch import BatchShape, QueryRows, batch_plan
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
@@ -33,6 +34,11 @@ def search(
     as_of: Any = None,
     columns: Sequence[str] | None = None,
     execution: str = "auto",
+    mode: str | None = None,
+    algorithm: str | None = None,
+    nprobes: int | None = None,
+    refine_factor: int | None = None,
+    recall_target: float | None = None,
 ) -> DataFrame:
     """The exact k nearest rows of a table to one vector.
 
@@ -48,6 +54,13 @@ def search(
         as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
         columns: The columns to return; all without the vector, and ``_distance``, by default.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
+        mode: ``"exact"`` uses no index; ``"auto"``, the setting's default, uses one where the answer stays exact or
+            a recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
+        algorithm: ``"brute_force"``, or the kind of index that has to be used: ``"ivf_sq8"``, ``"ivf_flat"``,
+            ``"ivf_pq"``, ``"hnsw"``.
+        nprobes: How many lists of the index are looked at, instead of what the recall target takes.
+        refine_factor: How many candidates are scored exactly for each of the k rows.
+        recall_target: The share of the true nearest rows to be found on average, such as 0.95.
 
     Returns:
         A lazy DataFrame, ascending by ``_distance``. ``_rank`` (from 1), ``_hudi_distance`` and the vector can be
@@ -73,6 +86,7 @@ def search(
         max_distance=max_distance,
         as_of=as_of,
         execution=execution,
+        tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
     )
     found = _frame(spark, single_relation(checked, constant_query(vector, checked.column.dimension)))
     return found if columns is None else found.select(list(columns))
@@ -92,6 +106,11 @@ def search_batch(
     as_of: Any = None,
     columns: Sequence[str] | None = None,
     execution: str = "auto",
+    mode: str | None = None,
+    algorithm: str | None = None,
+    nprobes: int | None = None,
+    refine_factor: int | None = None,
+    recall_target: float | None = None,
 ) -> DataFrame:
     """The exact k nearest rows of a table to each of many vectors.
 
@@ -109,6 +128,13 @@ def search_batch(
         as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
         columns: The columns to return; all by default.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
+        mode: ``"exact"`` uses no index; ``"auto"``, the setting's default, uses one where the answer stays exact or
+            a recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
+        algorithm: ``"brute_force"``, or the kind of index that has to be used: ``"ivf_sq8"``, ``"ivf_flat"``,
+            ``"ivf_pq"``, ``"hnsw"``.
+        nprobes: How many lists of the index are looked at, instead of what the recall target takes.
+        refine_factor: How many candidates are scored exactly for each of the k rows.
+        recall_target: The share of the true nearest rows to be found on average, such as 0.95.
 
     Returns:
         A lazy DataFrame: the table's columns without the vector, the queries' columns (clashing names with the
@@ -135,6 +161,7 @@ def search_batch(
         max_distance=max_distance,
         as_of=as_of,
         execution=execution,
+        tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
     )
     found = _frame(spark, batch_plan(checked, rows, BatchShape.CORPUS_FIRST))
     return found if columns is None else found.select(list(columns))
@@ -153,6 +180,11 @@ def explain_search(
     as_of: Any = None,
     columns: Sequence[str] | None = None,
     execution: str = "auto",
+    mode: str | None = None,
+    algorithm: str | None = None,
+    nprobes: int | None = None,
+    refine_factor: int | None = None,
+    recall_target: float | None = None,
 ) -> str:
     """What `search` with the same arguments would do now, without doing it.
 
@@ -168,6 +200,11 @@ def explain_search(
         as_of: As for `search`.
         columns: As for `search`; they do not change how the search runs.
         execution: As for `search`.
+        mode: As for `search`.
+        algorithm: As for `search`.
+        nprobes: As for `search`.
+        refine_factor: As for `search`.
+        recall_target: As for `search`.
 
     Returns:
         The plan as text: the instant, the slices by access path with reasons, the bytes to read.
@@ -193,6 +230,7 @@ def explain_search(
         max_distance=max_distance,
         as_of=as_of,
         execution=execution,
+        tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
     )
     return _described(checked, len(vector))
 

@@ -210,8 +210,10 @@ def batch_plan(search: TableSearch, queries: QueryRows, shape: BatchShape) -> Ja
     visible, hidden = _layout(search, queries, shape)
     batch = _Batch(search, queries, tuple(visible), tuple(hidden), shape.value)
     conf = search.conf()
-    if queries.estimated_bytes(search.spark) > options.BATCH_COLLECT_MAX_BYTES.read(conf):
-        plan = search.plan(queries.dimension or search.column.dimension, conf)
+    estimated = queries.estimated_bytes(search.spark)
+    if estimated > options.BATCH_COLLECT_MAX_BYTES.read(conf):
+        dimension = queries.dimension or search.column.dimension
+        plan = search.plan(dimension, conf, queries=max(1, estimated // (8 * max(1, dimension))))
         if plan is not None and plan.execution != "spark" and batch.can_spread(plan):
             return batch.spread(plan)
     return batch.lazy()

@@ -148,6 +148,11 @@ def schema_then(spark: SparkSession, source: Source, as_of: AsOf, writers_zone: 
     return spark.read.format("hudi").option(_AS_OF, instant).load(source.hadoop_path).schema
 
 
+def _is_relative(path: str) -> bool:
+    """Whether a path depends on where the process works; schemes end before the first slash."""
+    return not path.startswith("/") and ":" not in path.partition("/")[0]
+
+
 def is_path(name: str) -> bool:
     """Whether a table argument is a path and no name."""
     return "/" in name
@@ -200,7 +205,10 @@ def _target(spark: SparkSession, plan: JavaObject, label: str, name: str | None)
     if physical is None:
         return Target(label, schema, None, (), "the view computes columns", None, name, plan)
     fs_relation = relation.relation()
-    spelled = str(fs_relation.location().rootPaths().apply(0).toString())
+    root = fs_relation.location().rootPaths().apply(0)
+    spelled = str(root.toString())
+    if _is_relative(spelled):  # Hudi's reads of several partitions fail over such paths
+        spelled = str(root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).makeQualified(root))
     uri = normalise(spelled)
     as_of = option_value(fs_relation.options().get(_AS_OF))
     source = Source(uri, label, storage_options(spark, uri), spelled)

@@ -18,10 +18,12 @@ from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.search.distributed import run_distributed
 from hudi_vector.search.execute import Question
+from hudi_vector.search.index_choice import IndexNeed, choose_index, known_indexes
 from hudi_vector.search.local import run_local, threads_of
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.planner import SearchRequest, make_plan
 from hudi_vector.search.report import Progress, keep_report, report_of, report_of_frame
+from hudi_vector.search.tuning import AS_SET, Tuning
 from hudi_vector.search.winners import named_rows
 from hudi_vector.spark.batch_rows import Found
 from hudi_vector.spark.local_rows import arrow_fields
@@ -52,6 +54,7 @@ class TableSearch:
     filter: Filter | None = None
     as_of: AsOf | None = None
     execution: str = "auto"
+    tuning: Tuning = AS_SET
 
     @property
     def columns(self) -> list[StructField]:
@@ -69,19 +72,34 @@ class TableSearch:
         read = {option.key: settings.getConfString(option.key, None) for option in options.SEARCH}
         return {key: str(value) for key, value in read.items() if value is not None}
 
-    def plan(self, dimension: int, conf: Mapping[str, str], why_spark: str | None = None) -> SearchPlan | None:
+    def check_index(self) -> None:
+        """Refuse at analysis what the arguments ask of an index in vain."""
+        conf = self.conf()
+        settled, source = self.tuning.settled(conf), self.target.source
+        if source is None or not settled.needs_index:
+            return
+        request = self._request(self.column.dimension, None, 1)
+        need = IndexNeed(request.column.dimension, request.column.element, self.metric, self.k, 1)
+        choose_index(known_indexes(source, request.column.name, conf, self.tuning), need, settled, conf)
+
+    def plan(
+        self, dimension: int, conf: Mapping[str, str], why_spark: str | None = None, queries: int = 1
+    ) -> SearchPlan | None:
         """What will be done now, or None where Spark searches a plan that is no Hudi table's.
 
         Args:
             dimension: The queries' length.
             conf: Settings, as text.
             why_spark: Why Spark has to read the table, if something is known that the planner cannot see.
+            queries: How many queries there are.
         """
         source = self.target.source
         if source is None:
             return None
         snapshot = snapshot_for(self.spark, source, self.as_of)
-        return make_plan(self._in_sparks_types(snapshot), self._request(dimension, why_spark), conf)
+        request = self._request(dimension, why_spark, queries)
+        indexes = known_indexes(source, request.column.name, conf, self.tuning)
+        return make_plan(self._in_sparks_types(snapshot), request, conf, indexes)
 
     def run(self, vectors: npt.NDArray[np.float64], names: Sequence[str], unusable: int = 0) -> Found:
         """Search, and read the columns asked for.
@@ -103,7 +121,7 @@ class TableSearch:
                 return self._run(plan, question, names, conf, progress)
             except UnmergeableError as problem:
                 progress.counts = ScanCounts()
-                plan = self.plan(vectors.shape[1], conf, f"log files that only it merges ({problem})")
+                plan = self.plan(vectors.shape[1], conf, f"log files that only it merges ({problem})", len(vectors))
             except DataFileError:
                 newer = None if attempt + 1 == _ATTEMPTS else self._newer_plan(plan, question, conf, progress)
                 if newer is None:
@@ -113,7 +131,7 @@ class TableSearch:
 
     def _planned(self, question: Question, conf: Mapping[str, str], progress: Progress) -> SearchPlan | None:
         begun = time.perf_counter()
-        plan = self.plan(question.vectors.shape[1], conf)
+        plan = self.plan(question.vectors.shape[1], conf, queries=len(question.vectors))
         progress.seconds["plan"] = time.perf_counter() - begun
         return plan
 
@@ -203,7 +221,7 @@ class TableSearch:
                 "commits that completed later; give as_of an instant of the timeline, or run the query again"
             )
 
-    def _request(self, dimension: int, why_spark: str | None) -> SearchRequest:
+    def _request(self, dimension: int, why_spark: str | None, queries: int) -> SearchRequest:
         physical = dict(self.target.physical)
         predicate = self.filter.predicate if self.filter else None
         return SearchRequest(
@@ -216,6 +234,8 @@ class TableSearch:
             zone=str(self.spark.conf.get("spark.sql.session.timeZone")),
             execution=self.execution,
             why_spark=why_spark or (f"the filter ({self.filter.reason})" if self.filter and not predicate else None),
+            tuning=self.tuning,
+            queries=queries,
         )
 
     def _in_sparks_types(self, snapshot: Snapshot) -> Snapshot:

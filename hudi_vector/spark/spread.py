@@ -20,7 +20,8 @@ from hudi_vector.kernels.topk import Bounds
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.search.execute import Question, search_slice
+from hudi_vector.search.execute import Question
+from hudi_vector.search.indexed import search_slices
 from hudi_vector.search.local import merge_winners
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.winners import named_rows
@@ -68,11 +69,10 @@ class SpreadSearch:
 
     def _search(self, question: Question) -> Found:
         bounds = Bounds.of(len(question.vectors), question.max_distance)
-        parts = [
-            search_slice(index, access, self.plan.spec, question, bounds, keep=True)[0]
-            for index, access in enumerate(self.plan.slices)
-        ]
-        winners = merge_winners(self.plan, parts)
+        found = search_slices(
+            list(enumerate(self.plan.slices)), self.plan.index, self.plan.spec, question, bounds, True
+        )
+        winners = merge_winners(self.plan, [hits for part, _ in found for hits in part])
         names = list(dict.fromkeys(column.source for column in self.columns if column.side == "corpus"))
         rows = named_rows(self.plan, winners, names, dict(self.physical))
         return Found(winners.query, winners.distance, winners.rank, rows)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
+from hudi_vector.search.tuning import AS_SET, Tuning, checked_tuning
 from hudi_vector.spark.arguments import Signature, bind, constant, is_deferred
 from hudi_vector.spark.batch import BatchShape, QueryRows, batch_plan
 from hudi_vector.spark.columns import vector_column
@@ -26,12 +27,13 @@ __all__ = ["as_of_argument", "batch_function", "search_function"]
 
 _TABLE_ALIASES = (("table_name", "table"), ("table_path", "table"))
 _METRIC_ALIASES = (("metric", "distance_metric"),)
+_TUNING = ("mode", "nprobes", "refine_factor", "recall_target")
 
 _SINGLE = Signature(
     "hudi_vector_search",
     ("table", "embedding_col", "query_vector", "k", "distance_metric", "algorithm", "filter", "max_distance"),
     ("table", "embedding_col", "query_vector", "k"),
-    named_only=("as_of", "execution"),
+    named_only=("as_of", "execution", *_TUNING),
     aliases=_TABLE_ALIASES + _METRIC_ALIASES,
 )
 _BATCH = Signature(
@@ -48,7 +50,7 @@ _BATCH = Signature(
         "max_distance",
     ),
     ("table", "embedding_col", "query_table", "query_col", "k"),
-    named_only=("as_of", "execution"),
+    named_only=("as_of", "execution", *_TUNING),
     aliases=_TABLE_ALIASES + _METRIC_ALIASES,
 )
 # RFC-102's form: each row of base_table gets its nearest rows of query_table.
@@ -68,6 +70,7 @@ _JOINED = Signature(
         "max_distance",
         "as_of",
         "execution",
+        *_TUNING,
     ),
     aliases=_METRIC_ALIASES,
 )
@@ -112,7 +115,7 @@ def _search(
 ) -> TableSearch:
     values = {
         name: constant(given[name], name)
-        for name in ("k", "distance_metric", "algorithm", "filter", "max_distance", "as_of", "execution")
+        for name in ("k", "distance_metric", "algorithm", "filter", "max_distance", "as_of", "execution", *_TUNING)
         if name in given
     }
     return checked_search(
@@ -122,7 +125,7 @@ def _search(
         dimension,
         k=values.get("k"),
         metric=values.get("distance_metric"),
-        algorithm=values.get("algorithm"),
+        tuning=checked_tuning(algorithm=values.get("algorithm"), **{name: values.get(name) for name in _TUNING}),
         filter=values.get("filter"),
         max_distance=values.get("max_distance"),
         as_of=as_of_argument(values.get("as_of")),
@@ -138,7 +141,7 @@ def checked_search(
     *,
     k: Any,
     metric: Any = None,
-    algorithm: Any = None,
+    tuning: Tuning = AS_SET,
     filter: Any = None,  # noqa: A002 - the name SQL gives it
     max_distance: Any = None,
     as_of: Any = None,
@@ -153,7 +156,7 @@ def checked_search(
         dimension: The queries' length, where it is known.
         k: The number of neighbours.
         metric: A metric's name, cosine by default.
-        algorithm: ``brute_force`` or nothing.
+        tuning: How an index is used.
         filter: A condition over the target's columns.
         max_distance: The largest distance wanted.
         as_of: An instant or timestamp.
@@ -171,9 +174,8 @@ def checked_search(
             f"the query vectors have {dimension} elements, column '{found.name}' of '{target.label}' has "
             f"{found.dimension}; give {found.dimension}"
         )
-    _check_algorithm(algorithm)
     text = as_text(filter, "filter", allow_null=True)
-    return TableSearch(
+    search = TableSearch(
         spark=spark,
         target=target,
         column=found,
@@ -183,15 +185,10 @@ def checked_search(
         filter=None if text is None else analyse_filter(spark, target.schema, text, target.label),
         as_of=instant,
         execution=_execution(execution),
+        tuning=tuning,
     )
-
-
-def _check_algorithm(algorithm: Any) -> None:
-    if algorithm is None:
-        return
-    name = as_text(algorithm, "algorithm")
-    if name is None or name.strip().lower() != "brute_force":
-        raise InvalidArgumentError(f"unknown algorithm {algorithm!r}; give brute_force, or leave it out")
+    search.check_index()
+    return search
 
 
 def _execution(execution: Any) -> str:

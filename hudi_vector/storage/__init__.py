@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -235,11 +236,14 @@ class Storage:
         return NewFile(self.filesystem.open_output_stream(path), None)
 
     def publish(self, uri: str, content: bytes) -> None:
-        """Make a small file appear as a whole, durable, under a name nobody else uses.
+        """Make a small file appear as a whole, durable.
 
         Args:
-            uri: The name, unique by construction.
+            uri: The name: one nobody else uses, or one that its content decides.
             content: All of it.
+
+        Raises:
+            FileExistsError: An object store has something under that name.
         """
         if self.scheme != "file":
             file = self.create(uri)  # an object appears when it is closed, as a whole
@@ -247,7 +251,8 @@ class Storage:
             file.close()
             return
         folder, name = os.path.split(self.path(uri))
-        hidden = f"{folder}/.{name}.tmp"
+        # Two that publish one name at once, and one after a crash, must not stumble over each other's half.
+        hidden = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
         file = self.create(self.uri(hidden))
         file.write(content)
         file.close()

@@ -82,7 +82,7 @@ def clean_blobs(
     require_sense(run_hudi_clean, retained_commits, dry_run)
     place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
     limits, window = place.limits(max_share, max_files), CLEAN_TRASH_WINDOW.in_session(spark, trash_window)
-    done = (clean_with_hudi(spark, place.path, retained_commits, place.options),) if run_hudi_clean else ()
+    done = (clean_with_hudi(spark, place.path, retained_commits),) if run_hudi_clean else ()
     found = place.first_mark(done)
     reported(CleanResult.of(found, trash, dry_run=True), report)
     # Before the sweep, so that a dry run knows all that will leave the trash.

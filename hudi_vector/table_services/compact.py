@@ -18,6 +18,7 @@ from hudi_vector.options import (
     parse_size,
 )
 from hudi_vector.storage import join
+from hudi_vector.table_services.arguments import hudi_settings
 from hudi_vector.table_services.compaction_files import COMPACTIONS, publish_plan, read_run
 from hudi_vector.table_services.compaction_plan import CompactionPlan, Thresholds, choose
 from hudi_vector.table_services.compaction_result import CompactResult
@@ -109,7 +110,7 @@ def compact_blobs(
     tell = progress or tell_by_default("compact-blobs")
     if plan is not None and any(value is not None for value in (columns, live_threshold, target_size, small_threshold)):
         raise InvalidArgumentError("a plan says what is repacked; leave columns, thresholds and sizes out with plan")
-    given = {key: str(value) for key, value in (options or {}).items()}
+    given = hudi_settings(options)
     work = Compaction.of(spark, table, given, tell, alone=assume_single_writer)
     refusal = work.why_refused()
     wanted = None if plan is not None else Wanted(spark, live_threshold, target_size, small_threshold, group_size)
@@ -187,14 +188,14 @@ class Wanted:
 
         now, limits = clock_ms(), replace(self._limits, disorder_percent=disorder_percent)
         work.tell("counting references")
+        in_order = disorder_percent is not None
+        states = container_states(work.spark, work.table, columns, in_order=in_order) if columns else []
         return CompactionPlan(
             plan_id=new_write_id(now),
             table=work.table.source.uri,
             made_ms=now,
             columns=columns,
-            containers=choose(
-                container_states(work.spark, work.table, columns, in_order=disorder_percent is not None), limits
-            ),
+            containers=choose(states, limits),
             target_size=limits.target_size,
             max_element_size=limits.max_element_size,
             deduplicate=deduplicate,

@@ -13,17 +13,20 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hudi_vector.blobs.names import is_write_id
-from hudi_vector.blobs.side_files import generation_of, newest, publish
 from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, table_of
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import generation_of, newest, publish
 from hudi_vector.table.timeline import Instant
 from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer
 
 __all__ = [
     "COMPACTIONS",
     "ENDED",
+    "ORDERING",
     "PLANNED",
+    "REPACKING",
+    "RESIZING",
     "RUNNING",
     "CompactionRun",
     "PendingCommit",
@@ -34,6 +37,7 @@ __all__ = [
 ]
 
 COMPACTIONS = ".hoodie/blob_service/v1/compactions"
+REPACKING, RESIZING, ORDERING = "repack", "resize", "order"
 PLANNED, RUNNING, ENDED = "planned", "running", "ended"
 
 _KIND, _VERSION = "compaction", 1
@@ -43,11 +47,19 @@ _LOCAL = StorageOptions()
 
 @dataclass(frozen=True)
 class PendingCommit:
-    """A commit that is about to be made: its upload, the token it carries, and what was committed before its rows."""
+    """A commit that is about to be made.
+
+    Attributes:
+        write_id: The folder of its staged rows; the upload of the same name, where the commit repacks.
+        token: The token it carries.
+        seen: What was committed before its rows were read.
+        kind: `REPACKING`, `RESIZING` where blobs change places by the inline thresholds, or `ORDERING` where rows do.
+    """
 
     write_id: str
     token: str
     seen: tuple[Instant, ...]
+    kind: str = REPACKING
 
 
 @dataclass(frozen=True)
@@ -153,4 +165,5 @@ def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[Compact
 def _pending(body: dict[str, Any] | None) -> PendingCommit | None:
     if body is None:
         return None
-    return PendingCommit(body["write_id"], body["token"], tuple(Instant(**each) for each in body["seen"]))
+    seen = tuple(Instant(**each) for each in body["seen"])
+    return PendingCommit(body["write_id"], body["token"], seen, body.get("kind", REPACKING))

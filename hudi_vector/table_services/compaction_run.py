@@ -13,17 +13,29 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hudi_vector.blobs.copying import Copier
-from hudi_vector.blobs.leases import Renewals, clock_ms
-from hudi_vector.blobs.manifest import ABORTED, COMMITTED, abort, finish, open_upload, read_upload, renew_lease, stage
-from hudi_vector.blobs.names import new_write_id
+from hudi_vector.blobs.leases import Renewals
+from hudi_vector.blobs.manifest import (
+    ABORTED,
+    COMMITTED,
+    abort,
+    finish,
+    list_uploads,
+    open_upload,
+    read_upload,
+    renew_lease,
+    stage,
+)
 from hudi_vector.errors import HudiVectorError, RefusedError
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.table_services.compaction_files import (
     COMPACTIONS,
     ENDED,
+    ORDERING,
+    REPACKING,
+    RESIZING,
     RUNNING,
     CompactionRun,
     PendingCommit,
@@ -40,12 +52,14 @@ from hudi_vector.table_services.service_lease import ServiceLease
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hudi_vector.blobs.settings import BlobSettings
     from hudi_vector.spark.blob_table import BlobTable
     from hudi_vector.table.native import NativeTable
-    from hudi_vector.write.by_size import BySize
     from hudi_vector.write.commits import Commit
 
 __all__ = ["Compaction"]
+
+C = TypeVar("C", bound="Compaction")
 
 
 @dataclass
@@ -77,9 +91,16 @@ class Compaction:
 
     @classmethod
     def of(
-        cls, spark: SparkSession, name: str, options: Mapping[str, str], tell: Callable[[str], None], *, alone: bool
-    ) -> Compaction:
-        """Open a table.
+        cls: type[C],
+        spark: SparkSession,
+        name: str,
+        options: Mapping[str, str],
+        tell: Callable[[str], None],
+        *,
+        alone: bool,
+        needs_blobs: bool = True,
+    ) -> C:
+        """Open a table; one without BLOB columns only where there is something else to do about it.
 
         Raises:
             TableNotFoundError: There is no such table.
@@ -90,7 +111,8 @@ class Compaction:
         from hudi_vector.write.rewrite import LOCKING
 
         table = BlobTable.of(spark, name)
-        require_suitable(table)
+        if needs_blobs or table.columns:
+            require_suitable(table)
         session = {key: value for key in LOCKING if (value := spark.conf.get(key, None))}
         path = Files(spark).qualified(table.source.hadoop_path)
         return cls(spark, name, table, path, {**session, **options}, tell, alone)
@@ -104,7 +126,7 @@ class Compaction:
         """Why writers that are at work meanwhile could lose rows, or None."""
         from hudi_vector.write.rewrite import is_concurrent
 
-        if self.alone:
+        if self.alone or not self.table.columns:
             return None
         config = self.table.config
         if not config.populates_meta_fields:
@@ -126,11 +148,13 @@ class Compaction:
         )
         done = _Done()
         groups = plan.groups
+        uploads = {each.write_id: each for each in list_uploads(plan.table, options=self.storage_options)}
         for number, members in enumerate(groups, 1):
             lease.check()
             tell = _numbered(self.tell, number, len(groups))
-            run = self._group(run, members, lease, done, tell)
-        publish_run(replace(run, state=ENDED, pending=None), self.storage_options)
+            settings = settings_of(self.spark, self.table, plan, members, uploads)
+            run = self._group(run, members, settings, lease, done, tell)
+        self._end(run)
         left = self._referred(plan.candidates)
         released = [each for each in plan.candidates if each.path not in left]
         done.doubts += [f"{count} rows still refer to '{path}', which stays" for path, count in sorted(left.items())]
@@ -154,27 +178,12 @@ class Compaction:
             notes=tuple(done.notes),
         )
 
-    def reopened(self) -> Compaction:
+    def reopened(self: C) -> C:
         """The same table as it is now."""
         self.spark.catalog.refreshByPath(self.path)
-        return Compaction.of(self.spark, self.name, self.hudi_options, self.tell, alone=self.alone)
-
-    def store_by_size(self, lease: ServiceLease) -> BySize:
-        """Put blobs into their rows or out of them, as the present thresholds say."""
-        from hudi_vector.write.blob_plan import session_settings
-        from hudi_vector.write.by_size import store_by_size
-        from hudi_vector.write.files import Files
-
-        def before_commit() -> None:
-            lease.check()
-            self._require_quiet()
-
-        settings = dict.fromkeys(self.table.columns, session_settings(self.spark))
-        folder = self._folder(new_write_id(clock_ms()))
-        try:
-            return store_by_size(self._rewriting, settings, folder, before_commit)
-        finally:
-            Files(self.spark).delete(folder)
+        return type(self).of(
+            self.spark, self.name, self.hudi_options, self.tell, alone=self.alone, needs_blobs=bool(self.table.columns)
+        )
 
     def end_begun_runs(self, lease: ServiceLease) -> tuple[str, ...]:
         """End what killed runs had begun.
@@ -186,15 +195,19 @@ class Compaction:
         for run in begun_runs(self.table.source.uri, self.storage_options):
             lease.check()
             how = "between two groups" if run.pending is None else self._settle(run.pending)
-            publish_run(replace(run, state=ENDED, pending=None), self.storage_options)
+            self._end(run)
             notes.append(f"compaction {run.plan.plan_id} had been killed {how}")
             self.tell(notes[-1])
         return tuple(notes)
+
+    def _end(self, run: CompactionRun) -> None:
+        publish_run(replace(run, state=ENDED, pending=None), self.storage_options)
 
     def _group(
         self,
         run: CompactionRun,
         members: Sequence[PlannedContainer],
+        settings: Mapping[str, BlobSettings],
         lease: ServiceLease,
         done: _Done,
         tell: Callable[[str], None],
@@ -204,7 +217,6 @@ class Compaction:
         from hudi_vector.write.rewrite import committed_now, rewrite_rows
 
         plan, options = run.plan, self.storage_options
-        settings = settings_of(self.spark, self.table, plan, members)
         lease_ms = min(each.lease_ms for each in settings.values())
         upload = open_upload(self.path, settings, lease_ms=lease_ms, options=options)
         folder = self._folder(upload.write_id)
@@ -237,7 +249,7 @@ class Compaction:
             # A process that lives on knows what a killed one's successor has to find out.
             if run.pending is not None:
                 self._settle(run.pending)
-                publish_run(replace(run, state=ENDED, pending=None), options)
+                self._end(run)
             raise
         lost = unmoved(references, copied.moves)
         if lost:
@@ -249,7 +261,7 @@ class Compaction:
             self._drop(upload.write_id)
             done.notes.append("all rows of a group were changed meanwhile, so that its commit was not needed")
         else:
-            self._after(commit, upload.write_id, pending, targets, folder, done, tell)
+            self._after(commit, pending, targets, folder, done, tell)
             done.bytes += sum(each.blob_bytes for each in copied.containers)
             done.blobs += sum(each.blobs for each in copied.containers)
             done.containers += len(copied.containers)
@@ -262,7 +274,6 @@ class Compaction:
     def _after(
         self,
         commit: Commit,
-        write_id: str,
         pending: PendingCommit,
         targets: Any,
         folder: str,
@@ -273,7 +284,8 @@ class Compaction:
         from hudi_vector.write.rewrite import reapply_overwritten
 
         tell(f"committed {commit.instant}")
-        finish(self.path, write_id, commit.instant, options=self.storage_options)
+        if pending.kind == REPACKING:  # another commit finished its upload itself
+            finish(self.path, pending.write_id, commit.instant, options=self.storage_options)
         done.commits.append(commit.instant)
         seen = frozenset(pending.seen)
         done.restored += reapply_overwritten(self._rewriting, targets, seen, commit.instant, folder)
@@ -281,17 +293,24 @@ class Compaction:
 
     def _settle(self, pending: PendingCommit) -> str:
         """End a commit that was noted: find out whether it was made, and do what follows it."""
+        from hudi_vector.write.by_size import BY_SIZE
         from hudi_vector.write.commits import find_commit
         from hudi_vector.write.files import Files
+        from hudi_vector.write.repack import TARGETS
 
         commit = find_commit(Files(self.spark), self.path, self.table.config, frozenset(pending.seen), pending.token)
         if commit is None:
-            self._drop(pending.write_id)
+            if pending.kind == REPACKING:
+                self._drop(pending.write_id)
+            self._remove_staged(pending.write_id)
             return "before its commit, and nothing refers to what it copied"
+        if pending.kind == ORDERING:
+            self._remove_staged(pending.write_id)
+            return f"after its commit {commit.instant}, which put rows in order"
         folder = self._folder(pending.write_id)
-        targets = self.spark.read.parquet(f"{folder}/targets")
+        targets = self.spark.read.parquet(f"{folder}/{BY_SIZE if pending.kind == RESIZING else TARGETS}")
         done = _Done()
-        self._after(commit, pending.write_id, pending, targets, folder, done, self.tell)
+        self._after(commit, pending, targets, folder, done, self.tell)
         self._remove_staged(pending.write_id)
         return f"after its commit {commit.instant}, which was looked after" + (
             f"; {done.restored} rows of other writers were restored" if done.restored else ""

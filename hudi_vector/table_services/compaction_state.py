@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hudi_vector.blobs.manifest import list_uploads
+from hudi_vector.blobs.manifest import Upload, list_uploads
 from hudi_vector.blobs.names import ContainerName
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.tally import MANAGED
@@ -75,7 +75,11 @@ def container_states(
 
 
 def settings_of(
-    spark: SparkSession, table: BlobTable, plan: CompactionPlan, members: Sequence[PlannedContainer]
+    spark: SparkSession,
+    table: BlobTable,
+    plan: CompactionPlan,
+    members: Sequence[PlannedContainer],
+    uploads: Mapping[str, Upload],
 ) -> dict[str, BlobSettings]:
     """How the blobs of each column are stored anew: as the session says, with checksums where the old had any.
 
@@ -84,12 +88,12 @@ def settings_of(
         table: The table.
         plan: The compaction.
         members: The containers of one commit.
+        uploads: The writes that made them, by their ids.
     """
     from hudi_vector.write.blob_plan import session_settings
 
     base = session_settings(spark)
     base = replace(base, max_element_size=plan.max_element_size, max_file_size=2 * plan.target_size)
-    uploads = {each.write_id: each for each in list_uploads(plan.table, options=table.options)}
     strongest = dict.fromkeys(table.columns, base.checksum)
     for each in members:
         name = ContainerName.parse(plan.table, join(plan.table, each.path))

@@ -18,10 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.side_files import forget, generation_of, newest, publish
 from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo, StorageOptions, join
+from hudi_vector.storage.side_files import forget, generation_of, newest, publish
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.file_references import FileReferences

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
+from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
 from hudi_vector.storage import StorageOptions, join, normalise
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.erasure_record import (
     COMPLETE,
     ERASURES,
@@ -255,10 +256,7 @@ def _open(root: str, options: StorageOptions) -> NativeTable:
 
 
 def _texts(keys: str | Iterable[str]) -> list[str]:
-    found = [keys] if isinstance(keys, str) else list(keys)
-    wrong = next((key for key in found if not isinstance(key, str)), None)
-    if wrong is not None:
-        raise InvalidTypeError(f"{wrong!r} is no record key; give texts, as they stand in {_KEY}")
+    found = texts("keys", keys)
     if not found:
         raise InvalidArgumentError("there are no keys to look for; give one or more record keys")
     return sorted(set(found))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hudi_vector.errors import InvalidArgumentError, RefusedError
-from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.table.config import parse_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,7 +12,6 @@ if TYPE_CHECKING:
 __all__ = ["clean_with_hudi", "require_sense"]
 
 _RETAINED = "hoodie.clean.commits.retained"
-_METADATA = "hoodie.metadata.enable"
 # Archival must keep more commits than the clean, by Hudi's own check of its settings.
 _KEPT_BY_DEFAULT = 20
 
@@ -40,7 +37,7 @@ def require_sense(run: bool, retained_commits: int | None, dry_run: bool) -> Non
         )
 
 
-def clean_with_hudi(spark: SparkSession, path: str, retained_commits: int | None, options: StorageOptions) -> str:
+def clean_with_hudi(spark: SparkSession, path: str, retained_commits: int | None) -> str:
     """Run Hudi's clean on a table by its path; its settings come from the session.
 
     Args:
@@ -48,7 +45,6 @@ def clean_with_hudi(spark: SparkSession, path: str, retained_commits: int | None
         path: The table's base path, as Hadoop knows it.
         retained_commits: How many commits stay readable; ``hoodie.clean.commits.retained`` of the session, or Hudi's
             own default, where it is not given.
-        options: How storage is opened.
 
     Returns:
         What it did, in a sentence.
@@ -59,18 +55,11 @@ def clean_with_hudi(spark: SparkSession, path: str, retained_commits: int | None
     from py4j.protocol import Py4JJavaError
 
     from hudi_vector.spark.gateway import first_sentence
+    from hudi_vector.write.client import hudi_client
 
-    jvm = spark._jvm
-    assert jvm is not None
     try:
-        settings = jvm.PythonUtils.toScalaMap(_settings(spark, path, retained_commits, options))
-        utils = getattr(getattr(jvm.org.apache.hudi, "HoodieCLIUtils$"), "MODULE$")
-        nothing = jvm.scala.Option.empty()
-        client = utils.createHoodieWriteClient(spark._jsparkSession, path, settings, nothing)
-        try:
+        with hudi_client(spark, path, _settings(retained_commits)) as client:
             done = client.clean()
-        finally:
-            client.close()
     except Py4JJavaError as problem:
         raise RefusedError(
             f"Hudi's clean of '{path}' failed, so its blobs were not looked at: {first_sentence(problem)}"
@@ -84,15 +73,8 @@ def clean_with_hudi(spark: SparkSession, path: str, retained_commits: int | None
     )
 
 
-def _settings(spark: SparkSession, path: str, retained_commits: int | None, options: StorageOptions) -> dict[str, str]:
-    settings = {"hoodie.embed.timeline.server": "false"}
-    if spark.conf.get(_METADATA, None) is None:
-        # A client that has it on builds the metadata table of a table without one, and one that has it off removes it.
-        root = normalise(path)
-        properties = parse_properties(
-            open_storage(root, options).read(join(root, ".hoodie/hoodie.properties")).decode("utf-8")
-        )
-        settings[_METADATA] = str(bool(properties.get("hoodie.table.metadata.partitions"))).lower()
+def _settings(retained_commits: int | None) -> dict[str, str]:
+    settings: dict[str, str] = {}
     if retained_commits is not None:
         settings |= {"hoodie.clean.policy": "KEEP_LATEST_COMMITS", _RETAINED: str(retained_commits)}
         if retained_commits >= _KEPT_BY_DEFAULT:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
 from hudi_vector.options import MAINTAIN_STEPS, parse_names
+from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.figures import Figures
 from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.maintenance_history import (
@@ -115,7 +116,7 @@ def maintain(
     """
     root, _, options = locate(spark, table)
     chosen = _chosen(spark, steps)
-    job = Job(spark, table, dry_run, other_tables)
+    job = Job(spark, table, dry_run, texts("other_tables", other_tables))
     with ServiceLease(root, MAINTAIN, options=options) as lease:
         history = read_history(root, options)
         if report is not None:  # one that cannot be written is refused before anything runs
@@ -132,7 +133,7 @@ def maintain(
 def _chosen(spark: SparkSession, names: Collection[str] | None) -> list[Step]:
     known = [step.name for step in STEPS]
     asked = parse_names(MAINTAIN_STEPS.in_session(spark)) if names is None else names
-    given = [asked] if isinstance(asked, str) else list(asked)
+    given = texts("steps", asked)
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None or not given:
         what = f"there is no step {unknown!r}" if given else "no step was given"

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hudi_vector.blobs.side_files import forget_before, generation_of, newest, publish
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import forget_before, generation_of, newest, publish
 from hudi_vector.table_services.figures import Figures
 
 __all__ = ["MAINTENANCE", "History", "Run", "StepOutcome", "add_run", "read_history"]

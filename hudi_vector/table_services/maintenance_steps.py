@@ -73,11 +73,9 @@ def _cluster(job: Job) -> Outcome:
     from hudi_vector.table_services.clustering import cluster
 
     order = parse_names(MAINTAIN_CLUSTER_ORDER.in_session(job.spark))
-    if job.dry_run:  # only Hudi knows what it would cluster
-        return Outcome(DUE, f"Hudi's clustering would run, ordered by {', '.join(order) or 'nothing'}")
-    result = cluster(job.spark, job.table, order_by=order)
-    has_work = bool(result.instants or result.moved_out or result.moved_in or result.compaction.commits)
-    return Outcome(DONE if has_work else NOTHING, "; ".join(result.lines()))
+    result = cluster(job.spark, job.table, order_by=order, dry_run=job.dry_run)
+    has_work = bool(result.groups or result.moved_out or result.moved_in or result.compaction.candidates)
+    return Outcome.of(result, has_work, result.lines())
 
 
 def _compact_blobs(job: Job) -> Outcome:

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from hudi_vector.blobs.names import is_write_id
-from hudi_vector.blobs.side_files import newest, publish
 from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, table_of
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import newest, publish
 from hudi_vector.table_services.mark_report import MARKS, KeptFile, MarkReport, UnneededFile
 
 __all__ = ["list_marks", "publish_mark", "read_mark"]

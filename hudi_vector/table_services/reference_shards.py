@@ -1,6 +1,6 @@
 """Reference sets on storage, in shards: files with what each refers to, as it stands in rows and folded by path.
 
-A side file (`hudi_vector.blobs.side_files`) of ``{table}/.hoodie/blob_refs/v1/`` names the shards. A shard is three
+A side file (`hudi_vector.storage.side_files`) of ``{table}/.hoodie/blob_refs/v1/`` names the shards. A shard is three
 side tables: the files, by URI, size and modification time, with how many rows each has in the other two; their
 references; and these folded by path. A shard never changes: what is new goes into another one, small shards become
 one, and one whose files are mostly gone is written anew. Whatever is damaged or gone counts as not there.
@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pyarrow as pa
 
-from hudi_vector.blobs.side_files import forget, generation_of, newest, publish
 from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo, Storage
+from hudi_vector.storage.side_files import forget, generation_of, newest, publish
 from hudi_vector.table_services.references import FOLDED, REFERENCES, folded
 
 __all__ = ["ReferenceShards"]

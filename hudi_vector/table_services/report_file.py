@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = ["reported"]
 
@@ -37,9 +38,12 @@ def reported(result: R, path: str | None) -> R:
 
     Raises:
         InvalidArgumentError: The file cannot be written.
+        InvalidTypeError: It is no path.
     """
     if path is None:
         return result
+    if not isinstance(path, (str, os.PathLike)):  # a number would be an open file, such as the terminal
+        raise InvalidTypeError(f"report is the path of a local file, not {path!r}")
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in result.rows())

@@ -18,9 +18,9 @@ from datetime import datetime, timezone
 from types import TracebackType
 
 from hudi_vector.blobs.leases import LEASE_KIND, LEASE_VERSION, LEASES, HeldLease, Renewals, clock_ms, read_lease
-from hudi_vector.blobs.side_files import is_side_file, publish
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import is_side_file, publish
 
 __all__ = ["LEASE_MS", "ServiceLease"]
 

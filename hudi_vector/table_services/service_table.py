@@ -20,6 +20,7 @@ from hudi_vector.options import (
     parse_names,
 )
 from hudi_vector.storage import StorageOptions
+from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.container_index import verify_containers
 from hudi_vector.table_services.file_references import Reader, read_here
 from hudi_vector.table_services.guards import SweepLimits
@@ -70,8 +71,8 @@ class ServiceTable:
         # Other writers may have another zone than this JVM, so the mark is not told one.
         roots = parse_names(CLEAN_MANAGED_ROOTS.in_session(spark)) if managed_roots is None else managed_roots
         marking = {
-            "other_tables": _listed(other_tables),
-            "managed_roots": tuple(root.strip() for root in _listed(roots) if root.strip()),
+            "other_tables": tuple(texts("other_tables", other_tables)),
+            "managed_roots": tuple(root.strip() for root in texts("managed_roots", roots) if root.strip()),
             "ignore_stale_pending": ignore_stale_pending,
         }
         grace_ms = CLEAN_GRACE.in_session(spark, grace)
@@ -134,8 +135,3 @@ def _reader(spark: SparkSession) -> Reader:
         return read_here
     limits = SpreadLimits(CLEAN_LOCAL_MAX_BYTES.in_session(spark), CLEAN_LOCAL_MAX_FILES.in_session(spark))
     return spread_reader(spark.sparkContext, limits if execution == "auto" else SpreadLimits(0, 0))
-
-
-def _listed(given: Sequence[str]) -> tuple[str, ...]:
-    """One path, or several: text is a sequence of letters too."""
-    return (given,) if isinstance(given, str) else tuple(given)

@@ -18,6 +18,7 @@ from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedErr
 from hudi_vector.storage import StorageOptions, join, normalise
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.file_references import Reader, read_here
 from hudi_vector.table_services.gather import gather
 from hudi_vector.table_services.located import locate
@@ -57,7 +58,7 @@ def register_tables(spark: SparkSession, table: str, others: Sequence[str]) -> l
         ['s3://lake/albums']
     """
     root, _, options = locate(spark, table)
-    share([root, *(locate(spark, other)[0] for other in others)], options)
+    share([root, *(locate(spark, other)[0] for other in texts("others", others))], options)
     return sorted(read_registry(root, options))
 
 
@@ -83,7 +84,7 @@ def unregister_tables(spark: SparkSession, table: str, others: Sequence[str], *,
         []
     """
     root, _, options = locate(spark, table)
-    for other in others:
+    for other in texts("others", others):
         part(root, normalise(other) if gone else locate(spark, other)[0], options, gone=gone)
     return sorted(read_registry(root, options))
 

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hudi_vector.blobs.names import is_write_id, new_write_id
-from hudi_vector.blobs.side_files import generation_of, is_side_file, newest, publish
 from hudi_vector.storage import Storage, join
+from hudi_vector.storage.side_files import generation_of, is_side_file, newest, publish
 from hudi_vector.table_services.mark_report import UnneededFile
 from hudi_vector.table_services.result import CleanFile
 

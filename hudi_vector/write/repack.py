@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JJavaError
 from pyspark import Accumulator, TaskContext
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
@@ -26,16 +24,29 @@ from hudi_vector.blobs.names import BLOB_AREA, reference_base
 from hudi_vector.blobs.pool import TaskAttempt
 from hudi_vector.blobs.stored import TO_THE_END, StoredBlobs
 from hudi_vector.spark.blob_table import BlobTable
-from hudi_vector.spark.worker_errors import from_worker, in_few_words
+from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.storage import StorageOptions
+from hudi_vector.write.failures import in_one_sentence
 from hudi_vector.write.staging import Lists
 
-__all__ = ["Copied", "copy_ranges", "key_columns", "referring", "staged", "targets_of", "unmoved", "version_column"]
+__all__ = [
+    "TARGETS",
+    "Copied",
+    "copy_ranges",
+    "key_columns",
+    "referring",
+    "staged",
+    "targets_of",
+    "unmoved",
+    "version_column",
+]
 
 _REFERENCES = (
     "key STRING, partition STRING, version STRING, file_group STRING, position BIGINT, column STRING, path STRING, "
     "file STRING, begin BIGINT, count BIGINT"
 )
+TARGETS = "targets"
+"""Where `targets_of` keeps them, in its folder."""
 _MOVES = "file STRING, begin BIGINT, count BIGINT, new_path STRING, new_begin BIGINT"
 _RANGE = ["file", "begin", "count"]
 _ORDER = ["partition", "file_group", "position", "file", "begin"]
@@ -243,7 +254,7 @@ def targets_of(references: DataFrame, moves: DataFrame, table: str, folder: str)
     grouped = changed.groupBy("key", "partition", "version").agg(F.collect_list("change").alias("changes"))
     columns = F.col("changes")["key"]
     told = grouped.where(F.size(F.array_distinct(columns)) == F.size(columns))
-    return staged(told.withColumn("changes", F.map_from_entries("changes")), f"{folder}/targets")
+    return staged(told.withColumn("changes", F.map_from_entries("changes")), f"{folder}/{TARGETS}")
 
 
 def staged(frame: DataFrame, folder: str) -> DataFrame:
@@ -255,13 +266,9 @@ def staged(frame: DataFrame, folder: str) -> DataFrame:
 
     Raises:
         BlobWriteError: Bytes could not be stored by one of its tasks.
+        WriteError: The rows could not be kept.
     """
     spark: SparkSession = frame.sparkSession
-    try:
+    with in_one_sentence(f"rows could not be kept in '{folder}'"):
         frame.write.mode("overwrite").parquet(folder)
-    except (PySparkException, Py4JJavaError) as problem:
-        known = from_worker(problem)
-        if known is None:
-            raise
-        raise known from None
     return spark.read.schema(frame.schema).parquet(folder)

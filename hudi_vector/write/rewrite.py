@@ -20,6 +20,7 @@ from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Instant
 from hudi_vector.write.commits import Commit, new_token
+from hudi_vector.write.failures import in_one_sentence
 from hudi_vector.write.files import Files
 from hudi_vector.write.references import blob_at, moved_blob, with_blob
 from hudi_vector.write.repack import key_columns, version_column
@@ -34,6 +35,7 @@ __all__ = [
     "Rewriting",
     "committed_now",
     "is_concurrent",
+    "is_conflict",
     "reapply_overwritten",
     "rewrite_rows",
     "same_rows",
@@ -119,18 +121,20 @@ def rewrite_rows(work: Rewriting, targets: DataFrame, token: str, before_commit:
 
     Raises:
         RefusedError: Other writers changed the same files, time after time.
+        WriteError: Spark or Hudi gave the commit up.
     """
     for _ in range(_ATTEMPTS):
-        table = work.opened()
-        left = still_there(table, targets)
-        if left is None:
-            return None
-        before_commit()
-        try:
-            return _commit(work, _changed(table, left), table, token)
-        except Py4JJavaError as problem:
-            if _CONFLICT not in str(problem):
-                raise
+        with in_one_sentence(_failed(work)):
+            table = work.opened()
+            left = still_there(table, targets)
+            if left is None:
+                return None
+            before_commit()
+            try:
+                return _commit(work, _changed(table, left), table, token)
+            except Py4JJavaError as problem:
+                if not is_conflict(problem):
+                    raise
     raise RefusedError(
         f"other writers changed the same files of '{work.table}' during each of {_ATTEMPTS} attempts to rewrite "
         "references; nothing was changed, run it again when less is written"
@@ -200,7 +204,22 @@ def reapply_overwritten(
 
     Raises:
         RefusedError: Other writers came in between each time.
+        WriteError: Spark or Hudi gave a commit up.
     """
+    with in_one_sentence(_failed(work)):
+        return _reapply(work, targets, seen, instant, folder)
+
+
+def is_conflict(problem: Py4JJavaError) -> bool:
+    """Whether Hudi refused a commit because of another one."""
+    return _CONFLICT in str(problem)
+
+
+def _failed(work: Rewriting) -> str:
+    return f"the rewrite of references of '{work.table}' failed"
+
+
+def _reapply(work: Rewriting, targets: DataFrame, seen: frozenset[Instant], instant: str, folder: str) -> int:
     restored = 0
     for number in range(_ROUNDS):
         table = work.opened()

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
@@ -22,10 +21,8 @@ from hudi_vector.errors import (
     InvalidTypeError,
     TableNotFoundError,
     UnknownColumnError,
-    WriteError,
 )
 from hudi_vector.options import INVALID_VECTORS
-from hudi_vector.spark.gateway import first_sentence
 from hudi_vector.spark.local_rows import no_rows
 from hudi_vector.table.config import TableConfig
 from hudi_vector.write.blob_columns import converted_schema
@@ -33,6 +30,7 @@ from hudi_vector.write.blob_plan import plan_blobs
 from hudi_vector.write.blob_write import BlobTarget, upload_and_write
 from hudi_vector.write.catalog import create_table
 from hudi_vector.write.commits import TOKEN_KEY, Commit, completed_commits, find_commit, new_token
+from hudi_vector.write.failures import in_one_sentence
 from hudi_vector.write.files import Files
 from hudi_vector.write.findings import Findings, inspect_rows, refuse_duplicates, refuse_invalid
 from hudi_vector.write.hudi_options import (
@@ -158,13 +156,8 @@ def write(
         options=options,
         sort_by=sort_by,
     )
-    try:
+    with in_one_sentence(f"the write to '{request.table}' failed"):
         return _write(_without_meta_columns(df), request)
-    except PythonException:
-        raise  # what a function of the user's own raised, with its frames
-    except (PySparkException, Py4JJavaError) as problem:
-        _LOG.error("the write to %s failed", request.table, exc_info=problem)
-        raise WriteError(f"the write to '{request.table}' failed: {first_sentence(problem)}") from None
 
 
 @dataclass(frozen=True)
@@ -353,7 +346,7 @@ def hand_to_hudi(
     Raises:
         InvalidArgumentError: An insert brings a key that the table has.
     """
-    target, token = plan.target, token or new_token()
+    target, token = plan.target, token or plan.request.options.get(TOKEN_KEY) or new_token()
     options = hudi_options(
         plan.request,
         plan.layout,
@@ -369,7 +362,7 @@ def hand_to_hudi(
     config = _config(files, target)
     before = completed_commits(files, target.path, config) if config else frozenset()
     try:
-        rows.write.format("hudi").options(**options, **{TOKEN_KEY: token}).mode("append").save(target.path)
+        rows.write.format("hudi").options(**{**options, TOKEN_KEY: token}).mode("append").save(target.path)
     except Py4JJavaError as problem:
         found = _DUPLICATE_KEY.search(str(problem))
         if found is None:

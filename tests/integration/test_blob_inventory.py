@@ -99,7 +99,7 @@ def answer(frame) -> dict:
     return made
 
 
-@pytest.fixture(scope="module", params=["cow", "mor"])
+@pytest.fixture(scope="module", params=[pytest.param("cow", marks=pytest.mark.soak), "mor"])
 def known(request, spark, workspace) -> Known:
     """Two partitions; shared, overlapping and nested references; two commits; then files are lost."""
     path = tables.fresh_path(workspace, "inventory")

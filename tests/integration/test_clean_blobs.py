@@ -258,3 +258,25 @@ def test_the_upkeep_of_a_table(spark, workspace, clean_session, tmp_path, capsys
     spark.conf.set("hoodie.blob.maintain.figures.interval", "often")
     with pytest.raises(InvalidOptionError, match=r"maintain\.figures\.interval = 'often' is not allowed"):
         maintain(spark, str(path))
+
+
+@pytest.mark.parametrize("version", ["6", pytest.param("8", marks=pytest.mark.soak)])
+def test_blobs_of_a_table_that_was_upgraded_are_cleaned(spark, workspace, version):
+    """Older releases know no BLOB, and Hudi 1.2 cannot add one to their NOT NULL tables; it writes their versions."""
+    made = tables.fresh_path(workspace, f"upgraded_{version}")
+    old = {"hoodie.write.table.version": version, "hoodie.write.auto.upgrade": "false"}
+    for number in range(1, 5):
+        options = old if number < 3 else KEEP_LITTLE
+        write(rows(spark, [1000 * number] * 4, ts=number), made, blobs=OUT, options=options)
+        properties = (made / ".hoodie/hoodie.properties").read_text()
+        assert f"hoodie.table.version={version if number < 3 else 9}\n" in properties
+    before = files(made)
+    done = hv.table_services.clean_blobs(spark, str(made), grace="0s", max_share=100)
+    assert done.doubts == ()
+    gone = {file.path for file in done.deleted}
+    assert gone
+    assert files(made) == before - gone
+    assert stored(spark, made) == expected()
+    assert hv.blobs.verify(spark, str(made), deep=True).collect() == []
+    hv.table_services.restore_blobs(spark, str(made))
+    assert files(made) == before

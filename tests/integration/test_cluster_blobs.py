@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from support import tables
 from support.blobs import QUICK, content
+from support.swept import Killed
 
 import hudi_vector as hv
-from hudi_vector.errors import InvalidArgumentError, UnknownColumnError
+from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError
+from hudi_vector.table_services.compaction_files import begun_runs
 
 services = hv.table_services
 
@@ -38,8 +43,15 @@ def test_blobs_follow_their_rows(spark, path, clean_session):
     before = answers(spark, path)
     schema = spark.read.format("hudi").load(str(path)).schema.json()
     spark.conf.set("hoodie.storage.blob.inline.threshold", "100")
+    timeline = sorted(file.name for file in (path / ".hoodie/timeline").iterdir())
+    dry = services.cluster(spark, str(path), order_by="rank", dry_run=True, options=QUICK)
+    assert (dry.moved_out, dry.moved_in, dry.instants, dry.refusal) == (7, 7, (), None)
+    assert sorted(file.name for file in (path / ".hoodie/timeline").iterdir()) == timeline
     done = services.cluster(spark, str(path), order_by="rank", options=QUICK)
     assert len(done.instants) == 1
+    groups = [row for row in done.rows() if row["action"] == "cluster"]
+    assert groups == [row for row in dry.rows() if row["action"] == "cluster"]
+    assert sum(row["bytes"] for row in groups) == done.bytes > 0
     assert (done.moved_out, done.moved_in, done.restored_rows) == (7, 7, 0)
     assert done.is_well
     assert answers(spark, path) == before
@@ -58,10 +70,152 @@ def test_blobs_follow_their_rows(spark, path, clean_session):
     assert (again.moved_out, again.moved_in, again.compaction.candidates) == (0, 0, [])
 
 
+@pytest.mark.soak
+def test_a_run_killed_after_its_thresholds_is_looked_after(spark, path, clean_session):
+    spark.conf.set("hoodie.storage.blob.inline.threshold", "10KB")
+    before = answers(spark, path)
+
+    def meanwhile():
+        made = [(3, 1, 99, [3.0], bytearray(content(3, 70)), (bytearray(content(3, 60)),))]
+        kind = "id INT, ts LONG, rank INT, vec ARRAY<FLOAT>, img BINARY, doc STRUCT<scan: BINARY>"
+        frame = spark.createDataFrame(made, kind)
+        hv.write(frame, str(path), record_key="id", ordering="ts", blobs=["img", "doc.scan"], options=QUICK)
+
+    def progress(sentence):
+        if sentence == "committing thresholds":
+            meanwhile()
+        elif sentence.startswith("committed"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        services.cluster(spark, str(path), options=QUICK, progress=progress)
+    assert answers(spark, path)[3] == before[3], "our commit stands over a newer row"
+    assert len(begun_runs(f"file://{path}")) == 1
+    done = services.cluster(spark, str(path), options=QUICK)
+    assert "after its commit" in done.compaction.notes[0]
+    assert "1 rows of other writers were restored" in done.compaction.notes[0]
+    assert (done.moved_out, done.moved_in) == (0, 0)
+    assert answers(spark, path) == {**before, 3: (99, content(3, 70), content(3, 60))}
+    assert begun_runs(f"file://{path}") == []
+    assert not any((path / ".hoodie/blob_service/v1/staging").iterdir())
+
+
+CENTRES = np.eye(4, 8, dtype=np.float32) * 20
+LOCK = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+}
+
+
+def vector_rows(spark, ids, ts):
+    """Rows whose vectors lie near one of four points, at random, some without a vector."""
+    chance = np.random.default_rng(ts)
+    label = chance.integers(0, 4, len(ids))
+    vectors = CENTRES[label] + chance.normal(size=(len(ids), 8)).astype(np.float32)
+    made = [
+        (
+            i,
+            ts,
+            f"p{i % 2}",
+            int(at),
+            None if i % 50 == 7 else vector.tolist(),
+            bytearray(content(i + ts, 40 + i % 200)),
+        )
+        for i, at, vector in zip(ids, label, vectors, strict=True)
+    ]
+    kind = "id INT, ts LONG, part STRING, label INT, vec ARRAY<FLOAT>, img BINARY"
+    return spark.createDataFrame(made, kind).coalesce(1)
+
+
+def put(spark, path, ids, ts, **more):
+    blobs = {"img": {"inline.threshold": "100"}}
+    frame = vector_rows(spark, ids, ts)
+    options = {**QUICK, **more.pop("options", {})}
+    hv.write(frame, str(path), record_key="id", ordering="ts", partition_by="part", vectors={"vec": 8}, blobs=blobs,
+             options=options, **more)  # fmt: skip
+
+
+def whole_rows(spark, path, as_of=None):
+    """Everything that rows say, Hudi's own columns among it, by id; vectors and blobs as their bytes."""
+    reader = spark.read.format("hudi")
+    frame = (reader.option("as.of.instant", as_of) if as_of else reader).load(str(path)).drop("_hoodie_file_name")
+    found = {}
+    for row in frame.selectExpr("*", "read_blob(img) content").collect():
+        assert row["id"] not in found
+        vector = None if row["vec"] is None else np.asarray(row["vec"], np.float32).tobytes()
+        found[row["id"]] = {**row.asDict(recursive=True), "vec": vector}
+    return found
+
+
+def contents(found):
+    """The rows without what tells where and when they were written."""
+    gone = ("_hoodie_commit_time", "_hoodie_commit_seqno", "img")
+    return {i: {name: value for name, value in row.items() if name not in gone} for i, row in found.items()}
+
+
+def label_changes(path, frame):
+    """How often the label changes from row to row, over all files; rows without a vector come first."""
+    changes = 0
+    names = {
+        (row[0], row[1]) for row in frame.select("_hoodie_partition_path", "_hoodie_file_name").distinct().collect()
+    }
+    for part, name in names:
+        table = pq.read_table(path / part / name, columns=["label", "vec"]).to_pylist()
+        there = [row["vec"] is not None for row in table]
+        assert there == sorted(there)
+        labels = [row["label"] for row in table if row["vec"] is not None]
+        changes += sum(a != b for a, b in itertools.pairwise(labels))
+    return changes, len(names)
+
+
+@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
+def test_rows_lie_in_the_order_of_their_vectors(spark, workspace, table_type):
+    path = tables.fresh_path(workspace, "by_vector")
+    put(spark, path, range(400), 1, table_type=table_type)
+    put(spark, path, range(0, 400, 3), 2)
+    gone = spark.read.format("hudi").load(str(path)).where("id % 40 = 5").drop("img", "vec")
+    hv.write(gone, str(path), record_key="id", operation="delete", options=QUICK)
+    assert bool(list(path.rglob(".*.log.*"))) == (table_type == "mor")
+    before = whole_rows(spark, path)
+    schema = spark.read.format("hudi").load(str(path)).schema.json()
+
+    def meanwhile():
+        put(spark, path, [1, 4, 1000], 3, options=LOCK)
+        before.update(whole_rows(spark, path))
+
+    told = []
+    waiting = [meanwhile]
+
+    def progress(sentence):
+        told.append(sentence)
+        if sentence == "committing the order" and waiting:
+            waiting.pop()()
+
+    done = services.cluster(spark, str(path), order_by="vec", options={**QUICK, **LOCK}, progress=progress)
+    assert told.count("committing the order") == 2, "another writer came in between"
+    assert (len(done.instants), done.is_well) == (1, True)
+    assert whole_rows(spark, path, done.instants[0]) == before
+    # Then containers were repacked in the order of the rows, by an upsert.
+    assert contents(whole_rows(spark, path)) == contents(before)
+    frame = spark.read.format("hudi").load(str(path))
+    assert frame.schema.json() == schema
+    there = spark.read.format("hudi").option("as.of.instant", done.instants[0]).load(str(path))
+    changes, files = label_changes(path, there)
+    assert files == 2
+    assert changes < 50
+    assert hv.blobs.verify(spark, str(path)).collect() == []
+    put(spark, path, [2, 1001], 4)
+    after, before = contents(whole_rows(spark, path)), contents(before)
+    assert {i for i in after if after[i] != before.get(i)} == {2, 1001}
+
+
 def test_refusals(spark, path):
     with pytest.raises(UnknownColumnError, match="nope"):
         services.cluster(spark, str(path), order_by="nope")
-    with pytest.raises(InvalidArgumentError, match="order by a column that holds the cluster of each row"):
+    with pytest.raises(InvalidArgumentError, match="rows are ordered by columns of plain values and by VECTOR columns"):
+        services.cluster(spark, str(path), order_by=["rank", "doc"])
+    with pytest.raises(RefusedError, match=r"by the vectors of 'vec' replaces .* no lock .* give assume_single_writer"):
         services.cluster(spark, str(path), order_by=["rank", "vec"])
     with pytest.raises(InvalidArgumentError, match="holds a comma"):
         services.cluster(spark, str(path), options={"a": "b,c"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from support.swept import Killed, dying
 import hudi_vector as hv
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, list_uploads
 from hudi_vector.cli import main
-from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, RefusedError, UnknownColumnError, WriteError
 from hudi_vector.table_services.compaction_files import begun_runs
 from hudi_vector.table_services.service_lease import LEASES, ServiceLease
 
@@ -259,3 +260,68 @@ def test_refusals(spark, shared, workspace, clean_session):
     spark.conf.set("hoodie.write.concurrency.mode", "optimistic_concurrency_control")
     lock = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
     assert services.compact_blobs(spark, str(path), options=lock).is_well
+
+
+def test_groups_under_a_lock_with_relative_paths(spark, workspace, clean_session):
+    """Merge-on-read with partitions and log files, a lock of Hudi's own, a relative name, paths from the table."""
+    path = tables.fresh_path(workspace, "forms")
+    lock = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+    }
+    blobs = {"img": {"inline.threshold": "0", "paths": "relative"}}
+    for ts, count in ((1, 12), (2, 8)):
+        frame = rows(spark, [2000] * count, ts).coalesce(1)
+        write(frame, path, blobs=blobs, table_type="mor", ordering=None, options=lock)
+
+    def images():
+        frame = spark.read.format("hudi").load(str(path)).select("id", "img")
+        return {row[0]: bytes(row[1]) for row in hv.read_blobs(frame, "img", table=str(path)).collect()}
+
+    before = images()
+    name = os.path.relpath(path)  # Spark's own process works where this one does
+    done = services.compact_blobs(spark, name, group_size=4000, options={**QUICK, **lock})
+    assert (done.containers_before, done.containers_after, len(done.commits), done.doubts) == (2, 2, 2, ())
+    assert images() == before
+    assert hv.blobs.verify(spark, str(path), deep=True).collect() == []
+    found = spark.read.format("hudi").load(str(path)).select("img.reference.external_path").collect()
+    assert all(row[0].startswith(".hoodie/blobs/") for row in found)
+    assert not {row["path"] for row in done.rows() if row["action"] == "repack"} & {row[0] for row in found}
+    spark.conf.set("hoodie.storage.blob.inline.threshold", "10KB")
+    assert services.cluster(spark, name, options={**QUICK, **lock}).moved_in == 12
+    assert images() == before
+
+
+WRONG = [
+    ("compact_blobs", {"columns": 7}, "columns are the name of a column or a list of names, not 7"),
+    ("compact_blobs", {"options": ["a"]}, "options is a mapping of Hudi's settings, such as"),
+    ("compact_blobs", {"report": 7, "dry_run": True}, "report is the path of a local file, not 7"),
+    ("cluster", {"order_by": 7}, "order_by is a text or a list of texts, not 7"),
+    ("maintain", {"steps": 7}, "steps is a text or a list of texts, not 7"),
+    ("maintain", {"other_tables": [7]}, r"other_tables is a text or a list of texts, not \[7\]"),
+    ("clean_blobs", {"other_tables": 7}, "other_tables is a text or a list of texts, not 7"),
+    ("mark_blobs", {"managed_roots": b"a"}, "managed_roots is a text or a list of texts, not b'a'"),
+    ("check_erasure", {"keys": 7}, "keys is a text or a list of texts, not 7"),
+    ("register_tables", {"others": 7}, "others is a text or a list of texts, not 7"),
+]
+
+
+@pytest.mark.parametrize(("service", "arguments", "sentence"), WRONG)
+def test_arguments_of_wrong_types(spark, shared, service, arguments, sentence):
+    with pytest.raises(InvalidTypeError, match=sentence):
+        getattr(services, service)(spark, str(shared), **arguments)
+
+
+@pytest.mark.soak
+def test_what_hudi_refuses_is_one_sentence(spark, shared):
+    change(spark, shared, [2], ts=3)
+    before = stored(spark, shared)
+    lock = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.lock.provider": "no.such.Lock",
+    }
+    with pytest.raises(WriteError, match=r"the rewrite of references of '.*' failed: [^\n]*no\.such\.Lock[^\n]*$"):
+        services.compact_blobs(spark, str(shared), options={**QUICK, **lock})
+    assert stored(spark, shared) == before
+    assert begun_runs(f"file://{shared}") == []

@@ -104,6 +104,24 @@ try:
 except Exception as problem:
     assert "is gone: Hudi's clean removed it" in str(problem).strip().splitlines()[-1], problem
 assert read(kept, on_error="null") == {i: None if i < 20 and i % 4 > 1 else blob for i, blob in wanted.items()}
+
+# Containers on that server: repacked in two groups, and their rows in the order of their vectors.
+albums = "s3a://lake/tables/albums"
+for ts, count in ((1, 12), (2, 8)):
+    rows = spark.range(0, count, 1, 1).selectExpr(
+        "id", f"{ts}L AS ts", "cast(array(id % 3 * 10, id) AS array<float>) AS vec",
+        f"CAST(repeat(concat(id, '-{ts} '), 300) AS BINARY) AS img", f"CAST(repeat(concat({ts}, id), 20) AS BINARY) AS doc")
+    hv.write(rows, albums, record_key="id", ordering="ts", table_type="mor", vectors={"vec": 2}, options=QUICK,
+             blobs={"img": {"inline.threshold": "0"}, "doc": {"inline.threshold": "0"}})
+load = lambda: spark.read.format("hudi").load(albums).selectExpr("id", "ts", "vec", "read_blob(img)", "read_blob(doc)")
+before = sorted(load().collect())
+done = hv.table_services.compact_blobs(spark, albums, group_size=500, options=QUICK)
+assert (done.containers_before, len(done.commits), done.is_well) == (2, 2, True), done
+assert sorted(load().collect()) == before
+done = hv.table_services.cluster(spark, albums, order_by="vec", assume_single_writer=True, options=QUICK)
+assert (len(done.instants), len(done.groups), done.is_well) == (1, 1, True), done
+assert sorted(load().collect()) == before
+assert hv.blobs.verify(spark, albums, deep=True).collect() == []
 print("S3 PASSED")
 """
 LANCE = """

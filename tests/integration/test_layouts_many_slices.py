@@ -31,7 +31,7 @@ def test_hudi_reads_the_table_and_lists_it_as_we_do(spark, path):
     assert listed == view.slices(view.instants()[-1])
 
 
-@pytest.mark.parametrize("execution", ["local", "distributed"])
+@pytest.mark.parametrize("execution", ["local", pytest.param("distributed", marks=pytest.mark.soak)])
 def test_every_slice_is_searched(spark, path, execution):
     expected = searched.Expected(spark.read.format("hudi").load(path), "emb", "price < 300", 4)
     for k, metric, filtered in ((10, "cosine", True), (5000, "l2", False)):

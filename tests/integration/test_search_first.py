@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import oracle, tables
+from support import jvm_view, oracle, tables
 
 import hudi_vector as hv
+from hudi_vector.read.data_file import DataFile
+from hudi_vector.read.page_table import paged_chunks
+from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +22,22 @@ def products(spark, workspace):
     name = tables.fresh_name("products")
     spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     return name
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_vectors_of_chosen_rows_are_read_by_page_from_hudis_own_files(spark, workspace, products, keep):
+    (path,) = {file.split("/c")[0] for file in spark.table(products).inputFiles()}
+    snapshot = NativeTable(Source(jvm_view.source_uri(path), "products")).snapshot()
+    spec = ScanSpec(snapshot.source.uri, snapshot.schema, VectorColumn("emb", 8, "float"))
+    for entry in snapshot.file_slices:
+        data = DataFile(entry.base_file, spec.options, mapped=True)
+        assert None not in paged_chunks(data, "emb", 32), "Hudi writes vectors plainly, as fixed-size binary"
+        rows = np.arange(0, data.metadata.num_rows, 3)
+        reader = ParquetSlice(entry.base_file, spec, keep)
+        expected = reader.rows(rows, ["emb"]).column("emb").to_pylist()
+        got = reader.vectors_at(rows, ScanCounts())
+        assert got.positions.tolist() == rows.tolist()
+        assert got.values.tolist() == expected
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "dot_product"])
@@ -39,3 +61,27 @@ def test_star_has_the_tables_columns_without_the_vector_and_the_distance(spark, 
     assert all(row["_hudi_distance"] == row["_distance"] for row in hidden)
     by_id = {row["id"]: row["emb"] for row in spark.table(products).collect()}
     assert all(row["emb"] == by_id[row["id"]] for row in hidden)
+
+
+def test_an_opened_table_finds_the_same_and_hands_it_to_spark(spark, products):
+    (path,) = {file.split("/c")[0] for file in spark.table(products).inputFiles()}
+    query = tables.vectors(1, 99)[0].astype(float)
+    expected = oracle.nearest(spark.table(products), "emb", query.tolist(), 7, "cosine")
+    with hv.open(path, column="emb") as opened:
+        hits = opened.search(query, 7, columns=["id", "name", "category", "_hoodie_record_key"])
+        frame = opened.to_spark(spark, hits)
+        assert frame.rdd.getNumPartitions() == 1
+        assert [tuple(row) for row in frame.collect()] == [tuple(row.values()) for row in hits.to_pylist()]
+        placed = opened.search(query, 7)
+        oracle.assert_nearest(hv.search(spark, products, "emb", query, 7), expected)
+        assert placed.column("_distance").equals(hits.column("_distance"))
+        refs = placed.refs[::-1]
+        back = opened.fetch_rows_to_spark(spark, refs, ["id", "price", "emb"])
+        assert [row["id"] for row in back.collect()] == hits.column("id").to_pylist()[::-1]
+        by_id = {row["id"]: row for row in spark.table(products).collect()}
+        assert all(row["emb"] == by_id[row["id"]]["emb"] for row in back.collect())
+        files = {
+            row["id"]: row["file"]
+            for row in spark.table(products).selectExpr("id", "input_file_name() AS file").collect()
+        }
+        assert [files[i] for i in hits.column("id").to_pylist()] == placed.column("file_path").to_pylist()

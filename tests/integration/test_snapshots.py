@@ -101,7 +101,7 @@ def test_a_cached_plan_stays_where_it_is(spark, workspace):
         kept.unpersist()
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.soak), "MERGE_ON_READ"])
 def test_as_of_instants_and_timestamps(spark, workspace, kind):
     path = table_of(spark, workspace, kind=kind)
     tables.write(tables.frame(spark, range(3, 9), seed=4), path)
@@ -136,7 +136,8 @@ def test_time_travel_written_into_the_table_itself(spark, workspace):
     assert hv.last_reports()[0].execution == "local"
 
 
-@pytest.mark.parametrize("zone", [pytest.param("Asia/Tokyo", marks=pytest.mark.soak), "America/New_York"])
+@pytest.mark.soak
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
 def test_writers_in_other_zones(tmp_path, zone):
     # A JVM of its own: Hudi never gives an instant before its last one, so a JVM cannot go back to another zone.
     script = Path(__file__).parent.parent / "support" / "other_zone.py"

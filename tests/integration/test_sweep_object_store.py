@@ -47,7 +47,10 @@ def test_to_the_trash_and_back(options: StorageOptions) -> None:
     assert restore(area.table, options=options).restored == []
 
 
-@pytest.mark.parametrize(("after", "threads", "steps"), [(True, 1, 7), (False, 1, 7), (True, 4, 5)])
+@pytest.mark.parametrize(
+    ("after", "threads", "steps"),
+    [(True, 1, 7), *(pytest.param(*each, marks=pytest.mark.soak) for each in ((False, 1, 7), (True, 4, 5)))],
+)
 def test_killed_between_any_two_steps(after: bool, threads: int, steps: int, options: StorageOptions) -> None:
     for step in range(8 - steps, 8):
         area = Area(f"s3://lake/killed-{step}-{after}-{threads}", options)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hudi_vector.blobs import fetch as fetching
 from hudi_vector.blobs.batches import read_batches
 from hudi_vector.blobs.fetch import BlobFetcher, Part
-from hudi_vector.blobs.ranges import plan_reads
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns, blob_array
+from hudi_vector.storage.ranges import plan_reads
 
 CONTENTS = [np.random.default_rng(seed).bytes(size) for seed, size in enumerate((0, 1, 300, 5000))]
 

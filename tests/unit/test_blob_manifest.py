@@ -29,8 +29,8 @@ from hudi_vector.blobs.manifest import (
     stage,
 )
 from hudi_vector.blobs.settings import BlobSettings
-from hudi_vector.blobs.side_files import seal, unseal
 from hudi_vector.errors import BlobWriteError, DataFileError, InvalidArgumentError, UnsupportedTableError
+from hudi_vector.storage.side_files import seal, unseal
 
 NOW = 1_790_000_000_000
 HOUR = 3_600_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hudi_vector.blobs.ranges import Reads, plan_reads
+from hudi_vector.storage.ranges import Reads, plan_reads
 
 
 def plan(ranges: list[tuple[int, int, int]], max_gap: int = 0, max_read: int = 1 << 20) -> Reads:

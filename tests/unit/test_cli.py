@@ -65,7 +65,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["compact-blobs", "--table", "t", "--live-threshold", "half"],
         ["compact-blobs", "--table", "t", "--no-trash"],
         ["cluster"],
-        ["cluster", "--table", "t", "--dry-run"],
+        ["cluster", "--table", "t", "--plan", "p"],
     ],
 )
 def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.blob_states import BlobTable, blob, write_id
 
-from hudi_vector.blobs.side_files import newest, publish
 from hudi_vector.blobs.side_tables import publish_table
 from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.storage.side_files import newest, publish
 from hudi_vector.table_services.container_index import (
     CONTAINERS,
     ContainerIndex,

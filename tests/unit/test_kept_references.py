@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from support.blob_states import DAY, NOW, OLD, BlobTable, blob, write_id
 
-from hudi_vector.blobs.side_files import seal, unseal
 from hudi_vector.blobs.side_tables import publish_table
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
+from hudi_vector.storage.side_files import seal, unseal
 from hudi_vector.table_services.file_references import read_here
 from hudi_vector.table_services.kept_references import KEPT_REFERENCES, KeptReferences
 from hudi_vector.table_services.mark import find_unneeded

@@ -237,6 +237,7 @@ def test_a_plan_travels_and_shows_no_secret() -> None:
         "  column      emb VECTOR(4, FLOAT)",
         "  metric      cosine, k = 3, max_distance = 0.5",
         "  filter      price < 3",
+        "  index       none: the column has no index",
         "  execution   local: 30 bytes, no more than hoodie.vector.search.local.max.bytes = 2147483648",
         "  slices      2 to read",
         "  bytes       30 at the most",

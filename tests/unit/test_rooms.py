@@ -145,10 +145,10 @@ def test_the_public_names_are_declared_once() -> None:
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
-    assert typed == set(hv.__all__) - {"__version__"} == set(hv._HOMES) | {"blobs", "table_services"}
+    assert typed == set(hv.__all__) - {"__version__"} == set(hv._HOMES) | {"blobs", "index", "table_services"}
 
 
-@pytest.mark.parametrize("name", ["blobs", "table_services"])
+@pytest.mark.parametrize("name", ["blobs", "index", "table_services"])
 def test_a_room_has_public_functions(name: str) -> None:
     room = getattr(hv, name)
     assert room.__all__ == sorted(room._HOMES)
@@ -180,6 +180,7 @@ def test_every_all_names_what_is_there() -> None:
         "import hudi_vector.blobs",
         "import hudi_vector.table_services",
         "import hudi_vector.search.standalone",
+        "import hudi_vector as hv; hv.open",
         "import hudi_vector.cli",
     ],
 )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hudi_vector.blobs.side_files import publish
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import publish
 from hudi_vector.table_services.service_lease import LEASES, ServiceLease
 
 

@@ -24,7 +24,7 @@ from hudi_vector.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
-from hudi_vector.search import standalone
+from hudi_vector.search import asked
 from hudi_vector.search.standalone import explain_table, search_table
 
 QUERY = [0.3, -0.2, 0.9, 0.1]
@@ -244,7 +244,7 @@ class _CleanInBetween:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, clean: Any) -> None:
         self.plans = 0
-        make_plan = standalone.make_plan
+        make_plan = asked.make_plan
 
         def plan_then_clean(*arguments: Any) -> Any:
             plan = make_plan(*arguments)
@@ -253,7 +253,7 @@ class _CleanInBetween:
                 clean()
             return plan
 
-        monkeypatch.setattr(standalone, "make_plan", plan_then_clean)
+        monkeypatch.setattr(asked, "make_plan", plan_then_clean)
 
 
 def test_a_file_cleaned_between_plan_and_read(

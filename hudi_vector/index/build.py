@@ -1,0 +1,204 @@
+"""An index made and brought up to date: a sample, a model, a segment for each base file, a manifest over all.
+
+Each step takes a way to go through files, `map` or one that sends them to executors: only names, the model's name and
+counts travel. Nothing that is there is written again, so that a build that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.index.catalog import Index, opened_index
+from hudi_vector.index.files import fingerprint_of, index_folder, load_model, save_model, save_segment
+from hudi_vector.index.manifest import IndexManifest, ManifestEntry, Setting, newest_manifest, publish_manifest
+from hudi_vector.index.model import IndexModel, default_partitions, sample_size, train_model
+from hudi_vector.index.segment import build_segment
+from hudi_vector.index.truth import Each, calibrated
+from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage
+from hudi_vector.table.model import Snapshot
+
+__all__ = ["Each", "Parameters", "create_index", "indexable_files", "refresh_index"]
+
+
+def indexable_files(snapshot: Snapshot) -> list[FileInfo]:
+    """The base files of a snapshot that a segment can be made of.
+
+    Args:
+        snapshot: The table.
+
+    Returns:
+        Its Parquet base files, also those that have log files now.
+    """
+    bases = (file_slice.base_file for file_slice in snapshot.file_slices)
+    return [base for base in bases if base is not None and base.name.endswith(".parquet")]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How an index is made; None stands for what suits the table's size.
+
+    Attributes:
+        kind: ``ivf_sq8`` or ``ivf_flat``.
+        metric: The metric it answers.
+        num_partitions: Lists of the coarse quantiser.
+        max_iters: Rounds of k-means.
+        sample: Vectors the model is trained on.
+        recall_target: The recall that searches without one of their own aim at.
+    """
+
+    kind: str = "ivf_sq8"
+    metric: str = "cosine"
+    num_partitions: int | None = None
+    max_iters: int | None = None
+    sample: int | None = None
+    recall_target: float | None = None
+
+
+def create_index(
+    snapshot: Snapshot, spec: ScanSpec, parameters: Parameters, each: Each = map, retrain: bool = True
+) -> Index:
+    """Train a model on a sample of the vectors, and make and publish an index with it.
+
+    Args:
+        snapshot: The table.
+        spec: The column, and how its files are opened; without a predicate.
+        parameters: How the index is made.
+        each: How files are gone through.
+        retrain: Whether a model that is there already is left for a new one.
+
+    Returns:
+        The index as it was published.
+
+    Raises:
+        InvalidArgumentError: A parameter is not allowed.
+    """
+    folder = index_folder(spec.table_uri, spec.column.name, parameters.metric, parameters.kind)
+    known = opened_index(spec.table_uri, folder, spec.options)
+    if known is not None and not retrain:
+        return refresh_index(snapshot, spec, known, each)
+    files = indexable_files(snapshot)
+    rows = list(each(partial(_row_count, spec=spec), files))
+    model = _trained(files, rows, spec, parameters, each)
+    save_model(open_storage(folder, spec.options), folder, model)
+    manifest = IndexManifest.of(spec.column.name, model, asdict(parameters), ())
+    if known is not None and known.manifest.model_id == model.model_id:
+        manifest = replace(manifest, entries=known.manifest.entries, calibration=known.manifest.calibration)
+    return _completed(Index(spec.table_uri, folder, manifest), files, spec, each)
+
+
+def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each = map) -> Index:
+    """Make the segments that an index lacks, with its own model, and publish it anew.
+
+    Args:
+        snapshot: The table.
+        spec: The column, and how its files are opened; without a predicate.
+        known: The index.
+        each: How files are gone through.
+
+    Returns:
+        The index as it is then: the same where nothing was lacking.
+    """
+    files = indexable_files(snapshot)
+    return known if all(known.entry_of(file) for file in files) else _completed(known, files, spec, each)
+
+
+def _completed(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> Index:
+    """Make the missing segments, and publish."""
+    storage, model_id = open_storage(index.folder, spec.options), index.manifest.model_id
+    works = [_SegmentWork(index.folder, model_id, file, spec) for file in files if index.entry_of(file) is None]
+    made = {entry.file.path: entry for entry in each(_make_segment, works)}
+    # Another builder may have published meanwhile: what it made with this model is kept.
+    latest = newest_manifest(storage, index.folder)
+    theirs = {entry.file.path: entry for entry in latest.entries} if latest and latest.model_id == model_id else {}
+    entries = {**index.entries, **theirs, **made}
+    manifest = replace(index.manifest, entries=tuple(entries.values()))
+    if not manifest.calibration:
+        manifest = replace(manifest, calibration=_calibration(replace(index, manifest=manifest), files, spec, each))
+    return replace(index, manifest=publish_manifest(storage, index.folder, manifest))
+
+
+def _calibration(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> tuple[Setting, ...]:
+    known = index.manifest
+    covered = [(file, entry) for file in files if (entry := index.entry_of(file)) is not None]
+    return calibrated(index.folder, known.model_id, known.metric, covered, spec, each)
+
+
+@dataclass(frozen=True)
+class _SegmentWork:
+    """What making one segment takes: executors get it, and open everything themselves."""
+
+    folder: str
+    model_id: str
+    file: FileInfo
+    spec: ScanSpec
+
+
+def _make_segment(work: _SegmentWork) -> ManifestEntry:
+    spec = work.spec
+    storage = open_storage(work.folder, spec.options)
+    model = _model_of(work.folder, work.model_id, spec.options)
+    print_ = fingerprint_of(storage, spec.table_uri, work.file)
+    reader = ParquetSlice(work.file, spec, keep=False)
+    segment = build_segment(model, print_, reader.blocks(ScanCounts()), reader.row_count())
+    name, size = save_segment(storage, work.folder, model, segment)
+    return ManifestEntry(segment.file, segment.rows, name, size, segment.clipped)
+
+
+@lru_cache(maxsize=4)
+def _model_of(folder: str, model_id: str, options: StorageOptions) -> IndexModel:
+    return load_model(open_storage(folder, options), folder, model_id)
+
+
+def _row_count(file: FileInfo, spec: ScanSpec) -> int:
+    return ParquetSlice(file, spec, keep=False).row_count()
+
+
+@dataclass(frozen=True)
+class _SampleWork:
+    file: FileInfo
+    rows: int
+    wanted: int
+    spec: ScanSpec
+
+
+def _sampled(work: _SampleWork) -> npt.NDArray[Any]:
+    """Vectors of rows chosen by chance, the same each time for one file."""
+    seed = int.from_bytes(hashlib.sha256(work.file.name.encode()).digest()[:8], "little")
+    chosen = np.random.default_rng(seed).choice(work.rows, min(work.wanted, work.rows), replace=False)
+    reader = ParquetSlice(work.file, work.spec, keep=False)
+    return reader.vectors_at(np.sort(chosen).astype(np.int64), ScanCounts()).values
+
+
+def _trained(
+    files: Sequence[FileInfo], rows: Sequence[int], spec: ScanSpec, parameters: Parameters, each: Each
+) -> IndexModel:
+    total = sum(rows)
+    wanted = parameters.sample or sample_size(parameters.num_partitions or default_partitions(total))
+    share = min(1.0, wanted / max(total, 1))
+    works = [
+        _SampleWork(file, count, math.ceil(count * share), spec)
+        for file, count in zip(files, rows, strict=True)
+        if count
+    ]
+    parts = [part for part in each(_sampled, works) if len(part)]
+    column = spec.column
+    sample = np.concatenate(parts) if parts else np.empty((0, column.dimension), column.dtype)
+    return train_model(
+        sample,
+        kind=parameters.kind,
+        metric=parameters.metric,
+        element=column.element,
+        num_partitions=parameters.num_partitions,
+        rows=total,
+        **({} if parameters.max_iters is None else {"max_iters": parameters.max_iters}),
+    )

@@ -1,0 +1,249 @@
+"""Where an index lies beside its table, and its models and segments as files.
+
+Models and segments are named by what they are made of: whoever writes one writes the same, and what is there is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from urllib.parse import quote
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.index.model import KINDS, IndexModel
+from hudi_vector.index.segment import FileFingerprint, Segment
+from hudi_vector.index.side_arrays import pack, unpack
+from hudi_vector.storage import FileInfo, Storage, join
+
+__all__ = [
+    "column_folder",
+    "fingerprint_of",
+    "index_folder",
+    "indexes_folder",
+    "load_model",
+    "load_segment",
+    "model_uri",
+    "save_model",
+    "save_segment",
+    "segment_name",
+    "segment_uri",
+]
+
+_ROOT = ".hoodie/vector_index/v1"
+_TAIL_BYTES = 64 << 10
+
+
+def indexes_folder(table_uri: str) -> str:
+    """The folder of all indexes of a table, one folder a column."""
+    return join(table_uri, _ROOT)
+
+
+def column_folder(table_uri: str, column: str) -> str:
+    """The folder of a column's indexes, one folder for each metric and kind."""
+    return join(table_uri, _ROOT, quote(column, safe=""))
+
+
+def index_folder(table_uri: str, column: str, metric: str, kind: str) -> str:
+    """The folder of an index.
+
+    Args:
+        table_uri: The table, a normalised URI.
+        column: The column's name.
+        metric: The metric's name.
+        kind: The kind of index.
+
+    Example:
+        >>> index_folder("file:///t", "emb", "l2", "ivf_sq8")
+        'file:///t/.hoodie/vector_index/v1/emb/l2-ivf_sq8'
+    """
+    return join(column_folder(table_uri, column), f"{metric}-{kind}")
+
+
+def fingerprint_of(storage: Storage, table_uri: str, file: FileInfo) -> FileFingerprint:
+    """Which content a base file has now; reads its footer.
+
+    Args:
+        storage: The file system.
+        table_uri: The table, a normalised URI.
+        file: The base file, as the listing shows it.
+
+    Returns:
+        The fingerprint. The footer is Parquet's, of any length; of other files the last 64 KiB.
+
+    Raises:
+        DataFileError: The file is gone or cannot be read.
+    """
+    with storage.open(file.uri, mapped=False) as stream:
+        try:
+            size = stream.size()
+            tail = stream.read_at(min(size, 8), max(size - 8, 0))
+            length = _TAIL_BYTES
+            if tail[-4:] in (b"PAR1", b"PARE"):
+                length = int.from_bytes(tail[:4], "little") + 8
+            footer = stream.read_at(min(size, length), max(size - length, 0))
+        except OSError as problem:
+            raise DataFileError(f"the data file '{file.uri}' cannot be read: {problem}") from problem
+    path = file.uri.removeprefix(table_uri + "/")
+    return FileFingerprint(path, file.size, file.mtime_ns, hashlib.sha256(footer).hexdigest())
+
+
+def model_uri(folder: str, model_id: str) -> str:
+    """Where the model of an index lies."""
+    return join(folder, "models", f"{model_id}.arrow")
+
+
+def save_model(storage: Storage, folder: str, model: IndexModel) -> str:
+    """Write a model, unless it is there and whole; when this returns it is durable.
+
+    Args:
+        storage: The file system.
+        folder: The index's folder.
+        model: The model.
+
+    Returns:
+        Its URI.
+    """
+    header = {name: getattr(model, name) for name in ("model_id", "kind", "metric", "dimension", "element")}
+    header["lists"] = model.lists
+    uri = model_uri(folder, model.model_id)
+    _settle(
+        storage,
+        "model",
+        uri,
+        lambda: pack("model", header, {n: getattr(model, n) for n in ("centroids", "low", "scale")}),
+    )
+    return uri
+
+
+def load_model(storage: Storage, folder: str, model_id: str) -> IndexModel:
+    """Read a model.
+
+    Args:
+        storage: The file system.
+        folder: The index's folder.
+        model_id: The model's id.
+
+    Returns:
+        The model.
+
+    Raises:
+        DataFileError: It is gone, damaged, or another one.
+        UnsupportedTableError: Another version of this package wrote it.
+    """
+    uri = model_uri(folder, model_id)
+    header, arrays = unpack("model", storage.open(uri), uri)
+    if header["model_id"] != model_id or header["kind"] not in KINDS:
+        raise DataFileError(f"'{uri}' holds the model {header['model_id']} of kind {header['kind']}, not {model_id}")
+    dimension = header["dimension"]
+    return IndexModel(
+        model_id,
+        header["kind"],
+        header["metric"],
+        dimension,
+        header["element"],
+        arrays["centroids"].reshape(-1, dimension),
+        arrays["low"],
+        arrays["scale"],
+    )
+
+
+def segment_name(file: FileFingerprint, model_id: str) -> str:
+    """The name of the segment of a base file: of the file, of its content, and of the model."""
+    stem = posixpath.basename(file.path).rpartition(".")[0] or posixpath.basename(file.path)
+    print_ = hashlib.sha256(repr((file.path, file.size, file.mtime_ns, file.footer)).encode()).hexdigest()[:16]
+    return f"{stem}-{print_}-{model_id}.arrow"
+
+
+def segment_uri(folder: str, name: str) -> str:
+    """Where a segment of an index lies."""
+    return join(folder, "segments", name)
+
+
+_SEGMENT_ARRAYS = ("offsets", "position", "codes", "square", "error", "radius", "always")
+
+
+def save_segment(storage: Storage, folder: str, model: IndexModel, segment: Segment) -> tuple[str, int]:
+    """Write a segment, unless it is there and whole; when this returns it is durable.
+
+    Args:
+        storage: The file system.
+        folder: The index's folder.
+        model: The model it was made by.
+        segment: The segment.
+
+    Returns:
+        Its name, and how many bytes it has.
+    """
+    name = segment_name(segment.file, model.model_id)
+    header = {
+        **{key: getattr(model, key) for key in ("model_id", "kind", "metric", "dimension", "element")},
+        "file": asdict(segment.file),
+        "rows": segment.rows,
+        "clipped": segment.clipped,
+    }
+    uri = segment_uri(folder, name)
+    size = _settle(
+        storage, "segment", uri, lambda: pack("segment", header, {n: getattr(segment, n) for n in _SEGMENT_ARRAYS})
+    )
+    return name, size
+
+
+def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, file: FileFingerprint) -> Segment:
+    """Read a segment, and check that it is of this model and of this content of its base file.
+
+    Args:
+        storage: The file system.
+        folder: The index's folder.
+        name: The segment's name.
+        model: The index's model.
+        file: The base file as it is now.
+
+    Returns:
+        The segment; its arrays are views of the file where that is on a local disk.
+
+    Raises:
+        DataFileError: It is gone, damaged, of another model or of another content.
+        UnsupportedTableError: Another version of this package wrote it.
+    """
+    uri = segment_uri(folder, name)
+    header, arrays = unpack("segment", storage.open(uri), uri)
+    found = FileFingerprint(**header["file"])
+    if found != file:
+        raise DataFileError(f"the segment '{uri}' is of '{found.path}' with another content than that file has now")
+    if header["model_id"] != model.model_id:
+        raise DataFileError(f"the segment '{uri}' is of the model {header['model_id']}, not of {model.model_id}")
+    codes = arrays["codes"].reshape(-1, model.dimension)
+    if codes.dtype != model.code_dtype or len(arrays["offsets"]) != model.lists + 1:
+        raise DataFileError(f"the segment '{uri}' does not fit its model")
+    return Segment(
+        found,
+        header["model_id"],
+        header["rows"],
+        arrays["offsets"],
+        arrays["position"],
+        codes,
+        arrays["square"],
+        arrays["error"],
+        arrays["radius"],
+        arrays["always"],
+        header["clipped"],
+    )
+
+
+def _settle(storage: Storage, kind: str, uri: str, content: Callable[[], bytes]) -> int:
+    """Write a file whose name its content decides, unless it is there and whole; how many bytes it has."""
+    found = storage.info(uri)
+    if found is not None:
+        try:
+            unpack(kind, storage.open(uri), uri)
+        except DataFileError:
+            storage.delete(uri)
+        else:
+            return found.size
+    made = content()
+    with suppress(FileExistsError):  # on an object store, somebody else was quicker with the same
+        storage.publish(uri, made)
+    return len(made)

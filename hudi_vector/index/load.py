@@ -1,0 +1,46 @@
+"""The joined view of an index for the files of a search, kept in the process's cache between searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hudi_vector.index.files import load_model, load_segment
+from hudi_vector.index.manifest import ManifestEntry
+from hudi_vector.index.view import IndexView
+from hudi_vector.read.cache import process_cache
+from hudi_vector.storage import StorageOptions, open_storage
+
+__all__ = ["load_view"]
+
+
+def load_view(
+    folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions, keep: bool
+) -> IndexView:
+    """Read segments and join them, or take the view that is kept.
+
+    Args:
+        folder: The index's folder.
+        model_id: The model of the segments.
+        entries: The segments, and the files they were made of.
+        options: How the storage is opened.
+        keep: Whether the view is kept in the process's cache.
+
+    Returns:
+        The view; candidates name segments by their places.
+
+    Raises:
+        DataFileError: The model or a segment is gone or damaged.
+
+    Example:
+        >>> load_view(folder, model_id, manifest.entries, StorageOptions(), keep=True)  # doctest: +SKIP
+    """
+    key = ("index view", folder, model_id, tuple(entry.segment for entry in entries))
+    found: IndexView | None = process_cache().get(key) if keep else None
+    if found is not None:
+        return found
+    storage = open_storage(folder, options)
+    model = load_model(storage, folder, model_id)
+    view = IndexView.join(model, [load_segment(storage, folder, entry.segment, model, entry.file) for entry in entries])
+    if keep:
+        process_cache().put(key, view, view.nbytes)
+    return view

@@ -1,0 +1,130 @@
+"""Manifests: one for each generation of an index, naming its model, its segments and what each was made of."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.index.model import IndexModel
+from hudi_vector.index.segment import FileFingerprint
+from hudi_vector.storage import Storage, join
+from hudi_vector.storage.side_files import generation_of, newest, publish
+
+__all__ = ["MANIFEST_VERSION", "IndexManifest", "ManifestEntry", "Setting", "newest_manifest", "publish_manifest"]
+
+MANIFEST_VERSION = 1
+_KIND = "index-manifest"
+
+
+@dataclass(frozen=True)
+class ManifestEntry:
+    """A segment: the base file it covers, that file's rows, its own name and its bytes.
+
+    `clipped` counts the rows with a value outside of the model's range.
+    """
+
+    file: FileFingerprint
+    rows: int
+    segment: str
+    bytes: int
+    clipped: int = 0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How many lists to look at and candidates to take, for k = 10, and what that gave on held-out queries.
+
+    `recall` is the part of the true nearest that was among the candidates; `scored` how many codes a query cost.
+    """
+
+    nprobes: int
+    candidates: int
+    recall: float
+    scored: int
+
+
+@dataclass(frozen=True)
+class IndexManifest:
+    """An index at one generation. `created_ms` is milliseconds since 1970; both are set when it is published."""
+
+    column: str
+    kind: str
+    metric: str
+    dimension: int
+    element: str
+    model_id: str
+    parameters: dict[str, Any]
+    entries: tuple[ManifestEntry, ...]
+    calibration: tuple[Setting, ...] = ()
+    created_ms: int = 0
+    generation: int = field(default=0, compare=False)
+
+    @classmethod
+    def of(
+        cls, column: str, model: IndexModel, parameters: dict[str, Any], entries: tuple[ManifestEntry, ...]
+    ) -> IndexManifest:
+        """The manifest of an index that has this model.
+
+        Args:
+            column: The column's name.
+            model: The model.
+            parameters: What the index was asked for with; what JSON can hold.
+            entries: Its segments.
+        """
+        return cls(
+            column, model.kind, model.metric, model.dimension, model.element, model.model_id, parameters, entries
+        )
+
+
+def publish_manifest(storage: Storage, folder: str, manifest: IndexManifest) -> IndexManifest:
+    """Make a manifest the newest of its index, in one atomic step; when this returns it is durable.
+
+    Args:
+        storage: The file system.
+        folder: The index's folder.
+        manifest: The manifest; its models and segments are there already.
+
+    Returns:
+        It as it was published.
+    """
+    before = newest_manifest(storage, folder)
+    generation = before.generation + 1 if before is not None else 1
+    published = replace(manifest, created_ms=time.time_ns() // 1_000_000, generation=generation)
+    body = {"manifest_version": MANIFEST_VERSION, **asdict(published)}
+    del body["generation"]
+    publish(storage, _manifests(folder), _KIND, MANIFEST_VERSION, generation, body)
+    return published
+
+
+def newest_manifest(storage: Storage, folder: str) -> IndexManifest | None:
+    """The newest manifest of an index that is whole.
+
+    Args:
+        storage: The file system.
+        folder: The index's folder.
+
+    Returns:
+        The manifest, or None where there is none.
+
+    Raises:
+        UnsupportedTableError: A newer one is of a version that this package does not know.
+    """
+    found = newest(storage, _manifests(folder), _KIND, MANIFEST_VERSION)
+    if found is None:
+        return None
+    name, body = found
+    version = body.pop("manifest_version")
+    if version != MANIFEST_VERSION:
+        raise UnsupportedTableError(
+            f"'{join(_manifests(folder), name)}' has manifest_version {version} and this hudi-vector knows version "
+            f"{MANIFEST_VERSION}; use the hudi-vector that wrote it, or a newer one"
+        )
+    entries = tuple(ManifestEntry(FileFingerprint(**entry.pop("file")), **entry) for entry in body.pop("entries"))
+    calibration = tuple(Setting(**setting) for setting in body.pop("calibration"))
+    return IndexManifest(**body, entries=entries, calibration=calibration, generation=generation_of(name))
+
+
+def _manifests(folder: str) -> str:
+    return join(folder, "manifests")

@@ -1,0 +1,120 @@
+"""A Parquet file of a table, opened when it is first needed, its footer kept in the process's cache."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_vector.errors import DataFileError, HudiVectorError
+from hudi_vector.read.cache import process_cache
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage
+
+__all__ = ["DataFile", "reading"]
+
+_PAGE_BUFFER_BYTES = 1 << 20
+
+
+class DataFile:
+    """One Parquet file, opened for one search.
+
+    Args:
+        file: The file, as it was listed.
+        options: How storage is opened.
+        mapped: Whether a local file is mapped into memory, and column chunks are read whole. Otherwise pages are read
+            as they are needed, so that no more than a block is held.
+    """
+
+    def __init__(self, file: FileInfo, options: StorageOptions, mapped: bool) -> None:
+        self.file = file
+        self._options = options
+        self._mapped = mapped
+        self._source: pa.NativeFile | None = None
+        self._parquet: pq.ParquetFile | None = None
+        self._footer: pq.FileMetaData | None = None
+
+    @property
+    def metadata(self) -> pq.FileMetaData:
+        """The footer."""
+        if self._footer is None:
+            self._footer = process_cache().get((self.file, "footer"))
+        if self._footer is None:
+            self._footer = self.parquet().metadata
+            process_cache().put((self.file, "footer"), self._footer, max(self._footer.serialized_size, 1024))
+        return self._footer
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The columns the file has."""
+        schema = self.metadata.schema
+        return frozenset(schema.column(index).path.split(".")[0] for index in range(len(schema)))
+
+    def source(self) -> pa.NativeFile:
+        """The bytes of the file.
+
+        Raises:
+            DataFileError: The file is gone, or was written anew since it was listed.
+        """
+        if self._source is None:
+            uri = self.file.uri
+            with reading(uri):
+                source = open_storage(uri, self._options).open(uri, mapped=self._mapped)
+                if source.size() != self.file.size:
+                    source.close()
+                    raise OSError("it was written anew since it was listed")
+            self._source = source
+        return self._source
+
+    def parquet(self) -> pq.ParquetFile:
+        """The file as pyarrow reads it.
+
+        Raises:
+            DataFileError: The file is gone, or no whole Parquet file.
+        """
+        if self._parquet is None:
+            source = self.source()
+            with reading(self.file.uri):
+                self._parquet = pq.ParquetFile(
+                    source,
+                    metadata=self._footer,
+                    pre_buffer=False,
+                    buffer_size=0 if self._mapped else _PAGE_BUFFER_BYTES,
+                    coerce_int96_timestamp_unit="us",
+                )
+        return self._parquet
+
+    def column_bytes(self, group: int, name: str) -> int:
+        """The bytes a column takes in a row group, as it is stored."""
+        metadata = self.metadata.row_group(group)
+        columns = (metadata.column(index) for index in range(metadata.num_columns))
+        return sum(c.total_compressed_size for c in columns if c.path_in_schema.split(".")[0] == name)
+
+    def close(self) -> None:
+        """Let go of the file; it is opened again when it is needed again."""
+        if self._parquet is not None:
+            self._parquet.close(force=True)
+        if self._source is not None:
+            self._source.close()
+        self._parquet = self._source = None
+
+
+@contextlib.contextmanager
+def reading(uri: str) -> Iterator[None]:
+    """Whatever goes wrong while bytes of a file are made sense of is said of the file.
+
+    Args:
+        uri: How the message names the file.
+
+    Raises:
+        DataFileError: Something went wrong, and no error of this package said so already.
+    """
+    try:
+        yield
+    except HudiVectorError:
+        raise
+    except (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError) as problem:
+        why = str(problem) or "it is shorter than its footer says"
+        raise DataFileError(f"the data file '{uri}' cannot be read: {why}") from problem

@@ -1,0 +1,148 @@
+"""Which index a search uses, and how far it looks, or why none is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hudi_vector import options
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.index.calibrate import CALIBRATED_K, setting_for
+from hudi_vector.index.catalog import Index, list_indexes
+from hudi_vector.read.vector_pages import RangeReads
+from hudi_vector.search.plan import IndexUse
+from hudi_vector.search.tuning import KINDS, Tuning
+from hudi_vector.table.model import Source
+
+__all__ = ["Choice", "IndexNeed", "choose_index", "known_indexes"]
+
+
+@dataclass(frozen=True)
+class IndexNeed:
+    """What a search wants of an index."""
+
+    dimension: int
+    element: str
+    metric: str
+    k: int
+    queries: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The index that is used, with what is asked of it, or the reason why none is."""
+
+    index: Index | None = None
+    use: IndexUse | None = None
+    reason: str = ""
+
+
+def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: Tuning) -> list[Index]:
+    """The indexes of a column that a search may choose from; storage is not asked where it wants none.
+
+    Args:
+        source: The table.
+        column: The searched column.
+        conf: Settings, as text.
+        tuning: What was asked for.
+
+    Returns:
+        The indexes.
+    """
+    if tuning.settled(conf).mode == "exact":
+        return []
+    return list_indexes(source.uri, column, source.options)
+
+
+def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf: Mapping[str, str]) -> Choice:
+    """Choose among the indexes of a column.
+
+    Args:
+        indexes: The indexes.
+        need: The column's type, the metric, k and the number of queries.
+        tuning: What was asked for, settled.
+        conf: Settings, as text.
+
+    Returns:
+        The choice.
+
+    Raises:
+        InvalidArgumentError: A kind of index was asked for that is not there.
+    """
+    if tuning.mode == "exact":
+        _require_no_shortcut(tuning)
+        return Choice(reason="an exact search was asked for")
+    asked = tuning.algorithm if tuning.algorithm in KINDS else None
+    if not indexes:
+        if tuning.target(None) is None:
+            _require_no_shortcut(tuning)
+        return _none(asked, need, "the column has no index")
+    fitting = [m for m in indexes if (m.manifest.dimension, m.manifest.element) == (need.dimension, need.element)]
+    if not fitting:
+        return _none(asked, need, "its index was made for vectors of another type")
+    same = [m for m in fitting if m.manifest.metric == need.metric]
+    if not same:
+        others = ", ".join(sorted({m.manifest.metric for m in fitting}))
+        return _none(asked, need, f"its index is for {others}")
+    wanted = [m for m in same if asked in (None, m.manifest.kind)]
+    if not wanted:
+        return _none(asked, need, f"its index is {', '.join(sorted(m.manifest.kind for m in same))}")
+    best = min(wanted, key=lambda index: KINDS.index(index.manifest.kind))
+    target = tuning.target(best.recall_target)
+    if target is None:
+        _require_no_shortcut(tuning)
+        return _certain(best, asked, need, conf)
+    return _approximate(best, target, tuning, asked, need, conf)
+
+
+def _approximate(
+    best: Index, target: float, tuning: Tuning, asked: str | None, need: IndexNeed, conf: Mapping[str, str]
+) -> Choice:
+    """As little as reached the recall on held-out queries; all it takes where nothing did."""
+    calibration = best.manifest.calibration
+    setting = setting_for(calibration, target)
+    if calibration and setting is None and tuning.nprobes is None and best.has_bounds:
+        return _certain(best, asked, need, conf)
+    use = _use(best, conf, certain=False)
+    if setting is not None:
+        refine_factor = -(-setting.candidates // CALIBRATED_K)
+        use = replace(use, nprobes=setting.nprobes, refine_factor=refine_factor)
+    if tuning.nprobes is not None:
+        use = replace(use, nprobes=tuning.nprobes)
+    if tuning.refine_factor is not None:
+        use = replace(use, refine_factor=tuning.refine_factor)
+    return Choice(best, use)
+
+
+def _certain(best: Index, asked: str | None, need: IndexNeed, conf: Mapping[str, str]) -> Choice:
+    if not best.has_bounds:
+        return _none(
+            asked, need, f"{best.manifest.kind} cannot tell when an answer is exact: set a recall target below 1"
+        )
+    most = options.INDEX_BATCH_MAX_QUERIES.read(conf)
+    if asked is None and need.queries > most:
+        return Choice(reason=f"{need.queries} queries, more than {options.INDEX_BATCH_MAX_QUERIES.key} = {most}")
+    return Choice(best, _use(best, conf, certain=True))
+
+
+def _require_no_shortcut(tuning: Tuning) -> None:
+    given = next((name for name in ("nprobes", "refine_factor") if getattr(tuning, name) is not None), None)
+    if given is not None:
+        raise InvalidArgumentError(
+            f"{given} gives up exactness, and nothing asked for that; add mode => 'approximate', or a recall_target "
+            "below 1"
+        )
+
+
+def _use(index: Index, conf: Mapping[str, str], certain: bool) -> IndexUse:
+    known = index.manifest
+    return IndexUse(index.folder, index.name, known.model_id, known.kind, known.metric, certain, RangeReads.of(conf))
+
+
+def _none(asked: str | None, need: IndexNeed, reason: str) -> Choice:
+    if asked is None:
+        return Choice(reason=reason)
+    raise InvalidArgumentError(
+        f"algorithm '{asked}' was asked for with metric {need.metric}, and {reason}; make such an index with "
+        "hudi_vector.index.create, or leave the algorithm out"
+    )

@@ -1,0 +1,213 @@
+"""The slices an index covers, searched together: candidates from the codes, their vectors read by page, scored exactly.
+
+The candidates hold every row of the exact answer where the index is asked to be certain. Their distances come from
+the table's own vectors and the same arithmetic as a scan's, so that the answer is the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector.errors import DataFileError, UnsupportedTableError
+from hudi_vector.index.load import load_view
+from hudi_vector.index.view import Candidates, IndexView
+from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.topk import Bounds, Hits, TopK
+from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
+from hudi_vector.read.vector_pages import RangeReads
+from hudi_vector.search.execute import Question, joined, search_slice
+from hudi_vector.search.in_memory import scans_sooner
+from hudi_vector.search.merge import SliceHits, break_ties
+from hudi_vector.search.plan import IndexUse, SliceAccess
+
+__all__ = ["search_slices"]
+
+_LOG = logging.getLogger("hudi_vector.search")
+
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""`map`, or that of a pool of threads."""
+
+_MOST_CANDIDATES = 4096
+"""A query with more candidates than this is answered by a scan: reading so many rows one by one takes longer."""
+
+
+def search_slices(
+    entries: Sequence[tuple[int, SliceAccess]],
+    use: IndexUse | None,
+    spec: ScanSpec,
+    question: Question,
+    bounds: Bounds,
+    keep: bool,
+    each: Each = map,
+) -> Iterator[tuple[list[SliceHits], ScanCounts]]:
+    """The nearest rows of slices: those of the index first, since what they find bounds the scan of the others.
+
+    Args:
+        entries: The slices with their places in the plan.
+        use: The index of the plan.
+        spec: What is read.
+        question: The queries.
+        bounds: What is known already of the k-th distances; tightened on the way.
+        keep: Whether what is decoded is kept in the process's cache.
+        each: How the slices are gone through.
+
+    Yields:
+        At most k hits a query and slice, and what became of the rows.
+    """
+    covered = [entry for entry in entries if entry[1].access == "index"]
+    if covered:
+        assert use is not None
+        yield _search_indexed(covered, use, spec, question, bounds, keep, each)
+
+    def scan(entry: tuple[int, SliceAccess]) -> tuple[list[SliceHits], ScanCounts]:
+        hits, counts = search_slice(*entry, spec, question, bounds, keep)
+        return [hits], counts
+
+    # The largest first, so that no thread is left alone with one at the end.
+    others = [entry for entry in entries if entry[1].access != "index"]
+    yield from each(scan, sorted(others, key=lambda entry: -entry[1].file_slice.size))
+
+
+def _search_indexed(
+    entries: Sequence[tuple[int, SliceAccess]],
+    use: IndexUse,
+    spec: ScanSpec,
+    question: Question,
+    bounds: Bounds,
+    keep: bool,
+    each: Each,
+) -> tuple[list[SliceHits], ScanCounts]:
+    counts = ScanCounts()
+    readers = [_reader(access, spec, keep) for _, access in entries]
+    if use.certain and keep and spec.predicate is None and scans_sooner(use, readers, spec):
+        return _scan_all(entries, spec, question, bounds, each, keep)
+    try:
+        view = load_view(use.folder, use.model_id, [a.segment for _, a in entries if a.segment], spec.options, keep)
+    except (DataFileError, UnsupportedTableError) as problem:
+        _LOG.warning("the files of an index are scanned instead: %s; see hudi_vector.index.verify", problem)
+        return _scan_all(entries, spec, question, bounds, each, keep)
+    allowed = _allowed(readers, view, spec, counts, each)
+    blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
+    for first in range(0, len(question.vectors), question.block_queries):
+        part = slice(first, first + question.block_queries)
+        vectors, known = question.vectors[part], Bounds(bounds.distance[part], bounds.is_full[part])
+        found = view.candidates(
+            vectors,
+            question.k,
+            nprobes=use.nprobes,
+            candidates=None if use.refine_factor is None else use.refine_factor * question.k,
+            certain=use.certain,
+            allowed=allowed,
+            most=max(_MOST_CANDIDATES, question.k * 4) if use.certain else None,
+        )
+        numbers = range(len(entries)) if len(found.given_up) else np.unique(found.segment).tolist()
+        work = [_Work(number, readers[number], found, vectors, question, known, use.reads) for number in numbers]
+        for one, (hits, bytes_read) in zip(work, each(partial(_scored, spec=spec), work), strict=True):
+            blocks[one.segment].append((first, hits))
+            counts.bytes_read += bytes_read
+    parts = [SliceHits(index, joined(hits)) for (index, _), hits in zip(entries, blocks, strict=True)]
+    return parts, counts
+
+
+def _scan_all(
+    entries: Sequence[tuple[int, SliceAccess]],
+    spec: ScanSpec,
+    question: Question,
+    bounds: Bounds,
+    each: Each,
+    keep: bool,
+) -> tuple[list[SliceHits], ScanCounts]:
+    """The exact answer from the vectors themselves."""
+
+    def scan(entry: tuple[int, SliceAccess]) -> tuple[SliceHits, ScanCounts]:
+        index, access = entry
+        return search_slice(index, replace(access, access="parquet"), spec, question, bounds, keep)
+
+    parts, counts = [], ScanCounts()
+    for hits, own in each(scan, sorted(entries, key=lambda entry: -entry[1].file_slice.size)):
+        parts.append(hits)
+        counts.add(own)
+    return parts, counts
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The candidates of one segment, and all its rows for queries that have too many."""
+
+    segment: int
+    reader: ParquetSlice
+    found: Candidates
+    vectors: Floats
+    question: Question
+    known: Bounds
+    reads: RangeReads
+
+
+def _scored(work: _Work, spec: ScanSpec) -> tuple[Hits, int]:
+    """The hits of one segment, and how many bytes were read for them."""
+    found, counts = work.found, ScanCounts()
+    here = np.flatnonzero(found.segment == work.segment)
+    top = TopK(work.vectors, work.question.metric, work.question.k, work.known)
+    if len(here):
+        distinct, rows = np.unique(found.position[here], return_inverse=True)
+        block = work.reader.vectors_at(distinct, counts, work.reads)
+        top.offer_pairs(block, rows, found.query[here])
+    hits = [(0, _settled(top, work.reader, spec))]
+    if len(found.given_up):
+        hits.append((0, _scanned(work, spec, counts)))
+    return joined(hits), counts.bytes_read
+
+
+def _scanned(work: _Work, spec: ScanSpec, counts: ScanCounts) -> Hits:
+    """The hits of the queries whose candidates are too many to be read one by one."""
+    ask = work.found.given_up
+    known = Bounds(work.known.distance[ask], work.known.is_full[ask])
+    top = TopK(work.vectors[ask], work.question.metric, work.question.k, known)
+    own = ScanCounts()
+    for block in work.reader.blocks(own):
+        if len(block):
+            top.offer(block)
+    counts.bytes_read += own.bytes_read
+    hits = _settled(top, work.reader, spec)
+    return Hits(ask[hits.query], hits.distance, hits.position)
+
+
+def _settled(top: TopK, reader: ParquetSlice, spec: ScanSpec) -> Hits:
+    def keys(at: npt.NDArray[np.int64]) -> pa.Table | None:
+        return reader.rows(at, TIE_COLUMNS) if spec.has_keys else None
+
+    return break_ties(top.hits(), top.k, keys)
+
+
+def _reader(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:
+    assert access.file_slice.base_file is not None
+    return ParquetSlice(access.file_slice.base_file, spec, keep)
+
+
+def _allowed(
+    readers: Sequence[ParquetSlice], view: IndexView, spec: ScanSpec, counts: ScanCounts, each: Each
+) -> list[npt.NDArray[np.bool_]] | None:
+    """The filter as a bool for each row of each file, and the rows counted."""
+    if spec.predicate is None:
+        counts.rows += view.rows
+        counts.nulls += view.rows - view.vectors
+        return None
+
+    def mask(reader: ParquetSlice) -> tuple[npt.NDArray[np.bool_], ScanCounts]:
+        own = ScanCounts()
+        return reader.allowed(own), own
+
+    masks = []
+    for found, own in each(mask, readers):
+        masks.append(found)
+        counts.add(own)
+    return masks

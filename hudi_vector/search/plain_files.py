@@ -1,0 +1,192 @@
+"""Parquet files that are no Hudi table as something to be searched: a list of files, or those of a Delta table."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_vector.errors import (
+    DataFileError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    MissingDependencyError,
+    UnsupportedTableError,
+)
+from hudi_vector.read.data_file import reading
+from hudi_vector.schema import HUDI_TYPE, VectorType
+from hudi_vector.storage import FileInfo, StorageOptions, normalise, open_storage
+from hudi_vector.table.config import TableConfig
+from hudi_vector.table.instants import AsOf
+from hudi_vector.table.model import FileSlice, Snapshot, Source
+
+__all__ = ["DeltaFiles", "PlainFiles"]
+
+# No keys of Hudi's: rows of equal distance are ordered by file and position.
+_CONFIG = TableConfig.parse("hoodie.populate.meta.fields=false")
+_VECTOR_COLUMNS = b"hoodie.vector.columns"
+_UNREADABLE_FEATURES = frozenset({"deletionVectors", "columnMapping"})
+
+
+class PlainFiles:
+    """A list of Parquet files; the columns are those of the first.
+
+    Args:
+        files: Paths or URIs.
+        options: How storage is opened.
+
+    Raises:
+        InvalidArgumentError: The list is empty.
+        InvalidTypeError: It is no list of texts.
+    """
+
+    def __init__(self, files: Sequence[str], options: StorageOptions) -> None:
+        if isinstance(files, str) or not isinstance(files, Iterable):
+            raise InvalidTypeError(f"files must be a list of paths or URIs, not {files!r}")
+        listed = list(files)
+        wrong = next((file for file in listed if not isinstance(file, str)), None)
+        if wrong is not None:
+            raise InvalidTypeError(f"files must be a list of paths or URIs; {wrong!r} is neither")
+        if not listed:
+            raise InvalidArgumentError("files is an empty list; name at least one Parquet file")
+        self._files = sorted({normalise(file) for file in listed})
+        name = self._files[0] if len(self._files) == 1 else f"{len(self._files)} files, {self._files[0]} the first"
+        self.source = Source(self._files[0], name, options)
+
+    def snapshot(self, as_of: AsOf | None = None) -> Snapshot:
+        """The files as they are now.
+
+        Args:
+            as_of: Files have no history: refused.
+
+        Returns:
+            A slice for each file.
+
+        Raises:
+            InvalidArgumentError: A point of the history is asked for.
+            DataFileError: A file is not there.
+        """
+        if as_of is not None:
+            raise InvalidArgumentError("files have no history; leave as_of out")
+        return _snapshot_of(self.source, self._files, frozenset())
+
+
+class DeltaFiles:
+    """The data files of a Delta table's newest version, found by the package deltalake.
+
+    Args:
+        uri: The table's path or URI.
+        options: How its files are opened.
+        delta_options: What deltalake opens the table's log with.
+
+    Raises:
+        MissingDependencyError: deltalake is not installed.
+    """
+
+    def __init__(self, uri: str, options: StorageOptions, delta_options: dict[str, str]) -> None:
+        try:
+            from deltalake import DeltaTable
+        except ImportError as absent:
+            raise MissingDependencyError.of("deltalake", "delta", "a search of a Delta table") from absent
+        self._open = DeltaTable
+        self._delta_options = delta_options
+        self.source = Source(normalise(uri), uri, options)
+
+    def snapshot(self, as_of: AsOf | None = None) -> Snapshot:
+        """The newest version.
+
+        Args:
+            as_of: Refused: a point of a Hudi timeline means nothing here.
+
+        Returns:
+            A slice for each data file.
+
+        Raises:
+            InvalidArgumentError: A point of the history is asked for.
+            UnsupportedTableError: The table keeps rows or names apart from its files.
+        """
+        if as_of is not None:
+            raise InvalidArgumentError("of a Delta table the newest version is searched; leave as_of out")
+        table = self._opened()
+        features = set(table.protocol().reader_features or ()) & _UNREADABLE_FEATURES
+        mapped = table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
+        if features or mapped:
+            named = ", ".join(sorted(features)) or "columnMapping"
+            raise UnsupportedTableError(
+                f"the Delta table '{self.source.name}' uses {named}, so that its files alone do not hold its rows; "
+                "write it anew without that, or search it through Spark"
+            )
+        files = sorted(normalise(file) for file in table.file_uris())
+        return _snapshot_of(self.source, files, frozenset(table.metadata().partition_columns))
+
+    def _opened(self) -> Any:
+        uri = self.source.uri
+        place = uri[len("file://") :] if uri.startswith("file://") else uri
+        try:
+            return self._open(place, storage_options=self._delta_options or None)
+        except Exception as problem:
+            raise UnsupportedTableError(
+                f"'{self.source.name}' cannot be opened as a Delta table: {str(problem).splitlines()[0]}"
+            ) from problem
+
+
+def _snapshot_of(source: Source, files: Sequence[str], left_out: frozenset[str]) -> Snapshot:
+    infos = [_info(file, source.options) for file in files]
+    seen = hashlib.sha256("\n".join(f"{i.uri} {i.size} {i.mtime_ns}" for i in infos).encode()).hexdigest()
+    schema = _schema_of(infos[0], source.options) if infos else pa.schema([])
+    return Snapshot(
+        source=source,
+        config=_CONFIG,
+        identity=seen,
+        instant=None,
+        watermark=None,
+        schema=pa.schema([field for field in schema if field.name not in left_out]),
+        file_slices=tuple(FileSlice("", info.uri, "", info) for info in infos),
+    )
+
+
+def _info(uri: str, options: StorageOptions) -> FileInfo:
+    found = open_storage(uri, options).info(uri)
+    if found is None:
+        raise DataFileError(f"there is no file '{uri}'")
+    return found
+
+
+def _schema_of(file: FileInfo, options: StorageOptions) -> pa.Schema:
+    """The columns of a file in the types a search knows, VECTOR columns marked as a Hudi table marks them."""
+    with reading(file.uri), open_storage(file.uri, options).open(file.uri) as opened:
+        schema = pq.read_schema(opened)
+    vectors = _declared((schema.metadata or {}).get(_VECTOR_COLUMNS, b"").decode())
+    return pa.schema([_field(field, vectors.get(field.name)) for field in schema])
+
+
+def _declared(text: str) -> dict[str, VectorType]:
+    """The VECTOR columns that Hudi's footer names: ``emb:VECTOR(128),doc:VECTOR(64, INT8)``."""
+    found: dict[str, VectorType] = {}
+    for part in text.replace("),", ")\n").splitlines():
+        name, _, descriptor = part.rpartition(":")
+        found[name.strip()] = VectorType.parse(descriptor)
+    return found
+
+
+def _field(field: pa.Field, vector: VectorType | None) -> pa.Field:
+    declared = (field.metadata or {}).get(HUDI_TYPE.encode(), b"").decode()
+    if vector is None and declared.upper().startswith("VECTOR"):
+        vector = VectorType.parse(declared)
+    if vector is not None:
+        kind = pa.list_(pa.field("element", vector.arrow_element, nullable=False))
+        return pa.field(field.name, kind, field.nullable, {HUDI_TYPE: vector.descriptor})
+    return pa.field(field.name, _plain_type(field.type), field.nullable)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) else kind

@@ -1,0 +1,40 @@
+"""What Spark and Hudi raise while they write, as one sentence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, PythonException
+
+from hudi_vector.errors import WriteError
+from hudi_vector.spark.gateway import first_sentence
+from hudi_vector.spark.worker_errors import from_worker
+
+__all__ = ["in_one_sentence"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@contextmanager
+def in_one_sentence(failed: str) -> Iterator[None]:
+    """Raise what Spark or Hudi raise inside as an error of this package; the log has all that they say.
+
+    Args:
+        failed: What failed, as the beginning of the sentence: ``"the write to 't' failed"``.
+
+    Raises:
+        HudiVectorError: What a task of this package raised.
+        PythonException: What a function of the user's own raised, with its frames.
+        WriteError: Anything else, by its first sentence.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as problem:
+        known = from_worker(problem)
+        if known is None and isinstance(problem, PythonException):
+            raise
+        _LOG.error("%s", failed, exc_info=problem)
+        raise known or WriteError(f"{failed}: {first_sentence(problem)}") from None

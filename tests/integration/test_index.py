@@ -1,0 +1,213 @@
+"""An index on real tables: `auto` answers what `exact` answers through every change, and uses the index where it can."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from support import oracle, tables
+
+import hudi_vector as hv
+from hudi_vector import cli, errors
+
+DIMENSION = 16
+
+
+def clustered(count: int, seed: int) -> np.ndarray:
+    """Vectors in eight clusters, the last two of them zero."""
+    numbers = np.random.default_rng(seed)
+    centres = np.random.default_rng(0).standard_normal((8, DIMENSION)) * 3
+    made = centres[numbers.integers(0, 8, count)] + numbers.standard_normal((count, DIMENSION))
+    made[-2:] = 0
+    return made.astype(np.float32)
+
+
+def frame(spark, ids, seed=0):
+    ids = list(ids)
+    rows = [
+        (i, f"name {i}", float(i % 1000), f"c{i % 4}", vector.tolist())
+        for i, vector in zip(ids, clustered(len(ids), seed), strict=True)
+    ]
+    return spark.createDataFrame(rows, tables.schema(DIMENSION))
+
+
+def write(spark, path, ids, seed=0, **options):
+    tables.write(frame(spark, ids, seed), path, datasource__write__partitionpath__field="category", **options)
+
+
+def answer(spark, path, query, k=5, **asked):
+    found = hv.search(spark, path, "emb", query, k, **asked)
+    rows = found.select("_distance", "_rank", "id", "name").collect()
+    return [tuple(row) for row in rows], hv.last_reports()[0]
+
+
+def assert_exact(spark, path, *, covered, k=5, **asked):
+    """The answers of `auto` are those of `exact` to the last bit; gives the slices the index answered for."""
+    for query in clustered(4, 77).astype(np.float64)[:2] + 0.1:
+        expected, _ = answer(spark, path, query, k, mode="exact", **asked)
+        assert answer(spark, path, query, k, **asked)[0] == expected  # by the vectors in memory
+        spark.conf.set("hoodie.vector.cache.max.bytes", "0")
+        found, report = answer(spark, path, query, k, **asked)
+        spark.conf.unset("hoodie.vector.cache.max.bytes")
+        assert found == expected
+        assert covered is None or report.slices.get("index", 0) == covered
+        assert report.execution == "local"
+
+
+@pytest.fixture(scope="module")
+def products(spark, workspace):
+    path = tables.fresh_path(workspace, "indexed")
+    write(spark, path, range(2000))
+    for metric in ("l2", "cosine", "dot_product"):
+        hv.index.create(spark, str(path), "emb", metric=metric)
+    return str(path)
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "dot_product"])
+def test_auto_answers_what_exact_answers(spark, products, metric):
+    assert_exact(spark, products, covered=4, metric=metric)
+    assert_exact(spark, products, covered=4, metric=metric, k=300)
+    assert_exact(spark, products, covered=4, metric=metric, filter="price < 20")
+    assert_exact(spark, products, covered=4, metric=metric, max_distance=0.5)
+    query = clustered(5, 8)[0].astype(np.float64)
+    found = hv.search(spark, products, "emb", query, 7, metric=metric)
+    oracle.assert_nearest(found, oracle.nearest(spark.read.format("hudi").load(products), "emb", query, 7, metric))
+
+
+def test_a_batch_equals_its_single_queries_in_every_mode(spark, products):
+    queries = clustered(40, 5)[:38].astype(np.float64)
+    for asked in ({}, {"mode": "approximate", "nprobes": 2, "refine_factor": 3}, {"algorithm": "ivf_sq8"}):
+        batch = hv.search_batch(spark, products, "emb", queries, k=4, metric="l2", **asked)
+        rows = batch.select("_hudi_query_index", "_rank", "_distance", "id").collect()
+        for number in range(0, len(queries), 6):
+            single = hv.search(spark, products, "emb", queries[number], 4, metric="l2", **asked)
+            got = sorted(tuple(row)[1:] for row in rows if row[0] == number)
+            assert got == [tuple(row) for row in single.select("_rank", "_distance", "id").collect()]
+
+
+def test_approximate_looks_at_less_and_says_so(spark, products):
+    query = clustered(5, 3)[0].astype(np.float64)
+    text = hv.explain_search(spark, products, "emb", query, metric="l2", mode="approximate", nprobes=1)
+    assert "ivf_sq8 for l2, 1 lists" in text
+    found, report = answer(spark, products, query, 5, metric="l2", mode="approximate", nprobes=1)
+    assert len(found) == 5
+    assert report.slices == {"index": 4}
+    whole, _ = answer(spark, products, query, 5, metric="l2", recall_target=0.99)
+    exact, _ = answer(spark, products, query, 5, metric="l2", mode="exact")
+    assert len({row[2] for row in whole} & {row[2] for row in exact}) >= 4
+
+
+def test_sql_has_the_same_arguments(spark, products):
+    array = "array(" + ", ".join(f"{x!r}D" for x in clustered(5, 3)[0].astype(float).tolist()) + ")"
+    text = "SELECT id FROM hudi_vector_search('{}', 'emb', {}, 3, 'l2'{})"
+    exact = spark.sql(text.format(products, array, ", 'brute_force'")).collect()
+    assert hv.last_reports()[0].slices == {"parquet": 4}
+    for more in ("", ", 'ivf_sq8'", ", mode => 'auto', recall_target => 1.0"):
+        assert spark.sql(text.format(products, array, more)).collect() == exact
+        assert hv.last_reports()[0].slices == {"index": 4}
+    spark.sql(text.format(products, array, ", mode => 'approximate', nprobes => 2, refine_factor => 4")).collect()
+    assert hv.last_reports()[0].slices == {"index": 4}
+
+
+WRONG = [
+    ({"algorithm": "hnsw"}, "algorithm 'hnsw' was asked for with metric cosine, and its index is ivf_sq8"),
+    ({"algorithm": "annoy"}, "unknown algorithm 'annoy'; give one of brute_force"),
+    ({"mode": "fast"}, "unknown mode 'fast'; give one of auto, exact, approximate"),
+    ({"nprobes": 4}, "nprobes gives up exactness, and nothing asked for that"),
+    ({"nprobes": 0, "mode": "approximate"}, "nprobes must be a whole number, 1 or more, not 0"),
+    ({"recall_target": 1.5}, "recall_target must be a number above 0, up to 1, not 1.5"),
+    ({"algorithm": "ivf_sq8", "mode": "exact"}, "mode 'exact' uses no index, and algorithm is 'ivf_sq8'"),
+    ({"algorithm": "brute_force", "mode": "approximate"}, "brute_force is exact, and mode is 'approximate'"),
+]
+
+
+@pytest.mark.parametrize(("asked", "sentence"), WRONG)
+def test_wrong_arguments(spark, products, asked, sentence):
+    with pytest.raises(errors.InvalidArgumentError, match=sentence):
+        hv.search(spark, products, "emb", [1.0] * DIMENSION, 3, **asked).collect()
+
+
+def test_an_index_of_another_metric_is_ignored_with_the_reason(spark, workspace):
+    path = tables.fresh_path(workspace, "one_metric")
+    write(spark, path, range(200))
+    hv.index.create(spark, str(path), "emb", metric="l2")
+    text = hv.explain_search(spark, str(path), "emb", [1.0] * DIMENSION, metric="cosine")
+    assert "none: its index is for l2" in text
+    assert_exact(spark, str(path), covered=0, metric="cosine")
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_table_through_its_life(spark, workspace, table_type):
+    path = tables.fresh_path(workspace, "life")
+    kind = {"datasource__write__table__type": table_type}
+    write(spark, path, range(800), **kind)
+    first = spark.read.format("hudi").load(str(path)).selectExpr("max(_hoodie_commit_time)").first()[0]
+    made = hv.index.create(spark, str(path), "emb", metric="l2")
+    assert made.segments_made == 4
+    assert_exact(spark, str(path), covered=4, metric="l2")
+    write(spark, path, range(0, 80, 4), seed=9, **kind)  # rows of one partition
+    assert_exact(spark, str(path), covered=3, metric="l2")
+    assert_exact(spark, str(path), covered=4, metric="l2", as_of=first)
+    refreshed = hv.index.refresh(spark, str(path), "emb")
+    if table_type == "COPY_ON_WRITE":
+        assert (refreshed.segments_made, refreshed.segments_kept) == (1, 4)
+        assert_exact(spark, str(path), covered=4, metric="l2")
+    assert_exact(spark, str(path), covered=4, metric="l2", as_of=first)
+    tables.write(
+        frame(spark, range(1, 60, 4)),
+        path,
+        datasource__write__operation="delete",
+        datasource__write__partitionpath__field="category",
+        **kind,
+    )
+    write(spark, path, range(5000, 5040), seed=4, **kind)
+    assert_exact(spark, str(path), covered=0, metric="l2")
+    hv.index.refresh(spark, str(path), "emb")
+    assert_exact(spark, str(path), covered=4 if table_type == "COPY_ON_WRITE" else None, metric="l2")
+    described = hv.index.describe(spark, str(path))
+    assert [(one.column, one.metric, one.kind) for one in described] == [("emb", "l2", "ivf_sq8")]
+    hv.index.drop(spark, str(path), "emb")
+    assert hv.index.describe(spark, str(path)) == []
+    assert_exact(spark, str(path), covered=0, metric="l2")
+
+
+def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch):
+    path = tables.fresh_path(workspace, "tended")
+    write(spark, path, range(600))
+    monkeypatch.setattr(cli, "_session", lambda: spark)
+
+    def run(*words: str) -> tuple[int, list[dict]]:
+        code = cli.main(["index", words[0], "--table", str(path), "--format", "json", *words[1:]])
+        return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    column = ("--column", "emb")
+    code, (made,) = run("build-if-missing", *column, "--metric", "l2", "--num-partitions", "16")
+    assert (code, made["segments_made"], made["rows"]) == (0, 4, 600)
+    assert run("build-if-missing", *column, "--metric", "l2")[1][0]["segments_made"] == 0
+    code, (measured,) = run("recall", *column, "--sample", "20", "--recall-target", "0.9")
+    assert code == 0
+    assert measured["recall"] >= 0.8
+    assert cli.main(["index", "recall", "--table", str(path), *column, "--at-least", "1.1"]) == 1
+    assert "of the nearest rows, and 1.1 were wanted" in capsys.readouterr().err
+    assert run("verify", *column) == (0, [])
+    write(spark, path, range(600), seed=5)
+    assert run("refresh", *column)[1][0]["segments_made"] == 4
+    name = tables.fresh_name("tended")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    spark.sql(
+        f"CALL run_clean(table => '{name}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1, "
+        "options => 'hoodie.metadata.enable=false,hoodie.embed.timeline.server=false')"
+    )
+    code, gone = run("compact", *column, "--grace", "0s")
+    assert code == 0
+    assert sum(one["deleted"].startswith("segments/") for one in gone) == 4
+    assert_exact(spark, str(path), covered=4, metric="l2")
+    segment = next((path / ".hoodie/vector_index/v1/emb/l2-ivf_sq8/segments").iterdir())
+    segment.write_bytes(segment.read_bytes()[:-100])
+    code, (problem,) = run("verify", *column)
+    assert code == 1
+    assert problem["segment"] == segment.name
+    assert_exact(spark, str(path), covered=4, metric="l2")
+    assert run("drop", *column)[1][0]["segments"] == 4
+    assert run("describe") == (0, [])

@@ -1,0 +1,198 @@
+"""Indexes built and searched without Spark: killed builds, two builders, tampered files, what searches choose."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.written_table import WrittenTable, rows_of
+
+import hudi_vector as hv
+from hudi_vector.errors import DataFileError, InvalidArgumentError
+from hudi_vector.index.build import Parameters, create_index, refresh_index
+from hudi_vector.index.catalog import Index, drop_index, indexed_columns, list_indexes
+from hudi_vector.index.manifest import publish_manifest
+from hudi_vector.read.spec import ScanSpec, VectorColumn
+from hudi_vector.storage import open_storage
+from hudi_vector.table.model import Snapshot, Source
+from hudi_vector.table.native import NativeTable
+
+QUERIES = np.random.default_rng(5).standard_normal((6, 4))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> WrittenTable:
+    written = WrittenTable(tmp_path / "t")
+    rows = rows_of(300, "a", 1)
+    written.commit({("a", "f1"): rows[:100], ("a", "f2"): rows[100:200], ("a", "f3"): rows[200:]})
+    return written
+
+
+def place(table: WrittenTable) -> tuple[Snapshot, ScanSpec]:
+    snapshot = NativeTable(Source(f"file://{table.path}", "t")).snapshot()
+    return snapshot, ScanSpec(snapshot.source.uri, snapshot.schema, VectorColumn("emb", 4, table.element))
+
+
+def built(table: WrittenTable, metric: str = "l2", **parameters: Any) -> Index:
+    return create_index(*place(table), Parameters(metric=metric, **parameters))
+
+
+def hits(table: WrittenTable, **asked: Any) -> list[Any]:
+    # Vectors in memory would answer in place of the index.
+    with hv.open(str(table.path), column="emb", options={"hoodie.vector.cache.max.bytes": "0"}) as t:
+        found = [t.search(query, 7, metric="l2", columns=["id"], **asked) for query in QUERIES]
+    return [(one.column("id").to_pylist(), one.column("_distance").to_pylist(), one.report.slices) for one in found]
+
+
+def assert_exact(table: WrittenTable, slices: dict[str, int], **asked: Any) -> None:
+    expected = hits(table, mode="exact", **asked)
+    found = hits(table, **asked)
+    assert [one[:2] for one in found] == [one[:2] for one in expected]
+    assert [one[2] for one in found] == [slices] * len(found)
+
+
+@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_flat"])
+def test_a_table_opened_without_spark_uses_its_index(table: WrittenTable, kind: str) -> None:
+    index = built(table, kind=kind, recall_target=0.9)
+    assert [one.manifest.kind for one in list_indexes(index.table_uri, "emb", place(table)[1].options)] == [kind]
+    assert_exact(table, {"index": 3}, recall_target=1.0)
+    assert_exact(table, {"index": 3}, recall_target=1.0, filter="price < 50")
+    approximate = hits(table)  # the index's own target
+    exact = hits(table, mode="exact")
+    shared = [len(set(a[0]) & set(b[0])) / 7 for a, b in zip(approximate, exact, strict=True)]
+    assert np.mean(shared) >= 0.85
+    with hv.open(str(table.path), column="emb") as t:
+        plan = t.search(QUERIES[0], 7, metric="l2").plan
+        assert plan.index is not None
+        assert not plan.index.certain
+        many = t.search_batch(QUERIES, 7, metric="l2", columns=["id"], nprobes=2)
+        single = [
+            t.search(query, 7, metric="l2", columns=["id"], nprobes=2).column("id").to_pylist() for query in QUERIES
+        ]
+        assert many.column("id").to_pylist() == [number for one in single for number in one]
+
+
+def test_a_killed_build_goes_on_where_it_was(table: WrittenTable) -> None:
+    snapshot, spec = place(table)
+
+    def killed(run: Any, items: Any) -> Any:
+        for number, item in enumerate(items):
+            if number == 2 and "segment" in getattr(run, "__name__", ""):
+                raise KeyboardInterrupt
+            yield run(item)
+
+    with pytest.raises(KeyboardInterrupt):
+        create_index(snapshot, spec, Parameters(metric="l2"), killed)
+    assert_exact(table, {"parquet": 3})  # nothing was published
+    segments = table.path / ".hoodie/vector_index/v1/emb/l2-ivf_sq8/segments"
+    before = {file.name: file.stat().st_mtime_ns for file in segments.iterdir()}
+    assert len(before) == 2
+    built(table)
+    after = {file.name: file.stat().st_mtime_ns for file in segments.iterdir()}
+    assert len(after) == 3
+    assert before.items() <= after.items()
+    assert_exact(table, {"index": 3})
+
+
+def test_of_two_builders_nothing_is_lost(table: WrittenTable) -> None:
+    first = built(table)
+    snapshot, spec = place(table)
+    storage = open_storage(first.folder, spec.options)
+    part = replace(first.manifest, entries=first.manifest.entries[:1])
+    known = replace(first, manifest=part)  # as a builder saw it that began before the other ended
+    publish_manifest(storage, first.folder, first.manifest)
+    assert len(refresh_index(snapshot, spec, known).manifest.entries) == 3
+    assert_exact(table, {"index": 3})
+
+
+def test_new_files_are_scanned_until_they_are_indexed(table: WrittenTable) -> None:
+    index = built(table)
+    table.commit({("a", "f2"): rows_of(50, "a", 9, first=100), ("b", "f4"): rows_of(20, "b", 3, first=900)})
+    assert_exact(table, {"index": 2, "parquet": 2})
+    with hv.open(str(table.path), column="emb") as t:
+        assert "no segment of the index yet" in t.search(QUERIES[0], metric="l2").plan.describe()
+    refreshed = refresh_index(*place(table), index)
+    assert len(refreshed.manifest.entries) == 5
+    assert_exact(table, {"index": 4})
+    assert refresh_index(*place(table), refreshed) is refreshed
+
+
+def test_a_segment_answers_only_for_the_content_it_was_made_of(table: WrittenTable) -> None:
+    index = built(table)
+    file = place(table)[0].file_slices[0].base_file
+    assert file is not None
+    assert index.entry_of(file) is not None
+    for changed in (replace(file, size=file.size + 1), replace(file, mtime_ns=1), replace(file, uri=file.uri + "x")):
+        assert index.entry_of(changed) is None
+
+
+@pytest.mark.parametrize("part", ["segments", "models"])
+def test_damaged_files_of_an_index_cost_time_and_no_row(
+    table: WrittenTable, part: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = built(table)
+    file = next((table.path / ".hoodie/vector_index/v1/emb/l2-ivf_sq8" / part).iterdir())
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with caplog.at_level(logging.WARNING, "hudi_vector.search"):
+        assert_exact(table, {"index": 3})
+    assert "are scanned instead" in caplog.text
+    file.unlink()
+    assert_exact(table, {"index": 3})
+    drop_index(index, place(table)[1].options)
+    assert_exact(table, {"parquet": 3})
+
+
+def test_vectors_far_from_what_the_model_knows(table: WrittenTable) -> None:
+    index = built(table)
+    rows = [replace(row, emb=tuple(10 * x for x in row.emb or ())) for row in rows_of(80, "a", 4, first=2000)]
+    table.commit({("a", "f9"): rows})
+    refreshed = refresh_index(*place(table), index)
+    assert sum(entry.clipped for entry in refreshed.manifest.entries) > 40
+    assert_exact(table, {"index": 4})
+
+
+def test_a_table_without_vectors(tmp_path: Path) -> None:
+    table = WrittenTable(tmp_path / "empty")
+    table.commit({("a", "f1"): [replace(row, emb=None) for row in rows_of(5, "a", 1)]})
+    index = built(table)
+    assert index.manifest.calibration == ()
+    assert_exact(table, {"index": 1})
+    assert hits(table)[0][0] == []
+    assert indexed_columns(index.table_uri, place(table)[1].options) == ["emb"]
+
+
+def test_wrong_parameters(table: WrittenTable) -> None:
+    for parameters, message in (
+        ({"kind": "ivf"}, "unknown kind of index 'ivf'"),
+        ({"num_partitions": 0}, "num_partitions is 0"),
+        ({"max_iters": 0}, "max_iters is 0"),
+        ({"metric": "l3"}, "unknown metric 'l3'"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            built(table, **parameters)
+    assert list_indexes(f"file://{table.path}", "emb", place(table)[1].options) == []
+    built(table)
+    with hv.open(str(table.path), column="emb") as t:
+        for asked, message in (
+            ({"nprobes": 3}, "nprobes gives up exactness"),
+            ({"algorithm": "ivf_flat"}, "its index is ivf_sq8; make such an index"),
+            ({"metric": "cosine", "algorithm": "ivf_sq8"}, "its index is for l2"),
+            ({"recall_target": 0}, "recall_target must be a number above 0"),
+        ):
+            with pytest.raises(InvalidArgumentError, match=message):
+                t.search(QUERIES[0], **{"metric": "l2", **asked})
+
+
+def test_a_base_file_that_is_gone_is_no_matter_of_the_index(table: WrittenTable) -> None:
+    built(table)
+    with hv.open(str(table.path), column="emb", options={"hoodie.vector.cache.max.bytes": "0"}) as t:
+        t.search(QUERIES[0], metric="l2")
+        next(table.path.glob("a/f1*.parquet")).unlink()
+        with pytest.raises(DataFileError, match="f1"):
+            t.search(QUERIES[1], 200, metric="l2")

@@ -1,0 +1,80 @@
+"""docs/index-format.md is enough to read an index: here it is read with pyarrow, numpy and json alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.indexed import segment_of, vectors
+
+from hudi_vector.index import files
+from hudi_vector.index.manifest import IndexManifest, ManifestEntry, publish_manifest
+from hudi_vector.index.model import train_model
+from hudi_vector.storage import StorageOptions, open_storage
+
+
+def read_arrow(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    text = table.schema.metadata[b"hudi_vector_index"]
+    arrays = {name: np.asarray(table[name][0].values) for name in table.schema.names}
+    digest = hashlib.sha256(text)
+    for name, array in arrays.items():
+        digest.update(f"\n{name} {array.dtype.str} {len(array)}\n".encode() + array.tobytes())
+    assert digest.hexdigest().encode() == table.schema.metadata[b"sha256"]
+    return json.loads(text), arrays
+
+
+@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_flat"])
+@pytest.mark.parametrize("metric", ["l2", "cosine", "dot_product"])
+def test_an_index_is_read_by_its_description(tmp_path: Path, kind: str, metric: str) -> None:
+    values = vectors("drifted", 300, 6, "float", 4)
+    values[[5, 17]] = 0
+    storage = open_storage("file:///", StorageOptions())
+    folder = files.index_folder(f"file://{tmp_path}", "a b.c", metric, kind)
+    model = train_model(values[:150], kind=kind, metric=metric, element="float")
+    segment = segment_of(model, values, np.arange(300) % 10 != 0)
+    files.save_model(storage, folder, model)
+    name, size = files.save_segment(storage, folder, model, segment)
+    entry = ManifestEntry(segment.file, 300, name, size)
+    publish_manifest(storage, folder, IndexManifest.of("a b.c", model, {}, (entry,)))
+
+    place = tmp_path / ".hoodie" / "vector_index" / "v1" / "a%20b.c" / f"{metric}-{kind}"
+    head, _, body = max((place / "manifests").iterdir()).read_bytes().partition(b"\n")
+    assert head == f"HUDI-VECTOR index-manifest 1 {hashlib.sha256(body).hexdigest()}".encode()
+    manifest = json.loads(body)
+    assert manifest["manifest_version"] == 1
+    (listed,) = manifest["entries"]
+    assert listed["bytes"] == (place / "segments" / listed["segment"]).stat().st_size
+
+    about_model, lists = read_arrow(place / "models" / f"{manifest['model_id']}.arrow")
+    about, found = read_arrow(place / "segments" / listed["segment"])
+    assert about["magic"] == about_model["magic"] == "HUDI-VECTOR-INDEX"
+    assert (about_model["what"], about["what"], about["rows"], about["file"]) == (
+        "model",
+        "segment",
+        300,
+        listed["file"],
+    )
+    dimension = about["dimension"]
+    centroids, codes = lists["centroids"].reshape(-1, dimension), found["codes"].reshape(-1, dimension)
+    offset = codes * lists["scale"].astype(np.float64) if kind == "ivf_sq8" else codes.astype(np.float64)
+    decoded = offset + lists["low"] if kind == "ivf_sq8" else offset
+    true = values[found["position"]].astype(np.float64)
+    if metric == "cosine":
+        true /= np.linalg.norm(true, axis=1)[:, None]
+    label = np.repeat(np.arange(about_model["lists"]), np.diff(found["offsets"]))
+    assert (np.linalg.norm(true - decoded, axis=1) <= found["error"]).all()
+    assert (np.linalg.norm(true - centroids[label], axis=1) <= found["radius"][label]).all()
+    assert np.allclose((offset**2).sum(axis=1), found["square"], rtol=1e-6)
+    always = [5, 17] if metric == "cosine" else []
+    assert found["always"].tolist() == always
+    expected = [i for i in range(300) if i % 10 and i not in always]
+    assert sorted(found["position"].tolist()) == expected
+    if kind == "ivf_sq8" and metric == "l2":
+        assert about["clipped"] > 100
+        assert found["error"][true.max(axis=1) > 20].min() > found["error"].min()

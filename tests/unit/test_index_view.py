@@ -1,0 +1,132 @@
+"""The joined view: what is asked of it, what it says it did, and what calibration makes of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.indexed import rows_of, segment_of, true_rows, vectors, view_of
+
+from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError
+from hudi_vector.index.calibrate import calibrate, setting_for
+from hudi_vector.index.model import train_model
+from hudi_vector.index.view import IndexView
+
+VALUES = vectors("clustered", 3000, 16, "float", 3)
+PARTS = np.array_split(VALUES, 4)
+STARTS = np.cumsum([0, *(len(part) for part in PARTS)])[:-1]
+VIEW = view_of(PARTS, "l2", "ivf_sq8", "float", 40)
+
+
+def test_lists_that_cannot_hold_the_answer_are_not_looked_at() -> None:
+    found = VIEW.candidates(VALUES[7], 5)
+    assert found.scored_codes < len(VALUES) / 2
+    assert 0 < found.probed_lists < 30
+    assert 5 <= len(found) < 100
+    assert VIEW.nbytes == len(VALUES) * (16 + 4 + 12) + 41 * 8 + 40 * 4 + 5 * 8
+
+
+def test_one_list_and_few_codes_are_looked_at_where_that_is_asked_for() -> None:
+    found = VIEW.candidates(VALUES[:3], 5, certain=False, nprobes=1, candidates=7)
+    assert found.probed_lists == 3
+    assert np.bincount(found.query).tolist() == [7, 7, 7]
+    # Lists are added until there are k rows.
+    found = VIEW.candidates(VALUES[:3], 500, certain=False, nprobes=1, candidates=1)
+    assert np.bincount(found.query).tolist() == [500, 500, 500]
+    assert found.probed_lists > 3
+
+
+def test_segments_of_any_number_make_the_same_view() -> None:
+    one = view_of([VALUES], "l2", "ivf_sq8", "float", 40)
+    for certain in (True, False):
+        mine = VIEW.candidates(VALUES[:20] + 0.1, 10, certain=certain)
+        theirs = one.candidates(VALUES[:20] + 0.1, 10, certain=certain)
+        for query in range(20):
+            assert rows_of(mine, query, STARTS) == rows_of(theirs, query, [0])
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.01, "far"])
+@pytest.mark.parametrize("certain", [True, False])
+def test_a_filter_lets_k_rows_through_also_far_away(share: float | str, certain: bool) -> None:
+    if share == "far":
+        bitmap = np.linalg.norm(VALUES - VALUES[0], axis=1) > np.quantile(
+            np.linalg.norm(VALUES - VALUES[0], axis=1), 0.8
+        )
+    else:
+        bitmap = np.random.default_rng(1).random(len(VALUES)) < share
+    allowed = np.split(bitmap, STARTS[1:])
+    found = VIEW.candidates(VALUES[:1], 10, certain=certain, nprobes=4, candidates=50, allowed=allowed)
+    rows = rows_of(found, 0, STARTS)
+    truth = true_rows(VALUES, VALUES[0], "l2", 10, bitmap)
+    assert bitmap[rows].all()
+    assert len(truth & set(rows)) >= (10 if certain else 9)
+
+
+def test_too_many_candidates_are_given_up_where_that_is_asked_for() -> None:
+    same = np.repeat(VALUES[:2], [900, 100], axis=0)
+    view = view_of([same], "cosine", "ivf_sq8", "float", 4)
+    asked = np.stack([same[0], same[-1], np.zeros(16)])
+    for queries in (asked, asked[:1]):
+        found = view.candidates(queries, 3, most=500)
+        assert found.given_up.tolist() == ([0, 2] if len(queries) == 3 else [0])
+        assert set(found.query.tolist()) == ({1} if len(queries) == 3 else set())
+    assert np.bincount(view.candidates(asked, 3).query).tolist() == [900, 100, 1000]
+
+
+def test_rows_without_a_code_are_candidates_of_every_query() -> None:
+    values = VALUES[:300].copy()
+    values[[3, 200]] = 0
+    view = view_of(np.split(values, [100]), "cosine", "ivf_sq8", "float", 10)
+    for certain in (True, False):
+        found = view.candidates(VALUES[10:12], 2, certain=certain)
+        for query in range(2):
+            assert {3, 200} <= set(rows_of(found, query, [0, 100]))
+    allowed = [None, np.arange(200) != 100]
+    assert 200 not in rows_of(view.candidates(VALUES[10], 2, allowed=allowed), 0, [0, 100])
+
+
+def test_drift_is_counted_and_errors_say_what_is_wrong() -> None:
+    model = train_model(VALUES, metric="l2", element="float")
+    assert segment_of(model, VALUES).clipped == 0
+    assert segment_of(model, VALUES * 10).clipped > 2000
+    with pytest.raises(InvalidArgumentError, match="queries have 3 elements and the index is of 16"):
+        VIEW.candidates(np.ones(3), 1)
+    for wrong in ([None], [None, None, None, np.ones(3, np.bool_)]):
+        with pytest.raises(InvalidArgumentError, match="must have one entry for each segment"):
+            VIEW.candidates(np.ones(16), 1, allowed=wrong if len(wrong) == 4 else [np.ones(750, np.bool_)])
+    with pytest.raises(DimensionMismatchError, match="holds vectors of 4 elements and the index is of 16"):
+        segment_of(model, VALUES[:, :4])
+    empty = IndexView.join(model, [])
+    assert len(empty.candidates(np.ones((2, 16)), 3)) == 0
+    assert len(VIEW.candidates(np.empty((0, 16)), 3)) == 0
+
+
+def test_calibration_finds_the_cheapest_setting_that_reaches_a_recall() -> None:
+    values = vectors("normal", 4000, 16, "float", 5)
+    view = view_of([values[:1000], values[1000:]], "l2", "ivf_sq8", "float", 64)
+    queries = vectors("normal", 50, 16, "float", 6)
+    truth = np.array([sorted(true_rows(values, query, "l2", 10))[:10] for query in queries])
+    segments = (truth >= 1000).astype(np.int64)
+    settings = calibrate(view, queries, segments, truth - 1000 * segments)
+    recalls = [setting.recall for setting in settings]
+    assert recalls == sorted(set(recalls))
+    assert recalls[0] < 0.9 < recalls[-1] == 1.0
+    chosen = setting_for(settings, 0.9)
+    assert chosen is not None
+    assert chosen.recall >= 0.9
+    assert chosen.nprobes < 64
+    found = view.candidates(queries, 10, certain=False, nprobes=chosen.nprobes, candidates=chosen.candidates)
+    hits = [len(set(rows_of(found, i, [0, 1000])) & set(truth[i].tolist())) for i in range(50)]
+    assert np.isclose(np.mean(hits) / 10, chosen.recall)
+    assert setting_for(settings[:1], 0.999) is None
+    nothing = np.full((50, 10), -1)
+    assert calibrate(view, queries, nothing, nothing) == ()
+    with pytest.raises(InvalidArgumentError, match=r"both must be \(50, 10\)"):
+        calibrate(view, queries, nothing[:3], nothing)
+
+
+def test_every_row_is_as_near_as_any_other_to_a_zero_vector_under_cosine() -> None:
+    view = view_of(PARTS, "cosine", "ivf_sq8", "float", 10)
+    few = [np.arange(len(part)) % 50 == 0 for part in PARTS]
+    for allowed, rows in ((None, 3000), (few, sum(int(part.sum()) for part in few))):
+        for certain in (True, False):
+            assert len(view.candidates(np.zeros(16), 3, certain=certain, allowed=allowed)) == rows

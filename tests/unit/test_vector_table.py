@@ -1,0 +1,319 @@
+"""Tables, files and Delta tables opened for searches without Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.written_table import Row, WrittenTable, brute_force, rows_of
+
+import hudi_vector as hv
+from hudi_vector.errors import (
+    DataFileError,
+    InstantNotAvailableError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    TableNotFoundError,
+    UnknownColumnError,
+    UnsupportedTableError,
+)
+from hudi_vector.search.standalone import search_table
+
+QUERY = [0.3, -0.2, 0.9, 0.1]
+MERGED = Path(__file__).resolve().parents[1] / "fixtures" / "1.2.0_v8_mor.tar.gz"
+
+
+@pytest.fixture
+def rows() -> list[Row]:
+    return [*rows_of(40, "a", 1), *rows_of(30, "b", 2, first=40)]
+
+
+@pytest.fixture
+def table(tmp_path: Path, rows: list[Row]) -> WrittenTable:
+    written = WrittenTable(tmp_path / "t")
+    written.commit({("a", "f1"): rows[:20], ("a", "f2"): rows[20:40], ("b", "f3"): rows[40:]})
+    return written
+
+
+def opened(table: WrittenTable, **arguments: Any) -> Any:
+    return hv.open(str(table.path), column="emb", **arguments)
+
+
+def ids(rows: list[Row], k: int, metric: str = "l2") -> list[int]:
+    return [int(key) for _, key, _ in brute_force(rows, QUERY, k, metric)]
+
+
+def test_a_search_says_where_its_rows_lie(table: WrittenTable, rows: list[Row]) -> None:
+    with opened(table) as t:
+        hits = t.search(QUERY, 6, metric="l2")
+        assert hits.table.schema.names == ["file_path", "row_index", "_distance"]
+        assert hits.table.schema.types == [pa.string(), pa.int64(), pa.float64()]
+        assert len(hits) == 6
+        fetched = t.fetch_rows(hits.refs, columns=["ID", "emb"])
+        assert fetched.column("id").to_pylist() == ids(rows, 6)
+        expected = [row[0] for row in brute_force(rows, QUERY, 6)]
+        np.testing.assert_allclose(hits.column("_distance").to_numpy(), expected, rtol=1e-12)
+        assert hits.report.reached_k
+
+
+def test_it_finds_what_search_table_finds(table: WrittenTable) -> None:
+    with opened(table) as t:
+        for metric, text in (("cosine", None), ("l2", "price < 50"), ("dot_product", "grp = 'b'")):
+            one = t.search(QUERY, 5, metric=metric, filter=text, columns=["id", "name"])
+            other = search_table(str(table.path), "emb", QUERY, 5, metric=metric, filter=text, columns=["id", "name"])
+            assert one.table.equals(other.rows.drop_columns(["_rank"]))
+
+
+def test_rows_come_in_the_callers_order_repeated_or_not(table: WrittenTable, rows: list[Row]) -> None:
+    t = opened(table)
+    refs = t.search(QUERY, 70, metric="l2").refs
+    asked = [refs[5], refs[60], refs[5], refs[0], refs[33]]
+    order = ids(rows, 70)
+    assert t.fetch_rows(asked, ["id"]).column("id").to_pylist() == [order[i] for i in (5, 60, 5, 0, 33)]
+    assert "emb" not in t.fetch_rows(asked).column_names
+    assert t.fetch_rows([], ["id", "emb"]).column_names == ["id", "emb"]
+    assert t.fetch_rows([], ["id"]).num_rows == 0
+
+
+def test_a_batch_is_its_single_searches(table: WrittenTable) -> None:
+    t = opened(table)
+    queries = np.random.default_rng(7).standard_normal((9, 4))
+    many = t.search_batch(queries, 4, filter="price < 80", columns=["id"])
+    assert many.table.schema.names == ["_hudi_query_index", "id", "_distance"]
+    singles = [t.search(query, 4, filter="price < 80", columns=["id"]).table for query in queries]
+    assert many.table.drop_columns(["_hudi_query_index"]).equals(pa.concat_tables(singles))
+    assert many.column("_hudi_query_index").to_pylist() == [number for number in range(9) for _ in range(4)]
+    placed = t.search_batch(queries, 2)
+    assert placed.table.schema.names == ["_hudi_query_index", "file_path", "row_index", "_distance"]
+    assert len(placed.refs) == 18
+    for none in (np.empty((0, 4)), []):
+        assert t.search_batch(none, 2, columns=["id"]).table.schema.equals(many.table.schema)
+        assert len(t.search_batch(none, 2)) == 0
+
+
+def test_the_snapshot_is_kept_until_it_is_refreshed(table: WrittenTable, rows: list[Row]) -> None:
+    t, quick = opened(table), opened(table, refresh_every=0)
+    assert t.refresh() is False
+    before = str(table.clock - 1000)
+    table.commit({("a", "f1"): rows[:1]})
+    left = [rows[0], *rows[20:]]
+
+    def found(t: Any, **arguments: Any) -> list[int]:
+        return t.search(QUERY, 5, metric="l2", columns=["id"], **arguments).column("id").to_pylist()
+
+    assert found(t) == ids(rows, 5)
+    assert found(quick) == ids(left, 5)
+    assert t.refresh() is True
+    assert found(t) == ids(left, 5)
+    assert found(t, as_of=before) == ids(rows, 5)
+    assert found(opened(table, as_of=before)) == ids(rows, 5)
+    later = opened(table, as_of="2999-01-01 00:00:00")
+    assert found(later) == ids(left, 5)
+    table.commit({("a", "f2"): []})
+    assert found(later) == ids(left, 5)
+    later.refresh()
+    assert found(later) == ids([rows[0], *rows[40:]], 5)
+
+
+def test_a_file_that_hudis_clean_took_is_not_missed(table: WrittenTable, rows: list[Row]) -> None:
+    first = str(table.clock - 1000)
+    t = opened(table)
+    refs = t.search(QUERY, 70).refs
+    second = table.commit({("a", "f1"): rows[:5]})
+    table.remove("a", "f1", first)
+    table.complete(table.next_instant(), "clean", earliest=second)
+    found = t.search(QUERY, 70, metric="l2", columns=["id"]).column("id").to_pylist()
+    assert found == ids([*rows[:5], *rows[20:]], 70)
+    with pytest.raises(InstantNotAvailableError, match="were cleaned away"):
+        t.search(QUERY, 3, as_of=first)
+    with pytest.raises(DataFileError, match="is no longer there; search again"):
+        t.fetch_rows(refs, ["id"])
+
+
+def test_threads_share_a_table(table: WrittenTable, rows: list[Row]) -> None:
+    t = opened(table, refresh_every=0)
+    found: list[list[int]] = []
+
+    def ask() -> None:
+        for _ in range(5):
+            hits = t.search(QUERY, 7, metric="l2")
+            found.append(t.fetch_rows(hits.refs, ["id"]).column("id").to_pylist())
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [ids(rows, 7)] * 20
+
+
+def test_merged_rows_have_columns_and_no_place(tmp_path: Path) -> None:
+    with tarfile.open(MERGED) as packed:
+        packed.extractall(tmp_path, filter="data")
+    t = hv.open(str(tmp_path / "table"), column="emb")
+    hits = t.search(QUERY, 5, metric="l2", columns=["id"])
+    same = search_table(str(tmp_path / "table"), "emb", QUERY, 5, metric="l2", columns=["id"]).rows
+    assert hits.table.equals(same.drop_columns(["_rank"]))
+    placed = t.search(QUERY, 5, metric="l2")
+    assert placed.column("_distance").equals(hits.column("_distance"))
+    assert placed.column("file_path").null_count == placed.column("row_index").null_count > 0
+    with pytest.raises(UnsupportedTableError, match="merged from log files and have no place"):
+        _ = placed.refs
+
+
+@pytest.mark.parametrize("kind", ["list", "fixed", "large", "footer", "field"])
+@pytest.mark.parametrize("element", ["float", "double", "int8"])
+def test_plain_files(tmp_path: Path, kind: str, element: str) -> None:
+    numbers = (
+        np.random.default_rng(3).integers(-9, 9, (60, 4)).astype({"float": "f4", "double": "f8", "int8": "i1"}[element])
+    )
+    flat = pa.array(numbers.ravel())
+    said = f"VECTOR(4, {element.upper()})"
+    field, footer = pa.field("emb", pa.list_(flat.type)), None
+    vectors: Any = pa.FixedSizeListArray.from_arrays(flat, 4)
+    if kind == "fixed":
+        field = field.with_type(vectors.type)
+    elif kind == "large":
+        field = field.with_type(pa.large_list(flat.type))
+    elif kind in ("footer", "field"):
+        field = pa.field("emb", pa.binary(4 * numbers.itemsize), True, {"hudi_type": said} if kind == "field" else None)
+        footer = {"hoodie.vector.columns": f"emb:{said}"} if kind == "footer" else None
+        vectors = pa.array([row.tobytes() for row in numbers], field.type)
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("word", pa.large_string()), field], metadata=footer)
+    held = pa.table(
+        [pa.array(range(60)), pa.array([f"w{i}" for i in range(60)], pa.large_string()), vectors.cast(field.type)],
+        schema=schema,
+    )
+    for number in (0, 1):
+        pq.write_table(held.slice(number * 30, 30), tmp_path / f"{number}.parquet")
+    t = hv.open(files=[str(tmp_path / "1.parquet"), str(tmp_path / "0.parquet")], column="emb")
+    expected = brute_force([Row(i, "", None, None, tuple(map(float, v))) for i, v in enumerate(numbers)], QUERY, 60)
+    hits = t.search(QUERY, 60, metric="l2", columns=["id", "word"], filter="word <> 'w7'")
+    np.testing.assert_allclose(
+        hits.column("_distance").to_numpy(), [d for d, key, _ in expected if key != "7"], rtol=1e-9
+    )
+    assert sorted(hits.column("id").to_pylist()) == [i for i in range(60) if i != 7]
+    nearest = t.search(QUERY, 3, metric="l2")
+    got = t.fetch_rows(nearest.refs, ["emb"]).column("emb").to_pylist()
+    np.testing.assert_allclose(np.linalg.norm(np.array(got, "f8") - QUERY, axis=1), [d for d, _, _ in expected[:3]])
+    with pytest.raises(InvalidArgumentError, match="files have no history"):
+        t.search(QUERY, 3, as_of="20260101000000")
+    assert t.refresh() is False
+    pq.write_table(held.slice(0, 5), tmp_path / "0.parquet")
+    assert t.refresh() is True
+    assert len(t.search(QUERY, 60)) == 35
+
+
+def test_a_delta_table(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
+    numbers = np.random.default_rng(3).standard_normal((40, 4)).astype("f4")
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(numbers.ravel()), 4).cast(pa.list_(pa.float32()))
+    held = pa.table({"id": range(40), "emb": vectors})
+    deltalake.write_deltalake(str(tmp_path), held.slice(0, 25))
+    t = hv.open(delta=str(tmp_path), column="emb")
+    assert len(t.search(QUERY, 100)) == 25
+    deltalake.write_deltalake(str(tmp_path), held.slice(25), mode="append")
+    deltalake.DeltaTable(str(tmp_path)).delete("id = 3")
+    assert t.refresh() is True
+    rows = [Row(i, "", None, None, tuple(map(float, v))) for i, v in enumerate(numbers) if i != 3]
+    hits = t.search(QUERY, 10, metric="l2")
+    assert t.fetch_rows(hits.refs, ["id"]).column("id").to_pylist() == ids(rows, 10)
+    with pytest.raises(InvalidArgumentError, match="newest version"):
+        t.search(QUERY, 1, as_of="20260101000000")
+    with pytest.raises(UnsupportedTableError, match="cannot be opened as a Delta table"):
+        hv.open(delta=str(tmp_path / "none"), column="emb")
+
+
+def test_partition_columns_of_a_delta_table_are_left_out(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
+    held = pa.table(
+        {"id": range(4), "grp": ["a", "b c", "a", "b c"], "emb": [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], None]}
+    )
+    deltalake.write_deltalake(str(tmp_path), held, partition_by=["grp"])
+    t = hv.open(delta=str(tmp_path), column="emb")
+    assert t.search([1, 0], 5, columns=["id"]).column("id").to_pylist() == [0, 2, 1]
+    for arguments in ({"columns": ["grp"]}, {"filter": "grp = 'a'"}):
+        with pytest.raises(UnknownColumnError, match="grp"):
+            t.search([1, 0], 5, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"table": None}, InvalidArgumentError, "give exactly one of table, files and delta"),
+        ({"files": ["a"]}, InvalidArgumentError, "give exactly one of table, files and delta"),
+        ({"table": None, "files": []}, InvalidArgumentError, "files is an empty list"),
+        ({"table": None, "files": "a.parquet"}, InvalidTypeError, "files must be a list of paths"),
+        ({"table": None, "files": [3]}, InvalidTypeError, "3 is neither"),
+        ({"table": None, "files": ["/no/such.parquet"]}, DataFileError, "there is no file 'file:///no/such.parquet'"),
+        ({"table": "/no/such"}, TableNotFoundError, "there is no Hudi table at"),
+        ({"column": "emd"}, UnknownColumnError, "did you mean 'emb'"),
+        ({"column": "price"}, InvalidTypeError, "a search needs a VECTOR"),
+        ({"refresh_every": "1h"}, InvalidTypeError, "refresh_every must be a number of seconds"),
+        ({"refresh_every": -1}, InvalidArgumentError, "refresh_every must be 0 seconds or more"),
+        ({"as_of": "yesterday"}, InvalidArgumentError, "as_of = 'yesterday' is no instant"),
+    ],
+)
+def test_wrong_input(table: WrittenTable, changed: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        hv.open(**{"table": str(table.path), "column": "emb", **changed})
+
+
+def test_wrong_searches(table: WrittenTable) -> None:
+    t = opened(table)
+    for arguments, message in (
+        ({"mode": "fast"}, "unknown mode 'fast'; give one of auto, exact, approximate"),
+        ({"columns": "id"}, "columns must be a list of names"),
+        ({"columns": ["idd"]}, "did you mean 'id'"),
+        ({"k": 0}, "k must be a whole number"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            t.search(QUERY, **arguments)
+    for queries in ([[1, 2, 3, 4], [1, 2]], 7, [[1, None, 2, 3]], [1.0, 2.0]):
+        with pytest.raises((ValueError, TypeError), match="quer"):
+            t.search_batch(queries)
+    with pytest.raises(InvalidArgumentError, match="is no file of"):
+        t.fetch_rows([("/etc/passwd", 0)])
+    path = t.search(QUERY, 1).refs[0][0]
+    with pytest.raises(DataFileError, match="none at position 99"):
+        t.fetch_rows([(path, 99)])
+    for refs in ([(path, 1.5)], [path], 3):
+        with pytest.raises(InvalidTypeError, match="refs must be pairs"):
+            t.fetch_rows(refs)
+    t.close()
+    with pytest.raises(InvalidArgumentError, match="was closed; open it again"):
+        t.search(QUERY)
+
+
+_WITHOUT_PYSPARK = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j", "pandas"):
+            raise ImportError(f"{name} is not installed here")
+
+sys.meta_path.insert(0, Absent())
+import hudi_vector as hv
+with hv.open(sys.argv[1], column="emb") as t:
+    query = [0.3, -0.2, 0.9, 0.1]
+    hits = t.search(query, 3, metric="l2", filter="price >= 0")
+    many = t.search_batch([query, query], 3, metric="l2", columns=["id"])
+    print(t.fetch_rows(hits.refs, ["id"]).column("id").to_pylist(), many.column("id").to_pylist())
+"""
+
+
+def test_pyspark_is_not_needed(table: WrittenTable, rows: list[Row]) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_PYSPARK, str(table.path)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == f"{ids(rows, 3)} {ids(rows, 3) * 2}"
