@@ -54,6 +54,7 @@ __all__ = [
     "MAINTAIN_COMPACT_INTERVAL",
     "MAINTAIN_FIGURES_INTERVAL",
     "MAINTAIN_HUDI_CLEAN",
+    "MAINTAIN_INDEX_INTERVAL",
     "MAINTAIN_STEPS",
     "MODE",
     "RECALL_TARGET",
@@ -439,7 +440,7 @@ CLEAN_TRASH_WINDOW: Option[int] = Option(
 )
 MAINTAIN_STEPS: Option[str] = Option(
     "hoodie.blob.maintain.steps",
-    "compact_blobs,clean_blobs,figures",
+    "compact_blobs,clean_blobs,index,figures",
     NAMES,
     "The steps that `maintain` runs when they are due; `cluster`, which rewrites the table's rows, may be among them.",
 )
@@ -475,6 +476,13 @@ MAINTAIN_CLEAN_INTERVAL: Option[int] = Option(
     86_400_000,
     MILLISECONDS,
     "How often `maintain` runs `clean_blobs`; 0 lets every run do it.",
+    minimum=0,
+)
+MAINTAIN_INDEX_INTERVAL: Option[int] = Option(
+    "hoodie.blob.maintain.index.interval",
+    3_600_000,
+    MILLISECONDS,
+    "How often `maintain` brings the table's vector indexes up to date; 0 lets every run do it.",
     minimum=0,
 )
 MAINTAIN_FIGURES_INTERVAL: Option[int] = Option(
@@ -558,6 +566,7 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     MAINTAIN_HUDI_CLEAN,
     MAINTAIN_COMPACT_INTERVAL,
     MAINTAIN_CLEAN_INTERVAL,
+    MAINTAIN_INDEX_INTERVAL,
     MAINTAIN_FIGURES_INTERVAL,
     CLEAN_MANAGED_ROOTS,
     COMPACT_LIVE_THRESHOLD,

@@ -13,6 +13,7 @@ from hudi_vector.options import (
     MAINTAIN_COMPACT_INTERVAL,
     MAINTAIN_FIGURES_INTERVAL,
     MAINTAIN_HUDI_CLEAN,
+    MAINTAIN_INDEX_INTERVAL,
     Option,
     parse_names,
 )
@@ -102,6 +103,19 @@ def _clean_blobs(job: Job) -> Outcome:
     return Outcome.of(result, bool(result.bytes or result.deleted or result.expired), report_lines(result))
 
 
+def _refresh_indexes(job: Job) -> Outcome:
+    from hudi_vector.table_services.vector_index import describe, refresh
+
+    stale = [index for index in describe(job.spark, job.table) if index.covered_files < index.files]
+    if not stale:
+        return Outcome(NOTHING, "every base file is covered by the indexes there are")
+    if job.dry_run:
+        lacking = sum(index.files - index.covered_files for index in stale)
+        return Outcome(DUE, f"{lacking} segments are missing in {len(stale)} indexes")
+    made = [refresh(job.spark, job.table, one.column, kind=one.kind, metric=one.metric) for one in stale]
+    return Outcome(DONE, "; ".join(line for result in made for line in result.lines()))
+
+
 def _measure(job: Job) -> Outcome:
     figures = measure(job.spark, job.table)
     whole = figures.whole
@@ -115,6 +129,8 @@ STEPS: Sequence[Step] = (
     # Before the cleaner, which takes what it leaves behind once no older commit needs it.
     Step("compact_blobs", MAINTAIN_COMPACT_INTERVAL, _compact_blobs),
     Step("clean_blobs", MAINTAIN_CLEAN_INTERVAL, _clean_blobs),
+    # After clustering, whose new files it covers.
+    Step("index", MAINTAIN_INDEX_INTERVAL, _refresh_indexes),
     # Last, so that the figures are those the other steps leave behind.
     Step("figures", MAINTAIN_FIGURES_INTERVAL, _measure),
 )

@@ -221,7 +221,7 @@ def test_the_upkeep_of_a_table(spark, workspace, clean_session, tmp_path, capsys
         0,
         "not due",
         "not due",
-        f"hudi-vector: 3 not due\nhudi-vector: report: {page}\n",
+        f"hudi-vector: 4 not due\nhudi-vector: report: {page}\n",
     )
     assert states("--step", "clean-blobs")[:3] == (0, "nothing to do", None)
 
@@ -237,7 +237,7 @@ def test_the_upkeep_of_a_table(spark, workspace, clean_session, tmp_path, capsys
     assert (code, clean, figures) == (1, "refused", "done"), "the others are run"
     with ServiceLease(str(path), "maintain"), pytest.raises(RefusedError, match="another maintain of"):
         maintain(spark, str(path))
-    with pytest.raises(InvalidArgumentError, match="'compakt'; the steps are cluster, compact_blobs, clean_blobs, fig"):
+    with pytest.raises(InvalidArgumentError, match="'compakt'; the steps are cluster, compact_blobs, clean_blobs, ind"):
         maintain(spark, str(path), steps=["compakt"])
     with pytest.raises(InvalidArgumentError, match=r"the report '/no/such/x' cannot be written"):
         maintain(spark, str(path), report="/no/such/x")

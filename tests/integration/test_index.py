@@ -192,7 +192,10 @@ def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch):
     assert "of the nearest rows, and 1.1 were wanted" in capsys.readouterr().err
     assert run("verify", *column) == (0, [])
     write(spark, path, range(600), seed=5)
-    assert run("refresh", *column)[1][0]["segments_made"] == 4
+    upkeep = hv.table_services.maintain
+    assert [step.state for step in upkeep(spark, str(path), steps=["index"], dry_run=True).steps] == ["due"]
+    assert [step.state for step in upkeep(spark, str(path), steps=["index"]).steps] == ["done"]
+    assert run("refresh", *column)[1][0]["segments_made"] == 0
     name = tables.fresh_name("tended")
     spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     spark.sql(
