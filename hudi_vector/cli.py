@@ -129,7 +129,7 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     job.add_argument("--dry-run", action="store_true", help="only show what would happen")
     job.add_argument(
         "--step", metavar="NAME", action="append", dest="steps", type=lambda name: name.replace("-", "_"),
-        help="run this now, due or not, and no other: cluster, compact-blobs, clean-blobs, index, figures; may be given again",
+        help="run this now, due or not: cluster, compact-blobs, clean-blobs, index, figures; may be given again",
     )  # fmt: skip
     job.add_argument("--report", metavar="FILE.html", help="draw the table's blobs over time")
     job.add_argument("--other-table", **_OTHER_TABLE)

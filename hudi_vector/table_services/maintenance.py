@@ -90,9 +90,10 @@ def maintain(
 
     The steps are those of ``hoodie.blob.maintain.steps``: ``cluster``, ``compact_blobs``, ``clean_blobs``, ``index``,
     which brings vector indexes up to date, and ``figures``, which counts the blobs for the report. Each is due when it
-    last ended well longer ago than its interval, ``hoodie.blob.maintain.{cluster,compact,clean,index,figures}.interval``;
-    its other settings are those of the service. A step that is refused or fails does not stop the others. What the runs
-    did is kept below ``.hoodie/blob_service/v1/maintenance/`` of the table.
+    last ended well longer ago than its interval,
+    ``hoodie.blob.maintain.{cluster,compact,clean,index,figures}.interval``; its other settings are those of the
+    service. A step that is refused or fails does not stop the others. What the runs did is kept below
+    ``.hoodie/blob_service/v1/maintenance/`` of the table.
 
     Args:
         spark: A registered session.
