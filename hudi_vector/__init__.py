@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         try_read_blob,
     )
     from hudi_vector.spark.blob_references import blob_references
+    from hudi_vector.spark.changes import search_changes
     from hudi_vector.write.writer import write
 
 _HOMES = {
@@ -43,6 +44,7 @@ _HOMES = {
     "register": "hudi_vector.session",
     "search": "hudi_vector.spark.api",
     "search_batch": "hudi_vector.spark.api",
+    "search_changes": "hudi_vector.spark.changes",
     "to_blob": "hudi_vector.spark.blob_api",
     "try_read_blob": "hudi_vector.spark.blob_api",
     "vector_field": "hudi_vector.schema",
@@ -67,6 +69,7 @@ __all__ = [
     "register",
     "search",
     "search_batch",
+    "search_changes",
     "table_services",
     "to_blob",
     "try_read_blob",

@@ -110,6 +110,11 @@ def test_sql_has_the_same_arguments(spark, products):
     assert hv.last_reports()[0].slices == {"index": 4}
 
 
+def test_changes_need_an_earlier_point(spark, products):
+    with pytest.raises(errors.InvalidArgumentError, match="from_instant is missing"):
+        hv.search_changes(spark, products, "emb", [1.0] * DIMENSION)
+
+
 WRONG = [
     ({"algorithm": "hnsw"}, "algorithm 'hnsw' was asked for with metric cosine, and its index is ivf_sq8"),
     ({"algorithm": "annoy"}, "unknown algorithm 'annoy'; give one of brute_force"),
@@ -149,6 +154,18 @@ def test_a_table_through_its_life(spark, workspace, table_type):
     write(spark, path, range(0, 80, 4), seed=9, **kind)  # rows of one partition
     assert_exact(spark, str(path), covered=3, metric="l2")
     assert_exact(spark, str(path), covered=4, metric="l2", as_of=first)
+    query = clustered(4, 77)[0].astype(np.float64)
+    changes = hv.search_changes(spark, str(path), "emb", query, 40, first, metric="l2").collect()
+    ranks = [
+        {row["_hoodie_record_key"]: row["_rank"] for row in found.select("_hoodie_record_key", "_rank").collect()}
+        for found in (hv.search(spark, str(path), "emb", query, 40, metric="l2", as_of=at) for at in (first, None))
+    ]
+    told = {row["_hoodie_record_key"]: row for row in changes}
+    assert {key for key, row in told.items() if row["change"] == "left"} == set(ranks[0]) - set(ranks[1])
+    assert {key for key, row in told.items() if row["change"] == "entered"} == set(ranks[1]) - set(ranks[0])
+    assert {key for key in ranks[0] if key in ranks[1] and ranks[0][key] != ranks[1][key]} <= set(told)
+    assert all((row["from_rank"], row["to_rank"]) == (ranks[0].get(k), ranks[1].get(k)) for k, row in told.items())
+    assert changes
     refreshed = hv.index.refresh(spark, str(path), "emb")
     if table_type == "COPY_ON_WRITE":
         assert (refreshed.segments_made, refreshed.segments_kept) == (1, 4)
