@@ -16,6 +16,8 @@ from hudi_vector.table.model import Source
 
 __all__ = ["Choice", "IndexNeed", "choose_index", "known_indexes"]
 
+_FILTERED_RECALL = 0.99
+
 
 @dataclass(frozen=True)
 class IndexNeed:
@@ -26,6 +28,7 @@ class IndexNeed:
     metric: str
     k: int
     queries: int
+    has_filter: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,9 @@ def _approximate(
 ) -> Choice:
     """As little as reached the recall on held-out queries; all it takes where nothing did."""
     calibration = best.manifest.calibration
-    setting = setting_for(calibration, target)
+    # Calibration knows nothing of filters, under which the nearest rows may lie in further lists.
+    aim = max(target, _FILTERED_RECALL) if need.has_filter else target
+    setting = setting_for(calibration, aim)
     if calibration and setting is None and tuning.nprobes is None and best.has_bounds:
         return _certain(best, asked, need, conf)
     use = _use(best, conf, certain=False)

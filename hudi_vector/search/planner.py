@@ -75,7 +75,9 @@ def make_plan(
     kept = [entry for entry in snapshot.file_slices if _partition_may_match(entry, snapshot, request)]
     whole_table = request.why_spark or table_needs_spark(snapshot)
     column = request.column
-    need = IndexNeed(column.dimension, column.element, request.metric, request.k, request.queries)
+    need = IndexNeed(
+        column.dimension, column.element, request.metric, request.k, request.queries, request.predicate is not None
+    )
     choice = choose_index(indexes, need, request.tuning.settled(conf), conf)
     slices = tuple(_indexed(_access(entry, snapshot, whole_table), choice) for entry in kept)
     used = any(access.access == "index" for access in slices)

@@ -1,0 +1,75 @@
+"""Approximate searches under filters, loose, tight and far from the query: always k rows, nearly all of the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.indexed import fingerprint
+
+from hudi_vector.index.calibrate import calibrate, setting_for
+from hudi_vector.index.manifest import Setting
+from hudi_vector.index.model import train_model
+from hudi_vector.index.segment import build_segment
+from hudi_vector.index.view import IndexView
+from hudi_vector.kernels.topk import make_block
+
+ROWS, DIMENSION, K = 40_000, 24, 10
+CHANCE = np.random.default_rng(0)
+CENTRES = 2 * CHANCE.standard_normal((60, DIMENSION))
+LABEL = CHANCE.integers(0, 60, ROWS)
+VECTORS = (CENTRES[LABEL] + CHANCE.standard_normal((ROWS, DIMENSION))).astype(np.float32)
+QUERIES = CENTRES[CHANCE.integers(0, 60, 40)] + CHANCE.standard_normal((40, DIMENSION))
+
+
+def nearest(allowed: np.ndarray) -> np.ndarray:
+    rows = np.flatnonzero(allowed)
+    chosen = VECTORS[rows].astype(np.float64)
+    ranks = (chosen**2).sum(axis=1) - 2 * QUERIES @ chosen.T
+    return rows[np.argsort(ranks, axis=1)[:, :K]]
+
+
+@pytest.fixture(scope="module")
+def view() -> IndexView:
+    """All vectors in one segment."""
+    model = train_model(VECTORS[:20_000], kind="ivf_sq8", metric="l2", element="float", rows=ROWS)
+    block, _ = make_block(VECTORS, np.arange(ROWS))
+    return IndexView.join(model, [build_segment(model, fingerprint(), iter([block]), ROWS)])
+
+
+@pytest.fixture(scope="module")
+def setting(view: IndexView) -> Setting:
+    """What a search with a filter takes: the effort for 0.99 without one."""
+    truth = nearest(np.ones(ROWS, np.bool_))
+    found = setting_for(calibrate(view, QUERIES, np.zeros_like(truth), truth), 0.99)
+    assert found is not None
+    return found
+
+
+FILTERS = {
+    "half": CHANCE.random(ROWS) < 0.5,
+    "a tenth": CHANCE.random(ROWS) < 0.1,
+    "a hundredth": CHANCE.random(ROWS) < 0.01,
+    "a thousandth": CHANCE.random(ROWS) < 0.001,
+    "two clusters": np.isin(LABEL, [3, 41]),
+    "eight clusters": np.isin(LABEL, range(50, 58)),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters(view: IndexView, setting: Setting, name: str) -> None:
+    allowed = FILTERS[name]
+    found = view.candidates(
+        QUERIES, K, nprobes=setting.nprobes, candidates=setting.candidates, certain=False, allowed=[allowed]
+    )
+    assert allowed[found.position].all()
+    assert np.bincount(found.query, minlength=len(QUERIES)).min() >= K
+    wanted = nearest(allowed)
+    hit = [np.isin(wanted[number], found.position[found.query == number]).mean() for number in range(len(QUERIES))]
+    assert np.mean(hit) >= 0.99
+
+
+def test_fewer_rows_than_k(view: IndexView) -> None:
+    allowed = np.zeros(ROWS, np.bool_)
+    allowed[[5, 700, 39_000]] = True
+    found = view.candidates(QUERIES, K, nprobes=1, certain=False, allowed=[allowed])
+    assert sorted(found.position[found.query == 7]) == [5, 700, 39_000]
