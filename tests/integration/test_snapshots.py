@@ -15,7 +15,7 @@ from support import oracle, tables
 
 import hudi_vector as hv
 from hudi_vector.errors import DataFileError
-from hudi_vector.read import parquet
+from hudi_vector.read.data_file import DataFile
 from hudi_vector.spark import snapshots
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
@@ -151,18 +151,18 @@ def test_writers_in_other_zones(tmp_path, zone):
 def test_a_file_that_goes_between_plan_and_read(spark, workspace, monkeypatch):
     path = table_of(spark, workspace)
     old = next(path.glob("*.parquet"))
-    real = parquet.ParquetSlice._open
+    real = DataFile.source
     gone = []
 
     def without_the_old_file(self):
         if not gone:
-            gone.append(self._file.uri)
+            gone.append(self.file.uri)
             # A new version of the file, and Hudi's clean takes the old one.
             tables.write(tables.frame(spark, range(6, 9), seed=4), path)
             old.unlink()
         return real(self)
 
-    monkeypatch.setattr(parquet.ParquetSlice, "_open", without_the_old_file)
+    monkeypatch.setattr(DataFile, "source", without_the_old_file)
     assert found(spark, path, execution="local") == list(range(9))
     assert old.name in gone[0]
     assert issubclass(DataFileError, OSError)
@@ -171,14 +171,14 @@ def test_a_file_that_goes_between_plan_and_read(spark, workspace, monkeypatch):
 def test_a_file_that_goes_before_an_as_of_read_is_refused(spark, workspace, monkeypatch):
     path = table_of(spark, workspace)
     first = timeline(path).commits[0].requested
-    real = parquet.ParquetSlice._open
+    real = DataFile.source
 
     def without_the_file(self):
         for file in path.glob("*.parquet"):
             file.unlink()
         return real(self)
 
-    monkeypatch.setattr(parquet.ParquetSlice, "_open", without_the_file)
+    monkeypatch.setattr(DataFile, "source", without_the_file)
     with pytest.raises(Exception, match=r"the data file '.*' cannot be opened") as raised:
         found(spark, path, as_of=first)
     assert "\n" not in str(raised.value)
