@@ -34,7 +34,7 @@ class _Task:
     slices: tuple[tuple[int, SliceAccess], ...]
     spec: ScanSpec
     question: Question
-    index: IndexUse | None
+    index: IndexUse | None = None
 
 
 def run_distributed(context: SparkContext, plan: SearchPlan, question: Question, progress: Progress) -> Winners:
