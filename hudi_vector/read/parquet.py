@@ -74,8 +74,10 @@ class ParquetSlice:
     def holds_vectors(self) -> bool:
         """Whether all its vectors are kept decoded in the process's cache."""
         cache = self._cache
+        if cache is None:
+            return False
         groups = range(self._data.metadata.num_row_groups)
-        return cache is not None and all(cache.get(self._decoded_key(group)) is not None for group in groups)
+        return all(cache.get(self._decoded_key(group)) is not None for group in groups)
 
     def allowed(self, counts: ScanCounts) -> npt.NDArray[np.bool_]:
         """Which rows the predicate lets through, counted on the way.

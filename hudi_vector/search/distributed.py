@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark import SparkContext
 
 from hudi_vector.errors import HudiVectorError, UnmergeableError
-from hudi_vector.kernels.topk import Bounds
+from hudi_vector.index.truth import Each
+from hudi_vector.kernels.topk import Bounds, Ints
 from hudi_vector.read.merged import MergedSlice
-from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
-from hudi_vector.search.execute import Question, open_slice
+from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.search.execute import Question, open_slice, tie_keys
 from hudi_vector.search.indexed import search_slices
 from hudi_vector.search.local import merge_winners
 from hudi_vector.search.merge import SliceHits, Winners, merge_hits
@@ -22,7 +25,7 @@ from hudi_vector.search.plan import IndexUse, SearchPlan, SliceAccess
 from hudi_vector.search.report import Progress
 from hudi_vector.table.model import FileSlice
 
-__all__ = ["balanced", "find_unmergeable", "run_distributed"]
+__all__ = ["balanced", "find_unmergeable", "on_executors", "run_distributed"]
 
 _TASKS_PER_CORE = 3
 
@@ -54,18 +57,42 @@ def run_distributed(context: SparkContext, plan: SearchPlan, question: Question,
     groups = balanced(sizes, min(len(sizes), max(1, context.defaultParallelism) * _TASKS_PER_CORE))
     tasks = [_Task(tuple((i, plan.slices[i]) for i in group), plan.spec, question, plan.index) for group in groups]
     parts: list[SliceHits] = []
-    if tasks:
-        for outcome in context.parallelize(tasks, len(tasks)).mapPartitions(_run_tasks).collect():
-            if isinstance(outcome, HudiVectorError):
-                raise outcome
-            hits, counts = outcome
-            parts += hits
-            progress.counts.add(counts)
+    for hits, counts in on_executors(context)(_run_task, tasks):
+        parts += hits
+        progress.counts.add(counts)
     scanned = time.perf_counter()
     winners = merge_winners(plan, parts)
     progress.seconds["scan"] = scanned - begun
     progress.seconds["merge"] = time.perf_counter() - scanned
     return winners
+
+
+def on_executors(context: SparkContext) -> Each:
+    """A way to go through items with one task each.
+
+    Args:
+        context: The Spark application.
+
+    Returns:
+        A function that applies another to items and gives its values in their order; an error of this package that
+        it raises is raised here.
+    """
+
+    def each(run: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        def guarded(item: Any) -> Any:
+            try:
+                return run(item)
+            except HudiVectorError as problem:
+                # As a value it reaches the driver in its own words, and is not tried four times.
+                return type(problem)(str(problem))
+
+        outcomes: list[Any] = context.parallelize(items, len(items)).map(guarded).collect() if items else []
+        for outcome in outcomes:
+            if isinstance(outcome, HudiVectorError):
+                raise outcome
+        return outcomes
+
+    return each
 
 
 def find_unmergeable(context: SparkContext, plan: SearchPlan, names: Sequence[str]) -> str | None:
@@ -118,15 +145,6 @@ def balanced(sizes: list[int], groups: int) -> list[list[int]]:
     return [group for group in chosen if group]
 
 
-def _run_tasks(tasks: Iterable[_Task]) -> Iterator[tuple[list[SliceHits], ScanCounts] | HudiVectorError]:
-    for task in tasks:
-        try:
-            yield _run_task(task)
-        except HudiVectorError as problem:
-            # As a value it reaches the driver in its own words, and is not tried four times.
-            yield type(problem)(str(problem))
-
-
 def _run_task(task: _Task) -> tuple[list[SliceHits], ScanCounts]:
     """Search a task's slices and keep at most k candidates a query over all of them."""
     question, spec = task.question, task.spec
@@ -143,8 +161,8 @@ def _run_task(task: _Task) -> tuple[list[SliceHits], ScanCounts]:
 def _fewest(parts: list[SliceHits], access_of: Mapping[int, SliceAccess], spec: ScanSpec, k: int) -> list[SliceHits]:
     """The same candidates, those left out that k others beat."""
 
-    def keys(index: int, positions):  # type: ignore[no-untyped-def]
-        return open_slice(access_of[index], spec, keep=False).rows(positions, TIE_COLUMNS) if spec.has_keys else None
+    def keys(index: int, positions: Ints) -> pa.Table | None:
+        return tie_keys(open_slice(access_of[index], spec, keep=False), spec, positions)
 
     winners = merge_hits(parts, k, keys)
     return [winners.of_slice(int(index)) for index in np.unique(winners.slice_index)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_vector.kernels.metrics import Floats
-from hudi_vector.kernels.topk import Bounds, Hits, TopK
+from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK
 from hudi_vector.read.lance import LanceSlice
 from hudi_vector.read.merged import MergedSlice
 from hudi_vector.read.parquet import ParquetSlice
@@ -17,7 +17,7 @@ from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec, SliceReader
 from hudi_vector.search.merge import SliceHits, break_ties
 from hudi_vector.search.plan import SliceAccess
 
-__all__ = ["Question", "joined", "open_slice", "search_slice"]
+__all__ = ["Question", "joined", "open_slice", "search_slice", "settled", "tie_keys"]
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,28 @@ def search_slice(
             if isinstance(reader, MergedSlice):
                 reader.retain(lambda: [top.candidates() for _, top in searches])
 
-    def keys(positions: npt.NDArray[np.int64]) -> pa.Table | None:
-        return reader.rows(positions, TIE_COLUMNS) if spec.has_keys else None
+    hits = joined([(first, settled(top, reader, spec)) for first, top in searches])
+    keys = tie_keys(reader, spec, hits.position) if isinstance(reader, MergedSlice) else None
+    return SliceHits(index, hits, keys), counts
 
-    hits = joined([(first, break_ties(top.hits(), question.k, keys)) for first, top in searches])
-    return SliceHits(index, hits, keys(hits.position) if isinstance(reader, MergedSlice) else None), counts
+
+def settled(top: TopK, reader: SliceReader, spec: ScanSpec) -> Hits:
+    """What was found in one slice, ties at the k-th distance decided.
+
+    Args:
+        top: The search.
+        reader: The slice.
+        spec: What is read.
+
+    Returns:
+        At most k hits a query.
+    """
+    return break_ties(top.hits(), top.k, partial(tie_keys, reader, spec))
+
+
+def tie_keys(reader: SliceReader, spec: ScanSpec, positions: Ints) -> pa.Table | None:
+    """What orders rows of a slice whose distances are equal; None where the table keeps no keys."""
+    return reader.rows(positions, TIE_COLUMNS) if spec.has_keys else None
 
 
 def _in_blocks(question: Question, bounds: Bounds) -> list[tuple[int, TopK]]:

@@ -7,7 +7,7 @@ again and again gets the vectors read once, if they fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.parquet import ParquetSlice
@@ -23,12 +23,13 @@ _ENOUGH = 8
 _ASKED: Recent[tuple[str, str], int] = Recent(64)
 
 
-def scans_sooner(use: IndexUse, readers: Sequence[ParquetSlice], spec: ScanSpec) -> bool:
+def scans_sooner(use: IndexUse, readers: Iterable[ParquetSlice], rows: int, spec: ScanSpec) -> bool:
     """Whether to scan the vectors; counts the search.
 
     Args:
         use: The index.
         readers: The files it covers.
+        rows: How many rows these have.
         spec: What is read of them.
 
     Returns:
@@ -37,7 +38,7 @@ def scans_sooner(use: IndexUse, readers: Sequence[ParquetSlice], spec: ScanSpec)
     key = (use.folder, use.model_id)
     asked = (_ASKED.get(key) or 0) + 1
     _ASKED.put(key, asked)
-    if all(reader.holds_vectors() for reader in readers):
+    size = rows * spec.column.dimension * spec.column.dtype.itemsize
+    if asked > _ENOUGH and size <= process_cache().budget // 2:
         return True
-    size = sum(reader.row_count() for reader in readers) * spec.column.dimension * spec.column.dtype.itemsize
-    return asked > _ENOUGH and size <= process_cache().budget // 2
+    return all(reader.holds_vectors() for reader in readers)

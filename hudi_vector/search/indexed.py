@@ -7,34 +7,30 @@ the table's own vectors and the same arithmetic as a scan's, so that the answer 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.load import load_view
+from hudi_vector.index.truth import Each
 from hudi_vector.index.view import Candidates, IndexView
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, TopK
 from hudi_vector.read.parquet import ParquetSlice
-from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
+from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
-from hudi_vector.search.execute import Question, joined, search_slice
+from hudi_vector.search.execute import Question, joined, search_slice, settled
 from hudi_vector.search.in_memory import scans_sooner
-from hudi_vector.search.merge import SliceHits, break_ties
+from hudi_vector.search.merge import SliceHits
 from hudi_vector.search.plan import IndexUse, SliceAccess
 
 __all__ = ["search_slices"]
 
 _LOG = logging.getLogger("hudi_vector.search")
-
-Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""`map`, or that of a pool of threads."""
 
 _MOST_CANDIDATES = 4096
 """A query with more candidates than this is answered by a scan: reading so many rows one by one takes longer."""
@@ -64,21 +60,39 @@ def search_slices(
         At most k hits a query and slice, and what became of the rows.
     """
     covered = [entry for entry in entries if entry[1].access == "index"]
+    view = None
     if covered:
         assert use is not None
-        yield _search_indexed(covered, use, spec, question, bounds, keep, each)
+        view = _view(covered, use, spec, keep)
+        if view is not None:
+            yield _search_indexed(covered, view, use, spec, question, bounds, keep, each)
 
     def scan(entry: tuple[int, SliceAccess]) -> tuple[list[SliceHits], ScanCounts]:
         hits, counts = search_slice(*entry, spec, question, bounds, keep)
         return [hits], counts
 
     # The largest first, so that no thread is left alone with one at the end.
-    others = [entry for entry in entries if entry[1].access != "index"]
+    others = [entry for entry in entries if view is None or entry[1].access != "index"]
     yield from each(scan, sorted(others, key=lambda entry: -entry[1].file_slice.size))
+
+
+def _view(covered: Sequence[tuple[int, SliceAccess]], use: IndexUse, spec: ScanSpec, keep: bool) -> IndexView | None:
+    """The codes of the slices an index covers, or None where their vectors are scanned instead."""
+    segments = [access.segment for _, access in covered if access.segment is not None]
+    if use.certain and keep and spec.predicate is None:
+        readers = (_reader(access, spec, keep) for _, access in covered)
+        if scans_sooner(use, readers, sum(segment.rows for segment in segments), spec):
+            return None
+    try:
+        return load_view(use.folder, use.model_id, segments, spec.options, keep)
+    except (DataFileError, UnsupportedTableError) as problem:
+        _LOG.warning("the files of an index are scanned instead: %s; see hudi_vector.index.verify", problem)
+        return None
 
 
 def _search_indexed(
     entries: Sequence[tuple[int, SliceAccess]],
+    view: IndexView,
     use: IndexUse,
     spec: ScanSpec,
     question: Question,
@@ -88,13 +102,6 @@ def _search_indexed(
 ) -> tuple[list[SliceHits], ScanCounts]:
     counts = ScanCounts()
     readers = [_reader(access, spec, keep) for _, access in entries]
-    if use.certain and keep and spec.predicate is None and scans_sooner(use, readers, spec):
-        return _scan_all(entries, spec, question, bounds, each, keep)
-    try:
-        view = load_view(use.folder, use.model_id, [a.segment for _, a in entries if a.segment], spec.options, keep)
-    except (DataFileError, UnsupportedTableError) as problem:
-        _LOG.warning("the files of an index are scanned instead: %s; see hudi_vector.index.verify", problem)
-        return _scan_all(entries, spec, question, bounds, each, keep)
     allowed = _allowed(readers, view, spec, counts, each)
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
     for first in range(0, len(question.vectors), question.block_queries):
@@ -115,27 +122,6 @@ def _search_indexed(
             blocks[one.segment].append((first, hits))
             counts.bytes_read += bytes_read
     parts = [SliceHits(index, joined(hits)) for (index, _), hits in zip(entries, blocks, strict=True)]
-    return parts, counts
-
-
-def _scan_all(
-    entries: Sequence[tuple[int, SliceAccess]],
-    spec: ScanSpec,
-    question: Question,
-    bounds: Bounds,
-    each: Each,
-    keep: bool,
-) -> tuple[list[SliceHits], ScanCounts]:
-    """The exact answer from the vectors themselves."""
-
-    def scan(entry: tuple[int, SliceAccess]) -> tuple[SliceHits, ScanCounts]:
-        index, access = entry
-        return search_slice(index, replace(access, access="parquet"), spec, question, bounds, keep)
-
-    parts, counts = [], ScanCounts()
-    for hits, own in each(scan, sorted(entries, key=lambda entry: -entry[1].file_slice.size)):
-        parts.append(hits)
-        counts.add(own)
     return parts, counts
 
 
@@ -161,7 +147,7 @@ def _scored(work: _Work, spec: ScanSpec) -> tuple[Hits, int]:
         distinct, rows = np.unique(found.position[here], return_inverse=True)
         block = work.reader.vectors_at(distinct, counts, work.reads)
         top.offer_pairs(block, rows, found.query[here])
-    hits = [(0, _settled(top, work.reader, spec))]
+    hits = [(0, settled(top, work.reader, spec))]
     if len(found.given_up):
         hits.append((0, _scanned(work, spec, counts)))
     return joined(hits), counts.bytes_read
@@ -177,15 +163,8 @@ def _scanned(work: _Work, spec: ScanSpec, counts: ScanCounts) -> Hits:
         if len(block):
             top.offer(block)
     counts.bytes_read += own.bytes_read
-    hits = _settled(top, work.reader, spec)
+    hits = settled(top, work.reader, spec)
     return Hits(ask[hits.query], hits.distance, hits.position)
-
-
-def _settled(top: TopK, reader: ParquetSlice, spec: ScanSpec) -> Hits:
-    def keys(at: npt.NDArray[np.int64]) -> pa.Table | None:
-        return reader.rows(at, TIE_COLUMNS) if spec.has_keys else None
-
-    return break_ties(top.hits(), top.k, keys)
 
 
 def _reader(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:

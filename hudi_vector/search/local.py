@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
+import pyarrow as pa
+
 from hudi_vector import options
-from hudi_vector.kernels.topk import Bounds
+from hudi_vector.kernels.topk import Bounds, Ints
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.spec import TIE_COLUMNS
-from hudi_vector.search.execute import Question, open_slice
+from hudi_vector.search.execute import Question, open_slice, tie_keys
 from hudi_vector.search.indexed import search_slices
 from hudi_vector.search.merge import SliceHits, Winners, merge_hits
 from hudi_vector.search.plan import SearchPlan
@@ -53,10 +54,8 @@ def run_local(plan: SearchPlan, question: Question, conf: Mapping[str, str], pro
 def merge_winners(plan: SearchPlan, parts: list[SliceHits]) -> Winners:
     """The winners among the candidates of all slices; keys are read only where distances tie."""
 
-    def keys(index: int, positions):  # type: ignore[no-untyped-def]
-        if not plan.spec.has_keys:
-            return None
-        return open_slice(plan.slices[index], plan.spec, keep=True).rows(positions, TIE_COLUMNS)
+    def keys(index: int, positions: Ints) -> pa.Table | None:
+        return tie_keys(open_slice(plan.slices[index], plan.spec, keep=True), plan.spec, positions)
 
     return merge_hits(sorted(parts, key=lambda part: part.slice_index), plan.k, keys)
 

@@ -6,11 +6,11 @@ Building is one task a file: the executors read the vectors and write the segmen
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import HudiVectorError, InvalidArgumentError, UnsupportedTableError
+from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
 from hudi_vector.index.build import Each, Parameters, create_index, indexable_files, refresh_index
 from hudi_vector.index.catalog import Index, drop_index, indexed_columns, list_indexes
 from hudi_vector.kernels.metrics import metric_named
@@ -269,6 +269,8 @@ class Place:
 
 
 def _run(spark: SparkSession, table: str, column: str, job: Callable[[Place, Each], Index]) -> IndexResult:
+    from hudi_vector.search.distributed import on_executors
+
     begun = time.monotonic()
     at = place_of(spark, table, column)
     before = {
@@ -276,7 +278,7 @@ def _run(spark: SparkSession, table: str, column: str, job: Callable[[Place, Eac
         for index in list_indexes(at.spec.table_uri, at.spec.column.name, at.spec.options)
         for entry in index.manifest.entries
     }
-    manifest = job(at, _on_executors(spark)).manifest
+    manifest = job(at, on_executors(spark.sparkContext)).manifest
     made = [entry for entry in manifest.entries if entry.segment not in before]
     return IndexResult(
         table=at.spec.table_uri,
@@ -379,26 +381,3 @@ def _described(index: Index, snapshot: Snapshot) -> IndexDescription:
         generation=manifest.generation,
         created_ms=manifest.created_ms,
     )
-
-
-def _on_executors(spark: SparkSession) -> Each:
-    """One task an item; what goes wrong in one reaches the driver in its own words."""
-    context = spark.sparkContext
-
-    def each(run: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        if not items:
-            return []
-
-        def guarded(item: Any) -> Any:
-            try:
-                return run(item)
-            except HudiVectorError as problem:
-                return type(problem)(str(problem))
-
-        outcomes = context.parallelize(list(items), len(items)).map(guarded).collect()
-        for outcome in outcomes:
-            if isinstance(outcome, HudiVectorError):
-                raise outcome
-        return outcomes
-
-    return each
