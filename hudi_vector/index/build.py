@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from hudi_vector.index.catalog import Index, opened_index
 from hudi_vector.index.files import fingerprint_of, index_folder, load_model, save_model, save_segment
-from hudi_vector.index.manifest import IndexManifest, ManifestEntry, Setting, newest_manifest, publish_manifest
-from hudi_vector.index.model import IndexModel, default_partitions, sample_size, train_model
+from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
+from hudi_vector.index.model import IndexModel, check_choices, default_partitions, sample_size, train_model
 from hudi_vector.index.segment import build_segment
 from hudi_vector.index.truth import Each, calibrated
 from hudi_vector.read.parquet import ParquetSlice
@@ -82,6 +82,7 @@ def create_index(
     Raises:
         InvalidArgumentError: A parameter is not allowed.
     """
+    check_choices(parameters.kind, parameters.num_partitions, parameters.max_iters)
     folder = index_folder(spec.table_uri, spec.column.name, parameters.metric, parameters.kind)
     known = opened_index(spec.table_uri, folder, spec.options)
     if known is not None and not retrain:
@@ -123,14 +124,8 @@ def _completed(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Ea
     entries = {**index.entries, **theirs, **made}
     manifest = replace(index.manifest, entries=tuple(entries.values()))
     if not manifest.calibration:
-        manifest = replace(manifest, calibration=_calibration(replace(index, manifest=manifest), files, spec, each))
+        manifest = replace(manifest, calibration=calibrated(replace(index, manifest=manifest), files, spec, each))
     return replace(index, manifest=publish_manifest(storage, index.folder, manifest))
-
-
-def _calibration(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> tuple[Setting, ...]:
-    known = index.manifest
-    covered = [(file, entry) for file in files if (entry := index.entry_of(file)) is not None]
-    return calibrated(index.folder, known.model_id, known.metric, covered, spec, each)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import unquote
@@ -13,8 +13,6 @@ from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
 from hudi_vector.storage.side_files import forget
 
 __all__ = ["Index", "drop_index", "indexed_columns", "list_indexes", "opened_index"]
-
-_BOUNDED = frozenset({"ivf_flat", "ivf_sq8"})
 
 
 @dataclass(frozen=True)
@@ -29,11 +27,6 @@ class Index:
     def name(self) -> str:
         """Metric, kind and generation, for people."""
         return f"{self.manifest.metric}-{self.manifest.kind}, generation {self.manifest.generation}"
-
-    @property
-    def has_bounds(self) -> bool:
-        """Whether it can tell when an answer is exact."""
-        return self.manifest.kind in _BOUNDED
 
     @property
     def recall_target(self) -> float | None:
@@ -55,6 +48,10 @@ class Index:
         entry = self.entry_at(file)
         fits = entry is not None and (entry.file.size, entry.file.mtime_ns) == (file.size, file.mtime_ns)
         return entry if fits else None
+
+    def covered(self, files: Iterable[FileInfo]) -> list[tuple[FileInfo, ManifestEntry]]:
+        """Those of some base files that have a segment, with its entry."""
+        return [(file, entry) for file in files if (entry := self.entry_of(file)) is not None]
 
 
 def list_indexes(table_uri: str, column: str, options: StorageOptions) -> list[Index]:

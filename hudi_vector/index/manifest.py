@@ -10,7 +10,8 @@ from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.index.model import IndexModel
 from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.storage import Storage, join
-from hudi_vector.storage.side_files import generation_of, newest, publish
+from hudi_vector.storage.side_files import generation_of, names_of, newest, publish
+from hudi_vector.table.recent import Recent
 
 __all__ = ["MANIFEST_VERSION", "IndexManifest", "ManifestEntry", "Setting", "newest_manifest", "publish_manifest"]
 
@@ -78,6 +79,10 @@ class IndexManifest:
         )
 
 
+# Every search looks for the newest manifest: none is read twice, since names are never used again.
+_READ: Recent[tuple[str, str], IndexManifest] = Recent(32)
+
+
 def publish_manifest(storage: Storage, folder: str, manifest: IndexManifest) -> IndexManifest:
     """Make a manifest the newest of its index, in one atomic step; when this returns it is durable.
 
@@ -111,6 +116,10 @@ def newest_manifest(storage: Storage, folder: str) -> IndexManifest | None:
     Raises:
         UnsupportedTableError: A newer one is of a version that this package does not know.
     """
+    names = names_of(storage, _manifests(folder))
+    known = _READ.get((folder, names[0])) if names else None
+    if known is not None:
+        return known
     found = newest(storage, _manifests(folder), _KIND, MANIFEST_VERSION)
     if found is None:
         return None
@@ -123,7 +132,8 @@ def newest_manifest(storage: Storage, folder: str) -> IndexManifest | None:
         )
     entries = tuple(ManifestEntry(FileFingerprint(**entry.pop("file")), **entry) for entry in body.pop("entries"))
     calibration = tuple(Setting(**setting) for setting in body.pop("calibration"))
-    return IndexManifest(**body, entries=entries, calibration=calibration, generation=generation_of(name))
+    read = IndexManifest(**body, entries=entries, calibration=calibration, generation=generation_of(name))
+    return _READ.first((folder, name), read)
 
 
 def _manifests(folder: str) -> str:

@@ -15,7 +15,17 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.kernels import kmeans, quantise
 from hudi_vector.kernels.metrics import metric_named
 
-__all__ = ["ELEMENTS", "KINDS", "Floats32", "IndexModel", "default_partitions", "sample_size", "train_model", "working"]
+__all__ = [
+    "ELEMENTS",
+    "KINDS",
+    "Floats32",
+    "IndexModel",
+    "check_choices",
+    "default_partitions",
+    "sample_size",
+    "train_model",
+    "working",
+]
 
 Floats32 = npt.NDArray[np.float32]
 Floats64 = npt.NDArray[np.float64]
@@ -164,7 +174,8 @@ def train_model(
         (10, 'ivf_sq8')
     """
     metric = metric_named(metric)
-    _check(sample, kind, element, num_partitions, max_iters)
+    check_choices(kind, num_partitions, max_iters)
+    _check(sample, element)
     chance = np.random.default_rng(seed)
     wanted = num_partitions or default_partitions(len(sample) if rows is None else rows)
     if len(sample) > sample_size(wanted):
@@ -183,17 +194,30 @@ def train_model(
     return _named(IndexModel("", kind, metric, dimension, element, centroids, low, scale))
 
 
-def _check(sample: npt.NDArray[Any], kind: str, element: str, num_partitions: int | None, max_iters: int) -> None:
+def check_choices(kind: str, num_partitions: int | None, max_iters: int | None) -> None:
+    """Refuse what no model can be trained with, before vectors are read for it.
+
+    Args:
+        kind: The kind of index.
+        num_partitions: How many lists, None for the default.
+        max_iters: Iterations of k-means, None for the default.
+
+    Raises:
+        InvalidArgumentError: One of them is not allowed.
+    """
     if kind not in KINDS:
         raise InvalidArgumentError(f"unknown kind of index {kind!r}; give {' or '.join(KINDS)}")
+    if num_partitions is not None and not 1 <= num_partitions <= 1 << 20:
+        raise InvalidArgumentError(f"num_partitions is {num_partitions}; give 1 to {1 << 20}, or None for the default")
+    if max_iters is not None and max_iters < 1:
+        raise InvalidArgumentError(f"max_iters is {max_iters}; give 1 or more")
+
+
+def _check(sample: npt.NDArray[Any], element: str) -> None:
     if element not in ELEMENTS:
         raise InvalidArgumentError(f"unknown element type {element!r}; give {', '.join(ELEMENTS)}")
     if sample.ndim != 2 or not sample.shape[1]:
         raise InvalidArgumentError(f"a sample of shape {sample.shape} was given; it must be (n, d) with d at least 1")
-    if num_partitions is not None and not 1 <= num_partitions <= 1 << 20:
-        raise InvalidArgumentError(f"num_partitions is {num_partitions}; give 1 to {1 << 20}, or None for the default")
-    if max_iters < 1:
-        raise InvalidArgumentError(f"max_iters is {max_iters}; give 1 or more")
 
 
 def _named(model: IndexModel) -> IndexModel:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.index.calibrate import CALIBRATED_K, calibrate
+from hudi_vector.index.catalog import Index
 from hudi_vector.index.load import load_view
 from hudi_vector.index.manifest import ManifestEntry, Setting
 from hudi_vector.index.view import IndexView
@@ -38,40 +39,32 @@ class _Work:
     queries: Floats
 
 
-def calibrated(
-    folder: str,
-    model_id: str,
-    metric: str,
-    covered: Sequence[tuple[FileInfo, ManifestEntry]],
-    spec: ScanSpec,
-    each: Each,
-) -> tuple[Setting, ...]:
+def calibrated(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> tuple[Setting, ...]:
     """Measure how much of the index has to be looked at for which recall.
 
     Args:
-        folder: The index's folder.
-        model_id: Its model.
-        metric: Its metric.
-        covered: The base files with their segments; of very many rows only some files are used.
+        index: The index.
+        files: Base files; of very many rows only some are used.
         spec: The column, and how its files are opened.
         each: How files are gone through.
 
     Returns:
         Settings, the cheapest first; none where there are too few rows to tell.
     """
-    chosen = _some(covered)
-    view = load_view(folder, model_id, [entry for _, entry in chosen], spec.options, keep=False)
+    chosen, view = _some(index, files, spec)
     if len(view) <= CALIBRATED_K:
         return ()
     segment, position = _held_out(view, _QUERIES)
     queries, asked = _vectors(chosen, spec, segment, position)
     segment, position = segment[asked], position[asked]
-    works = [_Work(file, spec, metric, queries) for file, _ in chosen]
+    works = [_Work(file, spec, index.manifest.metric, queries) for file in chosen]
     near_segment, near_position = _nearest(list(each(_scanned, works)), segment, position)
     return calibrate(view, queries, near_segment, near_position, CALIBRATED_K)
 
 
-def _some(covered: Sequence[tuple[FileInfo, ManifestEntry]]) -> list[tuple[FileInfo, ManifestEntry]]:
+def _some(index: Index, files: Sequence[FileInfo], spec: ScanSpec) -> tuple[list[FileInfo], IndexView]:
+    """Files of not too many rows that the index covers, and their codes."""
+    covered = index.covered(files)
     order = np.random.default_rng(0).permutation(len(covered))
     chosen: list[tuple[FileInfo, ManifestEntry]] = []
     rows = 0
@@ -80,26 +73,24 @@ def _some(covered: Sequence[tuple[FileInfo, ManifestEntry]]) -> list[tuple[FileI
             break
         chosen.append(covered[place])
         rows += covered[place][1].rows
-    return chosen
+    entries = [entry for _, entry in chosen]
+    view = load_view(index.folder, index.manifest.model_id, entries, spec.options, keep=False)
+    return [file for file, _ in chosen], view
 
 
-def sampled_vectors(
-    folder: str, model_id: str, covered: Sequence[tuple[FileInfo, ManifestEntry]], spec: ScanSpec, count: int
-) -> Floats:
+def sampled_vectors(index: Index, files: Sequence[FileInfo], spec: ScanSpec, count: int) -> Floats:
     """Vectors of the table, chosen by chance, to ask with.
 
     Args:
-        folder: The index's folder.
-        model_id: Its model.
-        covered: The base files with their segments; of very many rows only some files are used.
+        index: The index.
+        files: Base files; of very many rows only some are used.
         spec: The column, and how its files are opened.
         count: How many are wanted.
 
     Returns:
         Shape (n, d), float64, n at most `count`.
     """
-    chosen = _some(covered)
-    view = load_view(folder, model_id, [entry for _, entry in chosen], spec.options, keep=False)
+    chosen, view = _some(index, files, spec)
     return _vectors(chosen, spec, *_held_out(view, count))[0]
 
 
@@ -110,15 +101,13 @@ def _held_out(view: IndexView, count: int) -> tuple[Ints, Ints]:
     return segment, row - view.bases[segment]
 
 
-def _vectors(
-    chosen: Sequence[tuple[FileInfo, ManifestEntry]], spec: ScanSpec, segment: Ints, position: Ints
-) -> tuple[Floats, Ints]:
+def _vectors(chosen: Sequence[FileInfo], spec: ScanSpec, segment: Ints, position: Ints) -> tuple[Floats, Ints]:
     """The vectors of rows, and which of the rows have one still."""
     parts: list[npt.NDArray[Any]] = [np.empty((0, spec.column.dimension))]
     asked = [np.empty(0, np.int64)]
     for number in np.unique(segment):
         here = np.flatnonzero(segment == number)
-        block = ParquetSlice(chosen[number][0], spec, keep=False).vectors_at(position[here], ScanCounts())
+        block = ParquetSlice(chosen[number], spec, keep=False).vectors_at(position[here], ScanCounts())
         parts.append(block.values.astype(np.float64))
         asked.append(here[np.isin(position[here], block.positions)])
     return np.concatenate(parts), np.concatenate(asked)

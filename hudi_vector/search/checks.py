@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
 
-__all__ = ["MAXIMUM_K", "as_distance", "as_k", "as_text", "as_vector", "checked_names"]
+__all__ = ["MAXIMUM_K", "as_count", "as_distance", "as_k", "as_share", "as_text", "as_vector", "checked_names"]
 
 MAXIMUM_K = 100_000
 
@@ -52,6 +52,33 @@ def as_k(value: Any) -> int:
     if not whole or not 1 <= int(value) <= MAXIMUM_K:
         raise InvalidArgumentError(f"k must be a whole number from 1 to {MAXIMUM_K}, not {_shown(value)}")
     return int(value)
+
+
+def as_count(value: Any, name: str, least: int = 1) -> int | None:
+    """How many of something, or None.
+
+    Raises:
+        InvalidArgumentError: It is no whole number, or too small.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or int(value) < least:
+        raise InvalidArgumentError(f"{name} must be a whole number, {least} or more, not {value!r}")
+    return int(value)
+
+
+def as_share(value: Any, name: str) -> float | None:
+    """A share of a whole, or None.
+
+    Raises:
+        InvalidArgumentError: It is no number above 0, up to 1.
+    """
+    if value is None:
+        return None
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number or not 0 < float(value) <= 1:
+        raise InvalidArgumentError(f"{name} must be a number above 0, up to 1, not {value!r}")
+    return float(value)
 
 
 def as_distance(value: Any) -> float | None:

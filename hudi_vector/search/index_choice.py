@@ -106,7 +106,7 @@ def _approximate(
     # Calibration knows nothing of filters, under which the nearest rows may lie in further lists.
     aim = max(target, _FILTERED_RECALL) if need.has_filter else target
     setting = setting_for(calibration, aim)
-    if calibration and setting is None and tuning.nprobes is None and best.has_bounds:
+    if calibration and setting is None and tuning.nprobes is None:
         return _certain(best, asked, need, conf)
     use = _use(best, conf, certain=False)
     if setting is not None:
@@ -120,10 +120,6 @@ def _approximate(
 
 
 def _certain(best: Index, asked: str | None, need: IndexNeed, conf: Mapping[str, str]) -> Choice:
-    if not best.has_bounds:
-        return _none(
-            asked, need, f"{best.manifest.kind} cannot tell when an answer is exact: set a recall target below 1"
-        )
     most = options.INDEX_BATCH_MAX_QUERIES.read(conf)
     if asked is None and need.queries > most:
         return Choice(reason=f"{need.queries} queries, more than {options.INDEX_BATCH_MAX_QUERIES.key} = {most}")

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
-from hudi_vector.search.checks import as_text
+from hudi_vector.search.checks import as_count, as_share, as_text
 
 __all__ = ["AS_SET", "BRUTE_FORCE", "KINDS", "MODES", "Tuning", "checked_tuning"]
 
@@ -105,9 +103,9 @@ def checked_tuning(
     return Tuning(
         _one_of(mode, "mode", MODES),
         _one_of(algorithm, "algorithm", (BRUTE_FORCE, *KINDS)),
-        _count(nprobes, "nprobes"),
-        _count(refine_factor, "refine_factor"),
-        _target(recall_target),
+        as_count(nprobes, "nprobes"),
+        as_count(refine_factor, "refine_factor"),
+        as_share(recall_target, "recall_target"),
     )
 
 
@@ -128,23 +126,6 @@ def _one_of(value: Any, name: str, allowed: tuple[str, ...]) -> str | None:
     if chosen not in allowed:
         raise InvalidArgumentError(f"unknown {name} {value!r}; give one of {', '.join(allowed)}, or leave it out")
     return chosen
-
-
-def _count(value: Any, name: str) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or int(value) < 1:
-        raise InvalidArgumentError(f"{name} must be a whole number, 1 or more, not {value!r}")
-    return int(value)
-
-
-def _target(value: Any) -> float | None:
-    if value is None:
-        return None
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not number or not 0 < float(value) <= 1:
-        raise InvalidArgumentError(f"recall_target must be a number above 0, up to 1, not {value!r}")
-    return float(value)
 
 
 def _share(text: str) -> float:

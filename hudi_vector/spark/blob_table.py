@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.struct import INLINE
-from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
+from hudi_vector.errors import InvalidTypeError, UnknownColumnError
 from hudi_vector.spark.blob_functions import is_blob, whole
 from hudi_vector.spark.nested_fields import column_names, field_at
 from hudi_vector.spark.resolve import resolve_name, storage_options
@@ -59,14 +59,12 @@ class BlobTable:
             TableNotFoundError: There is no such table.
             UnsupportedTableError: It is a view that does more, or no Hudi table.
         """
-        target = resolve_name(spark, name)
-        if target.source is None:
-            raise UnsupportedTableError(f"'{name}' is not the name of a table: {target.reason}; name the table itself")
+        table = resolve_name(spark, name).table()
         # The catalog's own relation may be older than the table, and a view may hide columns.
-        path = target.source.hadoop_path
+        path = table.hadoop_path
         frame = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot").load(path)
         # References may lead to any storage, wherever the table lies.
-        source = replace(target.source, name=name, options=storage_options(spark))
+        source = replace(table, name=name, options=storage_options(spark))
         columns = tuple(".".join(parts) for parts in _blob_paths(frame.schema, ()))
         return cls(source, frame, BlobArea.of(source.uri), columns, NativeTable(source).config)
 

@@ -50,6 +50,18 @@ class Target:
     name: str | None = None
     plan: JavaObject | None = None
 
+    def table(self) -> Source:
+        """The Hudi table that was named.
+
+        Raises:
+            UnsupportedTableError: It is a view that does more than name one, or no Hudi table.
+        """
+        if self.source is None:
+            raise UnsupportedTableError(
+                f"'{self.label}' is not the name of a table: {self.reason}; name the table itself"
+            )
+        return self.source
+
     def frame(self, spark: SparkSession) -> DataFrame:
         """The target as a DataFrame, with its files listed anew."""
         if self.name is not None:

@@ -17,7 +17,17 @@ from typing import Any
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.storage import Storage, join
 
-__all__ = ["forget", "forget_before", "generation_of", "is_side_file", "newest", "publish", "seal", "unseal"]
+__all__ = [
+    "forget",
+    "forget_before",
+    "generation_of",
+    "is_side_file",
+    "names_of",
+    "newest",
+    "publish",
+    "seal",
+    "unseal",
+]
 
 _MAGIC = "HUDI-VECTOR"
 _NAME = re.compile(r"(\d{8})-[0-9a-f]{32}", re.ASCII)
@@ -108,13 +118,17 @@ def newest(storage: Storage, folder: str, kind: str, version: int) -> tuple[str,
     Raises:
         UnsupportedTableError: A newer file than the newest whole one has another version.
     """
-    names = sorted((info.name for info in storage.list_files(folder) if is_side_file(info.name)), reverse=True)
-    for name in names:
+    for name in names_of(storage, folder):
         uri = join(folder, name)
         body = unseal(kind, version, storage.read(uri), uri)
         if body is not None:
             return name, body
     return None
+
+
+def names_of(storage: Storage, folder: str) -> list[str]:
+    """The names of the side files of a folder, the newest first; some may not be whole."""
+    return sorted((info.name for info in storage.list_files(folder) if is_side_file(info.name)), reverse=True)
 
 
 def forget(storage: Storage, folder: str, kept: Container[str | None]) -> None:

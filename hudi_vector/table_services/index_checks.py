@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hudi_vector.blobs.leases import clock_ms
-from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
+from hudi_vector.errors import HudiVectorError, InvalidArgumentError, InvalidTypeError, RefusedError
 from hudi_vector.index.build import indexable_files
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.files import fingerprint_of, load_model, load_segment
 from hudi_vector.index.manifest import publish_manifest
 from hudi_vector.index.truth import sampled_vectors
 from hudi_vector.options import parse_duration
+from hudi_vector.search.checks import as_count, as_k, as_share
 from hudi_vector.search.tuning import Tuning
 from hudi_vector.storage import join, open_storage
 from hudi_vector.storage.side_files import generation_of, is_side_file, newest, publish
@@ -30,6 +31,7 @@ __all__ = ["IndexProblem", "RecallResult", "compact", "recall", "verify"]
 
 _HISTORY = "index-recall"
 _VERSION = 1
+_USUAL_SAMPLE = 100
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def recall(
     column: str,
     *,
     k: int = 10,
-    sample: int = 100,
+    sample: int = _USUAL_SAMPLE,
     recall_target: float | None = None,
     at_least: float | None = None,
     kind: str | None = None,
@@ -103,13 +105,16 @@ def recall(
     Example:
         >>> hv.index.recall(spark, "products", "embedding", at_least=0.9).recall  # doctest: +SKIP
     """
+    k, asking = as_k(k), as_count(sample, "sample", 2) or _USUAL_SAMPLE
+    if at_least is not None and not isinstance(at_least, (int, float)):
+        raise InvalidTypeError(f"at_least must be a number, not {at_least!r}")
+    wanted = Tuning("approximate", recall_target=as_share(recall_target, "recall_target"))
     at = place_of(spark, table, column)
     index = the_index(at, kind, metric)
-    covered = [(file, entry) for file in indexable_files(at.snapshot) if (entry := index.entry_of(file)) is not None]
-    queries = sampled_vectors(index.folder, index.manifest.model_id, covered, at.spec, sample)
+    queries = sampled_vectors(index, indexable_files(at.snapshot), at.spec, asking)
     if len(queries) < 2:
         raise InvalidArgumentError(f"the index of '{at.spec.column.name}' covers no vectors; refresh it first")
-    wanted = Tuning("approximate", index.manifest.kind, recall_target=recall_target)
+    wanted = replace(wanted, algorithm=index.manifest.kind)
     found, seconds = _answers(spark, table, index, queries, k + 1, wanted)
     truth, exact = _answers(spark, table, index, queries, k + 1, Tuning("exact"))
     # By distance, so that rows as near as the last true one count as well; the nearest is the row that asked.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.storage import StorageOptions
 
 if TYPE_CHECKING:
@@ -30,7 +29,5 @@ def locate(spark: SparkSession, name: str) -> tuple[str, str, StorageOptions]:
     """
     from hudi_vector.spark.resolve import resolve_name, storage_options
 
-    target = resolve_name(spark, name)
-    if target.source is None:
-        raise UnsupportedTableError(f"'{name}' is not the name of a table: {target.reason}; name the table itself")
-    return target.source.uri, target.source.hadoop_path, storage_options(spark)
+    source = resolve_name(spark, name).table()
+    return source.uri, source.hadoop_path, storage_options(spark)

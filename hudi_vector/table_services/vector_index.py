@@ -6,15 +6,15 @@ Building is one task a file: the executors read the vectors and write the segmen
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.index.build import Each, Parameters, create_index, indexable_files, refresh_index
 from hudi_vector.index.catalog import Index, drop_index, indexed_columns, list_indexes
 from hudi_vector.kernels.metrics import metric_named
-from hudi_vector.search.checks import as_text
+from hudi_vector.search.checks import as_count, as_share, as_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,12 +141,21 @@ def create(
     Example:
         >>> hv.index.create(spark, "products", "embedding", metric="cosine")  # doctest: +SKIP
     """
-    parameters = Parameters(kind, metric_named(metric), num_partitions, max_iters, sample, recall_target)
+    parameters = _parameters(kind, metric, num_partitions, max_iters, sample, recall_target)
     return _run(spark, table, column, lambda at, each: create_index(at.snapshot, at.spec, parameters, each))
 
 
 def build_if_missing(
-    spark: SparkSession, table: str, column: str, *, kind: str = "ivf_sq8", metric: str = "cosine", **parameters: Any
+    spark: SparkSession,
+    table: str,
+    column: str,
+    *,
+    kind: str = "ivf_sq8",
+    metric: str = "cosine",
+    num_partitions: int | None = None,
+    max_iters: int | None = None,
+    sample: int | None = None,
+    recall_target: float | None = None,
 ) -> IndexResult:
     """Make an index where there is none, else bring it up to date.
 
@@ -156,7 +165,10 @@ def build_if_missing(
         column: As for `create`.
         kind: As for `create`.
         metric: As for `create`.
-        **parameters: The others of `create`, used where the index is made.
+        num_partitions: As for `create`; used where the index is made, as are the others.
+        max_iters: As for `create`.
+        sample: As for `create`.
+        recall_target: As for `create`.
 
     Returns:
         What was made.
@@ -167,8 +179,12 @@ def build_if_missing(
     Example:
         >>> hv.index.build_if_missing(spark, "products", "embedding")  # doctest: +SKIP
     """
-    wanted = Parameters(kind, metric_named(metric), **parameters)
-    return _run(spark, table, column, lambda at, each: create_index(at.snapshot, at.spec, wanted, each, retrain=False))
+    parameters = _parameters(kind, metric, num_partitions, max_iters, sample, recall_target)
+
+    def run(at: Place, each: Each) -> Index:
+        return create_index(at.snapshot, at.spec, parameters, each, retrain=False)
+
+    return _run(spark, table, column, run)
 
 
 def refresh(
@@ -216,10 +232,7 @@ def describe(spark: SparkSession, table: str, column: str | None = None) -> list
     Example:
         >>> hv.index.describe(spark, "products")[0].covered_files  # doctest: +SKIP
     """
-    snapshot = _snapshot(spark, table)
-    source = snapshot.source
-    columns = indexed_columns(source.uri, source.options) if column is None else [column]
-    found = [index for name in columns for index in list_indexes(source.uri, name, source.options)]
+    snapshot, found = _indexes(spark, table, column)
     return [_described(index, snapshot) for index in found]
 
 
@@ -244,14 +257,11 @@ def drop(
     Example:
         >>> hv.index.drop(spark, "products", "embedding")  # doctest: +SKIP
     """
-    snapshot = _snapshot(spark, table)
-    source = snapshot.source
-    wanted = None if metric is None else metric_named(metric)
-    gone = []
-    for index in list_indexes(source.uri, as_text(column, "column") or "", source.options):
-        if kind in (None, index.manifest.kind) and wanted in (None, index.manifest.metric):
-            gone.append(_described(index, snapshot))
-            drop_index(index, source.options)
+    snapshot, found = _indexes(spark, table, as_text(column, "column"))
+    going = _chosen(found, kind, metric)
+    gone = [_described(index, snapshot) for index in going]
+    for index in going:
+        drop_index(index, snapshot.source.options)
     return gone
 
 
@@ -313,9 +323,8 @@ def place_of(spark: SparkSession, table: str, column: str) -> Place:
     from hudi_vector.spark.table_functions import checked_search
 
     target = resolve_name(spark, table)
+    target.table()
     search = checked_search(spark, target, as_text(column, "column") or "", None, k=1)
-    if target.source is None:
-        raise UnsupportedTableError(f"'{table}' is not the name of a table: {target.reason}; name the table itself")
     if not search.column.is_vector:
         raise InvalidArgumentError(
             f"column '{search.column.name}' of '{table}' is an array; an index is made of a VECTOR column, whose "
@@ -329,14 +338,45 @@ def place_of(spark: SparkSession, table: str, column: str) -> Place:
     return Place(plan.snapshot, plan.spec)
 
 
-def _snapshot(spark: SparkSession, table: str) -> Snapshot:
+def _parameters(
+    kind: Any, metric: Any, num_partitions: Any, max_iters: Any, sample: Any, recall_target: Any
+) -> Parameters:
+    """The parameters of an index, those checked that the index itself cannot tell from others."""
+    for name, count in (("num_partitions", num_partitions), ("max_iters", max_iters)):
+        if count is not None and not isinstance(count, int):
+            raise InvalidTypeError(f"{name} must be a whole number, not {count!r}")
+    return Parameters(
+        kind=as_text(kind, "kind") or "",
+        metric=metric_named(metric),
+        num_partitions=num_partitions,
+        max_iters=max_iters,
+        sample=as_count(sample, "sample"),
+        recall_target=as_share(recall_target, "recall_target"),
+    )
+
+
+def _indexes(spark: SparkSession, table: str, column: str | None) -> tuple[Snapshot, list[Index]]:
+    """A table now, and the indexes of one of its columns, or of all."""
+    from hudi_vector.spark.columns import vector_column
     from hudi_vector.spark.resolve import resolve_name
     from hudi_vector.spark.snapshots import snapshot_for
 
     target = resolve_name(spark, table)
-    if target.source is None:
-        raise UnsupportedTableError(f"'{table}' is not the name of a table: {target.reason}; name the table itself")
-    return snapshot_for(spark, target.source, None)
+    source = target.table()
+    columns = indexed_columns(source.uri, source.options)
+    if column is not None:
+        # The index of a column that the table has no longer can be named too.
+        known = as_text(column, "column") in columns
+        found = column if known else vector_column(target.schema, column, target.label, None).name
+        columns = [found if known else dict(target.physical)[found]]
+    indexes = [index for name in columns for index in list_indexes(source.uri, name, source.options)]
+    return snapshot_for(spark, source, None), indexes
+
+
+def _chosen(indexes: Sequence[Index], kind: str | None, metric: str | None) -> list[Index]:
+    """The indexes of a kind and for a metric; None stands for any."""
+    wanted = None if metric is None else metric_named(metric)
+    return [m for m in indexes if kind in (None, m.manifest.kind) and wanted in (None, m.manifest.metric)]
 
 
 def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
@@ -354,8 +394,7 @@ def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
         InvalidArgumentError: There is none, or several.
     """
     found = list_indexes(at.spec.table_uri, at.spec.column.name, at.spec.options)
-    wanted = None if metric is None else metric_named(metric)
-    fitting = [m for m in found if kind in (None, m.manifest.kind) and wanted in (None, m.manifest.metric)]
+    fitting = _chosen(found, kind, metric)
     if len(fitting) == 1:
         return fitting[0]
     there = ", ".join(f"{m.manifest.metric}-{m.manifest.kind}" for m in found) or "none"
@@ -367,7 +406,7 @@ def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
 
 def _described(index: Index, snapshot: Snapshot) -> IndexDescription:
     files, manifest = indexable_files(snapshot), index.manifest
-    covering = [entry for entry in map(index.entry_of, files) if entry is not None]
+    covering = [entry for _, entry in index.covered(files)]
     return IndexDescription(
         column=manifest.column,
         kind=manifest.kind,

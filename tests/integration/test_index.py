@@ -115,6 +115,38 @@ def test_changes_need_an_earlier_point(spark, products):
         hv.search_changes(spark, products, "emb", [1.0] * DIMENSION)
 
 
+WRONG_JOBS = [
+    ("create", {"kind": "flat"}, "unknown kind of index 'flat'; give ivf_flat or ivf_sq8"),
+    ("create", {"kind": 7}, "the argument 'kind' must be text, not 7"),
+    ("create", {"metric": "l3"}, "unknown metric 'l3'"),
+    ("create", {"num_partitions": "7"}, "num_partitions must be a whole number, not '7'"),
+    ("create", {"num_partitions": 0}, "num_partitions is 0; give 1 to"),
+    ("create", {"max_iters": 0}, "max_iters is 0; give 1 or more"),
+    ("create", {"sample": -1}, "sample must be a whole number, 1 or more, not -1"),
+    ("create", {"recall_target": 2}, "recall_target must be a number above 0, up to 1, not 2"),
+    ("create", {"column": "embb"}, "did you mean 'emb'"),
+    ("create", {"column": "name"}, "a search needs a VECTOR"),
+    ("create", {"column": None}, "the argument 'column' must be text"),
+    ("create", {"table": "no_such_table"}, "no_such_table"),
+    ("refresh", {"metric": "l2", "kind": "ivf_flat"}, "has 0 such indexes .*; make one with hudi_vector.index.create"),
+    ("refresh", {}, "has 3 such indexes .*; name one by metric and kind"),
+    ("recall", {"k": 0, "metric": "l2"}, "k must be a whole number from 1 to"),
+    ("recall", {"sample": 1, "metric": "l2"}, "sample must be a whole number, 2 or more, not 1"),
+    ("recall", {"at_least": "x", "metric": "l2"}, "at_least must be a number, not 'x'"),
+    ("compact", {"grace": "soon", "metric": "l2"}, "grace = 'soon' is not allowed"),
+    ("describe", {"column": 7}, "the argument 'column' must be text, not 7"),
+    ("drop", {"column": "embb"}, "did you mean 'emb'"),
+]
+
+
+@pytest.mark.parametrize(("job", "asked", "sentence"), WRONG_JOBS)
+def test_wrong_jobs(spark, products, job, asked, sentence):
+    with pytest.raises((ValueError, TypeError, LookupError), match=sentence) as raised:
+        getattr(hv.index, job)(spark, **{"table": products, "column": "emb", **asked})
+    assert isinstance(raised.value, errors.HudiVectorError)
+    assert "\n" not in str(raised.value)
+
+
 WRONG = [
     ({"algorithm": "hnsw"}, "algorithm 'hnsw' was asked for with metric cosine, and its index is ivf_sq8"),
     ({"algorithm": "annoy"}, "unknown algorithm 'annoy'; give one of brute_force"),
