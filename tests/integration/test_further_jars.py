@@ -6,11 +6,9 @@ import pytest
 from support import servers
 
 SECRET = "secret-of-the-test-0123456789"
-S3 = """
+SERVER = """
 import logging, io, sys
 import boto3
-import numpy as np
-from support import searched, tables
 
 text = io.StringIO()
 logging.basicConfig(stream=text, level=logging.DEBUG)
@@ -32,6 +30,11 @@ spark = application(
         "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
     },
 )
+"""
+S3 = """
+import numpy as np
+from support import searched, tables
+
 path = "s3a://lake/tables/products"
 spark.sql(f\"\"\"CREATE TABLE products (id BIGINT, price DOUBLE, ts BIGINT, emb VECTOR(4)) USING hudi LOCATION '{path}'
     TBLPROPERTIES (type = 'mor', primaryKey = 'id', preCombineField = 'ts', 'hoodie.metadata.enable' = 'false')\"\"\")
@@ -104,7 +107,9 @@ try:
 except Exception as problem:
     assert "is gone: Hudi's clean removed it" in str(problem).strip().splitlines()[-1], problem
 assert read(kept, on_error="null") == {i: None if i < 20 and i % 4 > 1 else blob for i, blob in wanted.items()}
-
+print("S3 PASSED")
+"""
+CONTAINERS = """
 # Containers on that server: repacked in two groups, and their rows in the order of their vectors.
 albums = "s3a://lake/tables/albums"
 for ts, count in ((1, 12), (2, 8)):
@@ -122,7 +127,7 @@ done = hv.table_services.cluster(spark, albums, order_by="vec", assume_single_wr
 assert (len(done.instants), len(done.groups), done.is_well) == (1, 1, True), done
 assert sorted(load().collect()) == before
 assert hv.blobs.verify(spark, albums, deep=True).collect() == []
-print("S3 PASSED")
+print("CONTAINERS PASSED")
 """
 LANCE = """
 import time
@@ -182,7 +187,7 @@ print("LANCE PASSED")
 def ran():
     pytest.importorskip("moto")
     with servers.object_store() as endpoint:
-        yield servers.run_program(S3 + LANCE, endpoint, SECRET)
+        yield servers.run_program(SERVER + S3 + LANCE, endpoint, SECRET)
 
 
 def test_search_and_references_on_s3a_with_credentials_that_never_show(ran):
@@ -192,3 +197,11 @@ def test_search_and_references_on_s3a_with_credentials_that_never_show(ran):
 
 def test_lance_base_files_are_searched_and_marked(ran):
     assert "LANCE PASSED" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-4000:]
+
+
+@pytest.mark.soak
+def test_containers_on_s3a_are_repacked_and_ordered():
+    pytest.importorskip("moto")
+    with servers.object_store() as endpoint:
+        ran = servers.run_program(SERVER + CONTAINERS, endpoint, SECRET)
+    assert "CONTAINERS PASSED" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-4000:]
