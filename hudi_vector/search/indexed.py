@@ -102,7 +102,7 @@ def _search_indexed(
 ) -> tuple[list[SliceHits], ScanCounts]:
     counts = ScanCounts()
     readers = [_reader(access, spec, keep) for _, access in entries]
-    allowed = _allowed(readers, view, spec, counts, each)
+    allowed = _allowed(readers, view, counts, each)
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
     for first in range(0, len(question.vectors), question.block_queries):
         part = slice(first, first + question.block_queries)
@@ -169,14 +169,14 @@ def _scanned(work: _Work, spec: ScanSpec, counts: ScanCounts) -> Hits:
 
 def _reader(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:
     assert access.file_slice.base_file is not None
-    return ParquetSlice(access.file_slice.base_file, spec, keep)
+    return ParquetSlice(access.file_slice.base_file, spec, keep, access.file_slice.deleted)
 
 
 def _allowed(
-    readers: Sequence[ParquetSlice], view: IndexView, spec: ScanSpec, counts: ScanCounts, each: Each
+    readers: Sequence[ParquetSlice], view: IndexView, counts: ScanCounts, each: Each
 ) -> list[npt.NDArray[np.bool_]] | None:
-    """The filter as a bool for each row of each file, and the rows counted."""
-    if spec.predicate is None:
+    """The filter, and what is deleted, as a bool for each row of each file, and the rows counted."""
+    if not any(reader.chooses for reader in readers):
         counts.rows += view.rows
         counts.nulls += view.rows - view.vectors
         return None
