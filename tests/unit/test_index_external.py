@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,23 @@ def test_a_segment_that_is_gone_is_made_again(files: list[str], directory: str) 
     healed = hv.index.refresh(None, files=files, column="emb", directory=directory)
     assert (healed.segments_made, healed.segments_kept) == (1, 3)
     assert hv.index.verify(None, files=files, column="emb", directory=directory) == []
+
+
+def test_a_probe_logs_a_line(files: list[str], directory: str, caplog: pytest.LogCaptureFixture) -> None:
+    built(directory, files=files)
+    with caplog.at_level(logging.INFO, "hudi_vector.search"), opened(directory, files=files) as t:
+        hits = t.search_batch([*QUERIES, QUERIES[0]], 7, metric="l2", mode="approximate", nprobes=2, refine_factor=2)
+    (line,) = [one for one in caplog.messages if one.startswith("probe of")]
+    told = re.fullmatch(
+        r"probe of l2-ivf_sq8, generation 1: 5 queries, 70 candidates, (\d+) rows of them all in (\d) files, 10 lists and "
+        r"\d+ codes looked at, 0 queries scanned; open [\d.]+ ms, probe [\d.]+ ms, read [\d.]+ ms; (\d+) bytes",
+        line,
+    )
+    assert told is not None, line
+    # The last query is the first once more.
+    assert 14 <= int(told[1]) <= 56
+    assert int(told[2]) <= 4
+    assert int(told[3]) == hits.report.bytes_read
 
 
 def test_recall_is_measured(files: list[str], directory: str) -> None:
