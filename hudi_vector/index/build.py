@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.index.catalog import Index, opened_index, others_of
+from hudi_vector.index.drift import mean_quality, quality_of
 from hudi_vector.index.files import fingerprint_of, load_model, save_model, save_segment, segments_folder
 from hudi_vector.index.homes import IndexHome, IndexPlace, beside_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
@@ -182,6 +183,8 @@ def _completed(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Ea
     theirs = {entry.file.path: entry for entry in latest.entries} if latest and latest.model_id == model_id else {}
     entries = {**index.entries, **theirs, **made}
     manifest = replace(index.manifest, entries=tuple(entries.values()))
+    if not manifest.trained.imbalance:
+        manifest = replace(manifest, trained=mean_quality((one.rows, one.quality) for one in manifest.entries))
     if not manifest.calibration:
         manifest = replace(manifest, calibration=calibrated(replace(index, manifest=manifest), files, spec, each))
     return replace(index, manifest=publish_manifest(storage, index.folder, manifest, index.key))
@@ -211,7 +214,7 @@ def _make_segment(work: _SegmentWork) -> ManifestEntry:
             f"{spec.column.dimension} elements; an index is made of vectors of one length"
         )
     name, size = save_segment(storage, work.folder, model, segment)
-    return ManifestEntry(segment.file, segment.rows, name, size, segment.clipped)
+    return ManifestEntry(segment.file, segment.rows, name, size, segment.clipped, quality_of(segment))
 
 
 @lru_cache(maxsize=4)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.index.drift import UNKNOWN, Quality
 from hudi_vector.index.model import IndexModel
 from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.storage import Storage, join
@@ -31,7 +32,7 @@ _KIND = "index-manifest"
 class ManifestEntry:
     """A segment: the base file it covers, that file's rows, its own name and its bytes.
 
-    `clipped` counts the rows with a value outside of the model's range.
+    `clipped` counts the rows with a value outside of the model's range; `quality` says how well the model fits.
     """
 
     file: FileFingerprint
@@ -39,6 +40,7 @@ class ManifestEntry:
     segment: str
     bytes: int
     clipped: int = 0
+    quality: Quality = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class IndexManifest:
-    """An index at one generation. `created_ms` is milliseconds since 1970; both are set when it is published."""
+    """An index at one generation. `created_ms` is milliseconds since 1970; both are set when it is published.
+
+    `trained` is the quality of the segments that were made when the model was.
+    """
 
     column: str
     kind: str
@@ -67,6 +72,7 @@ class IndexManifest:
     parameters: dict[str, Any]
     entries: tuple[ManifestEntry, ...]
     calibration: tuple[Setting, ...] = ()
+    trained: Quality = UNKNOWN
     created_ms: int = 0
     generation: int = field(default=0, compare=False)
 
@@ -141,10 +147,16 @@ def newest_manifest(storage: Storage, folder: str, key: str = "") -> IndexManife
             f"'{join(manifests, name)}' has manifest_version {version} and this hudi-vector knows version "
             f"{MANIFEST_VERSION}; use the hudi-vector that wrote it, or a newer one"
         )
-    entries = tuple(ManifestEntry(FileFingerprint(**entry.pop("file")), **entry) for entry in body.pop("entries"))
+    entries = tuple(_entry(**entry) for entry in body.pop("entries"))
     calibration = tuple(Setting(**setting) for setting in body.pop("calibration"))
-    read = IndexManifest(**body, entries=entries, calibration=calibration, generation=generation_of(name))
+    trained = Quality(**body.pop("trained", {}))
+    generation = generation_of(name)
+    read = IndexManifest(**body, entries=entries, calibration=calibration, trained=trained, generation=generation)
     return _READ.first((manifests, name), read)
+
+
+def _entry(file: dict[str, Any], quality: dict[str, float] | None = None, **others: Any) -> ManifestEntry:
+    return ManifestEntry(FileFingerprint(**file), quality=Quality(**(quality or {})), **others)
 
 
 def manifests_folder(folder: str, key: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from hudi_vector.search.asked import spelled
 from hudi_vector.search.checks import as_text
 from hudi_vector.search.external import external_home, external_scan
 from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
+from hudi_vector.table_services.progress import followed, jobs_followed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from hudi_vector.search.tuning import Tuning
     from hudi_vector.table.model import Snapshot
 
-__all__ = ["IndexSubject", "Place", "the_index"]
+__all__ = ["IndexSubject", "Place", "chosen", "the_index"]
+
+_DONE = "files gone through for the index"
 
 
 @dataclass(frozen=True)
@@ -238,10 +241,19 @@ class IndexSubject:
             from hudi_vector.search.local import threads_of
 
             threads = threads_of({})
-            return threads.map if threads else map
+            gone_through = threads.map if threads else map
+            return lambda run, items: list(followed(gone_through(run, items), len(items), _DONE))
         from hudi_vector.search.distributed import on_executors
 
-        return on_executors(self.spark.sparkContext)
+        context = self.spark.sparkContext
+        by_tasks = on_executors(context)
+
+        def each(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterable[Any]:
+            # Each phase is one job over all files, which is there whole or not at all.
+            with jobs_followed(context, len(items), _DONE):
+                return by_tasks(run, items)
+
+        return each
 
 
 def the_index(at: Place, kind: str | None, metric: str | None) -> Index:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.errors import InvalidTypeError
 from hudi_vector.index.build import Parameters, create_index, indexable_files, refresh_index
 from hudi_vector.index.catalog import Index, drop_index
+from hudi_vector.index.drift import mean_quality, retraining
+from hudi_vector.index.manifest import IndexManifest, ManifestEntry
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_count, as_share, as_text
 from hudi_vector.table_services.index_places import IndexSubject, Place, chosen, the_index
@@ -47,6 +49,7 @@ class IndexResult:
         rows: Rows of the files it covers.
         bytes: Bytes of its segments.
         seconds: How long the job took.
+        proposal: Why the index should be made anew, in one sentence; empty where nothing speaks for it.
     """
 
     table: str
@@ -58,6 +61,7 @@ class IndexResult:
     rows: int
     bytes: int
     seconds: float
+    proposal: str = ""
 
     def lines(self) -> Iterator[str]:
         """The outcome in a few sentences for people, without the ends of lines."""
@@ -65,6 +69,8 @@ class IndexResult:
             f"{self.kind} for {self.metric} of '{self.column}': {self.segments_made} segments made, "
             f"{self.segments_kept} kept; {self.rows} rows in {self.bytes} bytes, {self.seconds:.1f} s"
         )
+        if self.proposal:
+            yield self.proposal
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,9 @@ class IndexDescription:
         clipped_rows: Rows with a value outside the range the model was trained on.
         generation: How often it was published.
         created_ms: When that was published, milliseconds since 1970.
+        error: The mean distance of a vector from its code, of the covered files.
+        imbalance: How many times more codes a probe of one list looks at than if all lists were of one length.
+        proposal: Why the index should be made anew, in one sentence; empty where nothing speaks for it.
     """
 
     column: str
@@ -96,6 +105,9 @@ class IndexDescription:
     clipped_rows: int
     generation: int
     created_ms: int
+    error: float
+    imbalance: float
+    proposal: str
 
 
 def create(
@@ -327,7 +339,8 @@ def _run(subject: IndexSubject, column: Any, job: Callable[[Place], Index]) -> I
     begun = time.monotonic()
     at = subject.place(column)
     before = at.segments()
-    manifest = job(at).manifest
+    index = job(at)
+    manifest = index.manifest
     made = [entry for entry in manifest.entries if entry.segment not in before]
     return IndexResult(
         table=at.snapshot.source.uri if subject.files is None else at.snapshot.source.name,
@@ -339,6 +352,7 @@ def _run(subject: IndexSubject, column: Any, job: Callable[[Place], Index]) -> I
         rows=sum(entry.rows for entry in manifest.entries),
         bytes=sum(entry.bytes for entry in manifest.entries),
         seconds=round(time.monotonic() - begun, 3),
+        proposal=_proposal(manifest, [entry for _, entry in index.covered(indexable_files(at.snapshot))]),
     )
 
 
@@ -362,6 +376,7 @@ def _parameters(
 def _described(index: Index, snapshot: Snapshot) -> IndexDescription:
     files, manifest = indexable_files(snapshot), index.manifest
     covering = [entry for _, entry in index.covered(files)]
+    quality = mean_quality((entry.rows, entry.quality) for entry in covering)
     return IndexDescription(
         column=manifest.column,
         kind=manifest.kind,
@@ -374,4 +389,14 @@ def _described(index: Index, snapshot: Snapshot) -> IndexDescription:
         clipped_rows=sum(entry.clipped for entry in covering),
         generation=manifest.generation,
         created_ms=manifest.created_ms,
+        error=quality.error,
+        imbalance=round(quality.imbalance, 3),
+        proposal=_proposal(manifest, covering),
     )
+
+
+def _proposal(manifest: IndexManifest, entries: Sequence[ManifestEntry]) -> str:
+    """Why the index should be made anew, or nothing."""
+    now = mean_quality((entry.rows, entry.quality) for entry in entries)
+    clipped, rows = sum(entry.clipped for entry in entries), sum(entry.rows for entry in entries)
+    return retraining(manifest.kind, manifest.trained, now, clipped, rows)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import time
+
 import numpy as np
 import pytest
 from support import tables
 
 import hudi_vector as hv
 from hudi_vector import errors
+from hudi_vector.table_services.progress import jobs_followed
 
 DIMENSION = 8
 
@@ -62,3 +66,19 @@ def test_indexes_that_lie_elsewhere(clean_session, workspace):
     assert hv.index.recall(spark, files=files, column="emb", sample=10).recall > 0.5
     with pytest.raises(errors.InvalidArgumentError, match="give exactly one of table, files and delta"):
         hv.index.describe(spark, table, files=files)
+
+
+def test_progress_of_executors_is_shown(clean_session):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal, context = Terminal(), clean_session.sparkContext
+    context.setLocalProperty("spark.jobGroup.id", "the user's own")
+    with jobs_followed(context, 4, "files read", stream=terminal, every=0.05):
+        assert context.parallelize(range(4), 4).map(lambda n: time.sleep(0.3) or n).collect() == [0, 1, 2, 3]
+    assert context.getLocalProperty("spark.jobGroup.id") == "the user's own"
+    context.setLocalProperty("spark.jobGroup.id", None)
+    lines = [line for line in terminal.getvalue().split("\r\x1b[K") if line]
+    assert {"0 of 4 files read", "2 of 4 files read"} <= set(lines)
+    assert terminal.getvalue().endswith("\r\x1b[K")

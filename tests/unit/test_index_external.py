@@ -22,8 +22,10 @@ import hudi_vector as hv
 from hudi_vector import cli
 from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.index.build import Parameters, create_index
+from hudi_vector.index.drift import UNKNOWN, Quality, quality_of, retraining
 from hudi_vector.index.homes import in_directory
 from hudi_vector.index.reachable import require_reachable
+from hudi_vector.index.segment import FileFingerprint, Segment
 from hudi_vector.kernels.metrics import exact_distances
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.search.external import build_external, external_index, external_indexes
@@ -231,6 +233,63 @@ def test_a_probe_logs_a_line(files: list[str], directory: str, caplog: pytest.Lo
     assert 14 <= int(told[1]) <= 56
     assert int(told[2]) <= 4
     assert int(told[3]) == hits.report.bytes_read
+
+
+def test_drift_is_told(tmp_path: Path, directory: str) -> None:
+    files = write_files(tmp_path / "data", count=5, rows=400)
+    assert built(directory, files=files[:4]).proposal == ""
+    same = built(directory, files=files)
+    assert (same.segments_kept, same.proposal) == (4, "")
+    pq.write_table(table_of(vectors(400, 4) * 10, 1600), files[4])
+    drifted = built(directory, files=files)
+    assert drifted.proposal.endswith(
+        "outside the range the model was trained on; make the index anew with hudi_vector.index.create"
+    )
+    assert list(drifted.lines())[1] == drifted.proposal
+    (described,) = hv.index.describe(None, files=files, directory=directory)
+    assert described.proposal == drifted.proposal
+    assert described.clipped_rows > 200
+    anew = hv.index.create(None, files=files, column="emb", metric="l2", directory=directory)
+    assert anew.proposal == ""
+    assert hv.index.describe(None, files=files, directory=directory)[0].error < described.error / 10
+    assert_exact(directory, {"index": 5}, files=files)
+
+
+@pytest.mark.parametrize(
+    ("kind", "now", "clipped", "sentence"),
+    [
+        ("ivf_sq8", Quality(0.14, 1.9), 5, ""),
+        ("ivf_sq8", Quality(0.2, 1.9), 5, "vectors lie 2.0 times as far from their codes"),
+        ("ivf_flat", Quality(0.2, 1.9), 5, ""),
+        ("ivf_flat", Quality(0.1, 2.1), 0, "lists are 2.1 times as uneven"),
+        ("ivf_sq8", Quality(0.1, 1.0), 6, "6 of 100 rows have a value outside the range"),
+        ("ivf_sq8", Quality(), 0, ""),
+    ],
+)
+def test_when_retraining_is_proposed(kind: str, now: Quality, clipped: int, sentence: str) -> None:
+    told = retraining(kind, Quality(0.1, 1.0), now, clipped, 100)
+    assert told.startswith(sentence)
+    assert bool(told) == bool(sentence)
+    assert retraining(kind, UNKNOWN, Quality(9.0, 9.0), 0, 100) == ""
+
+
+def test_imbalance_does_not_depend_on_how_many_rows_a_file_has() -> None:
+    def of(sizes: list[int]) -> float:
+        count = sum(sizes)
+        zeros = np.zeros(count, np.float32)
+        segment = Segment(
+            FileFingerprint("f", 1, 1, ""), "m", count, np.concatenate(([0], np.cumsum(sizes))),
+            np.arange(count, dtype=np.uint32), np.zeros((count, 1), np.uint8), zeros, zeros, np.zeros(len(sizes)),
+            np.empty(0, np.int64), 0,
+        )  # fmt: skip
+        return quality_of(segment).imbalance
+
+    chance = np.random.default_rng(0)
+    few = [of(np.bincount(chance.integers(0, 50, 40), minlength=50).tolist()) for _ in range(200)]
+    assert 0.9 < np.mean(few) < 1.1
+    assert 0.99 < of(np.bincount(chance.integers(0, 50, 100_000), minlength=50).tolist()) < 1.01
+    assert of([1000] + [0] * 49) == pytest.approx(50)
+    assert of([1]) == 0.0
 
 
 def test_recall_is_measured(files: list[str], directory: str) -> None:
