@@ -15,21 +15,20 @@ from hudi_vector.index.catalog import Index, others_of
 from hudi_vector.index.files import fingerprint_of, load_model, load_segment
 from hudi_vector.index.homes import IndexPlace
 from hudi_vector.index.manifest import ManifestEntry, publish_manifest
+from hudi_vector.index.recall_history import note_recall
 from hudi_vector.index.truth import sampled_vectors
 from hudi_vector.options import parse_duration
 from hudi_vector.search.checks import as_count, as_k, as_share
 from hudi_vector.search.tuning import Tuning
 from hudi_vector.storage import StorageOptions, join, open_storage
-from hudi_vector.storage.side_files import generation_of, is_side_file, newest, publish
-from hudi_vector.table_services.index_places import IndexSubject, Place, the_index
+from hudi_vector.storage.side_files import generation_of, is_side_file
+from hudi_vector.table_services.index_places import IndexSubject, the_index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["IndexProblem", "RecallResult", "compact", "recall", "verify"]
 
-_HISTORY = "index-recall"
-_VERSION = 1
 _USUAL_SAMPLE = 100
 
 
@@ -139,7 +138,7 @@ def recall(
         exact_milliseconds=round(1000 * float(np.median(exact)), 3),
         measured_ms=clock_ms(),
     )
-    _note(index, at, result)
+    note_recall(index, asdict(result), at.spec.options)
     if at_least is not None and result.recall < at_least:
         raise RefusedError(
             f"the index of '{known.column}' for {known.metric} finds {result.recall:.3f} of the nearest rows, and "
@@ -287,10 +286,3 @@ def _of_files_that_are(index: Index, storage_options: StorageOptions) -> list[Ma
     return [
         index.entries[path] for path, uri in uris.items() if open_storage(uri, storage_options).info(uri) is not None
     ]
-
-
-def _note(index: Index, at: Place, result: RecallResult) -> None:
-    storage, folder = open_storage(index.folder, at.spec.options), join(index.folder, "recall", index.key)
-    last = newest(storage, folder, _HISTORY, _VERSION)
-    generation = 1 + generation_of(last[0]) if last else 0
-    publish(storage, folder, _HISTORY, _VERSION, generation, asdict(result))

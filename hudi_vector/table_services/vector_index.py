@@ -15,6 +15,7 @@ from hudi_vector.index.build import Parameters, create_index, indexable_files, r
 from hudi_vector.index.catalog import Index, drop_index
 from hudi_vector.index.drift import mean_quality, retraining
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry
+from hudi_vector.index.recall_history import recalls_of
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_count, as_share, as_text
 from hudi_vector.table_services.index_places import IndexSubject, Place, chosen, the_index
@@ -92,6 +93,7 @@ class IndexDescription:
         error: The mean distance of a vector from its code, of the covered files.
         imbalance: How many times more codes a probe of one list looks at than if all lists were of one length.
         proposal: Why the index should be made anew, in one sentence; empty where nothing speaks for it.
+        recalls: When `recall` measured, in milliseconds since 1970, and what; the oldest first.
     """
 
     column: str
@@ -108,6 +110,7 @@ class IndexDescription:
     error: float
     imbalance: float
     proposal: str
+    recalls: tuple[tuple[int, float], ...] = ()
 
 
 def create(
@@ -392,6 +395,7 @@ def _described(index: Index, snapshot: Snapshot) -> IndexDescription:
         error=quality.error,
         imbalance=round(quality.imbalance, 3),
         proposal=_proposal(manifest, covering),
+        recalls=recalls_of(index, snapshot.source.options),
     )
 
 

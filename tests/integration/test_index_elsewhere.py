@@ -63,7 +63,10 @@ def test_indexes_that_lie_elsewhere(clean_session, workspace):
         hits = t.search([0.5] * DIMENSION, 9, metric="l2", columns=["id"])
         assert hits.report.slices == {"index": 3}
         assert hits.column("id").to_pylist() == exact
-    assert hv.index.recall(spark, files=files, column="emb", sample=10).recall > 0.5
+    measured = hv.index.recall(spark, files=files, column="emb", sample=10)
+    assert measured.recall > 0.5
+    (described,) = hv.index.describe(spark, files=files)
+    assert described.recalls == ((measured.measured_ms, measured.recall),)
     with pytest.raises(errors.InvalidArgumentError, match="give exactly one of table, files and delta"):
         hv.index.describe(spark, table, files=files)
 
