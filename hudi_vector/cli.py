@@ -142,7 +142,7 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     erasure.set_defaults(run=_erasure)
     _add_registry(commands, table)
     _add_compaction(commands, table)
-    _add_index(commands, table)
+    _add_index(commands)
 
 
 def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
@@ -174,10 +174,19 @@ def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
     cluster.set_defaults(run=_service, service="cluster")
 
 
-def _add_index(commands: Any, table: argparse.ArgumentParser) -> None:
-    """The vector indexes of a table."""
+def _add_index(commands: Any) -> None:
+    """The vector indexes of a table, or of files, which need no Spark."""
     index = commands.add_parser("index", help="make vector indexes and look after them")
     of_index = index.add_subparsers(dest="index_command", required=True)
+    table = argparse.ArgumentParser(add_help=False)
+    subject = table.add_mutually_exclusive_group(required=True)
+    subject.add_argument("--table", metavar="PATH", help="the path of a Hudi table, or its name")
+    subject.add_argument(
+        "--file", metavar="PATH", action="append", dest="files", help="a Parquet file; may be given again"
+    )
+    subject.add_argument("--delta", metavar="PATH", help="the path of a Delta table")
+    table.add_argument("--directory", metavar="PATH", help="where indexes lie that are not under their table")
+    table.add_argument("--format", choices=("table", "json"), default="table", help="json is one object a line")
     which = argparse.ArgumentParser(add_help=False)
     which.add_argument("--column", metavar="NAME", required=True, help="the vector column")
     which.add_argument("--kind", metavar="KIND", help="ivf_sq8 or ivf_flat")
@@ -323,7 +332,8 @@ def _index(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
     given = {key: value for key, value in _given(chosen).items() if value is not None and key != "index_command"}
-    done = getattr(hv.index, chosen.index_command.replace("-", "_"))(_session(), chosen.table, **given)
+    session = None if chosen.table is None else _session()
+    done = getattr(hv.index, chosen.index_command.replace("-", "_"))(session, chosen.table, **given)
     listed = done if isinstance(done, list) else [done]
     _print([{"deleted": one} if isinstance(one, str) else asdict(one) for one in listed], chosen.format)
     return 1 if listed and chosen.index_command == "verify" else 0

@@ -43,6 +43,8 @@ __all__ = [
     "EXECUTION",
     "GUARD_BLOBS",
     "INDEX_BATCH_MAX_QUERIES",
+    "INDEX_EXTERNAL_DIR",
+    "INDEX_EXTERNAL_ENABLED",
     "INDEX_READ_MAX_GAP",
     "INDEX_READ_THREADS",
     "INVALID_VECTORS",
@@ -69,7 +71,7 @@ __all__ = [
 
 T = TypeVar("T", int, str)
 
-BYTES, FOLDERS, MILLISECONDS, NAMES = "bytes", "folders", "milliseconds", "names"
+BYTES, FOLDER, FOLDERS, MILLISECONDS, NAMES = "bytes", "folder", "folders", "milliseconds", "names"
 
 # KB is 1024 bytes, as in Spark's and Hudi's own settings.
 _SIZES = {"": 1, "b": 1} | {
@@ -288,6 +290,20 @@ INDEX_BATCH_MAX_QUERIES: Option[int] = Option(
     "With `auto` and without a recall target, a batch of more queries than this is answered by an exact scan, "
     "which reads every vector once for all of them, instead of by the index, which reads the candidates of each.",
     minimum=0,
+)
+INDEX_EXTERNAL_DIR: Option[str] = Option(
+    "hoodie.vector.index.external.dir",
+    "",
+    FOLDER,
+    "The directory of indexes over files that are no Hudi table's, and of those that were made elsewhere than under "
+    "their table; a shared file system where executors are on other machines. Empty for none.",
+)
+INDEX_EXTERNAL_ENABLED: Option[str] = Option(
+    "hoodie.vector.index.external.enabled",
+    "true",
+    "",
+    "Whether searches look into that directory.",
+    allowed=("true", "false"),
 )
 INDEX_READ_MAX_GAP: Option[int] = Option(
     "hoodie.vector.index.read.max.gap",
@@ -542,6 +558,8 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     MODE,
     RECALL_TARGET,
     INDEX_BATCH_MAX_QUERIES,
+    INDEX_EXTERNAL_DIR,
+    INDEX_EXTERNAL_ENABLED,
     INDEX_READ_MAX_GAP,
     INDEX_READ_THREADS,
     INVALID_VECTORS,
@@ -577,6 +595,7 @@ ALL: tuple[Option[int] | Option[str], ...] = (
 )
 
 _ALLOWED = {
+    FOLDER: "a path or URI",
     FOLDERS: "paths or URIs",
     NAMES: "names with commas between them",
     BYTES: "a whole number, or a size such as `64MB`",

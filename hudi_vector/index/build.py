@@ -16,18 +16,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.index.catalog import Index, opened_index
-from hudi_vector.index.files import fingerprint_of, index_folder, load_model, save_model, save_segment
+from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.index.catalog import Index, opened_index, others_of
+from hudi_vector.index.drift import mean_quality, quality_of
+from hudi_vector.index.files import fingerprint_of, load_model, save_model, save_segment, segments_folder
+from hudi_vector.index.homes import IndexHome, IndexPlace, beside_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
 from hudi_vector.index.model import IndexModel, check_choices, default_partitions, sample_size, train_model
 from hudi_vector.index.segment import build_segment
 from hudi_vector.index.truth import Each, calibrated
+from hudi_vector.index.verified import verified
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.table.model import Snapshot
 
-__all__ = ["Each", "Parameters", "create_index", "indexable_files", "refresh_index"]
+_MOST_OTHERS = 16
+"""How many other lists of files are looked through for segments that can be shared."""
+
+__all__ = ["Each", "Parameters", "create_index", "indexable_files", "lacking", "refresh_index"]
 
 
 def indexable_files(snapshot: Snapshot) -> list[FileInfo]:
@@ -63,9 +70,22 @@ class Parameters:
     sample: int | None = None
     recall_target: float | None = None
 
+    def place(self, home: IndexHome) -> IndexPlace:
+        """Where an index that is made so lies."""
+        of_segments = {key: value for key, value in asdict(self).items() if key not in _NOT_OF_SEGMENTS}
+        return home.place(self.metric, self.kind, of_segments)
+
+
+_NOT_OF_SEGMENTS = frozenset({"kind", "metric", "recall_target"})
+
 
 def create_index(
-    snapshot: Snapshot, spec: ScanSpec, parameters: Parameters, each: Each = map, retrain: bool = True
+    snapshot: Snapshot,
+    spec: ScanSpec,
+    parameters: Parameters,
+    each: Each = map,
+    retrain: bool = True,
+    home: IndexHome | None = None,
 ) -> Index:
     """Train a model on a sample of the vectors, and make and publish an index with it.
 
@@ -75,6 +95,7 @@ def create_index(
         parameters: How the index is made.
         each: How files are gone through.
         retrain: Whether a model that is there already is left for a new one.
+        home: Where the index lies; beside the table by default.
 
     Returns:
         The index as it was published.
@@ -83,18 +104,38 @@ def create_index(
         InvalidArgumentError: A parameter is not allowed.
     """
     check_choices(parameters.kind, parameters.num_partitions, parameters.max_iters)
-    folder = index_folder(spec.table_uri, spec.column.name, parameters.metric, parameters.kind)
-    known = opened_index(spec.table_uri, folder, spec.options)
+    place = parameters.place(home or beside_table(spec.table_uri, spec.column.name))
+    known, files = opened_index(place, spec.options), indexable_files(snapshot)
+    if known is not None and place.key:
+        known = verified(known, files, spec.options)
     if known is not None and not retrain:
         return refresh_index(snapshot, spec, known, each)
-    files = indexable_files(snapshot)
+    akin = None if retrain else _akin(place, files, parameters, spec.options)
+    if akin is not None:
+        return _completed(akin, files, spec, each)
     rows = list(each(partial(_row_count, spec=spec), files))
     model = _trained(files, rows, spec, parameters, each)
-    save_model(open_storage(folder, spec.options), folder, model)
+    save_model(open_storage(place.folder, spec.options), place.folder, model)
     manifest = IndexManifest.of(spec.column.name, model, asdict(parameters), ())
     if known is not None and known.manifest.model_id == model.model_id:
         manifest = replace(manifest, entries=known.manifest.entries, calibration=known.manifest.calibration)
-    return _completed(Index(spec.table_uri, folder, manifest), files, spec, each)
+    return _completed(Index(place.base, place.folder, manifest, place.key), files, spec, each)
+
+
+def _akin(
+    place: IndexPlace, files: Sequence[FileInfo], parameters: Parameters, options: StorageOptions
+) -> Index | None:
+    """What another list of files has for these: a model and segments, if they are of half of the bytes at least."""
+    total, best, most = sum(file.size for file in files), None, 0
+    for other in others_of(place, options, _MOST_OTHERS):
+        covered = other.covered(files)
+        size = sum(file.size for file, _ in covered)
+        if 2 * size >= total and size > most:
+            manifest = replace(
+                other.manifest, parameters=asdict(parameters), entries=tuple(entry for _, entry in covered)
+            )
+            best, most = replace(other, manifest=manifest, key=place.key), size
+    return None if best is None else verified(best, files, options)
 
 
 def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each = map) -> Index:
@@ -110,22 +151,43 @@ def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each =
         The index as it is then: the same where nothing was lacking.
     """
     files = indexable_files(snapshot)
-    return known if all(known.entry_of(file) for file in files) else _completed(known, files, spec, each)
+    return _completed(known, files, spec, each) if lacking(known, files, spec.options) else known
+
+
+def lacking(index: Index, files: Sequence[FileInfo], options: StorageOptions) -> list[FileInfo]:
+    """The files that have no segment, or whose segment is there no more.
+
+    Args:
+        index: The index.
+        files: Base files.
+        options: How the storage is opened.
+
+    Returns:
+        The files.
+    """
+    there = {file.name for file in open_storage(index.folder, options).list_files(segments_folder(index.folder))}
+    entries = ((file, index.entry_of(file)) for file in files)
+    return [file for file, entry in entries if entry is None or entry.segment not in there]
 
 
 def _completed(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> Index:
     """Make the missing segments, and publish."""
     storage, model_id = open_storage(index.folder, spec.options), index.manifest.model_id
-    works = [_SegmentWork(index.folder, model_id, file, spec) for file in files if index.entry_of(file) is None]
+    works = [
+        _SegmentWork(index.folder, index.table_uri, model_id, file, spec)
+        for file in lacking(index, files, spec.options)
+    ]
     made = {entry.file.path: entry for entry in each(_make_segment, works)}
     # Another builder may have published meanwhile: what it made with this model is kept.
-    latest = newest_manifest(storage, index.folder)
+    latest = newest_manifest(storage, index.folder, index.key)
     theirs = {entry.file.path: entry for entry in latest.entries} if latest and latest.model_id == model_id else {}
     entries = {**index.entries, **theirs, **made}
     manifest = replace(index.manifest, entries=tuple(entries.values()))
+    if not manifest.trained.imbalance:
+        manifest = replace(manifest, trained=mean_quality((one.rows, one.quality) for one in manifest.entries))
     if not manifest.calibration:
         manifest = replace(manifest, calibration=calibrated(replace(index, manifest=manifest), files, spec, each))
-    return replace(index, manifest=publish_manifest(storage, index.folder, manifest))
+    return replace(index, manifest=publish_manifest(storage, index.folder, manifest, index.key))
 
 
 @dataclass(frozen=True)
@@ -133,6 +195,7 @@ class _SegmentWork:
     """What making one segment takes: executors get it, and open everything themselves."""
 
     folder: str
+    base: str
     model_id: str
     file: FileInfo
     spec: ScanSpec
@@ -142,11 +205,16 @@ def _make_segment(work: _SegmentWork) -> ManifestEntry:
     spec = work.spec
     storage = open_storage(work.folder, spec.options)
     model = _model_of(work.folder, work.model_id, spec.options)
-    print_ = fingerprint_of(storage, spec.table_uri, work.file)
-    reader = ParquetSlice(work.file, spec, keep=False)
-    segment = build_segment(model, print_, reader.blocks(ScanCounts()), reader.row_count())
+    print_ = fingerprint_of(open_storage(work.file.uri, spec.options), work.base, work.file)
+    reader, counts = ParquetSlice(work.file, spec, keep=False), ScanCounts()
+    segment = build_segment(model, print_, reader.blocks(counts), reader.row_count())
+    if counts.uneven:
+        raise UnsupportedTableError(
+            f"column '{spec.column.name}' of '{work.file.uri}' has {counts.uneven} vectors that are not of "
+            f"{spec.column.dimension} elements; an index is made of vectors of one length"
+        )
     name, size = save_segment(storage, work.folder, model, segment)
-    return ManifestEntry(segment.file, segment.rows, name, size, segment.clipped)
+    return ManifestEntry(segment.file, segment.rows, name, size, segment.clipped, quality_of(segment))
 
 
 @lru_cache(maxsize=4)

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import unquote
 
-from hudi_vector.index.files import column_folder, indexes_folder
-from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest
+from hudi_vector.index.files import indexes_folder, path_from, uri_from
+from hudi_vector.index.homes import IndexHome, IndexPlace, beside_table, columns_at
+from hudi_vector.index.manifest import IndexManifest, ManifestEntry, manifests_folder, newest_manifest
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
-from hudi_vector.storage.side_files import forget
+from hudi_vector.storage.side_files import forget, is_side_file
 
-__all__ = ["Index", "drop_index", "indexed_columns", "list_indexes", "opened_index"]
+__all__ = ["Index", "drop_index", "indexed_columns", "indexes_at", "list_indexes", "opened_index", "others_of"]
 
 
 @dataclass(frozen=True)
 class Index:
-    """An index of a table, as its newest manifest has it. `folder` is where it lies."""
+    """An index, as its newest manifest has it.
+
+    `table_uri` is what its base files are named from, empty for files that are no table's; `folder` is where it lies,
+    and `key` the list of files it is of, where several lists share that folder.
+    """
 
     table_uri: str
     folder: str
     manifest: IndexManifest
+    key: str = ""
 
     @property
     def name(self) -> str:
@@ -41,7 +46,11 @@ class Index:
 
     def entry_at(self, file: FileInfo) -> ManifestEntry | None:
         """The entry of the base file of this name, whatever its content is now."""
-        return self.entries.get(file.uri.removeprefix(self.table_uri.rstrip("/") + "/"))
+        return self.entries.get(path_from(self.table_uri, file.uri))
+
+    def uri_of(self, path: str) -> str:
+        """The URI of the base file that an entry is of."""
+        return uri_from(self.table_uri, path)
 
     def entry_of(self, file: FileInfo) -> ManifestEntry | None:
         """The entry of a base file; None where it has none, or the listing shows that it was written anew."""
@@ -68,22 +77,59 @@ def list_indexes(table_uri: str, column: str, options: StorageOptions) -> list[I
     Raises:
         UnsupportedTableError: A manifest has a version this package does not know.
     """
-    folder = column_folder(table_uri, column)
-    names = sorted(open_storage(table_uri, options).list_folders(folder))
-    found = (opened_index(table_uri, join(folder, name), options) for name in names)
+    return indexes_at(beside_table(table_uri, column), options)
+
+
+def indexes_at(home: IndexHome, options: StorageOptions) -> list[Index]:
+    """The indexes in a home, by metric and kind.
+
+    Args:
+        home: The home.
+        options: How the storage is opened.
+
+    Returns:
+        Those with a whole manifest.
+
+    Raises:
+        UnsupportedTableError: A manifest has a version this package does not know.
+    """
+    found = (opened_index(place, options) for place in home.places(options))
     return [index for index in found if index is not None]
 
 
-def opened_index(table_uri: str, folder: str, options: StorageOptions) -> Index | None:
-    """The index in a folder, or None.
+def opened_index(place: IndexPlace, options: StorageOptions) -> Index | None:
+    """The index at a place, or None.
 
     Args:
-        table_uri: The table, a normalised URI.
-        folder: The index's folder.
+        place: The place.
         options: How the storage is opened.
     """
-    manifest = newest_manifest(open_storage(folder, options), folder)
-    return None if manifest is None else Index(table_uri, folder, manifest)
+    manifest = newest_manifest(open_storage(place.folder, options), place.folder, place.key)
+    return None if manifest is None else Index(place.base, place.folder, manifest, place.key)
+
+
+def others_of(place: IndexPlace, options: StorageOptions, most: int | None = None) -> list[Index]:
+    """The indexes of other lists of files that share a place's models and segments, the youngest first.
+
+    Args:
+        place: The place.
+        options: How the storage is opened.
+        most: How many at the most.
+
+    Returns:
+        The indexes.
+    """
+    if not place.key:
+        return []
+    storage = open_storage(place.folder, options)
+    times: dict[str, int] = {}
+    for file in storage.list_files(manifests_folder(place.folder), recursive=True):
+        key = file.uri.rsplit("/", 2)[1]
+        if is_side_file(file.name) and key != place.key:
+            times[key] = max(file.mtime_ns, times.get(key, 0))
+    keys = sorted(times, key=lambda key: -times[key])[:most]
+    found = (opened_index(IndexPlace(place.base, place.folder, key), options) for key in keys)
+    return [index for index in found if index is not None]
 
 
 def indexed_columns(table_uri: str, options: StorageOptions) -> list[str]:
@@ -93,16 +139,21 @@ def indexed_columns(table_uri: str, options: StorageOptions) -> list[str]:
         table_uri: The table, a normalised URI.
         options: How the storage is opened.
     """
-    return sorted(unquote(name) for name in open_storage(table_uri, options).list_folders(indexes_folder(table_uri)))
+    return columns_at(indexes_folder(table_uri), options)
 
 
 def drop_index(index: Index, options: StorageOptions) -> None:
     """Remove an index; its manifests first, so that nobody begins to use what is going.
+
+    Models and segments stay where other lists of files share them: `hudi_vector.index.compact` removes what none needs.
 
     Args:
         index: The index.
         options: How the storage is opened.
     """
     storage = open_storage(index.folder, options)
-    for part in ("manifests", "segments", "models"):
+    forget(storage, manifests_folder(index.folder, index.key), ())
+    if others_of(IndexPlace(index.table_uri, index.folder, index.key), options, most=1):
+        return
+    for part in ("segments", "models"):
         forget(storage, join(index.folder, part), ())

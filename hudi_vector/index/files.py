@@ -10,7 +10,6 @@ import posixpath
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from urllib.parse import quote
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.index.model import KINDS, IndexModel
@@ -19,17 +18,18 @@ from hudi_vector.index.side_arrays import pack, unpack
 from hudi_vector.storage import FileInfo, Storage, join
 
 __all__ = [
-    "column_folder",
     "fingerprint_of",
-    "index_folder",
     "indexes_folder",
     "load_model",
     "load_segment",
     "model_uri",
+    "path_from",
     "save_model",
     "save_segment",
     "segment_name",
     "segment_uri",
+    "segments_folder",
+    "uri_from",
 ]
 
 _ROOT = ".hoodie/vector_index/v1"
@@ -41,33 +41,12 @@ def indexes_folder(table_uri: str) -> str:
     return join(table_uri, _ROOT)
 
 
-def column_folder(table_uri: str, column: str) -> str:
-    """The folder of a column's indexes, one folder for each metric and kind."""
-    return join(table_uri, _ROOT, quote(column, safe=""))
-
-
-def index_folder(table_uri: str, column: str, metric: str, kind: str) -> str:
-    """The folder of an index.
-
-    Args:
-        table_uri: The table, a normalised URI.
-        column: The column's name.
-        metric: The metric's name.
-        kind: The kind of index.
-
-    Example:
-        >>> index_folder("file:///t", "emb", "l2", "ivf_sq8")
-        'file:///t/.hoodie/vector_index/v1/emb/l2-ivf_sq8'
-    """
-    return join(column_folder(table_uri, column), f"{metric}-{kind}")
-
-
 def fingerprint_of(storage: Storage, table_uri: str, file: FileInfo) -> FileFingerprint:
     """Which content a base file has now; reads its footer.
 
     Args:
         storage: The file system.
-        table_uri: The table, a normalised URI.
+        table_uri: The table, a normalised URI; empty for files of none.
         file: The base file, as the listing shows it.
 
     Returns:
@@ -86,8 +65,22 @@ def fingerprint_of(storage: Storage, table_uri: str, file: FileInfo) -> FileFing
             footer = stream.read_at(min(size, length), max(size - length, 0))
         except OSError as problem:
             raise DataFileError(f"the data file '{file.uri}' cannot be read: {problem}") from problem
-    path = file.uri.removeprefix(table_uri + "/")
-    return FileFingerprint(path, file.size, file.mtime_ns, hashlib.sha256(footer).hexdigest())
+    return FileFingerprint(path_from(table_uri, file.uri), file.size, file.mtime_ns, hashlib.sha256(footer).hexdigest())
+
+
+def path_from(base: str, uri: str) -> str:
+    """How a file is named from a table's folder on; in full where there is no table.
+
+    Example:
+        >>> path_from("file:///t", "file:///t/a/1.parquet"), path_from("", "file:///1.parquet")
+        ('a/1.parquet', 'file:///1.parquet')
+    """
+    return uri.removeprefix(base.rstrip("/") + "/") if base else uri
+
+
+def uri_from(base: str, path: str) -> str:
+    """The URI of a file that was named so."""
+    return join(base, path) if base else path
 
 
 def model_uri(folder: str, model_id: str) -> str:
@@ -157,9 +150,14 @@ def segment_name(file: FileFingerprint, model_id: str) -> str:
     return f"{stem}-{print_}-{model_id}.arrow"
 
 
+def segments_folder(folder: str) -> str:
+    """Where the segments of an index lie."""
+    return join(folder, "segments")
+
+
 def segment_uri(folder: str, name: str) -> str:
     """Where a segment of an index lies."""
-    return join(folder, "segments", name)
+    return join(segments_folder(folder), name)
 
 
 _SEGMENT_ARRAYS = ("offsets", "position", "codes", "square", "error", "radius", "always")

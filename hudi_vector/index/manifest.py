@@ -7,13 +7,22 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.index.drift import UNKNOWN, Quality
 from hudi_vector.index.model import IndexModel
 from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.storage import Storage, join
 from hudi_vector.storage.side_files import generation_of, names_of, newest, publish
 from hudi_vector.table.recent import Recent
 
-__all__ = ["MANIFEST_VERSION", "IndexManifest", "ManifestEntry", "Setting", "newest_manifest", "publish_manifest"]
+__all__ = [
+    "MANIFEST_VERSION",
+    "IndexManifest",
+    "ManifestEntry",
+    "Setting",
+    "manifests_folder",
+    "newest_manifest",
+    "publish_manifest",
+]
 
 MANIFEST_VERSION = 1
 _KIND = "index-manifest"
@@ -23,7 +32,7 @@ _KIND = "index-manifest"
 class ManifestEntry:
     """A segment: the base file it covers, that file's rows, its own name and its bytes.
 
-    `clipped` counts the rows with a value outside of the model's range.
+    `clipped` counts the rows with a value outside of the model's range; `quality` says how well the model fits.
     """
 
     file: FileFingerprint
@@ -31,6 +40,7 @@ class ManifestEntry:
     segment: str
     bytes: int
     clipped: int = 0
+    quality: Quality = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class IndexManifest:
-    """An index at one generation. `created_ms` is milliseconds since 1970; both are set when it is published."""
+    """An index at one generation. `created_ms` is milliseconds since 1970; both are set when it is published.
+
+    `trained` is the quality of the segments that were made when the model was.
+    """
 
     column: str
     kind: str
@@ -59,6 +72,7 @@ class IndexManifest:
     parameters: dict[str, Any]
     entries: tuple[ManifestEntry, ...]
     calibration: tuple[Setting, ...] = ()
+    trained: Quality = UNKNOWN
     created_ms: int = 0
     generation: int = field(default=0, compare=False)
 
@@ -83,32 +97,34 @@ class IndexManifest:
 _READ: Recent[tuple[str, str], IndexManifest] = Recent(32)
 
 
-def publish_manifest(storage: Storage, folder: str, manifest: IndexManifest) -> IndexManifest:
+def publish_manifest(storage: Storage, folder: str, manifest: IndexManifest, key: str = "") -> IndexManifest:
     """Make a manifest the newest of its index, in one atomic step; when this returns it is durable.
 
     Args:
         storage: The file system.
         folder: The index's folder.
         manifest: The manifest; its models and segments are there already.
+        key: The list of files it is of, where several share the folder.
 
     Returns:
         It as it was published.
     """
-    before = newest_manifest(storage, folder)
+    before = newest_manifest(storage, folder, key)
     generation = before.generation + 1 if before is not None else 1
     published = replace(manifest, created_ms=time.time_ns() // 1_000_000, generation=generation)
     body = {"manifest_version": MANIFEST_VERSION, **asdict(published)}
     del body["generation"]
-    publish(storage, _manifests(folder), _KIND, MANIFEST_VERSION, generation, body)
+    publish(storage, manifests_folder(folder, key), _KIND, MANIFEST_VERSION, generation, body)
     return published
 
 
-def newest_manifest(storage: Storage, folder: str) -> IndexManifest | None:
+def newest_manifest(storage: Storage, folder: str, key: str = "") -> IndexManifest | None:
     """The newest manifest of an index that is whole.
 
     Args:
         storage: The file system.
         folder: The index's folder.
+        key: The list of files it is of, where several share the folder.
 
     Returns:
         The manifest, or None where there is none.
@@ -116,25 +132,38 @@ def newest_manifest(storage: Storage, folder: str) -> IndexManifest | None:
     Raises:
         UnsupportedTableError: A newer one is of a version that this package does not know.
     """
-    names = names_of(storage, _manifests(folder))
-    known = _READ.get((folder, names[0])) if names else None
+    manifests = manifests_folder(folder, key)
+    names = names_of(storage, manifests)
+    known = _READ.get((manifests, names[0])) if names else None
     if known is not None:
         return known
-    found = newest(storage, _manifests(folder), _KIND, MANIFEST_VERSION)
+    found = newest(storage, manifests, _KIND, MANIFEST_VERSION)
     if found is None:
         return None
     name, body = found
     version = body.pop("manifest_version")
     if version != MANIFEST_VERSION:
         raise UnsupportedTableError(
-            f"'{join(_manifests(folder), name)}' has manifest_version {version} and this hudi-vector knows version "
+            f"'{join(manifests, name)}' has manifest_version {version} and this hudi-vector knows version "
             f"{MANIFEST_VERSION}; use the hudi-vector that wrote it, or a newer one"
         )
-    entries = tuple(ManifestEntry(FileFingerprint(**entry.pop("file")), **entry) for entry in body.pop("entries"))
+    entries = tuple(_entry(**entry) for entry in body.pop("entries"))
     calibration = tuple(Setting(**setting) for setting in body.pop("calibration"))
-    read = IndexManifest(**body, entries=entries, calibration=calibration, generation=generation_of(name))
-    return _READ.first((folder, name), read)
+    trained = Quality(**body.pop("trained", {}))
+    generation = generation_of(name)
+    read = IndexManifest(**body, entries=entries, calibration=calibration, trained=trained, generation=generation)
+    return _READ.first((manifests, name), read)
 
 
-def _manifests(folder: str) -> str:
-    return join(folder, "manifests")
+def _entry(file: dict[str, Any], quality: dict[str, float] | None = None, **others: Any) -> ManifestEntry:
+    return ManifestEntry(FileFingerprint(**file), quality=Quality(**(quality or {})), **others)
+
+
+def manifests_folder(folder: str, key: str = "") -> str:
+    """Where the manifests of an index lie.
+
+    Args:
+        folder: The index's folder.
+        key: The list of files they are of, where several share the folder.
+    """
+    return join(folder, "manifests", key)

@@ -20,6 +20,7 @@ from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads, VectorPages
 from hudi_vector.read.vectors import block_of, chosen_of, joined, rows_within
 from hudi_vector.storage import FileInfo
+from hudi_vector.table.deleted_rows import DeletedRows
 
 __all__ = ["ParquetSlice"]
 
@@ -47,11 +48,14 @@ class ParquetSlice:
         spec: What is read.
         keep: Whether decoded columns are kept in the process's cache. Without it the vectors are read in
             blocks of a few megabytes, and no more is held.
+        deleted: Rows that no block holds.
     """
 
-    def __init__(self, file: FileInfo, spec: ScanSpec, keep: bool) -> None:
+    def __init__(self, file: FileInfo, spec: ScanSpec, keep: bool, deleted: DeletedRows | None = None) -> None:
         self._file = file
         self._spec = spec
+        self._deleted = deleted
+        self._deleted_mask: npt.NDArray[np.bool_] | None = None
         self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
         self._data = DataFile(file, spec.options, mapped=self._cache is not None)
         # To map a file and to touch it here and there costs more than to read from it.
@@ -79,8 +83,13 @@ class ParquetSlice:
         groups = range(self._data.metadata.num_row_groups)
         return all(cache.get(self._decoded_key(group)) is not None for group in groups)
 
+    @property
+    def chooses(self) -> bool:
+        """Whether some rows may be left out, by the predicate or because they are deleted."""
+        return self._spec.predicate is not None or self._deleted is not None
+
     def allowed(self, counts: ScanCounts) -> npt.NDArray[np.bool_]:
-        """Which rows the predicate lets through, counted on the way.
+        """Which rows are there and pass the predicate, counted on the way.
 
         Args:
             counts: Where rows, pruned and filtered ones are counted.
@@ -89,17 +98,11 @@ class ParquetSlice:
             A bool for each row of the file.
         """
         metadata = self._data.metadata
-        parts = []
+        parts, start = [], 0
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group).num_rows
-            counts.rows += rows
-            if self._may_match(group, rows):
-                mask = self._mask(group, rows)
-                counts.filtered += rows - int(mask.sum())
-            else:
-                mask = np.zeros(rows, np.bool_)
-                counts.pruned += rows
-            parts.append(mask)
+            parts.append(self._passing(group, start, rows, counts))
+            start += rows
         return np.concatenate(parts) if parts else np.empty(0, np.bool_)
 
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
@@ -158,23 +161,42 @@ class ParquetSlice:
         self._ranges.close()
 
     def _group_blocks(self, group: int, start: int, rows: int, counts: ScanCounts) -> Iterator[VectorBlock]:
-        counts.rows += rows
-        spec = self._spec
         mask: npt.NDArray[np.bool_] | None = None
-        if spec.predicate is not None:
-            if not self._may_match(group, rows):
-                counts.pruned += rows
-                return
-            mask = self._mask(group, rows)
+        if self.chooses:
+            mask = self._passing(group, start, rows, counts)
             kept = int(mask.sum())
-            counts.filtered += rows - kept
             if not kept:
                 return
             mask = None if kept == rows else mask
+        else:
+            counts.rows += rows
         if self._cache is not None:
             yield from self._whole(group, start, rows, mask, counts)
         else:
             yield from self._streamed(group, start, mask, counts)
+
+    def _passing(self, group: int, start: int, rows: int, counts: ScanCounts) -> npt.NDArray[np.bool_]:
+        """Which rows of a row group are there and pass the predicate, counted on the way."""
+        there = np.ones(rows, np.bool_)
+        if self._deleted is not None:
+            there = ~self._gone()[start : start + rows]
+        live = int(there.sum())
+        counts.rows += live
+        if self._spec.predicate is None:
+            return there
+        if not self._may_match(group, rows):
+            counts.pruned += live
+            return np.zeros(rows, np.bool_)
+        there &= self._mask(group, rows)
+        counts.filtered += live - int(there.sum())
+        return there
+
+    def _gone(self) -> npt.NDArray[np.bool_]:
+        """Which rows of the file are deleted."""
+        assert self._deleted is not None
+        if self._deleted_mask is None:
+            self._deleted_mask = self._deleted.mask(self.row_count(), self._file.uri)
+        return self._deleted_mask
 
     def _may_match(self, group: int, rows: int) -> bool:
         predicate = self._spec.predicate

@@ -70,7 +70,7 @@ class ScanSpec:
 
 @dataclass
 class ScanCounts:
-    """What became of the rows of a scan."""
+    """What became of the rows of a scan. `uneven` are those of `invalid` whose list has another length."""
 
     rows: int = 0
     pruned: int = 0
@@ -79,6 +79,7 @@ class ScanCounts:
     invalid: int = 0
     bytes_read: int = 0
     cached_slices: int = 0
+    uneven: int = 0
 
     def add(self, other: ScanCounts) -> None:
         """Count another scan's rows too."""

@@ -39,7 +39,8 @@ def block_of(array: pa.Array, column: VectorColumn, positions: Ints, counts: Sca
     if pa.types.is_fixed_size_binary(array.type):
         values = _from_binary(array, column)
     else:
-        values, right = _from_lists(array, column)
+        values, right, uneven = _from_lists(array, column)
+        counts.uneven += uneven
         if not right.all():
             counts.invalid += int((~right).sum())
             positions = positions[right]
@@ -124,13 +125,13 @@ def _from_binary(array: pa.FixedSizeBinaryArray, column: VectorColumn) -> npt.ND
     return part.view(column.dtype).reshape(len(array), column.dimension)
 
 
-def _from_lists(array: Any, column: VectorColumn) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Values of the lists of the right length and without NULL elements, and which lists those are."""
+def _from_lists(array: Any, column: VectorColumn) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], int]:
+    """Values of the lists of the right length without NULL elements, which they are, how many have another length."""
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         flat = array.flatten()
         if not len(array) or size != column.dimension:
-            return np.empty((0, column.dimension), column.dtype), np.zeros(len(array), np.bool_)
+            return np.empty((0, column.dimension), column.dtype), np.zeros(len(array), np.bool_), len(array)
         lengths = np.full(len(array), size)
         begins = np.arange(len(array), dtype=np.int64) * size
     else:
@@ -138,6 +139,7 @@ def _from_lists(array: Any, column: VectorColumn) -> tuple[npt.NDArray[Any], npt
         flat = array.values.slice(int(offsets[0]) if len(offsets) else 0)
         begins, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
     right = lengths == column.dimension
+    uneven = len(array) - int(right.sum())
     if flat.null_count:
         missing = np.concatenate(([0], np.cumsum(np.asarray(flat.is_null(), dtype=np.int64))))
         right &= missing[begins + lengths] == missing[begins]
@@ -147,4 +149,4 @@ def _from_lists(array: Any, column: VectorColumn) -> tuple[npt.NDArray[Any], npt
         values = numbers[: len(array) * column.dimension].reshape(len(array), column.dimension)
     else:
         values = numbers[begins[right][:, None] + np.arange(column.dimension)[None, :]]
-    return values.astype(column.dtype, copy=False), right
+    return values.astype(column.dtype, copy=False), right, uneven

@@ -47,7 +47,7 @@ def open_slice(access: SliceAccess, spec: ScanSpec, keep: bool) -> SliceReader:
     assert access.file_slice.base_file is not None
     if access.access == "lance":
         return LanceSlice(access.file_slice.base_file, spec, keep)
-    return ParquetSlice(access.file_slice.base_file, spec, keep)
+    return ParquetSlice(access.file_slice.base_file, spec, keep, access.file_slice.deleted)
 
 
 def search_slice(

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.calibrate import CALIBRATED_K, setting_for
-from hudi_vector.index.catalog import Index, list_indexes
+from hudi_vector.index.catalog import Index, indexes_at
+from hudi_vector.index.homes import beside_table, in_directory
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.search.plan import IndexUse
 from hudi_vector.search.tuning import KINDS, Tuning
 from hudi_vector.table.model import Source
 
-__all__ = ["Choice", "IndexNeed", "choose_index", "known_indexes"]
+__all__ = ["Choice", "IndexNeed", "choose_index", "external_directory", "known_indexes"]
 
 _FILTERED_RECALL = 0.99
 
@@ -40,6 +41,16 @@ class Choice:
     reason: str = ""
 
 
+def external_directory(conf: Mapping[str, str]) -> str | None:
+    """The directory of indexes that lie nowhere else, or None where there is none or searches leave it alone.
+
+    Args:
+        conf: Settings, as text.
+    """
+    enabled = options.INDEX_EXTERNAL_ENABLED.read(conf) == "true"
+    return (options.INDEX_EXTERNAL_DIR.read(conf) or None) if enabled else None
+
+
 def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: Tuning) -> list[Index]:
     """The indexes of a column that a search may choose from; storage is not asked where it wants none.
 
@@ -54,7 +65,10 @@ def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: 
     """
     if tuning.settled(conf).mode == "exact":
         return []
-    return list_indexes(source.uri, column, source.options)
+    homes, directory = [beside_table(source.uri, column)], external_directory(conf)
+    if directory is not None:
+        homes.append(in_directory(directory, source.uri, column))
+    return [index for home in homes for index in indexes_at(home, source.options)]
 
 
 def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf: Mapping[str, str]) -> Choice:

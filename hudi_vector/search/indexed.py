@@ -7,6 +7,7 @@ the table's own vectors and the same arithmetic as a scan's, so that the answer 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,7 @@ from hudi_vector.search.execute import Question, joined, search_slice, settled
 from hudi_vector.search.in_memory import scans_sooner
 from hudi_vector.search.merge import SliceHits
 from hudi_vector.search.plan import IndexUse, SliceAccess
+from hudi_vector.search.probe_log import ProbeLog
 
 __all__ = ["search_slices"]
 
@@ -63,9 +65,11 @@ def search_slices(
     view = None
     if covered:
         assert use is not None
+        begun = time.perf_counter()
         view = _view(covered, use, spec, keep)
         if view is not None:
-            yield _search_indexed(covered, view, use, spec, question, bounds, keep, each)
+            log = ProbeLog(opened=time.perf_counter() - begun)
+            yield _search_indexed(covered, view, use, spec, question, bounds, keep, each, log)
 
     def scan(entry: tuple[int, SliceAccess]) -> tuple[list[SliceHits], ScanCounts]:
         hits, counts = search_slice(*entry, spec, question, bounds, keep)
@@ -99,14 +103,16 @@ def _search_indexed(
     bounds: Bounds,
     keep: bool,
     each: Each,
+    log: ProbeLog,
 ) -> tuple[list[SliceHits], ScanCounts]:
     counts = ScanCounts()
     readers = [_reader(access, spec, keep) for _, access in entries]
-    allowed = _allowed(readers, view, spec, counts, each)
+    allowed = _allowed(readers, view, counts, each)
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
     for first in range(0, len(question.vectors), question.block_queries):
         part = slice(first, first + question.block_queries)
         vectors, known = question.vectors[part], Bounds(bounds.distance[part], bounds.is_full[part])
+        begun = time.perf_counter()
         found = view.candidates(
             vectors,
             question.k,
@@ -117,10 +123,15 @@ def _search_indexed(
             most=max(_MOST_CANDIDATES, question.k * 4) if use.certain else None,
         )
         numbers = range(len(entries)) if len(found.given_up) else np.unique(found.segment).tolist()
+        log.probed += time.perf_counter() - begun
+        log.note(len(vectors), found, len(numbers))
+        begun = time.perf_counter()
         work = [_Work(number, readers[number], found, vectors, question, known, use.reads) for number in numbers]
         for one, (hits, bytes_read) in zip(work, each(partial(_scored, spec=spec), work), strict=True):
             blocks[one.segment].append((first, hits))
             counts.bytes_read += bytes_read
+        log.read += time.perf_counter() - begun
+    log.write(use.name, counts.bytes_read)
     parts = [SliceHits(index, joined(hits)) for (index, _), hits in zip(entries, blocks, strict=True)]
     return parts, counts
 
@@ -169,14 +180,14 @@ def _scanned(work: _Work, spec: ScanSpec, counts: ScanCounts) -> Hits:
 
 def _reader(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:
     assert access.file_slice.base_file is not None
-    return ParquetSlice(access.file_slice.base_file, spec, keep)
+    return ParquetSlice(access.file_slice.base_file, spec, keep, access.file_slice.deleted)
 
 
 def _allowed(
-    readers: Sequence[ParquetSlice], view: IndexView, spec: ScanSpec, counts: ScanCounts, each: Each
+    readers: Sequence[ParquetSlice], view: IndexView, counts: ScanCounts, each: Each
 ) -> list[npt.NDArray[np.bool_]] | None:
-    """The filter as a bool for each row of each file, and the rows counted."""
-    if spec.predicate is None:
+    """The filter, and what is deleted, as a bool for each row of each file, and the rows counted."""
+    if not any(reader.chooses for reader in readers):
         counts.rows += view.rows
         counts.nulls += view.rows - view.vectors
         return None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -20,6 +23,7 @@ from hudi_vector.read.data_file import reading
 from hudi_vector.schema import HUDI_TYPE, VectorType
 from hudi_vector.storage import FileInfo, StorageOptions, normalise, open_storage
 from hudi_vector.table.config import TableConfig
+from hudi_vector.table.deleted_rows import DeletedRows
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 
@@ -28,7 +32,6 @@ __all__ = ["DeltaFiles", "PlainFiles"]
 # No keys of Hudi's: rows of equal distance are ordered by file and position.
 _CONFIG = TableConfig.parse("hoodie.populate.meta.fields=false")
 _VECTOR_COLUMNS = b"hoodie.vector.columns"
-_UNREADABLE_FEATURES = frozenset({"deletionVectors", "columnMapping"})
 
 
 class PlainFiles:
@@ -37,13 +40,14 @@ class PlainFiles:
     Args:
         files: Paths or URIs.
         options: How storage is opened.
+        column: The column that is searched: fixed-size binary in it is taken for a row of float32 values.
 
     Raises:
-        InvalidArgumentError: The list is empty.
+        InvalidArgumentError: The list is empty, or names no Parquet file.
         InvalidTypeError: It is no list of texts.
     """
 
-    def __init__(self, files: Sequence[str], options: StorageOptions) -> None:
+    def __init__(self, files: Sequence[str], options: StorageOptions, column: str | None = None) -> None:
         if isinstance(files, str) or not isinstance(files, Iterable):
             raise InvalidTypeError(f"files must be a list of paths or URIs, not {files!r}")
         listed = list(files)
@@ -52,7 +56,11 @@ class PlainFiles:
             raise InvalidTypeError(f"files must be a list of paths or URIs; {wrong!r} is neither")
         if not listed:
             raise InvalidArgumentError("files is an empty list; name at least one Parquet file")
+        other = next((file for file in listed if not file.endswith(".parquet")), None)
+        if other is not None:
+            raise InvalidArgumentError(f"files must be Parquet files named *.parquet, and '{other}' is not")
         self._files = sorted({normalise(file) for file in listed})
+        self._column = column
         name = self._files[0] if len(self._files) == 1 else f"{len(self._files)} files, {self._files[0]} the first"
         self.source = Source(self._files[0], name, options)
 
@@ -71,7 +79,7 @@ class PlainFiles:
         """
         if as_of is not None:
             raise InvalidArgumentError("files have no history; leave as_of out")
-        return _snapshot_of(self.source, self._files, frozenset())
+        return _snapshot_of(self.source, self._files, self._column)
 
 
 class DeltaFiles:
@@ -81,18 +89,22 @@ class DeltaFiles:
         uri: The table's path or URI.
         options: How its files are opened.
         delta_options: What deltalake opens the table's log with.
+        column: As for `PlainFiles`.
 
     Raises:
         MissingDependencyError: deltalake is not installed.
     """
 
-    def __init__(self, uri: str, options: StorageOptions, delta_options: dict[str, str]) -> None:
+    def __init__(
+        self, uri: str, options: StorageOptions, delta_options: dict[str, str], column: str | None = None
+    ) -> None:
         try:
             from deltalake import DeltaTable
         except ImportError as absent:
             raise MissingDependencyError.of("deltalake", "delta", "a search of a Delta table") from absent
         self._open = DeltaTable
         self._delta_options = delta_options
+        self._column = column
         self.source = Source(normalise(uri), uri, options)
 
     def snapshot(self, as_of: AsOf | None = None) -> Snapshot:
@@ -102,25 +114,50 @@ class DeltaFiles:
             as_of: Refused: a point of a Hudi timeline means nothing here.
 
         Returns:
-            A slice for each data file.
+            A slice for each data file, without the rows that deletion vectors delete.
 
         Raises:
             InvalidArgumentError: A point of the history is asked for.
-            UnsupportedTableError: The table keeps rows or names apart from its files.
+            UnsupportedTableError: The table keeps names apart from its files.
         """
         if as_of is not None:
             raise InvalidArgumentError("of a Delta table the newest version is searched; leave as_of out")
         table = self._opened()
-        features = set(table.protocol().reader_features or ()) & _UNREADABLE_FEATURES
-        mapped = table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
-        if features or mapped:
-            named = ", ".join(sorted(features)) or "columnMapping"
+        if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
             raise UnsupportedTableError(
-                f"the Delta table '{self.source.name}' uses {named}, so that its files alone do not hold its rows; "
-                "write it anew without that, or search it through Spark"
+                f"the Delta table '{self.source.name}' uses columnMapping, so that its files alone do not tell its "
+                "columns; write it anew without that, or search it through Spark"
             )
         files = sorted(normalise(file) for file in table.file_uris())
-        return _snapshot_of(self.source, files, frozenset(table.metadata().partition_columns))
+        deleted = self._deletion_vectors(table, frozenset(files))
+        return _snapshot_of(self.source, files, self._column, table.metadata().partition_columns, deleted)
+
+    def _deletion_vectors(self, table: Any, files: frozenset[str]) -> dict[str, DeletedRows]:
+        """The rows that are deleted, by file."""
+        if "deletionVectors" not in (table.protocol().reader_features or ()):
+            return {}
+        try:
+            listed = pa.table(table.deletion_vectors())
+        except Exception as problem:
+            raise DataFileError(
+                f"a deletion vector of the Delta table '{self.source.name}' cannot be read: "
+                f"{str(problem).splitlines()[0]}"
+            ) from problem
+        kept = (np.asarray(kept.values, np.bool_) for kept in listed.column("selection_vector"))
+        # Rows after the end of a vector are there.
+        return {
+            self._file_of(path.as_py(), files): DeletedRows.of_mask(~rows, whole=False)
+            for path, rows in zip(listed.column("filepath"), kept, strict=True)
+        }
+
+    def _file_of(self, path: str, files: frozenset[str]) -> str:
+        """The file that a deletion vector is of; deltalake escapes what it escapes nowhere else."""
+        for uri in (normalise(unquote(path)), normalise(path)):
+            if uri in files:
+                return uri
+        raise DataFileError(
+            f"a deletion vector of the Delta table '{self.source.name}' is of '{path}', which is none of its files"
+        )
 
     def _opened(self) -> Any:
         uri = self.source.uri
@@ -133,18 +170,26 @@ class DeltaFiles:
             ) from problem
 
 
-def _snapshot_of(source: Source, files: Sequence[str], left_out: frozenset[str]) -> Snapshot:
+def _snapshot_of(
+    source: Source,
+    files: Sequence[str],
+    column: str | None,
+    left_out: Sequence[str] = (),
+    deleted: Mapping[str, DeletedRows] = MappingProxyType({}),
+) -> Snapshot:
     infos = [_info(file, source.options) for file in files]
-    seen = hashlib.sha256("\n".join(f"{i.uri} {i.size} {i.mtime_ns}" for i in infos).encode()).hexdigest()
-    schema = _schema_of(infos[0], source.options) if infos else pa.schema([])
+    seen = [
+        f"{i.uri} {i.size} {i.mtime_ns}" + (f" {deleted[i.uri].bits.hex()}" if i.uri in deleted else "") for i in infos
+    ]
+    schema = _schema_of(infos[0], source.options, column) if infos else pa.schema([])
     return Snapshot(
         source=source,
         config=_CONFIG,
-        identity=seen,
+        identity=hashlib.sha256("\n".join(seen).encode()).hexdigest(),
         instant=None,
         watermark=None,
         schema=pa.schema([field for field in schema if field.name not in left_out]),
-        file_slices=tuple(FileSlice("", info.uri, "", info) for info in infos),
+        file_slices=tuple(FileSlice("", info.uri, "", info, deleted=deleted.get(info.uri)) for info in infos),
     )
 
 
@@ -155,12 +200,13 @@ def _info(uri: str, options: StorageOptions) -> FileInfo:
     return found
 
 
-def _schema_of(file: FileInfo, options: StorageOptions) -> pa.Schema:
+def _schema_of(file: FileInfo, options: StorageOptions, column: str | None) -> pa.Schema:
     """The columns of a file in the types a search knows, VECTOR columns marked as a Hudi table marks them."""
     with reading(file.uri), open_storage(file.uri, options).open(file.uri) as opened:
         schema = pq.read_schema(opened)
     vectors = _declared((schema.metadata or {}).get(_VECTOR_COLUMNS, b"").decode())
-    return pa.schema([_field(field, vectors.get(field.name)) for field in schema])
+    searched = (column or "").lower()
+    return pa.schema([_field(field, vectors.get(field.name), field.name.lower() == searched) for field in schema])
 
 
 def _declared(text: str) -> dict[str, VectorType]:
@@ -172,14 +218,27 @@ def _declared(text: str) -> dict[str, VectorType]:
     return found
 
 
-def _field(field: pa.Field, vector: VectorType | None) -> pa.Field:
+def _field(field: pa.Field, vector: VectorType | None, is_searched: bool) -> pa.Field:
     declared = (field.metadata or {}).get(HUDI_TYPE.encode(), b"").decode()
     if vector is None and declared.upper().startswith("VECTOR"):
         vector = VectorType.parse(declared)
+    if vector is None and is_searched and pa.types.is_fixed_size_binary(field.type):
+        vector = _undeclared(field)
     if vector is not None:
         kind = pa.list_(pa.field("element", vector.arrow_element, nullable=False))
         return pa.field(field.name, kind, field.nullable, {HUDI_TYPE: vector.descriptor})
     return pa.field(field.name, _plain_type(field.type), field.nullable)
+
+
+def _undeclared(field: pa.Field) -> VectorType:
+    """What bytes of one length are if nothing in the file says so: float32 values."""
+    width = field.type.byte_width
+    if width % 4 or not width:
+        raise InvalidTypeError(
+            f"column '{field.name}' holds {width} bytes a row and no descriptor, and is no row of float32 values; "
+            "write it with one (field metadata 'hudi_type', such as 'VECTOR(128, INT8)'), or as a list"
+        )
+    return VectorType.parse(f"VECTOR({width // 4})")
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

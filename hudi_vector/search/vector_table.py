@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from hudi_vector import options as settings
 from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, UnsupportedTableError
-from hudi_vector.index.catalog import Index, list_indexes
+from hudi_vector.index.catalog import Index
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.search.asked import Asked, Found, as_queries, spelled, vector_column
 from hudi_vector.search.checks import as_text, as_vector, checked_names
+from hudi_vector.search.deleted import Deleted, checked_deleted, without_deleted
 from hudi_vector.search.execute import open_slice
+from hudi_vector.search.external import external_indexes
 from hudi_vector.search.frames import one_partition
+from hudi_vector.search.index_choice import external_directory, known_indexes
 from hudi_vector.search.kept_snapshots import KeptSnapshots, SnapshotSource
 from hudi_vector.search.merge import Winners
 from hudi_vector.search.plain_files import DeltaFiles, PlainFiles
@@ -87,6 +91,7 @@ class VectorTable:
         refresh_every: float | None,
         options: Mapping[str, str],
         zone: str,
+        deleted: Deleted | None = None,
     ) -> None:
         """Look at the table, and refuse a column that is none of vectors."""
         self.name = name
@@ -94,9 +99,13 @@ class VectorTable:
         self._as_of = as_of
         self._options = options
         self._zone = zone
+        # None where rows are told by keys and not by their places.
+        self._deleted = deleted
         self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every)
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
-        vector_column(self._snapshot(as_of), column, name, 1)
+        snapshot = self._snapshot(as_of)
+        vector_column(snapshot, column, name, 1)
+        without_deleted(snapshot, deleted or {})
 
     def __enter__(self) -> VectorTable:
         return self
@@ -134,6 +143,7 @@ class VectorTable:
         nprobes: int | None = None,
         refine_factor: int | None = None,
         recall_target: float | None = None,
+        deleted: Any = None,
     ) -> SearchHits:
         """The k nearest rows to one vector.
 
@@ -152,6 +162,8 @@ class VectorTable:
             nprobes: How many lists of the index are looked at, instead of what the recall target takes.
             refine_factor: How many candidates are scored exactly for each of the k rows.
             recall_target: The share of the true nearest rows to be found on average, such as 0.95.
+            deleted: Rows of files or of a Delta table that are left out, beside those that are deleted already: a
+                mapping of file to a bool for each row or to row numbers, or pairs of file and row number.
 
         Returns:
             The rows, ascending by distance: ``columns`` and ``_distance``, or ``file_path``, ``row_index`` and
@@ -168,7 +180,7 @@ class VectorTable:
         """
         tuning = checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target)
         vectors = as_vector(query, None)[None, :]
-        return self._search(vectors, False, k, metric, columns, filter, as_of, max_distance, tuning)
+        return self._search(vectors, False, k, metric, columns, filter, as_of, max_distance, tuning, deleted)
 
     def search_batch(
         self,
@@ -185,6 +197,7 @@ class VectorTable:
         nprobes: int | None = None,
         refine_factor: int | None = None,
         recall_target: float | None = None,
+        deleted: Any = None,
     ) -> SearchHits:
         """The k nearest rows to each of many vectors, one pass over the table for all.
 
@@ -201,6 +214,7 @@ class VectorTable:
             nprobes: As for `search`.
             refine_factor: As for `search`.
             recall_target: As for `search`.
+            deleted: As for `search`.
 
         Returns:
             As `search`, with the number of the query in ``_hudi_query_index`` before the other columns; by query, and
@@ -213,7 +227,8 @@ class VectorTable:
             >>> many = t.search_batch(numpy.eye(3), k=2)  # doctest: +SKIP
         """
         tuning = checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target)
-        return self._search(as_queries(queries), True, k, metric, columns, filter, as_of, max_distance, tuning)
+        vectors = as_queries(queries)
+        return self._search(vectors, True, k, metric, columns, filter, as_of, max_distance, tuning, deleted)
 
     def fetch_rows(self, refs: Iterable[tuple[str, int]], columns: Sequence[str] | None = None) -> pa.Table:
         """Columns of rows by their places.
@@ -300,14 +315,18 @@ class VectorTable:
         as_of: Any,
         max_distance: Any,
         tuning: Tuning,
+        deleted: Any,
     ) -> SearchHits:
         point = self._as_of if as_of is None else as_of
         asked = Asked.of(
             self.name, self.column, vectors, k, metric, text, max_distance, point, self._options, self._zone, tuning
         )
-        wanted = checked_names(columns)
+        wanted, left_out = checked_names(columns), self._left_out(deleted)
 
-        def answer(snapshot: Snapshot) -> SearchHits:
+        def answer(chosen: Snapshot) -> SearchHits:
+            snapshot = chosen
+            for gone in left_out:
+                snapshot = without_deleted(snapshot, gone)
             names = None if wanted is None else self._names(snapshot, wanted)
             if len(vectors):
                 return _hits(asked.find(snapshot, self._known_indexes(snapshot)), names, len(vectors), batch)
@@ -317,14 +336,30 @@ class VectorTable:
 
         return self._snapshots().answer(asked.as_of, answer)
 
+    def _left_out(self, deleted: Any) -> list[Deleted]:
+        """What callers say is deleted: when the files were opened, and now."""
+        if self._deleted is not None:
+            return [self._deleted, checked_deleted(deleted)]
+        if deleted is not None:
+            raise InvalidArgumentError(
+                f"deleted names rows of files, and '{self.name}' is a Hudi table, which knows its own; use a filter"
+            )
+        return []
+
     def _known_indexes(self, snapshot: Snapshot) -> Sequence[Index]:
         """The indexes, looked for once for each snapshot."""
         key = snapshot.identity
         known = self._indexes.get(key)
         if known is None:
-            name = spelled(self.column, snapshot.schema, self.name)
-            known = self._indexes.first(key, list_indexes(snapshot.source.uri, name, snapshot.source.options))
+            known = self._indexes.first(key, self._look_for_indexes(snapshot))
         return known
+
+    def _look_for_indexes(self, snapshot: Snapshot) -> Sequence[Index]:
+        name = spelled(self.column, snapshot.schema, self.name)
+        if self._deleted is None:
+            return known_indexes(snapshot.source, name, self._options, Tuning("auto"))
+        directory = external_directory(self._options)
+        return [] if directory is None else external_indexes(snapshot, name, directory)
 
     def _names(self, snapshot: Snapshot, wanted: tuple[str, ...]) -> list[str]:
         """The columns that are read, as the table spells them."""
@@ -362,8 +397,10 @@ def open(  # noqa: A001 - hv.open, as files are opened
     column: str,
     files: Sequence[str] | None = None,
     delta: str | None = None,
+    deleted: Any = None,
     as_of: Any = None,
     refresh_every: float | None = None,
+    index_directory: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
     zone: str | None = None,
@@ -374,10 +411,14 @@ def open(  # noqa: A001 - hv.open, as files are opened
         table: A Hudi table's base path, of any scheme that pyarrow or an installed fsspec package opens.
         column: A VECTOR column, or a list of float, double or int8.
         files: Parquet files in place of a table.
-        delta: A Delta table in place of one; needs the extra ``delta``. Its partition columns, which are not in its
-            files, are left out.
+        delta: A Delta table in place of one; needs the extra ``delta``. Rows that its deletion vectors delete are left
+            out, and so are its partition columns, which are not in its files.
+        deleted: Rows of files or of a Delta table that no search finds: a mapping of file to a bool for each row or to
+            row numbers, or pairs of file and row number.
         as_of: An instant of the timeline, or a timestamp, that searches see unless they name another; now by default.
         refresh_every: Seconds after which a search looks for new commits first; by default it never does by itself.
+        index_directory: Where `hudi_vector.index.build_if_missing` put the indexes of files, or those of a table that
+            do not lie under it; ``hoodie.vector.index.external.dir`` of the options by default.
         storage_options: Hadoop's storage settings (``fs.s3a.endpoint`` …); deltalake's own for a Delta table.
         options: Settings of this package, by key.
         zone: The zone of timestamps that name none, in ``filter`` and ``as_of``; UTC by default.
@@ -401,15 +442,19 @@ def open(  # noqa: A001 - hv.open, as files are opened
     storage = StorageOptions.of(storage_options or {})
     source: NativeTable | PlainFiles | DeltaFiles
     if files is not None:
-        source = PlainFiles(files, storage)
+        source = PlainFiles(files, storage, name)
     elif delta is not None:
-        source = DeltaFiles(as_text(delta, "delta") or "", storage, dict(storage_options or {}))
+        source = DeltaFiles(as_text(delta, "delta") or "", storage, dict(storage_options or {}), name)
     else:
         path = as_text(table, "table") or ""
+        if deleted is not None:
+            raise InvalidArgumentError("deleted names rows of files; a Hudi table knows its own deleted rows")
         source = NativeTable(Source(normalise(path), path, storage))
-    return VectorTable(
-        source, source.source.name, name, as_of, _seconds(refresh_every), dict(options or {}), zone or "UTC"
-    )
+    conf = dict(options or {})
+    if index_directory is not None:
+        conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(index_directory, "index_directory") or ""
+    gone = None if table is not None else checked_deleted(deleted)
+    return VectorTable(source, source.source.name, name, as_of, _seconds(refresh_every), conf, zone or "UTC", gone)
 
 
 def _seconds(value: Any) -> float | None:

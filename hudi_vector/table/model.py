@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from hudi_vector.storage import FileInfo, StorageOptions
 from hudi_vector.table.config import TableConfig
+from hudi_vector.table.deleted_rows import DeletedRows
 
 __all__ = ["FileSlice", "Snapshot", "Source"]
 
@@ -32,13 +33,17 @@ class Source:
 
 @dataclass(frozen=True)
 class FileSlice:
-    """One version of a file group: a base file, its log files, or both."""
+    """One version of a file group: a base file, its log files, or both.
+
+    `deleted` are rows of the base file that are there no more, of files that are no Hudi table's.
+    """
 
     partition_path: str
     file_id: str
     base_instant: str
     base_file: FileInfo | None
     log_files: tuple[FileInfo, ...] = ()
+    deleted: DeletedRows | None = None
 
     @property
     def size(self) -> int:

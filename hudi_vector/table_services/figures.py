@@ -1,4 +1,4 @@
-"""What a table's blobs take at one moment, column by column, and what waits in the trash."""
+"""What a table's blobs take at one moment, column by column, what waits in the trash, and how its indexes are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hudi_vector.table_services.trash import list_trash
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ColumnFigures", "Figures", "add_up", "measure"]
+__all__ = ["ColumnFigures", "Figures", "IndexFigures", "add_up", "measure"]
 
 _SUMS = ("blobs", "bytes", "dead_bytes", "dangling")
 
@@ -47,18 +47,43 @@ class ColumnFigures:
 
 
 @dataclass(frozen=True)
+class IndexFigures:
+    """A vector index.
+
+    Attributes:
+        name: Column, metric and kind.
+        files: Base files of the newest snapshot.
+        covered: Those with a segment.
+        rows: Their rows.
+        bytes: Bytes of its segments.
+        imbalance: How uneven its lists are; 1 if they are of one length.
+        recall: The recall that was measured last, None where none was.
+    """
+
+    name: str
+    files: int
+    covered: int
+    rows: int
+    bytes: int
+    imbalance: float
+    recall: float | None = None
+
+
+@dataclass(frozen=True)
 class Figures:
-    """A table's blobs at one moment.
+    """A table's blobs and indexes at one moment.
 
     Attributes:
         columns: By name.
         trash_files: Files in the trash.
         trash: Their bytes.
+        indexes: By name.
     """
 
     columns: tuple[ColumnFigures, ...]
     trash_files: int = 0
     trash: int = 0
+    indexes: tuple[IndexFigures, ...] = ()
 
     @property
     def whole(self) -> ColumnFigures:
@@ -70,11 +95,15 @@ class Figures:
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Figures:
         """Figures as JSON has them."""
-        return cls(**{**body, "columns": tuple(ColumnFigures(**column) for column in body["columns"])})
+        columns = tuple(ColumnFigures(**column) for column in body["columns"])
+        indexes = tuple(IndexFigures(**index) for index in body.get("indexes", ()))
+        return cls(**{**body, "columns": columns, "indexes": indexes})
 
 
 def measure(spark: SparkSession, table: str) -> Figures:
-    """Count the blobs of a table's newest snapshot, and what lies in its trash; no bytes of blobs are read.
+    """Count the blobs of a table's newest snapshot, what lies in its trash, and what its indexes cover.
+
+    No bytes of blobs are read.
 
     Args:
         spark: A registered session.
@@ -94,7 +123,25 @@ def measure(spark: SparkSession, table: str) -> Figures:
     root, _, options = locate(spark, table)
     rows = inventory(spark, table).groupBy("column", "kind").agg(*(F.sum(name).alias(name) for name in _SUMS)).collect()
     trash = list_trash(open_storage(root, options), root)
-    return Figures(add_up(row.asDict() for row in rows), len(trash), sum(file.bytes for file in trash))
+    columns = add_up(row.asDict() for row in rows)
+    return Figures(columns, len(trash), sum(file.bytes for file in trash), _indexes(spark, table))
+
+
+def _indexes(spark: SparkSession, table: str) -> tuple[IndexFigures, ...]:
+    from hudi_vector.table_services.vector_index import describe
+
+    return tuple(
+        IndexFigures(
+            name=f"{one.column}, {one.metric}, {one.kind}",
+            files=one.files,
+            covered=one.covered_files,
+            rows=one.covered_rows,
+            bytes=one.bytes,
+            imbalance=one.imbalance,
+            recall=one.recalls[-1][1] if one.recalls else None,
+        )
+        for one in describe(spark, table)
+    )
 
 
 def add_up(rows: Iterable[Mapping[str, Any]]) -> tuple[ColumnFigures, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,26 +11,24 @@ import numpy as np
 from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, InvalidTypeError, RefusedError
 from hudi_vector.index.build import indexable_files
-from hudi_vector.index.catalog import Index
+from hudi_vector.index.catalog import Index, others_of
 from hudi_vector.index.files import fingerprint_of, load_model, load_segment
-from hudi_vector.index.manifest import publish_manifest
+from hudi_vector.index.homes import IndexPlace
+from hudi_vector.index.manifest import ManifestEntry, publish_manifest
+from hudi_vector.index.recall_history import note_recall
 from hudi_vector.index.truth import sampled_vectors
 from hudi_vector.options import parse_duration
 from hudi_vector.search.checks import as_count, as_k, as_share
 from hudi_vector.search.tuning import Tuning
-from hudi_vector.storage import join, open_storage
-from hudi_vector.storage.side_files import generation_of, is_side_file, newest, publish
-from hudi_vector.table_services.vector_index import Place, place_of, the_index
+from hudi_vector.storage import StorageOptions, join, open_storage
+from hudi_vector.storage.side_files import generation_of, is_side_file
+from hudi_vector.table_services.index_places import IndexSubject, the_index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hudi_vector.kernels.metrics import Floats
-
 __all__ = ["IndexProblem", "RecallResult", "compact", "recall", "verify"]
 
-_HISTORY = "index-recall"
-_VERSION = 1
 _USUAL_SAMPLE = 100
 
 
@@ -71,10 +69,14 @@ class IndexProblem:
 
 
 def recall(
-    spark: SparkSession,
-    table: str,
-    column: str,
+    spark: SparkSession | None,
+    table: str | None = None,
+    column: str | None = None,
     *,
+    files: Sequence[str] | None = None,
+    delta: str | None = None,
+    directory: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
     k: int = 10,
     sample: int = _USUAL_SAMPLE,
     recall_target: float | None = None,
@@ -85,9 +87,13 @@ def recall(
     """Measure the recall and the latency of an index against exact search, and keep both in its history.
 
     Args:
-        spark: A registered session.
+        spark: As for `create`.
         table: The name or path of a Hudi table.
         column: The vector column.
+        files: As for `create`.
+        delta: As for `create`.
+        directory: As for `create`.
+        storage_options: As for `create`.
         k: How many rows each search wants.
         sample: How many vectors of the table ask.
         recall_target: What the searches aim at; the session's, the index's or 0.95 by default.
@@ -109,14 +115,15 @@ def recall(
     if at_least is not None and not isinstance(at_least, (int, float)):
         raise InvalidTypeError(f"at_least must be a number, not {at_least!r}")
     wanted = Tuning("approximate", recall_target=as_share(recall_target, "recall_target"))
-    at = place_of(spark, table, column)
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    at = subject.place(column)
     index = the_index(at, kind, metric)
     queries = sampled_vectors(index, indexable_files(at.snapshot), at.spec, asking)
     if len(queries) < 2:
         raise InvalidArgumentError(f"the index of '{at.spec.column.name}' covers no vectors; refresh it first")
     wanted = replace(wanted, algorithm=index.manifest.kind)
-    found, seconds = _answers(spark, table, index, queries, k + 1, wanted)
-    truth, exact = _answers(spark, table, index, queries, k + 1, Tuning("exact"))
+    found, seconds = subject.answers(at, index, queries, k + 1, wanted)
+    truth, exact = subject.answers(at, index, queries, k + 1, Tuning("exact"))
     # By distance, so that rows as near as the last true one count as well; the nearest is the row that asked.
     shares = [float((got[1:] <= true[-1]).sum()) / len(true[1:]) for got, true in zip(found, truth, strict=True)]
     known = index.manifest
@@ -131,7 +138,7 @@ def recall(
         exact_milliseconds=round(1000 * float(np.median(exact)), 3),
         measured_ms=clock_ms(),
     )
-    _note(index, at, result)
+    note_recall(index, asdict(result), at.spec.options)
     if at_least is not None and result.recall < at_least:
         raise RefusedError(
             f"the index of '{known.column}' for {known.metric} finds {result.recall:.3f} of the nearest rows, and "
@@ -141,16 +148,29 @@ def recall(
 
 
 def verify(
-    spark: SparkSession, table: str, column: str, *, kind: str | None = None, metric: str | None = None
+    spark: SparkSession | None,
+    table: str | None = None,
+    column: str | None = None,
+    *,
+    files: Sequence[str] | None = None,
+    delta: str | None = None,
+    directory: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    kind: str | None = None,
+    metric: str | None = None,
 ) -> list[IndexProblem]:
     """Read every file of an index, and compare what it was made of with what is there.
 
     Base files that Hudi has cleaned are no problem: their segments answer for nobody.
 
     Args:
-        spark: A registered session.
+        spark: As for `create`.
         table: The name or path of a Hudi table.
         column: The vector column.
+        files: As for `create`.
+        delta: As for `create`.
+        directory: As for `create`.
+        storage_options: As for `create`.
         kind: Which index, where the column has several.
         metric: Which index, where the column has several.
 
@@ -164,7 +184,8 @@ def verify(
         >>> hv.index.verify(spark, "products", "embedding")  # doctest: +SKIP
         []
     """
-    at = place_of(spark, table, column)
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    at = subject.place(column)
     index = the_index(at, kind, metric)
     storage = open_storage(index.folder, at.spec.options)
     try:
@@ -175,8 +196,10 @@ def verify(
     for path, entry in sorted(index.entries.items()):
         try:
             load_segment(storage, index.folder, entry.segment, model, entry.file)
-            file = storage.info(join(at.spec.table_uri, path))
-            if file is not None and fingerprint_of(storage, at.spec.table_uri, file) != entry.file:
+            uri = index.uri_of(path)
+            of_files = open_storage(uri, at.spec.options)
+            file = of_files.info(uri)
+            if file is not None and fingerprint_of(of_files, index.table_uri, file) != entry.file:
                 found.append(IndexProblem(path, entry.segment, "the base file was written anew since it was indexed"))
         except HudiVectorError as problem:
             found.append(IndexProblem(path, entry.segment, str(problem)))
@@ -184,10 +207,14 @@ def verify(
 
 
 def compact(
-    spark: SparkSession,
-    table: str,
-    column: str,
+    spark: SparkSession | None,
+    table: str | None = None,
+    column: str | None = None,
     *,
+    files: Sequence[str] | None = None,
+    delta: str | None = None,
+    directory: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
     grace: str = "24h",
     kind: str | None = None,
     metric: str | None = None,
@@ -195,9 +222,13 @@ def compact(
     """Drop the segments of base files that are gone, and delete files that no manifest names any more.
 
     Args:
-        spark: A registered session.
+        spark: As for `create`.
         table: The name or path of a Hudi table.
         column: The vector column.
+        files: As for `create`.
+        delta: As for `create`.
+        directory: As for `create`.
+        storage_options: As for `create`.
         grace: How old a file that is not needed must be: searches that began before may still read it.
         kind: Which index, where the column has several.
         metric: Which index, where the column has several.
@@ -214,46 +245,44 @@ def compact(
     window = parse_duration(grace) if isinstance(grace, str) else None
     if window is None:
         raise InvalidArgumentError(f"grace = {grace!r} is not allowed: give a duration such as '90s', '24h' or '7d'")
-    at = place_of(spark, table, column)
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    at = subject.place(column)
     index = the_index(at, kind, metric)
     storage = open_storage(index.folder, at.spec.options)
-    there = [entry for path, entry in index.entries.items() if storage.info(join(at.spec.table_uri, path)) is not None]
-    manifest = index.manifest
+    there, manifest = _of_files_that_are(index, at.spec.options), index.manifest
     if len(there) < len(manifest.entries):
-        manifest = publish_manifest(storage, index.folder, replace(manifest, entries=tuple(there)))
-    needed = {f"{manifest.model_id}.arrow", *(entry.segment for entry in there)}
+        published = replace(manifest, entries=tuple(there))
+        manifest = publish_manifest(storage, index.folder, published, index.key)
+    needed, given_up = _of_other_lists(index, at.spec.options)
+    needed |= {f"{manifest.model_id}.arrow", *(entry.segment for entry in there)}
     gone = []
     for part in ("manifests", "models", "segments"):
-        for file in storage.list_files(join(index.folder, part)):
-            newest_one = is_side_file(file.name) and generation_of(file.name) >= manifest.generation
+        for file in storage.list_files(join(index.folder, part), recursive=True):
+            key = file.uri.rsplit("/", 2)[1]
+            needless = file.name not in needed
+            if part == "manifests" and is_side_file(file.name):
+                is_older = key == (index.key or part) and generation_of(file.name) < manifest.generation
+                needless = key in given_up or is_older
             old = file.mtime_ns // 1_000_000 < clock_ms() - window
-            if file.name not in needed and not newest_one and old and storage.delete(file.uri):
-                gone.append(f"{part}/{file.name}")
+            if needless and old and storage.delete(file.uri):
+                gone.append(file.uri.removeprefix(index.folder + "/"))
     return gone
 
 
-def _answers(
-    spark: SparkSession, table: str, index: Index, queries: Floats, k: int, tuning: Tuning
-) -> tuple[list[Floats], list[float]]:
-    """The distances each query found, ascending, and the seconds it took."""
-    from hudi_vector.spark.resolve import resolve_name
-    from hudi_vector.spark.table_functions import checked_search
-
-    known = index.manifest
-    search = checked_search(
-        spark, resolve_name(spark, table), known.column, known.dimension, k=k, metric=known.metric, tuning=tuning
-    )
-    search.run(queries[:1], [])  # pays for what is read once
-    found, seconds = [], []
-    for query in queries:
-        begun = time.perf_counter()
-        found.append(search.run(query[None, :], []).distance)
-        seconds.append(time.perf_counter() - begun)
-    return found, seconds
+def _of_other_lists(index: Index, storage_options: StorageOptions) -> tuple[set[str], set[str]]:
+    """The models and segments that other lists of files need, and the lists that nobody can search any more."""
+    needed, given_up = set(), set()
+    for other in others_of(IndexPlace(index.table_uri, index.folder, index.key), storage_options):
+        if len(_of_files_that_are(other, storage_options)) < len(other.manifest.entries):
+            given_up.add(other.key)  # it names a file that is gone
+        else:
+            needed |= {f"{other.manifest.model_id}.arrow", *(entry.segment for entry in other.manifest.entries)}
+    return needed, given_up
 
 
-def _note(index: Index, at: Place, result: RecallResult) -> None:
-    storage, folder = open_storage(index.folder, at.spec.options), join(index.folder, "recall")
-    last = newest(storage, folder, _HISTORY, _VERSION)
-    generation = 1 + generation_of(last[0]) if last else 0
-    publish(storage, folder, _HISTORY, _VERSION, generation, asdict(result))
+def _of_files_that_are(index: Index, storage_options: StorageOptions) -> list[ManifestEntry]:
+    """The entries of an index whose base files are there still, whatever their content is."""
+    uris = {path: index.uri_of(path) for path in index.entries}
+    return [
+        index.entries[path] for path, uri in uris.items() if open_storage(uri, storage_options).info(uri) is not None
+    ]

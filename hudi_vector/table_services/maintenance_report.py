@@ -1,4 +1,4 @@
-"""The report of a table's upkeep: one HTML page, whole in itself, of the blobs over time and the last runs."""
+"""The report of a table's upkeep: one HTML page, whole in itself, of blobs and indexes over time and the last runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from html import escape
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.table_services.charts import Chart, bytes_text, day_text, number_text
-from hudi_vector.table_services.figures import ColumnFigures, Figures
+from hudi_vector.table_services.figures import ColumnFigures, Figures, IndexFigures
 from hudi_vector.table_services.maintenance_history import History, Run
 
 __all__ = ["html_report", "write_report"]
 
 _COLOURS = {"live": "#228833", "dead": "#bbbbbb", "trash": "#ee6677", "dangling": "#aa3377"}
+_INDEX_COLOURS = {"files": "#bbbbbb", "covered": "#228833", "recall": "#4477aa"}
+_INDEX_HEADS = ("index", "files covered", "rows", "bytes", "imbalance", "recall")
 _RUNS_SHOWN = 50
 _HEADS = ("column", "blobs", "live", "inline", "managed", "external", "dead", "dangling")
 _PAGE = """<!DOCTYPE html>
@@ -49,6 +51,7 @@ def html_report(table: str, history: History, now_ms: int) -> str:
     """
     measured = [(run.begun_ms, run.figures) for run in history.runs if run.figures is not None]
     parts = [*_measured(measured)] if measured else ["<p>No figures were taken yet.</p>"]
+    parts += _indexes(measured)
     parts += ["<h2>Last runs</h2>", _runs(history.runs[-_RUNS_SHOWN:][::-1])]
     return _PAGE.format(table=escape(table), now=day_text(now_ms), parts="\n".join(parts))
 
@@ -93,6 +96,34 @@ def _measured(measured: Sequence[tuple[int, Figures]]) -> Iterable[str]:
             return next((column for column in each.columns if column.column == name), ColumnFigures(name))
 
         yield chart(_label(name), live=lambda f, of=of: of(f).live, dead=lambda f, of=of: of(f).dead)  # type: ignore[misc]
+
+
+def _indexes(measured: Sequence[tuple[int, Figures]]) -> Iterable[str]:
+    """The vector indexes, now and over time; nothing where the table never had any."""
+    over_time: dict[str, list[tuple[int, IndexFigures]]] = {}
+    for at, figures in measured:
+        for index in figures.indexes:
+            over_time.setdefault(index.name, []).append((at, index))
+    if not over_time:
+        return
+    yield "<h2>Vector indexes</h2>"
+    yield _table(_INDEX_HEADS, [_of_index(index) for index in measured[-1][1].indexes])
+    for name, points in sorted(over_time.items()):
+        times = [when for when, _ in points]
+        lines = {"files": [index.files for _, index in points], "covered": [index.covered for _, index in points]}
+        yield Chart(f"Files of {name}", times, lines, _INDEX_COLOURS, is_bytes=False).svg()
+        recalls = [(when, index.recall) for when, index in points if index.recall is not None]
+        if recalls:
+            percent = {"recall": [round(100 * recall) for _, recall in recalls]}
+            title = f"Recall of {name}, in %"
+            yield Chart(title, [when for when, _ in recalls], percent, _INDEX_COLOURS, is_bytes=False).svg()
+
+
+def _of_index(index: IndexFigures) -> list[str]:
+    recall = "not measured" if index.recall is None else f"{index.recall:.3f}"
+    covered = f"{number_text(index.covered)} of {number_text(index.files)}"
+    sizes = [number_text(index.rows), bytes_text(index.bytes)]
+    return [index.name, covered, *sizes, f"{index.imbalance:.2f}", recall]
 
 
 def _columns(figures: Figures) -> str:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
+import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
-from typing import TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
-__all__ = ["followed"]
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+__all__ = ["followed", "jobs_followed"]
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _TERMINAL_S, _LOG_S = 0.2, 30.0
+_GROUP = "spark.jobGroup.id"
 
 
 def followed(
@@ -49,8 +56,61 @@ def followed(
             _show(shown if on_terminal else None, f"{done} of {total} {what}")
         yield item
     if on_terminal:
-        shown.write("\r\x1b[K")  # leaves no trace between the lines of the result
-        shown.flush()
+        _wipe(shown)
+
+
+@contextlib.contextmanager
+def jobs_followed(
+    context: SparkContext, total: int, what: str, *, stream: TextIO | None = None, every: float | None = None
+) -> Iterator[None]:
+    """Show how many tasks are done of the Spark jobs that this thread runs meanwhile.
+
+    Args:
+        context: The Spark application.
+        total: How many tasks there are.
+        what: What they do, such as ``files indexed``.
+        stream: Where a terminal may be; the standard error by default.
+        every: Seconds between two looks, for tests.
+
+    Yields:
+        Nothing.
+
+    Example:
+        >>> with jobs_followed(spark.sparkContext, len(files), "files indexed"):  # doctest: +SKIP
+        ...     context.parallelize(files, len(files)).map(index).collect()
+    """
+    shown = sys.stderr if stream is None else stream
+    on_terminal = shown.isatty()
+    group, over = f"hudi-vector-{uuid.uuid4().hex}", threading.Event()
+
+    def watch() -> None:
+        while not over.wait(every or (_TERMINAL_S if on_terminal else _LOG_S)):
+            _show(shown if on_terminal else None, f"{_tasks_done(context, group)} of {total} {what}")
+
+    before = context.getLocalProperty(_GROUP)
+    context.setLocalProperty(_GROUP, group)
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        context.setLocalProperty(_GROUP, before)  # type: ignore[arg-type] # None takes it away
+        if on_terminal:
+            _wipe(shown)
+
+
+def _tasks_done(context: SparkContext, group: str) -> int:
+    tracker = context.statusTracker()
+    jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+    stages = (tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds)
+    return sum(stage.numCompletedTasks for stage in stages if stage is not None)
+
+
+def _wipe(terminal: TextIO) -> None:
+    terminal.write("\r\x1b[K")  # leaves no trace between the lines of the result
+    terminal.flush()
 
 
 def _show(terminal: TextIO | None, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The vector index of a table, made, brought up to date and looked after from Spark: ``hudi_vector.index``.
+"""The vector index of a table or of files, made, brought up to date and looked after: ``hudi_vector.index``.
 
 Building is one task a file: the executors read the vectors and write the segments, and only names travel.
 """
@@ -6,33 +6,33 @@ Building is one task a file: the executors read the vectors and write the segmen
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
-from hudi_vector.index.build import Each, Parameters, create_index, indexable_files, refresh_index
-from hudi_vector.index.catalog import Index, drop_index, indexed_columns, list_indexes
+from hudi_vector.errors import InvalidTypeError
+from hudi_vector.index.build import Parameters, create_index, indexable_files, refresh_index
+from hudi_vector.index.catalog import Index, drop_index
+from hudi_vector.index.drift import mean_quality, retraining
+from hudi_vector.index.manifest import IndexManifest, ManifestEntry
+from hudi_vector.index.recall_history import recalls_of
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_count, as_share, as_text
+from hudi_vector.table_services.index_places import IndexSubject, Place, chosen, the_index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hudi_vector.read.spec import ScanSpec
     from hudi_vector.table.model import Snapshot
 
 __all__ = [
     "IndexDescription",
     "IndexResult",
-    "Place",
     "build_if_missing",
     "create",
     "describe",
     "drop",
-    "place_of",
     "refresh",
-    "the_index",
 ]
 
 
@@ -50,6 +50,7 @@ class IndexResult:
         rows: Rows of the files it covers.
         bytes: Bytes of its segments.
         seconds: How long the job took.
+        proposal: Why the index should be made anew, in one sentence; empty where nothing speaks for it.
     """
 
     table: str
@@ -61,6 +62,7 @@ class IndexResult:
     rows: int
     bytes: int
     seconds: float
+    proposal: str = ""
 
     def lines(self) -> Iterator[str]:
         """The outcome in a few sentences for people, without the ends of lines."""
@@ -68,6 +70,8 @@ class IndexResult:
             f"{self.kind} for {self.metric} of '{self.column}': {self.segments_made} segments made, "
             f"{self.segments_kept} kept; {self.rows} rows in {self.bytes} bytes, {self.seconds:.1f} s"
         )
+        if self.proposal:
+            yield self.proposal
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,10 @@ class IndexDescription:
         clipped_rows: Rows with a value outside the range the model was trained on.
         generation: How often it was published.
         created_ms: When that was published, milliseconds since 1970.
+        error: The mean distance of a vector from its code, of the covered files.
+        imbalance: How many times more codes a probe of one list looks at than if all lists were of one length.
+        proposal: Why the index should be made anew, in one sentence; empty where nothing speaks for it.
+        recalls: When `recall` measured, in milliseconds since 1970, and what; the oldest first.
     """
 
     column: str
@@ -99,13 +107,21 @@ class IndexDescription:
     clipped_rows: int
     generation: int
     created_ms: int
+    error: float
+    imbalance: float
+    proposal: str
+    recalls: tuple[tuple[int, float], ...] = ()
 
 
 def create(
-    spark: SparkSession,
-    table: str,
-    column: str,
+    spark: SparkSession | None,
+    table: str | None = None,
+    column: str | None = None,
     *,
+    files: Sequence[str] | None = None,
+    delta: str | None = None,
+    directory: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
     kind: str = "ivf_sq8",
     metric: str = "cosine",
     num_partitions: int | None = None,
@@ -119,9 +135,14 @@ def create(
     without the index until `refresh`. A build that was stopped goes on where it was when it is run again.
 
     Args:
-        spark: A registered session.
+        spark: A registered session; None for files, which threads of this process then read.
         table: The name or path of a Hudi table.
-        column: A VECTOR column.
+        column: A VECTOR column; of files also lists of FLOAT, DOUBLE or TINYINT that are all of one length.
+        files: Parquet files in place of a table.
+        delta: A Delta table in place of one.
+        directory: Where the index lies, a path or URI that all executors reach; under the table by default, of files
+            ``hoodie.vector.index.external.dir``.
+        storage_options: Hadoop's storage settings for files; the session's by default.
         kind: ``"ivf_sq8"``: codes of one byte for each element; ``"ivf_flat"``: of four.
         metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one: the metric of the searches it serves.
         num_partitions: Lists of the coarse quantiser; by default about the root of the number of rows.
@@ -142,14 +163,23 @@ def create(
         >>> hv.index.create(spark, "products", "embedding", metric="cosine")  # doctest: +SKIP
     """
     parameters = _parameters(kind, metric, num_partitions, max_iters, sample, recall_target)
-    return _run(spark, table, column, lambda at, each: create_index(at.snapshot, at.spec, parameters, each))
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    return _run(
+        subject,
+        column,
+        lambda at: create_index(at.snapshot, at.spec, parameters, at.each, home=at.homes[0]),
+    )
 
 
 def build_if_missing(
-    spark: SparkSession,
-    table: str,
-    column: str,
+    spark: SparkSession | None,
+    table: str | None = None,
+    column: str | None = None,
     *,
+    files: Sequence[str] | None = None,
+    delta: str | None = None,
+    directory: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
     kind: str = "ivf_sq8",
     metric: str = "cosine",
     num_partitions: int | None = None,
@@ -160,9 +190,13 @@ def build_if_missing(
     """Make an index where there is none, else bring it up to date.
 
     Args:
-        spark: A registered session.
+        spark: As for `create`.
         table: As for `create`.
         column: As for `create`.
+        files: As for `create`.
+        delta: As for `create`.
+        directory: As for `create`.
+        storage_options: As for `create`.
         kind: As for `create`.
         metric: As for `create`.
         num_partitions: As for `create`; used where the index is made, as are the others.
@@ -180,22 +214,36 @@ def build_if_missing(
         >>> hv.index.build_if_missing(spark, "products", "embedding")  # doctest: +SKIP
     """
     parameters = _parameters(kind, metric, num_partitions, max_iters, sample, recall_target)
-
-    def run(at: Place, each: Each) -> Index:
-        return create_index(at.snapshot, at.spec, parameters, each, retrain=False)
-
-    return _run(spark, table, column, run)
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    return _run(
+        subject,
+        column,
+        lambda at: create_index(at.snapshot, at.spec, parameters, at.each, retrain=False, home=at.homes[0]),
+    )
 
 
 def refresh(
-    spark: SparkSession, table: str, column: str, *, kind: str | None = None, metric: str | None = None
+    spark: SparkSession | None,
+    table: str | None = None,
+    column: str | None = None,
+    *,
+    files: Sequence[str] | None = None,
+    delta: str | None = None,
+    directory: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    kind: str | None = None,
+    metric: str | None = None,
 ) -> IndexResult:
     """Make the segments of the base files that came since the index was made or refreshed.
 
     Args:
-        spark: A registered session.
+        spark: As for `create`.
         table: As for `create`.
         column: As for `create`.
+        files: As for `create`.
+        delta: As for `create`.
+        directory: As for `create`.
+        storage_options: As for `create`.
         kind: Which index, where the column has several.
         metric: Which index, where the column has several.
 
@@ -208,20 +256,30 @@ def refresh(
     Example:
         >>> hv.index.refresh(spark, "products", "embedding")  # doctest: +SKIP
     """
-
-    def run(at: Place, each: Each) -> Index:
-        return refresh_index(at.snapshot, at.spec, the_index(at, kind, metric), each)
-
-    return _run(spark, table, column, run)
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    return _run(subject, column, lambda at: refresh_index(at.snapshot, at.spec, the_index(at, kind, metric), at.each))
 
 
-def describe(spark: SparkSession, table: str, column: str | None = None) -> list[IndexDescription]:
+def describe(
+    spark: SparkSession | None,
+    table: str | None = None,
+    column: str | None = None,
+    *,
+    files: Sequence[str] | None = None,
+    delta: str | None = None,
+    directory: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> list[IndexDescription]:
     """The indexes of a table, and how much of its newest snapshot they cover.
 
     Args:
-        spark: A registered session.
+        spark: As for `create`.
         table: The name or path of a Hudi table.
         column: Only those of this column.
+        files: As for `create`.
+        delta: As for `create`.
+        directory: As for `create`.
+        storage_options: As for `create`.
 
     Returns:
         One description an index, by column, metric and kind.
@@ -232,19 +290,33 @@ def describe(spark: SparkSession, table: str, column: str | None = None) -> list
     Example:
         >>> hv.index.describe(spark, "products")[0].covered_files  # doctest: +SKIP
     """
-    snapshot, found = _indexes(spark, table, column)
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    snapshot, found = subject.indexes(column)
     return [_described(index, snapshot) for index in found]
 
 
 def drop(
-    spark: SparkSession, table: str, column: str, *, kind: str | None = None, metric: str | None = None
+    spark: SparkSession | None,
+    table: str | None = None,
+    column: str | None = None,
+    *,
+    files: Sequence[str] | None = None,
+    delta: str | None = None,
+    directory: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    kind: str | None = None,
+    metric: str | None = None,
 ) -> list[IndexDescription]:
     """Remove indexes of a column; searches then scan.
 
     Args:
-        spark: A registered session.
+        spark: As for `create`.
         table: The name or path of a Hudi table.
         column: The column.
+        files: As for `create`.
+        delta: As for `create`.
+        directory: As for `create`.
+        storage_options: As for `create`.
         kind: Only indexes of this kind.
         metric: Only indexes for this metric.
 
@@ -257,41 +329,24 @@ def drop(
     Example:
         >>> hv.index.drop(spark, "products", "embedding")  # doctest: +SKIP
     """
-    snapshot, found = _indexes(spark, table, as_text(column, "column"))
-    going = _chosen(found, kind, metric)
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    snapshot, found = subject.indexes(as_text(column, "column"))
+    going = chosen(found, kind, metric)
     gone = [_described(index, snapshot) for index in going]
     for index in going:
         drop_index(index, snapshot.source.options)
     return gone
 
 
-@dataclass(frozen=True)
-class Place:
-    """The table of a job, and its column as a scan reads it.
-
-    Attributes:
-        snapshot: The table now.
-        spec: The column.
-    """
-
-    snapshot: Snapshot
-    spec: ScanSpec
-
-
-def _run(spark: SparkSession, table: str, column: str, job: Callable[[Place, Each], Index]) -> IndexResult:
-    from hudi_vector.search.distributed import on_executors
-
+def _run(subject: IndexSubject, column: Any, job: Callable[[Place], Index]) -> IndexResult:
     begun = time.monotonic()
-    at = place_of(spark, table, column)
-    before = {
-        entry.segment
-        for index in list_indexes(at.spec.table_uri, at.spec.column.name, at.spec.options)
-        for entry in index.manifest.entries
-    }
-    manifest = job(at, on_executors(spark.sparkContext)).manifest
+    at = subject.place(column)
+    before = at.segments()
+    index = job(at)
+    manifest = index.manifest
     made = [entry for entry in manifest.entries if entry.segment not in before]
     return IndexResult(
-        table=at.spec.table_uri,
+        table=at.snapshot.source.uri if subject.files is None else at.snapshot.source.name,
         column=manifest.column,
         kind=manifest.kind,
         metric=manifest.metric,
@@ -300,42 +355,8 @@ def _run(spark: SparkSession, table: str, column: str, job: Callable[[Place, Eac
         rows=sum(entry.rows for entry in manifest.entries),
         bytes=sum(entry.bytes for entry in manifest.entries),
         seconds=round(time.monotonic() - begun, 3),
+        proposal=_proposal(manifest, [entry for _, entry in index.covered(indexable_files(at.snapshot))]),
     )
-
-
-def place_of(spark: SparkSession, table: str, column: str) -> Place:
-    """Find a table and its vector column for a job.
-
-    Args:
-        spark: A registered session.
-        table: The name or path of a Hudi table.
-        column: A VECTOR column.
-
-    Returns:
-        The table as it is now.
-
-    Raises:
-        InvalidArgumentError: The column is an array.
-        UnsupportedTableError: Only Spark can read the table's files.
-    """
-    from hudi_vector.search.planner import table_needs_spark
-    from hudi_vector.spark.resolve import resolve_name
-    from hudi_vector.spark.table_functions import checked_search
-
-    target = resolve_name(spark, table)
-    target.table()
-    search = checked_search(spark, target, as_text(column, "column") or "", None, k=1)
-    if not search.column.is_vector:
-        raise InvalidArgumentError(
-            f"column '{search.column.name}' of '{table}' is an array; an index is made of a VECTOR column, whose "
-            "dimension the table knows"
-        )
-    plan = search.plan(search.column.dimension, {"hoodie.vector.search.mode": "exact"})
-    assert plan is not None
-    reason = table_needs_spark(plan.snapshot)
-    if reason is not None:
-        raise UnsupportedTableError(f"'{table}' can have no index: only Spark can read its files, since {reason}")
-    return Place(plan.snapshot, plan.spec)
 
 
 def _parameters(
@@ -355,58 +376,10 @@ def _parameters(
     )
 
 
-def _indexes(spark: SparkSession, table: str, column: str | None) -> tuple[Snapshot, list[Index]]:
-    """A table now, and the indexes of one of its columns, or of all."""
-    from hudi_vector.spark.columns import vector_column
-    from hudi_vector.spark.resolve import resolve_name
-    from hudi_vector.spark.snapshots import snapshot_for
-
-    target = resolve_name(spark, table)
-    source = target.table()
-    columns = indexed_columns(source.uri, source.options)
-    if column is not None:
-        # The index of a column that the table has no longer can be named too.
-        known = as_text(column, "column") in columns
-        found = column if known else vector_column(target.schema, column, target.label, None).name
-        columns = [found if known else dict(target.physical)[found]]
-    indexes = [index for name in columns for index in list_indexes(source.uri, name, source.options)]
-    return snapshot_for(spark, source, None), indexes
-
-
-def _chosen(indexes: Sequence[Index], kind: str | None, metric: str | None) -> list[Index]:
-    """The indexes of a kind and for a metric; None stands for any."""
-    wanted = None if metric is None else metric_named(metric)
-    return [m for m in indexes if kind in (None, m.manifest.kind) and wanted in (None, m.manifest.metric)]
-
-
-def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
-    """The one index of a column that is meant.
-
-    Args:
-        at: The table and the column.
-        kind: A kind, None for any.
-        metric: A metric, None for any.
-
-    Returns:
-        The index.
-
-    Raises:
-        InvalidArgumentError: There is none, or several.
-    """
-    found = list_indexes(at.spec.table_uri, at.spec.column.name, at.spec.options)
-    fitting = _chosen(found, kind, metric)
-    if len(fitting) == 1:
-        return fitting[0]
-    there = ", ".join(f"{m.manifest.metric}-{m.manifest.kind}" for m in found) or "none"
-    raise InvalidArgumentError(
-        f"column '{at.spec.column.name}' has {len(fitting)} such indexes (there are: {there}); "
-        + ("name one by metric and kind" if fitting else "make one with hudi_vector.index.create")
-    )
-
-
 def _described(index: Index, snapshot: Snapshot) -> IndexDescription:
     files, manifest = indexable_files(snapshot), index.manifest
     covering = [entry for _, entry in index.covered(files)]
+    quality = mean_quality((entry.rows, entry.quality) for entry in covering)
     return IndexDescription(
         column=manifest.column,
         kind=manifest.kind,
@@ -419,4 +392,15 @@ def _described(index: Index, snapshot: Snapshot) -> IndexDescription:
         clipped_rows=sum(entry.clipped for entry in covering),
         generation=manifest.generation,
         created_ms=manifest.created_ms,
+        error=quality.error,
+        imbalance=round(quality.imbalance, 3),
+        proposal=_proposal(manifest, covering),
+        recalls=recalls_of(index, snapshot.source.options),
     )
+
+
+def _proposal(manifest: IndexManifest, entries: Sequence[ManifestEntry]) -> str:
+    """Why the index should be made anew, or nothing."""
+    now = mean_quality((entry.rows, entry.quality) for entry in entries)
+    clipped, rows = sum(entry.clipped for entry in entries), sum(entry.rows for entry in entries)
+    return retraining(manifest.kind, manifest.trained, now, clipped, rows)

@@ -245,6 +245,9 @@ def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch):
     assert [step.state for step in upkeep(spark, str(path), steps=["index"], dry_run=True).steps] == ["due"]
     assert [step.state for step in upkeep(spark, str(path), steps=["index"]).steps] == ["done"]
     assert run("refresh", *column)[1][0]["segments_made"] == 0
+    (indexed,) = upkeep(spark, str(path), steps=["figures"]).figures.indexes
+    assert (indexed.name, indexed.covered, indexed.files) == ("emb, l2, ivf_sq8", 4, 4)
+    assert indexed.recall == measured["recall"]
     name = tables.fresh_name("tended")
     spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     spark.sql(

@@ -15,6 +15,7 @@ from support.indexed import fingerprint, segment_of, vectors
 
 from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
 from hudi_vector.index import files, manifest
+from hudi_vector.index.homes import beside_table
 from hudi_vector.index.model import IndexModel, default_partitions, train_model
 from hudi_vector.index.segment import Segment
 from hudi_vector.index.side_arrays import pack
@@ -29,7 +30,7 @@ ROWS = vectors("normal", 200, 8, "float", 1)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Storage, str]]:
     uri = f"file://{tmp_path}" if request.param == "file" else f"memory:///{tmp_path.name}"
     storage = open_storage(uri, StorageOptions())
-    yield storage, files.index_folder(uri, "emb", "l2", "ivf_sq8")
+    yield storage, beside_table(uri, "emb").place("l2", "ivf_sq8", {}).folder
     for info in storage.list_files(uri, recursive=True):
         storage.delete(info.uri)
 

@@ -13,6 +13,7 @@ import pytest
 from support.indexed import segment_of, vectors
 
 from hudi_vector.index import files
+from hudi_vector.index.homes import beside_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, publish_manifest
 from hudi_vector.index.model import train_model
 from hudi_vector.storage import StorageOptions, open_storage
@@ -35,7 +36,7 @@ def test_an_index_is_read_by_its_description(tmp_path: Path, kind: str, metric: 
     values = vectors("drifted", 300, 6, "float", 4)
     values[[5, 17]] = 0
     storage = open_storage("file:///", StorageOptions())
-    folder = files.index_folder(f"file://{tmp_path}", "a b.c", metric, kind)
+    folder = beside_table(f"file://{tmp_path}", "a b.c").place(metric, kind, {}).folder
     model = train_model(values[:150], kind=kind, metric=metric, element="float")
     segment = segment_of(model, values, np.arange(300) % 10 != 0)
     files.save_model(storage, folder, model)

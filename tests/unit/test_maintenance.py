@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from support.blob_states import DAY, HOUR, NOW
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.table_services.charts import Chart, bytes_text
-from hudi_vector.table_services.figures import ColumnFigures, Figures, add_up
+from hudi_vector.table_services.figures import ColumnFigures, Figures, IndexFigures, add_up
 from hudi_vector.table_services.maintenance_history import (
     DONE,
     FAILED,
@@ -130,6 +132,23 @@ def test_the_page(tmp_path: Path) -> None:
     assert not [mark for mark in ("http:", "https:", "<script", "@import", "url(", " src=") if mark in page]
     write_report(str(tmp_path / "x.html"), page)
     assert (tmp_path / "x.html").read_text("utf-8") == page
+
+
+def test_the_page_shows_indexes_over_time() -> None:
+    name = "emb, l2, ivf_sq8"
+    first = replace(FIGURES, indexes=(IndexFigures(name, 4, 4, 900, 1 << 20, 1.254),))
+    later = replace(FIGURES, indexes=(IndexFigures(name, 5, 3, 700, 1 << 20, 2.5, 0.957),))
+    assert Figures.of(asdict(later)) == later
+    body = asdict(FIGURES)
+    del body["indexes"]  # as an older run noted it
+    assert Figures.of(body) == FIGURES
+    history = History((run(NOW, figures=first), run(NOW + DAY, figures=FIGURES), run(NOW + 2 * DAY, figures=later)))
+    page = html_report("file:///t", history, NOW + 2 * DAY)
+    assert [chart.get("aria-label") for chart in svgs(page)][-2:] == [f"Files of {name}", f"Recall of {name}, in %"]
+    said = [title.text.partition(": ")[2] for chart in svgs(page)[-2:] for title in chart.iter("title")]
+    assert said == ["files 4", "files 5", "covered 4", "covered 3", "recall 96"]
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", page.partition("Vector indexes")[2].partition("</table>")[0])
+    assert cells == [name, "3 of 5", "700", "1 MiB", "2.50", "0.957"]
 
 
 def test_a_page_without_figures() -> None:

@@ -253,6 +253,7 @@ def test_partition_columns_of_a_delta_table_are_left_out(tmp_path: Path) -> None
         ({"table": None, "files": []}, InvalidArgumentError, "files is an empty list"),
         ({"table": None, "files": "a.parquet"}, InvalidTypeError, "files must be a list of paths"),
         ({"table": None, "files": [3]}, InvalidTypeError, "3 is neither"),
+        ({"table": None, "files": ["a.csv"]}, InvalidArgumentError, "named \\*.parquet, and .a.csv. is not"),
         ({"table": None, "files": ["/no/such.parquet"]}, DataFileError, "there is no file 'file:///no/such.parquet'"),
         ({"table": "/no/such"}, TableNotFoundError, "there is no Hudi table at"),
         ({"column": "emd"}, UnknownColumnError, "did you mean 'emb'"),

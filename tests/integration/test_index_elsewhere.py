@@ -1,0 +1,87 @@
+"""Indexes in another directory than the table's, and over files, built by executors and found by searches."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import numpy as np
+import pytest
+from support import tables
+
+import hudi_vector as hv
+from hudi_vector import errors
+from hudi_vector.table_services.progress import jobs_followed
+
+DIMENSION = 8
+
+
+def frame(spark, ids):
+    numbers = np.random.default_rng(3).standard_normal((len(ids), DIMENSION)).astype("f4")
+    rows = [(i, f"n{i}", float(i % 50), f"c{i % 3}", v.tolist()) for i, v in zip(ids, numbers, strict=True)]
+    return spark.createDataFrame(rows, tables.schema(DIMENSION))
+
+
+def found(spark, path, **asked):
+    rows = hv.search(spark, path, "emb", [0.5] * DIMENSION, 9, metric="l2", **asked).collect()
+    return [row["id"] for row in rows], hv.last_reports()[0].slices
+
+
+def test_indexes_that_lie_elsewhere(clean_session, workspace):
+    spark = clean_session
+    path, directory = tables.fresh_path(workspace, "elsewhere"), str(workspace / "indexes")
+    tables.write(frame(spark, range(300)), path, datasource__write__partitionpath__field="category")
+    table = str(path)
+    spark.conf.set("hoodie.vector.cache.max.bytes", "0")
+    made = hv.index.create(spark, table, "emb", metric="l2", directory=directory)
+    assert (made.segments_made, made.rows) == (3, 300)
+    assert not (path / ".hoodie/vector_index").exists()
+    assert hv.index.describe(spark, table) == []
+    assert [one.covered_files for one in hv.index.describe(spark, table, directory=directory)] == [3]
+    exact, slices = found(spark, table)
+    assert slices == {"parquet": 3}
+    spark.conf.set("hoodie.vector.index.external.dir", directory)
+    assert found(spark, table) == (exact, {"index": 3})
+    assert [one.column for one in hv.index.describe(spark, table)] == ["emb"]
+    assert hv.index.recall(spark, table, "emb", directory=directory, sample=10).queries == 10
+    assert hv.index.verify(spark, table, "emb") == []
+    tables.write(frame(spark, range(0, 60, 3)), path, datasource__write__partitionpath__field="category")
+    assert hv.index.refresh(spark, table, "emb").segments_made == 1
+    assert found(spark, table)[1] == {"index": 3}
+    assert hv.index.compact(spark, table, "emb", grace="0s", directory=directory)
+    assert len(hv.index.drop(spark, table, "emb")) == 1
+    assert found(spark, table)[1] == {"parquet": 3}
+
+    lists = workspace / "lists"
+    frame(spark, range(300)).repartition(3).write.parquet(str(lists))
+    files = [str(file) for file in lists.glob("*.parquet")]
+    made = hv.index.build_if_missing(spark, files=files, column="emb", metric="l2")  # the session's directory
+    assert (made.segments_made, made.rows) == (3, 300)
+    assert hv.index.build_if_missing(None, files=files, column="emb", metric="l2", directory=directory).rows == 300
+    options = {"hoodie.vector.cache.max.bytes": "0"}
+    with hv.open(files=files, column="emb", index_directory=directory, options=options) as t:
+        hits = t.search([0.5] * DIMENSION, 9, metric="l2", columns=["id"])
+        assert hits.report.slices == {"index": 3}
+        assert hits.column("id").to_pylist() == exact
+    measured = hv.index.recall(spark, files=files, column="emb", sample=10)
+    assert measured.recall > 0.5
+    (described,) = hv.index.describe(spark, files=files)
+    assert described.recalls == ((measured.measured_ms, measured.recall),)
+    with pytest.raises(errors.InvalidArgumentError, match="give exactly one of table, files and delta"):
+        hv.index.describe(spark, table, files=files)
+
+
+def test_progress_of_executors_is_shown(clean_session):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal, context = Terminal(), clean_session.sparkContext
+    context.setLocalProperty("spark.jobGroup.id", "the user's own")
+    with jobs_followed(context, 4, "files read", stream=terminal, every=0.05):
+        assert context.parallelize(range(4), 4).map(lambda n: time.sleep(0.3) or n).collect() == [0, 1, 2, 3]
+    assert context.getLocalProperty("spark.jobGroup.id") == "the user's own"
+    context.setLocalProperty("spark.jobGroup.id", None)
+    lines = [line for line in terminal.getvalue().split("\r\x1b[K") if line]
+    assert {"0 of 4 files read", "2 of 4 files read"} <= set(lines)
+    assert terminal.getvalue().endswith("\r\x1b[K")
