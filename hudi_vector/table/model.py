@@ -10,7 +10,7 @@ from hudi_vector.storage import FileInfo, StorageOptions
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.deleted_rows import DeletedRows
 
-__all__ = ["FileSlice", "Snapshot", "Source"]
+__all__ = ["FileSlice", "FragmentInfo", "Snapshot", "Source"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,21 @@ class Source:
     def hadoop_path(self) -> str:
         """The path for Spark's own readers."""
         return self.spelled or self.uri
+
+
+@dataclass(frozen=True)
+class FragmentInfo(FileInfo):
+    """A fragment of a Lance dataset in the place of a base file: `uri` is its first data file, `size` all its bytes.
+
+    `content` is a hash of what the fragment consists of, its deletions included, so that a fragment that a later
+    version left as it was is the same one.
+    """
+
+    dataset: str
+    fragment: int
+    rows: int
+    content: str
+    version: int = field(compare=False)
 
 
 @dataclass(frozen=True)
