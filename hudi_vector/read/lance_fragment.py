@@ -15,7 +15,7 @@ from hudi_vector.read.data_file import reading
 from hudi_vector.storage import StorageOptions, lance_options, scheme_of
 from hudi_vector.table.model import FragmentInfo
 
-__all__ = ["FragmentRows", "StoredRows", "lance_path", "open_dataset"]
+__all__ = ["FragmentRows", "StoredRows", "lance_path", "open_dataset", "require_lance_storage"]
 
 _BATCH_ROWS = 8192
 _OFFSET_BITS = np.uint64(0xFFFFFFFF)
@@ -104,14 +104,25 @@ def open_dataset(uri: str, version: int | str | None, options: StorageOptions) -
         DataFileError: It is not there.
         UnsupportedTableError: Lance does not open such storage.
     """
-    if scheme_of(uri) not in _SCHEMES:
-        raise UnsupportedTableError(
-            f"Lance does not open '{scheme_of(uri)}://', and the dataset is '{uri}'; "
-            f"it opens {', '.join(sorted(_SCHEMES))}"
-        )
+    require_lance_storage(uri)
     if isinstance(version, int):
         return _opened(uri, version, options)
     return _open(uri, version, options)
+
+
+def require_lance_storage(uri: str) -> None:
+    """Refuse storage that Lance does not open.
+
+    Args:
+        uri: A normalised URI.
+
+    Raises:
+        UnsupportedTableError: It does not.
+    """
+    if scheme_of(uri) not in _SCHEMES:
+        raise UnsupportedTableError(
+            f"Lance does not open '{scheme_of(uri)}://', and '{uri}' was named; it opens {', '.join(sorted(_SCHEMES))}"
+        )
 
 
 def lance_path(uri: str) -> str:

@@ -74,7 +74,10 @@ class FileSlice:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A table at one set of completed instants. Chosen once per query."""
+    """A table at one set of completed instants. Chosen once per query.
+
+    `ties` are the columns that order rows of equal distance in something without keys whose rows have no lasting place.
+    """
 
     source: Source
     config: TableConfig
@@ -88,6 +91,7 @@ class Snapshot:
     commits: frozenset[str] = field(default=frozenset(), repr=False)
     # The instants of base files, under log files, that have other columns than the schema.
     older_schemas: frozenset[str] = field(default=frozenset(), repr=False)
+    ties: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
