@@ -48,6 +48,8 @@ __all__ = [
     "INDEX_READ_MAX_GAP",
     "INDEX_READ_THREADS",
     "INVALID_VECTORS",
+    "JOIN_TEMP_DIR",
+    "JOIN_TEMP_MAX_BYTES",
     "LOCAL_MAX_BYTES",
     "LOCAL_THREADS",
     "MAINTAIN_CLEAN_INTERVAL",
@@ -321,6 +323,21 @@ INDEX_READ_THREADS: Option[int] = Option(
     "side by side already, and 16 on an object store.",
     minimum=0,
 )
+JOIN_TEMP_DIR: Option[str] = Option(
+    "hoodie.vector.join.temp.dir",
+    "",
+    FOLDERS,
+    "Where a KNN join writes a computed right side once, as a Lance dataset that lives as long as the application, or "
+    "until it is released. Every executor has to reach it: it must be set where the master is not local. Empty for "
+    "the machine's folder of temporary files.",
+)
+JOIN_TEMP_MAX_BYTES: Option[int] = Option(
+    "hoodie.vector.join.temp.max.bytes",
+    64 << 30,
+    BYTES,
+    "The most bytes that one such dataset may have.",
+    minimum=1,
+)
 GUARD_BLOBS: Option[str] = Option(
     "hoodie.blob.guard.fields",
     "true",
@@ -562,6 +579,8 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     INDEX_EXTERNAL_ENABLED,
     INDEX_READ_MAX_GAP,
     INDEX_READ_THREADS,
+    JOIN_TEMP_DIR,
+    JOIN_TEMP_MAX_BYTES,
     INVALID_VECTORS,
     BLOB_INLINE_THRESHOLD,
     BLOB_MAX_ELEMENT_SIZE,

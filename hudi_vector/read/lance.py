@@ -1,4 +1,4 @@
-"""Slices of a Lance base file alone, through pylance's file reader."""
+"""Slices of a Lance base file alone, and fragments of Lance datasets, through pylance."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from hudi_vector.errors import DataFileError
 from hudi_vector.kernels.topk import Ints, VectorBlock
 from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
+from hudi_vector.read.data_file import reading
+from hudi_vector.read.lance_fragment import FragmentRows, StoredRows, lance_path
 from hudi_vector.read.predicate import Predicate, evaluate
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.read.vectors import block_of, chosen_of, rows_within
 from hudi_vector.storage import FileInfo, StorageOptions, lance_options, scheme_of
+from hudi_vector.table.model import FragmentInfo
 
 __all__ = ["LanceSlice", "lance_reader"]
 
@@ -26,10 +29,10 @@ _SUITED = RangeReads()
 
 
 class LanceSlice:
-    """One Lance base file, opened for one search.
+    """One Lance base file, or one fragment of a Lance dataset, opened for one search.
 
     Args:
-        file: The base file.
+        file: The base file or fragment.
         spec: What is read.
         keep: Whether decoded vectors are kept in the process's cache.
     """
@@ -62,15 +65,15 @@ class LanceSlice:
 
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Columns of the rows at these positions, in the table's types and in this order."""
-        order = np.argsort(positions, kind="stable")
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        reader, held = self._open(names)
-        rows_within(positions, reader.num_rows(), self._file.uri)
-        if not held:
+        stored = self._stored()
+        held = [name for name in names if name in stored.names]
+        wanted, back = np.unique(positions, return_inverse=True)
+        wanted = rows_within(wanted, stored.rows, self._file.uri)
+        if not held or not len(wanted):
             return conform(pa.table({"\0": pa.nulls(len(positions))}), self._spec.fields(names))
-        read = reader.take_rows([int(row) for row in positions[order]]).to_table()
-        return conform(read.take(pa.array(back)), self._spec.fields(names))
+        with reading(self._file.uri):
+            read = stored.take(wanted, held)
+        return conform(read.take(pa.array(back.ravel())), self._spec.fields(names))
 
     def vectors_at(
         self,
@@ -91,34 +94,31 @@ class LanceSlice:
         Raises:
             DataFileError: The file is damaged, or has no such row.
         """
-        reader, held = self._open([self._spec.column.name])
-        wanted = rows_within(positions, reader.num_rows(), self._file.uri)
+        stored, name = self._stored(), self._spec.column.name
+        wanted = rows_within(positions, stored.rows, self._file.uri)
         kept = self._cache.get(self._blocks_key(None)) if self._cache is not None else None
         if kept is not None and kept[0]:
             return chosen_of(kept[0], wanted, counts)
-        read = reader.take_rows(wanted.tolist()).to_table() if held and len(wanted) else None
-        array = pa.nulls(len(wanted), pa.list_(pa.float32())) if read is None else read.column(0).combine_chunks()
+        array = pa.nulls(len(wanted), pa.list_(pa.float32()))
+        if name in stored.names and len(wanted):
+            with reading(self._file.uri):
+                array = stored.take(wanted, [name]).column(0).combine_chunks()
         return block_of(array, self._spec.column, wanted, counts)
 
     def _blocks_key(self, predicate: Predicate | None) -> tuple[object, ...]:
         return (self._file, "lance", self._spec.column, predicate, self._spec.zone)
 
     def _scan(self, counts: ScanCounts) -> Iterator[VectorBlock]:
-        spec = self._spec
+        spec, stored = self._spec, self._stored()
         names = list(dict.fromkeys([spec.column.name, *spec.filter_columns]))
-        reader, held = self._open(names)
-        total = reader.num_rows()
-        if not held:
-            counts.rows += total
-            counts.nulls += total
+        held = [name for name in names if name in stored.names]
+        if spec.column.name not in held:
+            counts.rows += stored.live
+            counts.nulls += stored.live
             return
-        done = 0
-        for batch in reader.read_all(batch_size=_BATCH_ROWS).to_batches():
-            positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
-            done += batch.num_rows
+        for offsets, batch in stored.batches(held):
             counts.rows += batch.num_rows
-            index = batch.schema.get_field_index(spec.column.name)
-            array: Any = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows, pa.list_(pa.float32()))
+            positions, array = offsets, batch.column(batch.schema.get_field_index(spec.column.name))
             if spec.predicate is not None:
                 mask = evaluate(spec.predicate, conform(batch, spec.fields(spec.filter_columns)), spec.zone)
                 counts.filtered += int((~mask).sum())
@@ -126,11 +126,33 @@ class LanceSlice:
             if len(array):
                 yield block_of(array, spec.column, positions, counts)
 
-    def _open(self, names: Sequence[str]) -> tuple[Any, list[str]]:
-        """A reader of those of the columns that the file has, and which these are."""
-        present = lance_reader(self._file.uri, self._spec.options).metadata().schema.names
-        held = [name for name in names if name in present]
-        return lance_reader(self._file.uri, self._spec.options, held or None), held
+    def _stored(self) -> StoredRows:
+        if isinstance(self._file, FragmentInfo):
+            return FragmentRows(self._file, self._spec.options)
+        return _FileRows(self._file.uri, self._spec.options)
+
+
+class _FileRows:
+    """The rows of a Lance file."""
+
+    def __init__(self, uri: str, options: StorageOptions) -> None:
+        self._uri = uri
+        self._options = options
+        head = lance_reader(uri, options)
+        self.names: Sequence[str] = head.metadata().schema.names
+        self.rows = self.live = int(head.num_rows())
+
+    def batches(self, names: Sequence[str]) -> Iterator[tuple[Ints, pa.RecordBatch]]:
+        done = 0
+        for batch in self._reader(names).read_all(batch_size=_BATCH_ROWS).to_batches():
+            yield np.arange(done, done + batch.num_rows, dtype=np.int64), batch
+            done += batch.num_rows
+
+    def take(self, positions: Ints, names: Sequence[str]) -> pa.Table:
+        return self._reader(names).take_rows(positions.tolist()).to_table()
+
+    def _reader(self, names: Sequence[str]) -> Any:
+        return lance_reader(self._uri, self._options, list(names))
 
 
 def lance_reader(uri: str, options: StorageOptions, columns: list[str] | None = None) -> Any:
@@ -149,9 +171,7 @@ def lance_reader(uri: str, options: StorageOptions, columns: list[str] | None = 
     """
     from lance.file import LanceFileReader
 
-    scheme = scheme_of(uri)
-    path = uri[len("file://") :] if scheme == "file" else uri
     try:
-        return LanceFileReader(path, storage_options=lance_options(scheme, options), columns=columns)
+        return LanceFileReader(lance_path(uri), storage_options=lance_options(scheme_of(uri), options), columns=columns)
     except (OSError, ValueError) as problem:
         raise DataFileError(f"the data file '{uri}' cannot be read: {problem}") from problem

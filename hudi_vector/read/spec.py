@@ -38,7 +38,10 @@ class VectorColumn:
 
 @dataclass(frozen=True)
 class ScanSpec:
-    """What every slice of a search is read for. Picklable: executors get it."""
+    """What every slice of a search is read for. Picklable: executors get it.
+
+    `ties` are the columns that order rows of equal distance where there are no keys; without them it is their place.
+    """
 
     table_uri: str
     schema: pa.Schema
@@ -46,6 +49,7 @@ class ScanSpec:
     predicate: Predicate | None = None
     zone: str = "UTC"
     has_keys: bool = True
+    ties: tuple[str, ...] = ()
     options: StorageOptions = field(default=StorageOptions(), repr=False)
 
     def fields(self, names: Sequence[str]) -> list[pa.Field]:
@@ -58,6 +62,11 @@ class ScanSpec:
             if self.schema.get_field_index(name) < 0:
                 raise UnknownColumnError.of(name, self.schema.names, self.table_uri)
         return [self.schema.field(name) for name in names]
+
+    @property
+    def tie_columns(self) -> tuple[str, ...]:
+        """The columns that order rows of equal distance, the most significant first; none where their place does."""
+        return TIE_COLUMNS if self.has_keys else self.ties
 
     @property
     def filter_columns(self) -> tuple[str, ...]:

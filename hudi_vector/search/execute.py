@@ -13,7 +13,7 @@ from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK
 from hudi_vector.read.lance import LanceSlice
 from hudi_vector.read.merged import MergedSlice
 from hudi_vector.read.parquet import ParquetSlice
-from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec, SliceReader
+from hudi_vector.read.spec import ScanCounts, ScanSpec, SliceReader
 from hudi_vector.search.merge import SliceHits, break_ties
 from hudi_vector.search.plan import SliceAccess
 
@@ -96,8 +96,8 @@ def settled(top: TopK, reader: SliceReader, spec: ScanSpec) -> Hits:
 
 
 def tie_keys(reader: SliceReader, spec: ScanSpec, positions: Ints) -> pa.Table | None:
-    """What orders rows of a slice whose distances are equal; None where the table keeps no keys."""
-    return reader.rows(positions, TIE_COLUMNS) if spec.has_keys else None
+    """What orders rows of a slice whose distances are equal; None where only their place does."""
+    return reader.rows(positions, spec.tie_columns) if spec.tie_columns else None
 
 
 def _in_blocks(question: Question, bounds: Bounds) -> list[tuple[int, TopK]]:

@@ -1,7 +1,7 @@
 """Candidates of many slices into the k rows of each query, in the order of decision 4.
 
 Distance first; rows of equal distance by record key (UTF-8 bytes), partition path and commit sequence number;
-where the table keeps no meta fields, by file and position.
+where the table keeps no meta fields, by file and position, or by the columns that the snapshot names.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Hits, Ints, rank_within
+from hudi_vector.search.row_order import order_of_keys
 
 __all__ = ["SliceHits", "Winners", "break_ties", "merge_hits", "order_of_keys"]
 
@@ -90,24 +90,6 @@ def _places(positions: Ints, keys_of: KeysOf) -> Ints:
     keys = keys_of(distinct)
     ranks = np.arange(len(distinct)) if keys is None else order_of_keys(keys)
     return ranks[inverse]
-
-
-def order_of_keys(keys: pa.Table) -> Ints:
-    """The place of each row when rows are ordered by their key columns.
-
-    Args:
-        keys: Key columns, the most significant first; text is compared by its UTF-8 bytes, NULLs come first.
-
-    Returns:
-        Places from 0, shape (rows,).
-    """
-    columns = [column.cast(pa.binary()) if pa.types.is_string(column.type) else column for column in keys.columns]
-    plain = pa.table(columns, names=[str(i) for i in range(len(columns))])
-    by = [(name, "ascending", "at_start") for name in plain.column_names]
-    order = np.asarray(pc.sort_indices(plain, sort_keys=by)).astype(np.int64)
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    return places
 
 
 def merge_hits(parts: Sequence[SliceHits], k: int, keys_of: SliceKeysOf) -> Winners:

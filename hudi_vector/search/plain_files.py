@@ -27,10 +27,10 @@ from hudi_vector.table.deleted_rows import DeletedRows
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 
-__all__ = ["DeltaFiles", "PlainFiles"]
+__all__ = ["NO_KEYS", "DeltaFiles", "PlainFiles", "searched_field"]
 
-# No keys of Hudi's: rows of equal distance are ordered by file and position.
-_CONFIG = TableConfig.parse("hoodie.populate.meta.fields=false")
+NO_KEYS = TableConfig.parse("hoodie.populate.meta.fields=false")
+"""The settings of what has no keys of Hudi's: rows of equal distance are ordered by file and position."""
 _VECTOR_COLUMNS = b"hoodie.vector.columns"
 
 
@@ -184,7 +184,7 @@ def _snapshot_of(
     schema = _schema_of(infos[0], source.options, column) if infos else pa.schema([])
     return Snapshot(
         source=source,
-        config=_CONFIG,
+        config=NO_KEYS,
         identity=hashlib.sha256("\n".join(seen).encode()).hexdigest(),
         instant=None,
         watermark=None,
@@ -206,7 +206,9 @@ def _schema_of(file: FileInfo, options: StorageOptions, column: str | None) -> p
         schema = pq.read_schema(opened)
     vectors = _declared((schema.metadata or {}).get(_VECTOR_COLUMNS, b"").decode())
     searched = (column or "").lower()
-    return pa.schema([_field(field, vectors.get(field.name), field.name.lower() == searched) for field in schema])
+    return pa.schema(
+        [searched_field(field, vectors.get(field.name), field.name.lower() == searched) for field in schema]
+    )
 
 
 def _declared(text: str) -> dict[str, VectorType]:
@@ -218,7 +220,17 @@ def _declared(text: str) -> dict[str, VectorType]:
     return found
 
 
-def _field(field: pa.Field, vector: VectorType | None, is_searched: bool) -> pa.Field:
+def searched_field(field: pa.Field, vector: VectorType | None = None, is_searched: bool = False) -> pa.Field:
+    """A column as a search knows it: one of the types of Hudi's tables, VECTOR columns marked as such.
+
+    Args:
+        field: As a file has it.
+        vector: What it is said to be elsewhere; by default what its own metadata say.
+        is_searched: Whether bytes of one length that nothing describes are a vector.
+
+    Returns:
+        The field.
+    """
     declared = (field.metadata or {}).get(HUDI_TYPE.encode(), b"").decode()
     if vector is None and declared.upper().startswith("VECTOR"):
         vector = VectorType.parse(declared)

@@ -70,6 +70,7 @@ def make_plan(
         predicate=request.predicate,
         zone=request.zone,
         has_keys=snapshot.config.populates_meta_fields,
+        ties=snapshot.ties,
         options=snapshot.source.options,
     )
     kept = [entry for entry in snapshot.file_slices if _partition_may_match(entry, snapshot, request)]

@@ -21,6 +21,7 @@ from hudi_vector.search.external import external_indexes
 from hudi_vector.search.frames import one_partition
 from hudi_vector.search.index_choice import external_directory, known_indexes
 from hudi_vector.search.kept_snapshots import KeptSnapshots, SnapshotSource
+from hudi_vector.search.lance_dataset import LanceDataset
 from hudi_vector.search.merge import Winners
 from hudi_vector.search.plain_files import DeltaFiles, PlainFiles
 from hudi_vector.search.plan import SearchPlan, SliceAccess
@@ -342,7 +343,7 @@ class VectorTable:
             return [self._deleted, checked_deleted(deleted)]
         if deleted is not None:
             raise InvalidArgumentError(
-                f"deleted names rows of files, and '{self.name}' is a Hudi table, which knows its own; use a filter"
+                f"deleted names rows of files, and '{self.name}' is none of files, and knows its own; use a filter"
             )
         return []
 
@@ -397,6 +398,8 @@ def open(  # noqa: A001 - hv.open, as files are opened
     column: str,
     files: Sequence[str] | None = None,
     delta: str | None = None,
+    lance: str | None = None,
+    version: int | str | None = None,
     deleted: Any = None,
     as_of: Any = None,
     refresh_every: float | None = None,
@@ -413,6 +416,8 @@ def open(  # noqa: A001 - hv.open, as files are opened
         files: Parquet files in place of a table.
         delta: A Delta table in place of one; needs the extra ``delta``. Rows that its deletion vectors delete are left
             out, and so are its partition columns, which are not in its files.
+        lance: A Lance dataset in place of one.
+        version: The version of a Lance dataset, by its number or tag; the newest by default.
         deleted: Rows of files or of a Delta table that no search finds: a mapping of file to a bool for each row or to
             row numbers, or pairs of file and row number.
         as_of: An instant of the timeline, or a timestamp, that searches see unless they name another; now by default.
@@ -427,33 +432,40 @@ def open(  # noqa: A001 - hv.open, as files are opened
         The table, which is a context manager too.
 
     Raises:
-        InvalidArgumentError: An argument is not allowed, or not exactly one of table, files and delta is given.
-        TableNotFoundError: There is no Hudi table at the path.
+        InvalidArgumentError: An argument is not allowed, or not exactly one of table, files, delta and lance is
+            given.
+        TableNotFoundError: There is no Hudi table, or no Lance dataset, at the path.
         UnknownColumnError: The table has no such column.
 
     Example:
         >>> with hv.open("/tables/products", column="embedding") as t:  # doctest: +SKIP
         ...     hits = t.search([0.1, 0.2, 0.3], k=5, columns=["id"], filter="price < 100")
     """
-    given = [value for value in (table, files, delta) if value is not None]
+    given = [value for value in (table, files, delta, lance) if value is not None]
     if len(given) != 1:
-        raise InvalidArgumentError("give exactly one of table, files and delta")
+        raise InvalidArgumentError("give exactly one of table, files, delta and lance")
+    if deleted is not None and files is None and delta is None:
+        raise InvalidArgumentError(
+            "deleted names rows of files; Hudi tables and Lance datasets know their deleted rows"
+        )
+    if version is not None and lance is None:
+        raise InvalidArgumentError("only a Lance dataset has versions to choose from; leave version out")
     name = as_text(column, "column") or ""
     storage = StorageOptions.of(storage_options or {})
-    source: NativeTable | PlainFiles | DeltaFiles
+    source: NativeTable | PlainFiles | DeltaFiles | LanceDataset
     if files is not None:
         source = PlainFiles(files, storage, name)
     elif delta is not None:
         source = DeltaFiles(as_text(delta, "delta") or "", storage, dict(storage_options or {}), name)
+    elif lance is not None:
+        source = LanceDataset(as_text(lance, "lance") or "", storage, version)
     else:
         path = as_text(table, "table") or ""
-        if deleted is not None:
-            raise InvalidArgumentError("deleted names rows of files; a Hudi table knows its own deleted rows")
         source = NativeTable(Source(normalise(path), path, storage))
     conf = dict(options or {})
     if index_directory is not None:
         conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(index_directory, "index_directory") or ""
-    gone = None if table is not None else checked_deleted(deleted)
+    gone = checked_deleted(deleted) if files is not None or delta is not None else None
     return VectorTable(source, source.source.name, name, as_of, _seconds(refresh_every), conf, zone or "UTC", gone)
 
 

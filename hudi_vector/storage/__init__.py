@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import shutil
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -305,6 +306,26 @@ class Storage:
         if self.info(uri) is None:
             return False
         self.filesystem.delete_file(path)
+        return True
+
+    def remove_folder(self, uri: str) -> bool:
+        """Remove a folder with all that is in it; a link is not followed.
+
+        Args:
+            uri: The folder; never the root of a file system.
+
+        Returns:
+            False where there was none.
+        """
+        path = self.path(uri)
+        assert path.strip("/").count("/") >= 1, "a folder within another"
+        try:
+            if self.scheme == "file":
+                shutil.rmtree(path)
+            else:
+                self.filesystem.delete_dir(path)
+        except FileNotFoundError:
+            return False
         return True
 
     def sync(self, uri: str) -> None:

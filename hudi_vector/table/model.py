@@ -10,7 +10,7 @@ from hudi_vector.storage import FileInfo, StorageOptions
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.deleted_rows import DeletedRows
 
-__all__ = ["FileSlice", "Snapshot", "Source"]
+__all__ = ["FileSlice", "FragmentInfo", "Snapshot", "Source"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,21 @@ class Source:
     def hadoop_path(self) -> str:
         """The path for Spark's own readers."""
         return self.spelled or self.uri
+
+
+@dataclass(frozen=True)
+class FragmentInfo(FileInfo):
+    """A fragment of a Lance dataset in the place of a base file: `uri` is its first data file, `size` all its bytes.
+
+    `content` is a hash of what the fragment consists of, its deletions included, so that a fragment that a later
+    version left as it was is the same one.
+    """
+
+    dataset: str
+    fragment: int
+    rows: int
+    content: str
+    version: int = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -59,7 +74,10 @@ class FileSlice:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A table at one set of completed instants. Chosen once per query."""
+    """A table at one set of completed instants. Chosen once per query.
+
+    `ties` are the columns that order rows of equal distance in something without keys whose rows have no lasting place.
+    """
 
     source: Source
     config: TableConfig
@@ -73,6 +91,7 @@ class Snapshot:
     commits: frozenset[str] = field(default=frozenset(), repr=False)
     # The instants of base files, under log files, that have other columns than the schema.
     older_schemas: frozenset[str] = field(default=frozenset(), repr=False)
+    ties: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:

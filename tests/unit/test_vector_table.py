@@ -248,8 +248,8 @@ def test_partition_columns_of_a_delta_table_are_left_out(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
-        ({"table": None}, InvalidArgumentError, "give exactly one of table, files and delta"),
-        ({"files": ["a"]}, InvalidArgumentError, "give exactly one of table, files and delta"),
+        ({"table": None}, InvalidArgumentError, "give exactly one of table, files, delta and lance"),
+        ({"files": ["a"]}, InvalidArgumentError, "give exactly one of table, files, delta and lance"),
         ({"table": None, "files": []}, InvalidArgumentError, "files is an empty list"),
         ({"table": None, "files": "a.parquet"}, InvalidTypeError, "files must be a list of paths"),
         ({"table": None, "files": [3]}, InvalidTypeError, "3 is neither"),
