@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from hudi_vector.spark.blob_references import blob_references
     from hudi_vector.spark.changes import search_changes
+    from hudi_vector.streaming.api import vector_search
     from hudi_vector.write.writer import write
 
 _HOMES = {
@@ -48,6 +49,7 @@ _HOMES = {
     "to_blob": "hudi_vector.spark.blob_api",
     "try_read_blob": "hudi_vector.spark.blob_api",
     "vector_field": "hudi_vector.schema",
+    "vector_search": "hudi_vector.streaming.api",
     "write": "hudi_vector.write.writer",
 }
 
@@ -74,6 +76,7 @@ __all__ = [
     "to_blob",
     "try_read_blob",
     "vector_field",
+    "vector_search",
     "write",
 ]
 

@@ -15,6 +15,7 @@
     ├── InstantNotAvailableError      (also LookupError)  a snapshot that is not, or no longer, there
     ├── DataFileError                 (also OSError)      a data file that is gone or cannot be read
     │   └── BlobReadError                                 a blob's bytes that cannot be had
+    ├── SearchTimeoutError            (also TimeoutError) a search of a stream's rows that took too long
     ├── WriteError                    (also RuntimeError) a write that Spark or Hudi gave up
     ├── BlobWriteError                (also OSError)      a blob's bytes that cannot be stored
     ├── RefusedError                                      a service that stops rather than doing harm
@@ -44,6 +45,7 @@ __all__ = [
     "InvalidVectorError",
     "MissingDependencyError",
     "RefusedError",
+    "SearchTimeoutError",
     "SessionError",
     "TableNotFoundError",
     "UnknownColumnError",
@@ -132,6 +134,10 @@ class DataFileError(HudiVectorError, OSError):
 
 class BlobReadError(DataFileError):
     """A blob's bytes are gone, too short, changed or out of reach."""
+
+
+class SearchTimeoutError(HudiVectorError, TimeoutError):
+    """The search for rows of a stream did not end in the time it had."""
 
 
 class WriteError(HudiVectorError, RuntimeError):

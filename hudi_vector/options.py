@@ -7,7 +7,7 @@ Spark-free caller passes. ``docs/options.md`` is generated from this list.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -627,8 +627,11 @@ SEARCH: tuple[Option[int] | Option[str], ...] = tuple(
 """Those a search reads."""
 
 
-def markdown() -> str:
-    """The table of all settings, as ``docs/options.md`` shows it.
+def markdown(listed: Sequence[Option[int] | Option[str]] = ALL) -> str:
+    """A table of settings, as ``docs/options.md`` shows all of them.
+
+    Args:
+        listed: The settings.
 
     Returns:
         A Markdown table, one row per setting.
@@ -638,7 +641,7 @@ def markdown() -> str:
         True
     """
     rows = ["| Key | Default | Allowed | Unit | Meaning |", "| --- | --- | --- | --- | --- |"]
-    for option in ALL:
+    for option in listed:
         if option.allowed:
             allowed = ", ".join(f"`{value}`" for value in option.allowed)
         else:

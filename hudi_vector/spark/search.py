@@ -78,7 +78,7 @@ class TableSearch:
         settled, source = self.tuning.settled(conf), self.target.source
         if source is None or not settled.needs_index:
             return
-        request = self._request(self.column.dimension, None, 1)
+        request = self.request(self.column.dimension, None, 1)
         need = IndexNeed(request.column.dimension, request.column.element, self.metric, self.k, 1)
         choose_index(known_indexes(source, request.column.name, conf, self.tuning), need, settled, conf)
 
@@ -97,9 +97,9 @@ class TableSearch:
         if source is None:
             return None
         snapshot = snapshot_for(self.spark, source, self.as_of)
-        request = self._request(dimension, why_spark, queries)
+        request = self.request(dimension, why_spark, queries)
         indexes = known_indexes(source, request.column.name, conf, self.tuning)
-        return make_plan(self._in_sparks_types(snapshot), request, conf, indexes)
+        return make_plan(snapshot.with_fields(self.sparks_fields()), request, conf, indexes)
 
     def run(self, vectors: npt.NDArray[np.float64], names: Sequence[str], unusable: int = 0) -> Found:
         """Search, and read the columns asked for.
@@ -221,7 +221,14 @@ class TableSearch:
                 "commits that completed later; give as_of an instant of the timeline, or run the query again"
             )
 
-    def _request(self, dimension: int, why_spark: str | None, queries: int) -> SearchRequest:
+    def request(self, dimension: int, why_spark: str | None = None, queries: int = 1) -> SearchRequest:
+        """What the planner is asked, in the table's own names.
+
+        Args:
+            dimension: The queries' length.
+            why_spark: Why Spark has to read the table, if something is known that the planner cannot see.
+            queries: How many queries there are.
+        """
         physical = dict(self.target.physical)
         predicate = self.filter.predicate if self.filter else None
         return SearchRequest(
@@ -238,15 +245,14 @@ class TableSearch:
             queries=queries,
         )
 
-    def _in_sparks_types(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with the columns as Spark's schema types them, so that both read the same values."""
+    def sparks_fields(self) -> list[pa.Field]:
+        """The table's columns as Spark's schema types them, so that all readers read the same values."""
         physical = dict(self.target.physical)
-        fields = {field.name: field for field in snapshot.schema}
+        fields = []
         for field, arrow in zip(self.target.schema.fields, arrow_fields(self.target.schema), strict=True):
             metadata = {HUDI_TYPE: field.metadata[HUDI_TYPE]} if HUDI_TYPE in field.metadata else None
-            name = physical[field.name]
-            fields[name] = pa.field(name, arrow.type, True, metadata)
-        return replace(snapshot, schema=pa.schema(list(fields.values())))
+            fields.append(pa.field(physical[field.name], arrow.type, True, metadata))
+        return fields
 
 
 def _is_orderable(kind: DataType) -> bool:

@@ -19,6 +19,7 @@ from hudi_vector.spark.blob_functions import (
 from hudi_vector.spark.blob_guard import guard
 from hudi_vector.spark.gateway import JavaObject, enable_callbacks, function_builder, option_value
 from hudi_vector.spark.table_functions import batch_function, search_function
+from hudi_vector.streaming.function import stream_function
 
 __all__ = ["FUNCTIONS", "NATIVE_SUFFIX", "TABLE_FUNCTIONS", "install"]
 
@@ -30,6 +31,7 @@ NATIVE_SUFFIX = "_native"
 TABLE_FUNCTIONS: dict[str, _Build] = {
     "hudi_vector_search": search_function,
     "hudi_vector_search_batch": batch_function,
+    "hudi_vector_search_stream": stream_function,
 }
 FUNCTIONS: dict[str, _Build] = {
     "blob_length": blob_length,

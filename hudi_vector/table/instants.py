@@ -15,19 +15,53 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hudi_vector.errors import InvalidArgumentError
 
-__all__ = ["AsOf", "as_timeline_time", "parse_as_of", "zone_info"]
+__all__ = ["AsOf", "Moment", "as_timeline_time", "parse_as_of", "zone_info"]
 
 _INSTANT = re.compile(r"\d{14}(\d{3})?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
+class Moment:
+    """What one listing of a timeline showed, in few words: it can be shown again later, by anybody.
+
+    `completed` is the newest completion time of all actions, empty where there was none. `unseen` are the requested
+    times of the actions that were under way: they may complete later with an earlier time than others.
+    """
+
+    completed: str = ""
+    unseen: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The moment as text."""
+        return " ".join((self.completed, *self.unseen))
+
+    @classmethod
+    def parse(cls, text: str) -> Moment:
+        """The moment of a text.
+
+        Example:
+            >>> Moment.parse("20260101000001000 20260101000000000").unseen
+            ('20260101000000000',)
+        """
+        completed, *unseen = text.split(" ")
+        return cls(completed, tuple(unseen))
+
+    @property
+    def as_of(self) -> AsOf:
+        """The point in the table's history."""
+        return AsOf(self.completed, moment=self)
+
+
+@dataclass(frozen=True)
 class AsOf:
-    """A point in a table's history: an instant by its digits, or an epoch time in microseconds."""
+    """A point in a table's history: an instant by its digits, an epoch time in microseconds, or a `Moment`."""
 
     given: str
     instant: str | None = None
     epoch_micros: int | None = None
+    moment: Moment | None = None
 
 
 def parse_as_of(value: Any, session_zone: str) -> AsOf:

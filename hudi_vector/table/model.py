@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -92,6 +93,11 @@ class Snapshot:
     # The instants of base files, under log files, that have other columns than the schema.
     older_schemas: frozenset[str] = field(default=frozenset(), repr=False)
     ties: tuple[str, ...] = ()
+
+    def with_fields(self, fields: Iterable[pa.Field]) -> Snapshot:
+        """The same snapshot with columns in other types, and with columns that it lacks."""
+        held = {field.name: field for field in self.schema} | {field.name: field for field in fields}
+        return replace(self, schema=pa.schema(list(held.values())))
 
     @property
     def size(self) -> int:

@@ -28,6 +28,7 @@ __all__ = ["NativeTable"]
 _SUPPORTED_VERSIONS = (6, 8, 9)
 _MAXIMUM_ATTEMPTS = 20
 _HOODIE = ".hoodie"
+_ARCHIVED = "archived"
 
 
 class NativeTable:
@@ -153,6 +154,17 @@ class NativeTable:
             return None
         return visible.commits[-1].requested
 
+    def archived_since(self) -> str | None:
+        """The completion time of the first action that has left the active timeline, as 17 digits.
+
+        Returns:
+            The time; empty where the archive does not tell it, None where nothing was archived.
+        """
+        if self.config.version < 8:
+            files = self.storage.list_files(join(self.source.uri, _HOODIE, _ARCHIVED), recursive=True)
+            return "" if files else None
+        return min(_ArchivedCompletions(self).read().values(), default=None)
+
     def _evolves_on_read(self, visible: Timeline) -> bool:
         """Whether the newest commit carries the history of schemas that evolution on read needs."""
         newest = max(visible.commits, key=lambda entry: entry.completed, default=None)
@@ -161,7 +173,11 @@ class NativeTable:
     def _visible(self, whole: Timeline, as_of: AsOf | None, writers_zone: str | None) -> tuple[Timeline, str | None]:
         if as_of is None:
             return whole, None
-        if as_of.instant is not None:
+        if as_of.moment is not None:
+            visible, cut = whole.at_moment(as_of.moment), None
+            if not visible.commits:
+                return visible, cut
+        elif as_of.instant is not None:
             visible, cut = whole.until_requested(as_of.instant), as_of.instant.ljust(17, "9")
         else:
             assert as_of.epoch_micros is not None
@@ -258,10 +274,11 @@ class _ArchivedCompletions:
 
     def __call__(self, instant: str) -> str | None:
         if self._known is None:
-            self._known = self._read()
+            self._known = self.read()
         return self._known.get(instant)
 
-    def _read(self) -> dict[str, str]:
+    def read(self) -> dict[str, str]:
+        """The completion time of each archived instant."""
         folder = join(self._table.source.uri, _HOODIE, self._table.config.timeline_path, "history")
         known: dict[str, str] = {}
         for info in self._table.storage.list_files(folder):

@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from hudi_vector.table.instants import Moment
+
 __all__ = ["Instant", "Timeline", "parse_layout_1", "parse_layout_2"]
 
 _NAME = re.compile(r"(\d{17}|\d{14})(?:_(\d{17}|\d{14}))?\.([a-z]+)(?:\.([a-z]+))?")
@@ -99,6 +101,24 @@ class Timeline:
             The shorter timeline.
         """
         return self._keep(lambda entry: entry.completed <= _padded(instant, len(entry.completed)))
+
+    @property
+    def moment(self) -> Moment:
+        """What this listing showed, to be shown again by `at_moment` of a later one."""
+        newest = max((entry.completed for entry in self.completed), default="")
+        return Moment(newest, tuple(sorted(self.pending)))
+
+    def at_moment(self, moment: Moment) -> Timeline:
+        """What an earlier listing showed, of that what has not been archived since.
+
+        Args:
+            moment: The earlier listing.
+
+        Returns:
+            The shorter timeline.
+        """
+        unseen = frozenset(moment.unseen)
+        return self._keep(lambda entry: entry.completed <= moment.completed and entry.requested not in unseen)
 
     def _keep(self, wanted: Callable[[Instant], bool]) -> Timeline:
         kept = tuple(entry for entry in self.completed if wanted(entry))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hudi_vector.table.instants import Moment
 from hudi_vector.table.timeline import Instant, Timeline, parse_layout_1, parse_layout_2
 
 
@@ -140,3 +141,20 @@ def test_an_instants_name_is_that_of_its_file() -> None:
     assert instant.name == commit(1, 2, "replacecommit")
     assert instant.wrote_data
     assert not Instant(at(1), at(2), "clean").wrote_data
+
+
+def test_a_moment_shows_again_what_a_listing_showed():
+    before = ["20260101000000000_20260101000002000.commit", "20260101000001000.commit.requested"]
+    shown = parse_layout_2(before)
+    assert shown.moment.text == "20260101000002000 20260101000001000"
+    # Completed with an earlier time than what was seen, and later: neither was there.
+    after = [*before, "20260101000001000_20260101000001500.commit", "20260101000003000_20260101000004000.commit"]
+    later = parse_layout_2(after)
+    assert later.at_moment(Moment.parse(shown.moment.text)).identity == shown.identity
+    assert later.at_moment(later.moment).identity == later.identity
+
+
+def test_nothing_was_shown():
+    empty = parse_layout_2([])
+    assert Moment.parse(empty.moment.text) == empty.moment == Moment()
+    assert parse_layout_2(["20260101000000000_20260101000002000.commit"]).at_moment(Moment()).commits == ()

@@ -1,0 +1,221 @@
+"""Vector search for the rows of a DataFrame as they come, on Structured Streaming or in a batch."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField
+
+from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError
+from hudi_vector.search.checks import as_k, as_text, checked_names
+from hudi_vector.search.planner import SearchRequest
+from hudi_vector.search.tuning import checked_tuning
+from hudi_vector.spark.columns import vector_column
+from hudi_vector.spark.local_rows import arrow_fields
+from hudi_vector.spark.search import TableSearch
+from hudi_vector.spark.snapshots import writers_zone
+from hudi_vector.spark.table_functions import checked_search
+from hudi_vector.streaming.config import PREFIX, StreamConfig
+from hudi_vector.streaming.correlated import asked_columns
+from hudi_vector.streaming.event_times import EventTime
+from hudi_vector.streaming.moments import with_moment
+from hudi_vector.streaming.output import CLASHES, Output, chosen, event_column, output_of, rowtime, without_watermark
+from hudi_vector.streaming.sides import LEFT_ROW, SearchSide, search_side, with_filter
+from hudi_vector.streaming.task import SNAPSHOT, StreamSearch
+from hudi_vector.table.instants import Moment
+from hudi_vector.table.native import NativeTable
+
+__all__ = ["vector_search"]
+
+_LOG = logging.getLogger("hudi_vector.streaming")
+
+_JOINS = ("inner", "left_outer")
+
+
+def vector_search(
+    stream: DataFrame,
+    search_table: str | DataFrame,
+    column_to_search: str,
+    column_to_query: str,
+    top_k: int,
+    *,
+    on_time: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    join_type: str = "inner",
+    metric: str = "cosine",
+    max_distance: float | None = None,
+    filter: str | None = None,  # noqa: A002 - the name SQL gives it
+    columns: Sequence[str] | None = None,
+    include_vector: bool = False,
+    clash: str = "prefix",
+    mode: str = "auto",
+) -> DataFrame:
+    """The nearest rows of a Hudi table for each row of a DataFrame, streaming or not.
+
+    Each micro-batch is searched at one snapshot, the newest when it is planned; new commits are seen without a restart.
+
+    Args:
+        stream: The rows that ask. Their watermark is kept.
+        search_table: A Hudi table by catalog name or path, a DataFrame over one, or a view that chooses columns and
+            rows.
+        column_to_search: The table's column: VECTOR, or an array of FLOAT, DOUBLE or TINYINT.
+        column_to_query: The stream's column of query vectors, an array of FLOAT or DOUBLE. A row whose vector is NULL,
+            or holds NULL, NaN or infinity, has no match.
+        top_k: How many rows each row gets at the most, 1 to 100,000.
+        on_time: A TIMESTAMP column of the stream, with a watermark: each row is answered from the snapshot that was
+            visible at its time. A row whose time is NULL, or before the first commit, has no match.
+        config: How searches are run: see docs/streaming.md.
+        join_type: ``"inner"``, or ``"left_outer"``: rows without a match stay, once, with NULLs.
+        metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
+        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        filter: A SQL condition on the table's rows, applied before distances; ``l.name`` is a column of the stream's.
+        columns: The table's columns to return; all by default.
+        include_vector: Whether the searched column is among all columns.
+        clash: What the table's columns are called whose names are taken: ``"prefix"`` for ``_hudi_search_id``,
+            ``"suffix"`` for ``id0``.
+        mode: ``"auto"``, ``"exact"`` or ``"approximate"``, as for `search`.
+
+    Returns:
+        The stream's columns, the table's columns, ``score`` (larger is nearer: for cosine 1 minus the distance, for
+        dot_product the product, for l2 1 / (1 + distance)), ``_distance`` and ``_rank`` (from 1); with `on_time`
+        ``rowtime``, that column's value, which has the watermark from there on.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed.
+        TableNotFoundError: There is no such table.
+        UnsupportedTableError: The table can be read by Spark only, or is a view that joins or computes.
+
+    Example:
+        >>> near = hv.vector_search(events, "products", "embedding", "features", 3)  # doctest: +SKIP
+        >>> near.writeStream.option("checkpointLocation", "/tmp/near").toTable("near")  # doctest: +SKIP
+    """
+    spark = _session_of(stream)
+    checked = StreamConfig.of({} if config is None else config, _settings(spark))
+    query = vector_column(stream.schema, as_text(column_to_query, "column_to_query") or "", "the stream", None)
+    outer = _one_of(join_type, "join_type", _JOINS) == "left_outer"
+    side = search_side(spark, search_table)
+    search = checked_search(
+        spark,
+        side.target,
+        as_text(column_to_search, "column_to_search") or "",
+        query.dimension or None,
+        k=_top_k(top_k),
+        metric=metric,
+        max_distance=max_distance,
+        tuning=checked_tuning(_one_of(mode, "mode", None)),
+    )
+    side = with_filter(spark, side, filter, stream.schema)
+    wanted = chosen(
+        side.target.schema.fields if include_vector or columns is not None else search.columns,
+        checked_names(columns),
+        side.target.label,
+    )
+    time = event_column(stream, on_time)
+    added = [(StructField(checked.snapshot_column, StringType()), SNAPSHOT)] if checked.snapshot_column else []
+    output = output_of(
+        without_watermark(stream.schema.fields, time),
+        wanted,
+        _one_of(clash, "clash", CLASHES),
+        outer,
+        [*rowtime(time), *added],
+    )
+    task = _task(search, side, query, output, outer, checked)
+    if time is not None:
+        task = replace(task, event_time=_event_time(spark, side, time.name), lost=spark.sparkContext.accumulator(0))
+    refuse = _refusing(task, query.dimension or search.column.dimension or 1)
+    refuse(NativeTable(side.source).timeline().moment)
+    if checked.pins and not stream.isStreaming:
+        raise InvalidOptionError(
+            "the config key 'pin-snapshot' is for streams, and this DataFrame is none; leave it out"
+        )
+    rows = with_moment(spark, stream, side.source, checked, refuse)
+    return rows.mapInArrow(_run(task), output.schema)
+
+
+def _task(
+    search: TableSearch,
+    side: SearchSide,
+    query: Any,
+    output: Output,
+    outer: bool,
+    config: StreamConfig,
+) -> StreamSearch:
+    request: SearchRequest = search.request(search.column.dimension)
+    request = replace(request, predicate=side.predicate, filter_text=side.text, execution="local")
+    return StreamSearch(
+        number=uuid.uuid4().hex,
+        source=side.source,
+        request=request,
+        table_fields=tuple(search.sparks_fields()),
+        physical=side.target.physical,
+        query=query,
+        columns=output.columns,
+        fields=tuple(arrow_fields(output.schema)),
+        outer=outer,
+        config=config,
+        conf=tuple(search.conf().items()),
+    )
+
+
+def _event_time(spark: SparkSession, side: SearchSide, column: str) -> EventTime:
+    zone = NativeTable(side.source).timeline_zone(writers_zone(spark))
+    return EventTime(column, zone, str(spark.conf.get("spark.sql.session.timeZone")))
+
+
+def _run(task: StreamSearch) -> Callable[[Any], Any]:
+    def run(batches: Any) -> Any:
+        return task(batches)
+
+    return run
+
+
+def _refusing(task: StreamSearch, dimension: int) -> Callable[[Moment], None]:
+    """A check of each new moment, so that a table that only Spark reads is refused before any task begins."""
+    passed, counted = [""], [0]
+    nothing = tuple(None for _ in asked_columns(task.request.predicate, LEFT_ROW))
+
+    def check(moment: Moment) -> None:
+        if task.lost is not None and task.lost.value > counted[0]:
+            _LOG.warning(
+                "%d rows of the stream had no match in '%s', since the snapshots of their times were cleaned away",
+                task.lost.value - counted[0],
+                task.source.name,
+            )
+            counted[0] = task.lost.value
+        if moment.completed and moment.text != passed[0]:
+            task.plan(moment, dimension, nothing)
+            passed[0] = moment.text
+
+    return check
+
+
+def _session_of(stream: Any) -> SparkSession:
+    if not isinstance(stream, DataFrame):
+        raise InvalidTypeError(f"the argument 'stream' must be a DataFrame, not {type(stream).__name__}")
+    return stream.sparkSession
+
+
+def _settings(spark: SparkSession) -> dict[str, str]:
+    """The session's settings that a streaming search reads."""
+    found = spark._jsparkSession.sessionState().conf().settings()
+    settings = {str(key): str(found.get(key)) for key in found.keySet().toArray()}
+    return {key: value for key, value in settings.items() if key.lower().startswith((PREFIX, "hoodie.vector."))}
+
+
+def _top_k(value: Any) -> int:
+    try:
+        return as_k(value)
+    except InvalidArgumentError as problem:
+        raise InvalidArgumentError(str(problem).replace("k must", "top_k must", 1)) from None
+
+
+def _one_of(value: Any, name: str, allowed: Sequence[str] | None) -> str:
+    text = (as_text(value, name) or "").strip().lower()
+    if allowed is not None and text not in allowed:
+        raise InvalidArgumentError(f"unknown {name} {value!r}; give {' or '.join(repr(one) for one in allowed)}")
+    return text

@@ -1,0 +1,100 @@
+"""Filters that depend on the row that asks: rows with the same values of its columns are searched together."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_vector.read.predicate import Predicate
+from hudi_vector.read.predicate_nodes import Column, Literal, walk
+
+__all__ = ["asked_columns", "bound", "groups_of"]
+
+Values = tuple[Hashable, ...]
+
+
+def asked_columns(predicate: Predicate | None, left: str) -> tuple[Column, ...]:
+    """The columns of the row that asks in a predicate.
+
+    Args:
+        predicate: A condition, or None.
+        left: What the predicate calls that row.
+
+    Returns:
+        Each column once.
+    """
+    if predicate is None:
+        return ()
+    found = [node for node in walk(predicate) if isinstance(node, Column) and node.name == left]
+    return tuple(dict.fromkeys(found))
+
+
+def groups_of(
+    rows: pa.Table, at: npt.NDArray[np.int64], asked: tuple[Column, ...]
+) -> list[tuple[Values, npt.NDArray[np.int64]]]:
+    """Rows that ask, by the values of the columns that a filter compares with.
+
+    Args:
+        rows: The rows.
+        at: Those of them that are wanted.
+        asked: The columns.
+
+    Returns:
+        The values of the columns, as literals hold them, and which of the wanted rows have them.
+    """
+    if not asked:
+        return [((), np.arange(len(at)))]
+    taken = pa.array(at)
+    columns = [_plain(_column(rows, column).take(taken), column.type) for column in asked]
+    groups: dict[Values, list[int]] = {}
+    for number, values in enumerate(zip(*columns, strict=True)):
+        groups.setdefault(values, []).append(number)
+    return [(values, np.array(members, np.int64)) for values, members in groups.items()]
+
+
+def bound(predicate: Predicate, asked: tuple[Column, ...], values: Values) -> Predicate:
+    """The condition for rows that have certain values.
+
+    Args:
+        predicate: A condition.
+        asked: The columns of the row that asks.
+        values: Their values.
+
+    Returns:
+        The condition with the values in the place of the columns.
+    """
+    made: Predicate = _bound(predicate, dict(zip(asked, values, strict=True)))
+    return made
+
+
+def _bound(node: Any, values: dict[Column, Hashable]) -> Any:
+    if isinstance(node, Column):
+        return Literal(values[node], node.type) if node in values else node
+    if isinstance(node, Predicate):
+        return replace(node, **{field.name: _bound(getattr(node, field.name), values) for field in fields(node)})
+    return tuple(_bound(item, values) for item in node) if isinstance(node, tuple) else node
+
+
+def _column(rows: pa.Table, column: Column) -> pa.ChunkedArray:
+    name, *path = column.path
+    array = rows.column(name)
+    for step in path:
+        array = pc.struct_field(array, [step])
+    return array
+
+
+def _plain(array: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
+    """Values as literals hold them: dates and timestamps as numbers."""
+    cast = array.cast(kind)
+    if pa.types.is_timestamp(kind):
+        cast = cast.cast(pa.int64())
+    elif pa.types.is_date(kind):
+        cast = cast.cast(pa.int32())
+    values: list[Any] = cast.to_pylist()
+    return values

@@ -1,0 +1,70 @@
+"""``hudi_vector_search_stream``: the streaming search as a SQL table function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.spark.arguments import Signature, bind, constant
+from hudi_vector.spark.gateway import JavaObject, node_name
+from hudi_vector.streaming.api import vector_search
+
+__all__ = ["stream_function"]
+
+_TABLE = "FunctionTableSubqueryArgumentExpression"
+_SIGNATURE = Signature(
+    "hudi_vector_search_stream",
+    ("input", "search_table", "column_to_search", "column_to_query", "top_k", "on_time", "config"),
+    ("input", "search_table", "column_to_search", "column_to_query", "top_k"),
+    named_only=("join_type", "metric", "max_distance", "filter", "columns", "include_vector", "clash", "mode"),
+    aliases=(("distance_metric", "metric"),),
+)
+
+
+def stream_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
+    """``hudi_vector_search_stream(TABLE(input), search_table, column_to_search, column_to_query, top_k, …)``."""
+    given = bind(_SIGNATURE, expressions)
+    if node_name(given["input"]) != _TABLE:
+        raise InvalidTypeError("the argument 'input' must be TABLE(a view or query), whose rows ask")
+    values = {name: _value(expression, name) for name, expression in given.items() if node_name(expression) != _TABLE}
+    tables = {name: _frame(spark, given[name]) for name in given if node_name(given[name]) == _TABLE}
+    unfit = set(tables) - {"input", "search_table"}
+    if unfit:
+        raise InvalidTypeError(f"the argument '{unfit.pop()}' must be a constant, not a table")
+    found = vector_search(
+        tables["input"],
+        tables["search_table"] if "search_table" in tables else values["search_table"],
+        values["column_to_search"],
+        values["column_to_query"],
+        values["top_k"],
+        **{name: value for name, value in values.items() if name not in _SIGNATURE.required},
+    )
+    return found._jdf.queryExecution().analyzed()
+
+
+def _frame(spark: SparkSession, expression: JavaObject) -> DataFrame:
+    jvm: Any = spark._jvm
+    return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, expression.plan()), spark)
+
+
+def _value(expression: JavaObject, name: str) -> Any:
+    """A constant; unlike other functions' this one takes maps and lists of text."""
+    if name not in ("config", "columns"):
+        return constant(expression, name)
+    if not expression.foldable():
+        raise InvalidArgumentError(f"the argument '{name}' must be a constant, not {expression.sql()}")
+    value, kind = expression.eval(None), str(expression.dataType().simpleString())
+    if value is None:
+        return None
+    if name == "columns" and kind == "array<string>":
+        return _texts(value)
+    if name == "config" and kind == "map<string,string>":
+        return dict(zip(_texts(value.keyArray()), _texts(value.valueArray()), strict=True))
+    wanted = "map('key', 'value', …)" if name == "config" else "array('name', …)"
+    raise InvalidTypeError(f"the argument '{name}' must be {wanted}, not {kind.upper()}")
+
+
+def _texts(array: JavaObject) -> list[str]:
+    return [str(array.getUTF8String(i)) for i in range(array.numElements())]

@@ -1,0 +1,180 @@
+"""The columns of a streaming search: the stream's, the table's, and those a search adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType, TimestampNTZType, TimestampType
+
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError
+from hudi_vector.search.checks import as_text
+from hudi_vector.spark.batch_rows import Column
+from hudi_vector.spark.columns import DISTANCE, RANK
+
+__all__ = ["CLASHES", "Output", "chosen", "event_column", "output_of", "rowtime", "without_watermark"]
+
+SCORE, ROWTIME = "score", "rowtime"
+_PREFIX = "_hudi_search_"
+CLASHES = ("prefix", "suffix")
+
+_WATERMARK = "spark.watermarkDelayMs"
+
+
+@dataclass(frozen=True)
+class Output:
+    """Columns with their Spark fields."""
+
+    columns: tuple[Column, ...]
+    schema: StructType
+
+
+def event_column(stream: DataFrame, name: Any) -> StructField | None:
+    """The column of the rows' times.
+
+    Args:
+        stream: The rows that ask.
+        name: Its name, in any case, or None.
+
+    Returns:
+        The field, or None where no time was asked for.
+
+    Raises:
+        UnknownColumnError: There is no such column.
+        InvalidTypeError: It is no TIMESTAMP.
+        InvalidArgumentError: It has no watermark, and the rows are a stream.
+    """
+    text = as_text(name, "on_time", allow_null=True)
+    if text is None:
+        return None
+    [field] = chosen(stream.schema.fields, [text], "the stream")
+    if not isinstance(field.dataType, (TimestampType, TimestampNTZType)):
+        raise InvalidTypeError(
+            f"on_time takes a TIMESTAMP, and the stream's column '{field.name}' is "
+            f"{field.dataType.simpleString().upper()}; cast it"
+        )
+    if stream.isStreaming and _WATERMARK not in field.metadata:
+        raise InvalidArgumentError(
+            f"on_time takes the stream's event time, and its column '{field.name}' has no watermark; call "
+            f"withWatermark('{field.name}', …) before"
+        )
+    return field
+
+
+def rowtime(time: StructField | None) -> list[tuple[StructField, str]]:
+    """The output's column of the rows' times, unless the stream's own is it already."""
+    if time is None or time.name.lower() == ROWTIME:
+        return []
+    return [(StructField(ROWTIME, time.dataType, True, time.metadata), time.name)]
+
+
+def without_watermark(stream: Sequence[StructField], time: StructField | None) -> list[StructField]:
+    """The stream's columns; where `rowtime` takes a watermark along, the column it came from loses it.
+
+    Spark's stateful operators take one watermark only.
+    """
+    if not rowtime(time):
+        return list(stream)
+    assert time is not None
+    metadata = {key: value for key, value in time.metadata.items() if key != _WATERMARK}
+    plain = StructField(time.name, time.dataType, time.nullable, metadata)
+    return [plain if field.name == time.name else field for field in stream]
+
+
+def chosen(table: Sequence[StructField], names: Sequence[str] | None, label: str) -> list[StructField]:
+    """The columns of a table that are wanted.
+
+    Args:
+        table: Those there are.
+        names: Those wanted, in any case; None for all.
+        label: How messages name the table.
+
+    Returns:
+        The fields, in the order of the names.
+
+    Raises:
+        UnknownColumnError: There is no such column.
+    """
+    if names is None:
+        return list(table)
+    exact = {field.name: field for field in table}
+    folded = {field.name.lower(): field for field in table}
+    found = []
+    for name in names:
+        field = exact.get(name) or folded.get(name.lower())
+        if field is None:
+            raise UnknownColumnError.of(name, exact, label)
+        if field not in found:
+            found.append(field)
+    return found
+
+
+def output_of(
+    stream: Sequence[StructField],
+    table: Sequence[StructField],
+    clash: str,
+    outer: bool,
+    added: Sequence[tuple[StructField, str]] = (),
+) -> Output:
+    """The columns of the result.
+
+    Args:
+        stream: The stream's columns.
+        table: The table's columns that are wanted.
+        clash: ``prefix`` or ``suffix``: what becomes of the table's columns whose names are taken.
+        outer: Whether a row may have no match.
+        added: Further columns behind those that every search adds, each with the column of the asking row it shows.
+
+    Returns:
+        The output.
+
+    Raises:
+        InvalidArgumentError: The stream has a column of a name that the search adds.
+    """
+    numbers = [
+        (StructField(SCORE, DoubleType(), outer), Column(SCORE, "score", "")),
+        (StructField(DISTANCE, DoubleType(), outer), Column(DISTANCE, "distance", "")),
+        (StructField(RANK, IntegerType(), outer), Column(RANK, "rank", "")),
+        *((field, Column(field.name, "query", source)) for field, source in added),
+    ]
+    taken = {field.name.lower() for field, _ in numbers}
+    for field in stream:
+        if field.name.lower() in taken:
+            raise InvalidArgumentError(
+                f"the stream has a column '{field.name}', the name of a column that the search adds; rename it first"
+            )
+    columns = [Column(field.name, "query", field.name) for field in stream]
+    fields = list(stream)
+    taken |= {field.name.lower() for field in stream}
+    for field in table:
+        name = _free(field.name, taken, clash)
+        taken.add(name.lower())
+        columns.append(Column(name, "corpus", field.name))
+        fields.append(StructField(name, field.dataType, True, _plain(field)))
+    fields += [field for field, _ in numbers]
+    return Output((*columns, *(column for _, column in numbers)), StructType(fields))
+
+
+def _free(name: str, taken: set[str], clash: str) -> str:
+    """A name that is not taken: itself, under the prefix, or with the first number that is free behind it."""
+    if name.lower() not in taken:
+        return name
+    if clash == "prefix":
+        prefixed = _PREFIX + name
+        if prefixed.lower() in taken:
+            raise InvalidArgumentError(
+                f"the column '{name}' cannot be called '{prefixed}', which is taken; rename the stream's column, or "
+                "set clash to 'suffix'"
+            )
+        return prefixed
+    number = 0
+    while f"{name}{number}".lower() in taken:
+        number += 1
+    return f"{name}{number}"
+
+
+def _plain(field: StructField) -> dict[str, object]:
+    """What a field says of itself, without Spark's mark of columns that ``SELECT *`` leaves out."""
+    return {key: value for key, value in field.metadata.items() if key != "__metadata_col"}

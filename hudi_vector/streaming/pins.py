@@ -1,0 +1,59 @@
+"""The snapshots of micro-batches, noted beside the checkpoint: a batch that runs again is searched at the same one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from hudi_vector.storage import Storage, StorageOptions, join, open_storage
+from hudi_vector.storage.side_files import forget_before, generation_of, is_side_file, publish, unseal
+from hudi_vector.table.instants import Moment
+
+__all__ = ["Pins"]
+
+_KIND, _VERSION = "stream-snapshot", 1
+_FOLDER = "hudi_vector_snapshots"
+_KEPT = 100  # as many micro-batches as Spark keeps by default
+
+
+class Pins:
+    """The moments noted for one query and one table.
+
+    Args:
+        checkpoint: The query's checkpoint, a normalised URI.
+        table: The table's URI.
+        options: How the checkpoint's storage is opened.
+    """
+
+    def __init__(self, checkpoint: str, table: str, options: StorageOptions) -> None:
+        self._storage: Storage = open_storage(checkpoint, options)
+        self._folder = join(checkpoint, _FOLDER, hashlib.sha256(table.encode()).hexdigest()[:16])
+
+    def of_batch(self, number: int, choose: Callable[[], Moment]) -> Moment:
+        """The moment noted for a micro-batch; if there is none, one that is chosen and noted now.
+
+        Args:
+            number: The micro-batch.
+            choose: Chooses a moment.
+
+        Returns:
+            The moment.
+        """
+        noted = self._noted(number)
+        if noted is not None:
+            return noted
+        publish(self._storage, self._folder, _KIND, _VERSION, number, {"moment": choose().text})
+        forget_before(self._storage, self._folder, number - _KEPT)
+        # The first one counts: a driver that was taken for dead may have noted another one meanwhile.
+        noted = self._noted(number)
+        assert noted is not None
+        return noted
+
+    def _noted(self, number: int) -> Moment | None:
+        found = (info for info in self._storage.list_files(self._folder) if is_side_file(info.name))
+        for info in sorted(found, key=lambda info: (info.mtime_ns, info.name)):
+            if generation_of(info.name) == number:
+                body = unseal(_KIND, _VERSION, self._storage.read(info.uri), info.uri)
+                if body is not None:
+                    return Moment.parse(body["moment"])
+        return None
