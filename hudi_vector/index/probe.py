@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.index.asked import EXTRA, Asked
-from hudi_vector.index.model import Floats32, Floats64
+from hudi_vector.index.model import Floats32, Floats64, IndexModel
 from hudi_vector.index.pool import Part, Pool
 from hudi_vector.index.row_block import RowBlock
 from hudi_vector.kernels.topk import Ints, rank_within
 
-__all__ = ["Entries", "Found", "Probe", "everything"]
+__all__ = ["Codes", "Entries", "Found", "Probe", "everything"]
 
 _BLOCK_ELEMENTS = 1 << 18
 _SCORES_AT_ONCE = 1 << 25
@@ -55,6 +55,23 @@ class Entries:
 
 
 @dataclass(frozen=True)
+class Codes:
+    """The codes of a view's entries, shape (n, code_width); list l holds ``offsets[l]`` to ``offsets[l + 1]``."""
+
+    model: IndexModel
+    array: npt.NDArray[Any]
+    offsets: npt.NDArray[Any]
+
+    def factors(self, wanted: slice | Ints) -> npt.NDArray[Any]:
+        """What is multiplied with queries in the place of these entries, shape (n, d)."""
+        codes = self.array[wanted]
+        if self.model.kind != "ivf_pq":
+            return codes
+        entries = np.arange(wanted.start, wanted.stop) if isinstance(wanted, slice) else wanted
+        return self.model.factors(codes, np.searchsorted(self.offsets, entries, side="right") - 1)
+
+
+@dataclass(frozen=True)
 class Found:
     """Entries that are candidates, each with its query, and what was looked at for them."""
 
@@ -77,9 +94,7 @@ def everything(queries: Ints, entries: Entries, most: int | None = None) -> Foun
 class Probe:
     """One look at a view's codes for some queries."""
 
-    def __init__(
-        self, codes: npt.NDArray[Any], extra: Floats32, radius: Floats32, entries: Entries, asked: Asked
-    ) -> None:
+    def __init__(self, codes: Codes, extra: Floats32, radius: Floats32, entries: Entries, asked: Asked) -> None:
         self.codes = codes
         self.extra = extra
         self.radius = radius
@@ -91,9 +106,8 @@ class Probe:
         self.filled = np.flatnonzero(self.sizes)
         self.probed_lists = 0
         self.scored_codes = 0
-        self._block = RowBlock(
-            min(max(256, _BLOCK_ELEMENTS // codes.shape[1]), len(entries)), codes.shape[1], len(asked)
-        )
+        dimension = codes.model.dimension
+        self._block = RowBlock(min(max(256, _BLOCK_ELEMENTS // dimension), len(entries)), dimension, len(asked))
 
     def approximate(self, k: int, nprobes: int, count: int) -> Found:
         """The best `count` codes of the nearest lists, and of more lists where these hold fewer than k rows."""
@@ -262,7 +276,7 @@ class Probe:
             while start < stop:
                 end = min(stop, start + block.free)
                 wanted = self.entries.part(start, end)
-                block.add(self.codes[wanted], self.extra[wanted])
+                block.add(self.codes.factors(wanted), self.extra[wanted])
                 start = end
                 if not block.free:
                     yield block
