@@ -10,7 +10,7 @@ import numpy as np
 from hudi_vector.errors import MissingDependencyError
 from hudi_vector.kernels.product import Codes, Floats32, code_bytes
 
-__all__ = ["encode", "is_installed", "library", "train_codebook"]
+__all__ = ["encode", "is_installed", "library", "set_codebook", "train_codebook"]
 
 
 def is_installed() -> bool:
@@ -70,9 +70,19 @@ def encode(rows: Floats32, codebook: Floats32, bits: int) -> Codes:
     if not len(rows):
         return np.empty((0, code_bytes(len(codebook), bits)), np.uint8)
     quantiser = library("ivf_pq").ProductQuantizer(rows.shape[1], len(codebook), bits)
-    _flat_codebook(quantiser)[:] = codebook.reshape(-1)
+    set_codebook(quantiser, codebook)
     codes: Codes = quantiser.compute_codes(np.ascontiguousarray(rows))
     return codes
+
+
+def set_codebook(quantiser: Any, codebook: Floats32) -> None:
+    """Give a product quantiser of faiss a codebook that was trained before.
+
+    Args:
+        quantiser: A ``ProductQuantizer`` of the codebook's shape.
+        codebook: From `train_codebook`.
+    """
+    _flat_codebook(quantiser)[:] = codebook.reshape(-1)
 
 
 def _flat_codebook(quantiser: Any) -> Floats32:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from hudi_vector.index.candidates import (
     fitting,
     require_model,
 )
+from hudi_vector.index.faiss_library import is_installed
+from hudi_vector.index.faiss_lists import FaissLists
 from hudi_vector.index.model import Floats32, IndexModel
 from hudi_vector.index.probe import Codes, Entries, Probe, everything
 from hudi_vector.index.segment import Segment
@@ -105,7 +108,17 @@ class IndexView:
     def nbytes(self) -> int:
         """Bytes held in memory."""
         arrays = (self.offsets, self.row, self.codes, self.extra, self.radius, self.always, self.bases)
-        return sum(array.nbytes for array in arrays)
+        by_faiss = FaissLists.nbytes(self.model, len(self)) if self._has_faiss else 0
+        return sum(array.nbytes for array in arrays) + by_faiss
+
+    @property
+    def _has_faiss(self) -> bool:
+        return self.model.kind == "ivf_pq" and is_installed()
+
+    @cached_property
+    def _by_faiss(self) -> FaissLists | None:
+        """The lists as faiss has them, made when they are first wanted; None for a kind that does as well without."""
+        return FaissLists(self.model, self.offsets, self.codes) if self._has_faiss else None
 
     def candidates(
         self,
@@ -145,7 +158,14 @@ class IndexView:
         if len(entries) <= k:
             found = everything(np.arange(len(asked)), entries, most)
         else:
-            probe = Probe(Codes(self.model, self.codes, self.offsets), self.extra, self.radius, entries, asked)
+            probe = Probe(
+                Codes(self.model, self.codes, self.offsets),
+                self.extra,
+                self.radius,
+                entries,
+                asked,
+                None if certain else self._by_faiss,
+            )
             if certain:
                 found = probe.certain(k, most)
             else:
