@@ -21,9 +21,10 @@ from hudi_vector.index.catalog import Index, opened_index, others_of
 from hudi_vector.index.drift import mean_quality, quality_of
 from hudi_vector.index.files import fingerprint_of, load_model, save_model, save_segment, segments_folder
 from hudi_vector.index.homes import IndexHome, IndexPlace, beside_table
+from hudi_vector.index.joined import made_segment
+from hudi_vector.index.kinds import GRAPHS, check_choices
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
-from hudi_vector.index.model import IndexModel, check_choices, default_partitions, sample_size, train_model
-from hudi_vector.index.segment import build_segment
+from hudi_vector.index.model import IndexModel, default_partitions, sample_size, train_model
 from hudi_vector.index.truth import Each, calibrated
 from hudi_vector.index.verified import verified
 from hudi_vector.read.parquet import ParquetSlice
@@ -50,14 +51,19 @@ def indexable_files(snapshot: Snapshot) -> list[FileInfo]:
     return [base for base in bases if base is not None and base.name.endswith(".parquet")]
 
 
+_NUMBERS = ("num_partitions", "num_sub_vectors", "num_bits", "max_iters", "sample")
+
+
 @dataclass(frozen=True)
 class Parameters:
     """How an index is made; None stands for what suits the table's size.
 
     Attributes:
-        kind: ``ivf_sq8`` or ``ivf_flat``.
+        kind: ``ivf_sq8``, ``ivf_flat``, ``ivf_pq`` or ``hnsw``.
         metric: The metric it answers.
         num_partitions: Lists of the coarse quantiser.
+        num_sub_vectors: ``ivf_pq``: into how many parts vectors are cut.
+        num_bits: Bits of a part's code (``ivf_pq``) or of an element's (``hnsw``).
         max_iters: Rounds of k-means.
         sample: Vectors the model is trained on.
         recall_target: The recall that searches without one of their own aim at.
@@ -66,6 +72,8 @@ class Parameters:
     kind: str = "ivf_sq8"
     metric: str = "cosine"
     num_partitions: int | None = None
+    num_sub_vectors: int | None = None
+    num_bits: int | None = None
     max_iters: int | None = None
     sample: int | None = None
     recall_target: float | None = None
@@ -102,8 +110,10 @@ def create_index(
 
     Raises:
         InvalidArgumentError: A parameter is not allowed.
+        MissingDependencyError: The kind needs faiss, which is not installed.
     """
-    check_choices(parameters.kind, parameters.num_partitions, parameters.max_iters)
+    given = {name: getattr(parameters, name) for name in _NUMBERS}
+    check_choices(parameters.kind, spec.column.dimension, **given)
     place = parameters.place(home or beside_table(spec.table_uri, spec.column.name))
     known, files = opened_index(place, spec.options), indexable_files(snapshot)
     if known is not None and place.key:
@@ -207,7 +217,7 @@ def _make_segment(work: _SegmentWork) -> ManifestEntry:
     model = _model_of(work.folder, work.model_id, spec.options)
     print_ = fingerprint_of(open_storage(work.file.uri, spec.options), work.base, work.file)
     reader, counts = ParquetSlice(work.file, spec, keep=False), ScanCounts()
-    segment = build_segment(model, print_, reader.blocks(counts), reader.row_count())
+    segment = made_segment(model, print_, reader.blocks(counts), reader.row_count())
     if counts.uneven:
         raise UnsupportedTableError(
             f"column '{spec.column.name}' of '{work.file.uri}' has {counts.uneven} vectors that are not of "
@@ -245,6 +255,8 @@ def _sampled(work: _SampleWork) -> npt.NDArray[Any]:
 def _trained(
     files: Sequence[FileInfo], rows: Sequence[int], spec: ScanSpec, parameters: Parameters, each: Each
 ) -> IndexModel:
+    if parameters.kind == GRAPHS:
+        rows = [0] * len(files)  # nothing is trained
     total = sum(rows)
     wanted = parameters.sample or sample_size(parameters.num_partitions or default_partitions(total))
     share = min(1.0, wanted / max(total, 1))
@@ -262,6 +274,8 @@ def _trained(
         metric=parameters.metric,
         element=column.element,
         num_partitions=parameters.num_partitions,
+        num_sub_vectors=parameters.num_sub_vectors,
+        num_bits=parameters.num_bits,
         rows=total,
-        **({} if parameters.max_iters is None else {"max_iters": parameters.max_iters}),
+        max_iters=parameters.max_iters,
     )

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.index.candidates import View
 from hudi_vector.index.manifest import Setting
-from hudi_vector.index.view import IndexView
 from hudi_vector.kernels.topk import Ints
 
 __all__ = ["CALIBRATED_K", "calibrate", "setting_for"]
@@ -24,7 +24,7 @@ _CANDIDATE_COST = 2000
 
 
 def calibrate(
-    view: IndexView, queries: npt.NDArray[Any], segments: Ints, positions: Ints, k: int = CALIBRATED_K
+    view: View, queries: npt.NDArray[Any], segments: Ints, positions: Ints, k: int = CALIBRATED_K
 ) -> tuple[Setting, ...]:
     """Measure which part of the true nearest rows is found, with few lists and candidates and with many.
 
@@ -54,7 +54,7 @@ def calibrate(
     query = np.repeat(np.arange(len(queries)), k).reshape(known.shape)[known]
     truth = _keys(view, query, segments[known], positions[known])
     measured = []
-    for nprobes in _steps(view.model.lists):
+    for nprobes in view.efforts:
         for widening in _WIDENINGS:
             found = view.candidates(queries, k, nprobes=nprobes, candidates=k * widening, certain=False)
             hit = np.isin(truth, _keys(view, found.query, found.segment, found.position))
@@ -86,11 +86,7 @@ def _cost(setting: Setting) -> int:
     return setting.scored + _CANDIDATE_COST * setting.candidates
 
 
-def _steps(lists: int) -> list[int]:
-    return [*(1 << power for power in range(lists.bit_length()) if 1 << power < lists), lists]
-
-
-def _keys(view: IndexView, query: Ints, segment: Ints, position: Ints) -> Ints:
+def _keys(view: View, query: Ints, segment: Ints, position: Ints) -> Ints:
     """One number for each (query, row)."""
     keys: Ints = query * (view.bases[-1] + 1) + view.bases[segment] + position
     return keys

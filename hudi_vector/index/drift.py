@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hudi_vector.index.joined import AnySegment
 from hudi_vector.index.segment import Segment
 
 __all__ = ["UNKNOWN", "Quality", "mean_quality", "quality_of", "retraining"]
@@ -33,21 +34,21 @@ UNKNOWN = Quality()
 """Of what nobody measured."""
 
 
-def quality_of(segment: Segment) -> Quality:
+def quality_of(segment: AnySegment) -> Quality:
     """The quality of one segment.
 
     Args:
         segment: The segment.
 
     Returns:
-        Its quality; zeros where it has less than two codes.
+        Its quality; zeros where it has less than two codes, or a graph.
 
     Example:
         >>> quality_of(segment).imbalance  # doctest: +SKIP
         1.3
     """
     count = len(segment)
-    if count < 2:
+    if count < 2 or not isinstance(segment, Segment):
         return UNKNOWN
     sizes = np.diff(segment.offsets).astype(np.float64)
     # Of pairs of rows, how many share a list: so a small file tells no more imbalance than a large one.

@@ -11,9 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 
+import numpy as np
+
 from hudi_vector.errors import DataFileError
-from hudi_vector.index.model import KINDS, IndexModel
-from hudi_vector.index.segment import FileFingerprint, Segment
+from hudi_vector.index.joined import AnySegment, read_segment
+from hudi_vector.index.kinds import KINDS
+from hudi_vector.index.model import IndexModel
+from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.index.side_arrays import pack, unpack
 from hudi_vector.storage import FileInfo, Storage, join
 
@@ -101,13 +105,13 @@ def save_model(storage: Storage, folder: str, model: IndexModel) -> str:
     """
     header = {name: getattr(model, name) for name in ("model_id", "kind", "metric", "dimension", "element")}
     header["lists"] = model.lists
+    arrays = {name: getattr(model, name) for name in ("centroids", "low", "scale")}
+    if model.num_bits:
+        header["num_bits"], header["num_sub_vectors"] = model.num_bits, len(model.codebook)
+    if len(model.codebook):
+        arrays["codebook"] = model.codebook
     uri = model_uri(folder, model.model_id)
-    _settle(
-        storage,
-        "model",
-        uri,
-        lambda: pack("model", header, {n: getattr(model, n) for n in ("centroids", "low", "scale")}),
-    )
+    _settle(storage, "model", uri, lambda: pack("model", header, arrays))
     return uri
 
 
@@ -130,7 +134,8 @@ def load_model(storage: Storage, folder: str, model_id: str) -> IndexModel:
     header, arrays = unpack("model", storage.open(uri), uri)
     if header["model_id"] != model_id or header["kind"] not in KINDS:
         raise DataFileError(f"'{uri}' holds the model {header['model_id']} of kind {header['kind']}, not {model_id}")
-    dimension = header["dimension"]
+    dimension, bits, parts = header["dimension"], header.get("num_bits", 0), header.get("num_sub_vectors", 0)
+    codebook = arrays.get("codebook", np.empty(0, np.float32))
     return IndexModel(
         model_id,
         header["kind"],
@@ -140,6 +145,8 @@ def load_model(storage: Storage, folder: str, model_id: str) -> IndexModel:
         arrays["centroids"].reshape(-1, dimension),
         arrays["low"],
         arrays["scale"],
+        codebook.reshape(parts, 1 << bits, dimension // parts) if parts else codebook.reshape(0, 0, 0),
+        bits,
     )
 
 
@@ -160,10 +167,7 @@ def segment_uri(folder: str, name: str) -> str:
     return join(segments_folder(folder), name)
 
 
-_SEGMENT_ARRAYS = ("offsets", "position", "codes", "square", "error", "radius", "always")
-
-
-def save_segment(storage: Storage, folder: str, model: IndexModel, segment: Segment) -> tuple[str, int]:
+def save_segment(storage: Storage, folder: str, model: IndexModel, segment: AnySegment) -> tuple[str, int]:
     """Write a segment, unless it is there and whole; when this returns it is durable.
 
     Args:
@@ -184,12 +188,12 @@ def save_segment(storage: Storage, folder: str, model: IndexModel, segment: Segm
     }
     uri = segment_uri(folder, name)
     size = _settle(
-        storage, "segment", uri, lambda: pack("segment", header, {n: getattr(segment, n) for n in _SEGMENT_ARRAYS})
+        storage, "segment", uri, lambda: pack("segment", header, {n: getattr(segment, n) for n in segment.ARRAYS})
     )
     return name, size
 
 
-def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, file: FileFingerprint) -> Segment:
+def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, file: FileFingerprint) -> AnySegment:
     """Read a segment, and check that it is of this model and of this content of its base file.
 
     Args:
@@ -213,22 +217,10 @@ def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, fi
         raise DataFileError(f"the segment '{uri}' is of '{found.path}' with another content than that file has now")
     if header["model_id"] != model.model_id:
         raise DataFileError(f"the segment '{uri}' is of the model {header['model_id']}, not of {model.model_id}")
-    codes = arrays["codes"].reshape(-1, model.dimension)
-    if codes.dtype != model.code_dtype or len(arrays["offsets"]) != model.lists + 1:
-        raise DataFileError(f"the segment '{uri}' does not fit its model")
-    return Segment(
-        found,
-        header["model_id"],
-        header["rows"],
-        arrays["offsets"],
-        arrays["position"],
-        codes,
-        arrays["square"],
-        arrays["error"],
-        arrays["radius"],
-        arrays["always"],
-        header["clipped"],
-    )
+    try:
+        return read_segment(model, found, header, arrays)
+    except (LookupError, ValueError) as problem:
+        raise DataFileError(f"the segment '{uri}' does not fit its model: {problem}") from problem
 
 
 def _settle(storage: Storage, kind: str, uri: str, content: Callable[[], bytes]) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hudi_vector.index.candidates import View
 from hudi_vector.index.files import load_model, load_segment
+from hudi_vector.index.joined import joined_view
 from hudi_vector.index.manifest import ManifestEntry
-from hudi_vector.index.view import IndexView
 from hudi_vector.read.cache import process_cache
 from hudi_vector.storage import StorageOptions, open_storage
 
@@ -15,7 +16,7 @@ __all__ = ["load_view"]
 
 def load_view(
     folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions, keep: bool
-) -> IndexView:
+) -> View:
     """Read segments and join them, or take the view that is kept.
 
     Args:
@@ -30,17 +31,18 @@ def load_view(
 
     Raises:
         DataFileError: The model or a segment is gone or damaged.
+        MissingDependencyError: The kind needs faiss, which is not installed.
 
     Example:
         >>> load_view(folder, model_id, manifest.entries, StorageOptions(), keep=True)  # doctest: +SKIP
     """
     key = ("index view", folder, model_id, tuple(entry.segment for entry in entries))
-    found: IndexView | None = process_cache().get(key) if keep else None
+    found: View | None = process_cache().get(key) if keep else None
     if found is not None:
         return found
     storage = open_storage(folder, options)
     model = load_model(storage, folder, model_id)
-    view = IndexView.join(model, [load_segment(storage, folder, entry.segment, model, entry.file) for entry in entries])
+    view = joined_view(model, [load_segment(storage, folder, entry.segment, model, entry.file) for entry in entries])
     if keep:
         process_cache().put(key, view, view.nbytes)
     return view

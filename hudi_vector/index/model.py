@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.kernels import kmeans, quantise
+from hudi_vector.index.faiss_library import train_codebook
+from hudi_vector.index.kinds import FAISS_KINDS, GRAPHS, check_choices
+from hudi_vector.kernels import kmeans, product, quantise
 from hudi_vector.kernels.metrics import metric_named
 
 __all__ = [
     "ELEMENTS",
-    "KINDS",
     "Floats32",
     "IndexModel",
-    "check_choices",
     "default_partitions",
     "sample_size",
     "train_model",
@@ -31,11 +31,12 @@ Floats32 = npt.NDArray[np.float32]
 Floats64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-KINDS = ("ivf_flat", "ivf_sq8")
 ELEMENTS = ("float", "double", "int8")
 MOST_PARTITIONS = 4096
+_USUAL_ITERATIONS = 8
 SAMPLE_PER_PARTITION = 256
 
+_NONE = np.empty(0, np.float32)
 _SAFE_LOW, _SAFE_HIGH = float(np.finfo(np.float32).tiny) ** 0.8, float(np.finfo(np.float32).max) ** 0.8
 
 
@@ -43,8 +44,9 @@ _SAFE_LOW, _SAFE_HIGH = float(np.finfo(np.float32).tiny) ** 0.8, float(np.finfo(
 class IndexModel:
     """Where the lists of an index are and how its codes are made.
 
-    `centroids` has shape (lists, d); `low` and `scale` (d,) for ``ivf_sq8`` and are empty for ``ivf_flat``; all
-    float32, in the space of `working`. `model_id` is made of all the rest.
+    `centroids` has shape (lists, d); `low` and `scale` (d,) for ``ivf_sq8`` and are empty for other kinds; `codebook`
+    (parts, 2^num_bits, d / parts) for ``ivf_pq``; all float32, in the space of `working`. ``hnsw`` has none of them.
+    `num_bits` is what a part's code has (``ivf_pq``) or an element's (``hnsw``). `model_id` is made of all the rest.
     """
 
     model_id: str
@@ -55,6 +57,8 @@ class IndexModel:
     centroids: Floats32
     low: Floats32
     scale: Floats32
+    codebook: Floats32 = field(default_factory=lambda: np.empty((0, 0, 0), np.float32))
+    num_bits: int = 0
 
     @property
     def lists(self) -> int:
@@ -64,7 +68,28 @@ class IndexModel:
     @property
     def code_dtype(self) -> np.dtype[Any]:
         """The type of one element of a code."""
-        return np.dtype(np.uint8) if self.kind == "ivf_sq8" else np.dtype("<f4")
+        return np.dtype("<f4") if self.kind == "ivf_flat" else np.dtype(np.uint8)
+
+    @property
+    def code_width(self) -> int:
+        """How many elements a code has."""
+        return product.code_bytes(len(self.codebook), self.num_bits) if self.kind == "ivf_pq" else self.dimension
+
+    def factors(self, codes: npt.NDArray[Any], lists: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What is multiplied with queries in the place of vectors: the codes, or what they stand for.
+
+        Args:
+            codes: Codes, shape (n, code_width).
+            lists: The list of each, shape (n,).
+
+        Returns:
+            Shape (n, d); for ``ivf_pq`` float32, the same numbers each time.
+        """
+        if self.kind != "ivf_pq":
+            return codes
+        rows = product.decode(codes, self.codebook)
+        rows += self.centroids[lists]
+        return rows
 
     @cached_property
     def origin(self) -> Floats64:
@@ -143,8 +168,10 @@ def train_model(
     metric: str,
     element: str,
     num_partitions: int | None = None,
+    num_sub_vectors: int | None = None,
+    num_bits: int | None = None,
     rows: int | None = None,
-    max_iters: int = 8,
+    max_iters: int | None = None,
     seed: int = 0,
 ) -> IndexModel:
     """Train the model of an index on some of a column's vectors.
@@ -153,13 +180,16 @@ def train_model(
 
     Args:
         sample: Vectors, shape (n, d); more than 256 for each list are not looked at.
-        kind: ``"ivf_sq8"``, one byte for each element, or ``"ivf_flat"``, four.
+        kind: ``"ivf_sq8"``, one byte for each element; ``"ivf_flat"``, four; ``"ivf_pq"``, a byte or half of one for
+            some elements together; ``"hnsw"``, which has nothing to train.
         metric: A metric's name.
         element: ``"float"``, ``"double"`` or ``"int8"``: how the column stores its elements.
         num_partitions: How many lists; by default about the square root of `rows`, 1 to 4,096. Never more than
             vectors in the sample.
+        num_sub_vectors: ``ivf_pq``: into how many parts a vector is cut; by default for about two bits an element.
+        num_bits: Bits of the code of a part (``ivf_pq``) or of an element (``hnsw``), 4 or 8; 8 by default.
         rows: How many rows the table has; by default as many as the sample.
-        max_iters: Iterations of k-means, at most.
+        max_iters: Iterations of k-means, at most; 8 by default.
         seed: Chooses rows where chance does.
 
     Returns:
@@ -167,6 +197,7 @@ def train_model(
 
     Raises:
         InvalidArgumentError: An argument is not what is described here.
+        MissingDependencyError: The kind needs faiss, which is not installed.
 
     Example:
         >>> model = train_model(np.random.default_rng(0).normal(size=(100, 4)), metric="l2", element="float")
@@ -174,43 +205,43 @@ def train_model(
         (10, 'ivf_sq8')
     """
     metric = metric_named(metric)
-    check_choices(kind, num_partitions, max_iters)
     _check(sample, element)
+    dimension = sample.shape[1]
+    check_choices(
+        kind,
+        dimension,
+        num_partitions=num_partitions,
+        max_iters=max_iters,
+        num_sub_vectors=num_sub_vectors,
+        num_bits=num_bits,
+    )
+    bits = 0 if kind not in FAISS_KINDS else num_bits or 8
+    if kind == GRAPHS:
+        return _named(
+            IndexModel("", kind, metric, dimension, element, _NONE.reshape(0, dimension), _NONE, _NONE, num_bits=bits)
+        )
+    iterations = max_iters or _USUAL_ITERATIONS
     chance = np.random.default_rng(seed)
     wanted = num_partitions or default_partitions(len(sample) if rows is None else rows)
     if len(sample) > sample_size(wanted):
         sample = sample[np.sort(chance.choice(len(sample), sample_size(wanted), replace=False))]
     vectors, fit = working(sample, metric)
     vectors = vectors[fit]
-    dimension = sample.shape[1]
     if not len(vectors):
         vectors = np.zeros((1, dimension))
     origin = vectors.mean(axis=0)
-    centred = kmeans.train(vectors - origin, min(wanted, len(vectors)), iterations=max_iters, seed=seed)
-    low = scale = np.empty(0, np.float32)
+    centred = kmeans.train(vectors - origin, min(wanted, len(vectors)), iterations=iterations, seed=seed)
+    low = scale = _NONE
     if kind == "ivf_sq8":
         low, scale = quantise.ranges(vectors)
     centroids = np.ascontiguousarray(centred + origin, np.float32)
-    return _named(IndexModel("", kind, metric, dimension, element, centroids, low, scale))
-
-
-def check_choices(kind: str, num_partitions: int | None, max_iters: int | None) -> None:
-    """Refuse what no model can be trained with, before vectors are read for it.
-
-    Args:
-        kind: The kind of index.
-        num_partitions: How many lists, None for the default.
-        max_iters: Iterations of k-means, None for the default.
-
-    Raises:
-        InvalidArgumentError: One of them is not allowed.
-    """
-    if kind not in KINDS:
-        raise InvalidArgumentError(f"unknown kind of index {kind!r}; give {' or '.join(KINDS)}")
-    if num_partitions is not None and not 1 <= num_partitions <= 1 << 20:
-        raise InvalidArgumentError(f"num_partitions is {num_partitions}; give 1 to {1 << 20}, or None for the default")
-    if max_iters is not None and max_iters < 1:
-        raise InvalidArgumentError(f"max_iters is {max_iters}; give 1 or more")
+    model = IndexModel("", kind, metric, dimension, element, centroids, low, scale)
+    if kind == "ivf_pq":
+        vectors -= centroids[kmeans.nearest(vectors - model.origin, model.centred)]
+        parts = num_sub_vectors or product.usual_parts(dimension, bits)
+        codebook = train_codebook(vectors.astype(np.float32), parts, bits, iterations)
+        model = replace(model, codebook=codebook, num_bits=bits)
+    return _named(model)
 
 
 def _check(sample: npt.NDArray[Any], element: str) -> None:
@@ -221,7 +252,8 @@ def _check(sample: npt.NDArray[Any], element: str) -> None:
 
 
 def _named(model: IndexModel) -> IndexModel:
-    digest = hashlib.sha256(f"{model.kind} {model.metric} {model.dimension} {model.element}".encode())
-    for array in (model.centroids, model.low, model.scale):
+    bits = f" {model.num_bits}" if model.num_bits else ""
+    digest = hashlib.sha256(f"{model.kind} {model.metric} {model.dimension} {model.element}{bits}".encode())
+    for array in (model.centroids, model.low, model.scale, model.codebook):
         digest.update(array.tobytes())
     return replace(model, model_id=digest.hexdigest()[:16])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.index.asked import EXTRA, Asked
-from hudi_vector.index.model import Floats32, Floats64
+from hudi_vector.index.faiss_lists import FaissLists
+from hudi_vector.index.model import Floats32, Floats64, IndexModel
 from hudi_vector.index.pool import Part, Pool
 from hudi_vector.index.row_block import RowBlock
 from hudi_vector.kernels.topk import Ints, rank_within
 
-__all__ = ["Entries", "Found", "Probe", "everything"]
+__all__ = ["Codes", "Entries", "Found", "Probe", "everything"]
 
 _BLOCK_ELEMENTS = 1 << 18
 _SCORES_AT_ONCE = 1 << 25
 _FIRST_LISTS = 4
 _CHUNK_ROWS = 1 << 14
+
+_Score = Callable[[Ints, Ints, int], tuple[Ints, Ints, Floats32]]
+"""The best codes of lists for queries: their queries, their entries, and numbers in the order of their ranks."""
 
 Runs = Sequence[tuple[int, int]]
 """Places among the entries, each run from its start to its end."""
@@ -55,6 +59,23 @@ class Entries:
 
 
 @dataclass(frozen=True)
+class Codes:
+    """The codes of a view's entries, shape (n, code_width); list l holds ``offsets[l]`` to ``offsets[l + 1]``."""
+
+    model: IndexModel
+    array: npt.NDArray[Any]
+    offsets: npt.NDArray[Any]
+
+    def factors(self, wanted: slice | Ints) -> npt.NDArray[Any]:
+        """What is multiplied with queries in the place of these entries, shape (n, d)."""
+        codes = self.array[wanted]
+        if self.model.kind != "ivf_pq":
+            return codes
+        entries = np.arange(wanted.start, wanted.stop) if isinstance(wanted, slice) else wanted
+        return self.model.factors(codes, np.searchsorted(self.offsets, entries, side="right") - 1)
+
+
+@dataclass(frozen=True)
 class Found:
     """Entries that are candidates, each with its query, and what was looked at for them."""
 
@@ -78,27 +99,34 @@ class Probe:
     """One look at a view's codes for some queries."""
 
     def __init__(
-        self, codes: npt.NDArray[Any], extra: Floats32, radius: Floats32, entries: Entries, asked: Asked
+        self,
+        codes: Codes,
+        extra: Floats32,
+        radius: Floats32,
+        entries: Entries,
+        asked: Asked,
+        by_faiss: FaissLists | None = None,
     ) -> None:
         self.codes = codes
         self.extra = extra
         self.radius = radius
         self.entries = entries
         self.asked = asked
+        self.by_faiss = by_faiss
         self.sizes = np.diff(entries.offsets)
         self.ranks = asked.centroid_ranks()
         self.ranks[:, self.sizes == 0] = np.inf
         self.filled = np.flatnonzero(self.sizes)
         self.probed_lists = 0
         self.scored_codes = 0
-        self._block = RowBlock(
-            min(max(256, _BLOCK_ELEMENTS // codes.shape[1]), len(entries)), codes.shape[1], len(asked)
-        )
+        dimension = codes.model.dimension
+        self._block = RowBlock(min(max(256, _BLOCK_ELEMENTS // dimension), len(entries)), dimension, len(asked))
 
     def approximate(self, k: int, nprobes: int, count: int) -> Found:
         """The best `count` codes of the nearest lists, and of more lists where these hold fewer than k rows."""
         odd = everything(np.flatnonzero(self.asked.beyond), self.entries)
-        query, entry, _ = self._best(np.flatnonzero(~self.asked.beyond), k, nprobes, count)
+        score = self._best_by_faiss if self.by_faiss is not None and self.entries.in_lists else self._best_of
+        query, entry, _ = self._best(np.flatnonzero(~self.asked.beyond), k, nprobes, count, score)
         return self._result(query, entry, odd, odd.given_up)
 
     def certain(self, k: int, most: int | None) -> Found:
@@ -131,7 +159,7 @@ class Probe:
     def _first_limits(self, ask: Ints, k: int) -> Floats64:
         """A rank for each query within which k rows lie for certain, from a few of the nearest lists."""
         within = np.full(len(self.asked), -np.inf)
-        query, entry, products = self._best(ask, k, _FIRST_LISTS, 2 * k + 8)
+        query, entry, products = self._best(ask, k, _FIRST_LISTS, 2 * k + 8, self._best_of)
         weights = self.asked.estimating()[-EXTRA:, query]
         _, upper = self.asked.interval(query, products, weights, self.extra[entry])
         order, rank = rank_within(query, upper)
@@ -190,9 +218,8 @@ class Probe:
         bounds = self.asked.interval(query, np.concatenate(products), weights[-EXTRA:, local], self.extra[entry])
         return query, entry, *bounds
 
-    def _best(self, ask: Ints, k: int, nprobes: int, count: int) -> tuple[Ints, Ints, Floats32]:
+    def _best(self, ask: Ints, k: int, nprobes: int, count: int, score: _Score) -> tuple[Ints, Ints, Floats32]:
         """The best codes of the nearest lists: their queries, their entries and their products with the weights."""
-        weights = self.asked.estimating()
         done: list[tuple[Ints, Ints, Floats32]] = [(ask[:0], ask[:0], np.empty(0, np.float32))]
         while len(ask):
             probes = min(nprobes, len(self.filled)) if self.entries.in_lists else len(self.filled)
@@ -202,8 +229,7 @@ class Probe:
             # So many queries at once that their scores stay within bounds.
             parts = np.cumsum(covered[enough]) // _SCORES_AT_ONCE
             done.extend(
-                self._best_of(ask[enough][parts == part], lists[enough][parts == part], weights, count)
-                for part in np.unique(parts)
+                score(ask[enough][parts == part], lists[enough][parts == part], count) for part in np.unique(parts)
             )
             ask = ask[~enough]
             nprobes *= 4
@@ -216,7 +242,16 @@ class Probe:
         ranks = self.ranks if len(ask) == len(self.ranks) else self.ranks[ask]
         return np.argpartition(ranks, probes - 1, axis=1)[:, :probes]
 
-    def _best_of(self, ask: Ints, lists: Ints, weights: Floats32, count: int) -> tuple[Ints, Ints, Floats32]:
+    def _best_by_faiss(self, ask: Ints, lists: Ints, count: int) -> tuple[Ints, Ints, Floats32]:
+        assert self.by_faiss is not None
+        self.probed_lists += lists.size
+        self.scored_codes += int(self.sizes[lists].sum())
+        rank, entry = self.by_faiss.best(self.asked.points[ask], lists, count, self.entries.chosen)
+        hit = entry >= 0
+        return np.repeat(ask, hit.sum(axis=1)), entry[hit], rank[hit]
+
+    def _best_of(self, ask: Ints, lists: Ints, count: int) -> tuple[Ints, Ints, Floats32]:
+        weights = self.asked.estimating()
         scores: list[list[Floats32]] = [[] for _ in ask]
         looked_at: list[list[tuple[int, int]]] = [[] for _ in ask]
         for runs, local in self._inverted(lists):
@@ -262,7 +297,7 @@ class Probe:
             while start < stop:
                 end = min(stop, start + block.free)
                 wanted = self.entries.part(start, end)
-                block.add(self.codes[wanted], self.extra[wanted])
+                block.add(self.codes.factors(wanted), self.extra[wanted])
                 start = end
                 if not block.free:
                     yield block

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.errors import DimensionMismatchError
+from hudi_vector.index.faiss_library import encode
 from hudi_vector.index.model import Floats32, Floats64, IndexModel, working
+from hudi_vector.index.side_arrays import Arrays
 from hudi_vector.kernels import kmeans, quantise
 from hudi_vector.kernels.topk import Ints, VectorBlock
 
-__all__ = ["FileFingerprint", "Segment", "build_segment"]
+__all__ = ["FileFingerprint", "Segment", "build_segment", "require_dimension"]
 
 _BLOCK_ELEMENTS = 1 << 20
 
@@ -56,6 +58,27 @@ class Segment:
     always: Ints
     clipped: int
 
+    ARRAYS: ClassVar = ("offsets", "position", "codes", "square", "error", "radius", "always")
+
+    @classmethod
+    def of(cls, model: IndexModel, file: FileFingerprint, header: Mapping[str, Any], arrays: Arrays) -> Segment:
+        """A segment out of its file.
+
+        Args:
+            model: Its model.
+            file: The base file it is of.
+            header: The file's header.
+            arrays: The file's arrays, without shapes.
+
+        Raises:
+            ValueError: The arrays do not fit the model.
+        """
+        codes = arrays["codes"].reshape(-1, model.code_width)
+        if codes.dtype != model.code_dtype or len(arrays["offsets"]) != model.lists + 1:
+            raise ValueError("its codes are of another kind")
+        given: dict[str, Any] = {**{name: arrays[name] for name in cls.ARRAYS}, "codes": codes}
+        return cls(file, model.model_id, header["rows"], clipped=header["clipped"], **given)
+
     def __len__(self) -> int:
         return len(self.position)
 
@@ -92,15 +115,29 @@ def build_segment(model: IndexModel, file: FileFingerprint, vectors: Iterator[Ve
     parts = [_code(model, np.empty((0, model.dimension)), np.empty(0, np.int64))]
     step = max(256, _BLOCK_ELEMENTS // model.dimension)
     for block in vectors:
-        if block.values.shape[1] != model.dimension:
-            raise DimensionMismatchError(
-                f"'{file.path}' holds vectors of {block.values.shape[1]} elements and the index is of "
-                f"{model.dimension}; build the index anew"
-            )
+        require_dimension(model, file, block)
         for start in range(0, len(block), step):
             part = slice(start, start + step)
             parts.append(_code(model, block.values[part], block.positions[part]))
     return _ordered(model, file, parts, rows)
+
+
+def require_dimension(model: IndexModel, file: FileFingerprint, block: VectorBlock) -> None:
+    """Refuse vectors of another dimension than the model's.
+
+    Args:
+        model: The index's model.
+        file: The base file, for the message.
+        block: Vectors of it.
+
+    Raises:
+        DimensionMismatchError: They have another dimension.
+    """
+    if block.values.shape[1] != model.dimension:
+        raise DimensionMismatchError(
+            f"'{file.path}' holds vectors of {block.values.shape[1]} elements and the index is of "
+            f"{model.dimension}; build the index anew"
+        )
 
 
 def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Coded:
@@ -115,7 +152,9 @@ def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Code
         clipped = int(outside.sum())
     else:
         codes, clipped = vectors.astype(np.float32), 0
-        offset = codes.astype(np.float64)
+        if model.kind == "ivf_pq":
+            codes = encode((vectors - model.centroids[label]).astype(np.float32), model.codebook, model.num_bits)
+        offset = model.factors(codes, label).astype(np.float64)
     squares = np.einsum("ij,ij->i", offset, offset)
     offset = offset + model.base
     np.subtract(vectors, offset, out=offset)

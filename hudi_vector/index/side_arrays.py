@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 
-__all__ = ["FORMAT_VERSION", "pack", "unpack"]
+__all__ = ["FORMAT_VERSION", "Arrays", "pack", "unpack"]
 
 MAGIC = "HUDI-VECTOR-INDEX"
 FORMAT_VERSION = 1

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.index.calibrate import CALIBRATED_K, calibrate
+from hudi_vector.index.candidates import View
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.load import load_view
 from hudi_vector.index.manifest import ManifestEntry, Setting
-from hudi_vector.index.view import IndexView
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, rank_within
 from hudi_vector.read.parquet import ParquetSlice
@@ -62,7 +62,7 @@ def calibrated(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Ea
     return calibrate(view, queries, near_segment, near_position, CALIBRATED_K)
 
 
-def _some(index: Index, files: Sequence[FileInfo], spec: ScanSpec) -> tuple[list[FileInfo], IndexView]:
+def _some(index: Index, files: Sequence[FileInfo], spec: ScanSpec) -> tuple[list[FileInfo], View]:
     """Files of not too many rows that the index covers, and their codes."""
     covered = index.covered(files)
     order = np.random.default_rng(0).permutation(len(covered))
@@ -94,7 +94,7 @@ def sampled_vectors(index: Index, files: Sequence[FileInfo], spec: ScanSpec, cou
     return _vectors(chosen, spec, *_held_out(view, count))[0]
 
 
-def _held_out(view: IndexView, count: int) -> tuple[Ints, Ints]:
+def _held_out(view: View, count: int) -> tuple[Ints, Ints]:
     picked = np.random.default_rng(1).choice(len(view), min(count, len(view)), replace=False)
     row = np.sort(view.row[picked].astype(np.int64))
     segment = np.searchsorted(view.bases, row, side="right") - 1

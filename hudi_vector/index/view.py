@@ -4,41 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.asked import EXTRA, Asked, extra_columns
+from hudi_vector.index.candidates import (
+    FEW,
+    Allowed,
+    Candidates,
+    bases_of,
+    bitmap_of,
+    candidates_of,
+    fitting,
+    require_model,
+)
+from hudi_vector.index.faiss_library import is_installed
+from hudi_vector.index.faiss_lists import FaissLists
 from hudi_vector.index.model import Floats32, IndexModel
-from hudi_vector.index.probe import Entries, Found, Probe, everything
+from hudi_vector.index.probe import Codes, Entries, Probe, everything
 from hudi_vector.index.segment import Segment
 from hudi_vector.kernels.topk import Ints
 
-__all__ = ["Candidates", "IndexView"]
-
-FEW = 0.05
-"""The part of the rows up to which all that a filter lets through are scored, whatever list they are in."""
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Rows that may be among the nearest, one entry per (query, row), sorted by query.
-
-    `segment` is the place in the segments that were joined, `position` the row in that segment's base file.
-    `given_up` are queries that had more candidates than were wanted at most: they have none here.
-    """
-
-    query: Ints
-    segment: Ints
-    position: Ints
-    probed_lists: int
-    scored_codes: int
-    given_up: Ints
-
-    def __len__(self) -> int:
-        return len(self.query)
+__all__ = ["IndexView"]
 
 
 @dataclass(frozen=True)
@@ -75,18 +65,14 @@ class IndexView:
         lists = model.lists
         sizes, radius = np.zeros(lists, np.int64), np.zeros(lists, np.float32)
         for segment in segments:
-            if segment.model_id != model.model_id:
-                raise InvalidArgumentError(
-                    f"the segment of '{segment.file.path}' is of the model {segment.model_id}, not of "
-                    f"{model.model_id}; build it anew"
-                )
+            require_model(segment.file, segment.model_id, model)
             sizes += np.diff(segment.offsets)
             np.maximum(radius, segment.radius, out=radius)
-        bases = np.concatenate(([0], np.cumsum([segment.rows for segment in segments], dtype=np.int64)))
+        bases = bases_of(segment.rows for segment in segments)
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         total = int(offsets[-1])
         row = np.empty(total, np.uint32 if bases[-1] < 1 << 32 else np.int64)
-        codes = np.empty((total, model.dimension), model.code_dtype)
+        codes = np.empty((total, model.code_width), model.code_dtype)
         extra = np.empty((total, EXTRA), np.float32)
         ahead = offsets[:-1].copy()
         for base, segment in zip(bases[:-1], segments, strict=True):
@@ -113,10 +99,26 @@ class IndexView:
         return len(self.row) + len(self.always)
 
     @property
+    def efforts(self) -> list[int]:
+        """Numbers of lists worth trying, ascending to all."""
+        lists = self.model.lists
+        return [*(1 << power for power in range(lists.bit_length()) if 1 << power < lists), lists]
+
+    @property
     def nbytes(self) -> int:
         """Bytes held in memory."""
         arrays = (self.offsets, self.row, self.codes, self.extra, self.radius, self.always, self.bases)
-        return sum(array.nbytes for array in arrays)
+        by_faiss = FaissLists.nbytes(self.model, len(self)) if self._has_faiss else 0
+        return sum(array.nbytes for array in arrays) + by_faiss
+
+    @property
+    def _has_faiss(self) -> bool:
+        return self.model.kind == "ivf_pq" and is_installed()
+
+    @cached_property
+    def _by_faiss(self) -> FaissLists | None:
+        """The lists as faiss has them, made when they are first wanted; None for a kind that does as well without."""
+        return FaissLists(self.model, self.offsets, self.codes) if self._has_faiss else None
 
     def candidates(
         self,
@@ -126,7 +128,7 @@ class IndexView:
         nprobes: int | None = None,
         candidates: int | None = None,
         certain: bool = True,
-        allowed: Sequence[npt.NDArray[np.bool_] | None] | None = None,
+        allowed: Allowed = None,
         most: int | None = None,
     ) -> Candidates:
         """Rows that may be among the k nearest of each query.
@@ -149,19 +151,21 @@ class IndexView:
         Raises:
             InvalidArgumentError: The queries have another dimension, or the bitmaps do not fit the segments.
         """
-        queries = np.atleast_2d(np.asarray(queries, np.float64))
-        if queries.shape[1] != self.model.dimension:
-            raise InvalidArgumentError(
-                f"queries have {queries.shape[1]} elements and the index is of {self.model.dimension}"
-            )
-        bitmap = self._bitmap(allowed)
+        asked = Asked.of(fitting(queries, self.model), self.model)
+        bitmap = bitmap_of(allowed, self.bases)
         entries = self._entries(bitmap)
         always = self.always if bitmap is None else self.always[bitmap[self.always]]
-        asked = Asked.of(queries, self.model)
         if len(entries) <= k:
             found = everything(np.arange(len(asked)), entries, most)
         else:
-            probe = Probe(self.codes, self.extra, self.radius, entries, asked)
+            probe = Probe(
+                Codes(self.model, self.codes, self.offsets),
+                self.extra,
+                self.radius,
+                entries,
+                asked,
+                None if certain else self._by_faiss,
+            )
             if certain:
                 found = probe.certain(k, most)
             else:
@@ -169,39 +173,10 @@ class IndexView:
                 # Under a filter the nearest rows lie further out; so many lists more cost no more codes.
                 lists = -(-(nprobes or max(1, self.model.lists // 32)) * len(self) // len(entries))
                 found = probe.approximate(k, lists, count)
-        return self._named(found, len(asked), always)
-
-    def _bitmap(self, allowed: Sequence[npt.NDArray[np.bool_] | None] | None) -> npt.NDArray[np.bool_] | None:
-        """Which rows across the segments are allowed, or None where all are."""
-        if allowed is None or all(part is None for part in allowed):
-            return None
-        sizes = np.diff(self.bases)
-        fits = len(allowed) == len(sizes) and all(
-            part is None or part.shape == (size,) for part, size in zip(allowed, sizes, strict=True)
-        )
-        if not fits:
-            raise InvalidArgumentError(
-                "`allowed` must have one entry for each segment, of as many rows as its file has"
-            )
-        return np.concatenate(
-            [np.ones(size, np.bool_) if part is None else part for part, size in zip(allowed, sizes, strict=True)]
-        )
+        return candidates_of(found, self.row, self.bases, len(asked), always)
 
     def _entries(self, bitmap: npt.NDArray[np.bool_] | None) -> Entries:
         if bitmap is None:
             return Entries(None, self.offsets, in_lists=True)
         chosen = np.flatnonzero(bitmap[self.row])
         return Entries(chosen, np.searchsorted(chosen, self.offsets), in_lists=len(chosen) > FEW * len(self))
-
-    def _named(self, found: Found, queries: int, always: Ints) -> Candidates:
-        query, row = found.query, self.row[found.entry].astype(np.int64)
-        if len(always):
-            kept = np.setdiff1d(np.arange(queries), found.given_up)
-            query = np.concatenate([query, np.repeat(kept, len(always))])
-            row = np.concatenate([row, np.tile(always, len(kept))])
-        order = np.argsort(query, kind="stable")
-        query, row = query[order], row[order]
-        segment = np.searchsorted(self.bases, row, side="right") - 1
-        return Candidates(
-            query, segment, row - self.bases[segment], found.probed_lists, found.scored_codes, found.given_up
-        )

@@ -9,7 +9,9 @@ from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.calibrate import CALIBRATED_K, setting_for
 from hudi_vector.index.catalog import Index, indexes_at
+from hudi_vector.index.faiss_library import is_installed
 from hudi_vector.index.homes import beside_table, in_directory
+from hudi_vector.index.kinds import GRAPHS
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.search.plan import IndexUse
 from hudi_vector.search.tuning import KINDS, Tuning
@@ -18,6 +20,7 @@ from hudi_vector.table.model import Source
 __all__ = ["Choice", "IndexNeed", "choose_index", "external_directory", "known_indexes"]
 
 _FILTERED_RECALL = 0.99
+_MAKE_ONE = "make such an index with hudi_vector.index.create, or"
 
 
 @dataclass(frozen=True)
@@ -104,12 +107,28 @@ def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf
     wanted = [m for m in same if asked in (None, m.manifest.kind)]
     if not wanted:
         return _none(asked, need, f"its index is {', '.join(sorted(m.manifest.kind for m in same))}")
-    best = min(wanted, key=lambda index: KINDS.index(index.manifest.kind))
+    usable = [m for m in wanted if _hindrance(m, tuning) is None]
+    if not usable:
+        if tuning.target(None) is None and asked is None:
+            _require_no_shortcut(tuning)
+        return _none(asked, need, _hindrance(wanted[0], tuning) or "", "or")
+    best = min(usable, key=lambda index: KINDS.index(index.manifest.kind))
     target = tuning.target(best.recall_target)
     if target is None:
         _require_no_shortcut(tuning)
         return _certain(best, asked, need, conf)
     return _approximate(best, target, tuning, asked, need, conf)
+
+
+def _hindrance(index: Index, tuning: Tuning) -> str | None:
+    """Why an index cannot answer what is asked, or None."""
+    if index.manifest.kind != GRAPHS:
+        return None
+    if not is_installed():
+        return "its index is hnsw, which needs 'faiss-cpu': install it with pip install 'hudi-vector[faiss]'"
+    if tuning.target(index.recall_target) is None:
+        return "its index is hnsw, which gives no exact answers: add a recall_target below 1, or mode => 'approximate'"
+    return None
 
 
 def _approximate(
@@ -134,6 +153,14 @@ def _approximate(
 
 
 def _certain(best: Index, asked: str | None, need: IndexNeed, conf: Mapping[str, str]) -> Choice:
+    if best.manifest.kind == GRAPHS:
+        found = max(setting.recall for setting in best.manifest.calibration)
+        return _none(
+            asked,
+            need,
+            f"no effort that was measured for its hnsw index found more than {found:.3f}: add nprobes, or aim lower",
+            "or",
+        )
     most = options.INDEX_BATCH_MAX_QUERIES.read(conf)
     if asked is None and need.queries > most:
         return Choice(reason=f"{need.queries} queries, more than {options.INDEX_BATCH_MAX_QUERIES.key} = {most}")
@@ -154,10 +181,9 @@ def _use(index: Index, conf: Mapping[str, str], certain: bool) -> IndexUse:
     return IndexUse(index.folder, index.name, known.model_id, known.kind, known.metric, certain, RangeReads.of(conf))
 
 
-def _none(asked: str | None, need: IndexNeed, reason: str) -> Choice:
+def _none(asked: str | None, need: IndexNeed, reason: str, remedy: str = _MAKE_ONE) -> Choice:
     if asked is None:
         return Choice(reason=reason)
     raise InvalidArgumentError(
-        f"algorithm '{asked}' was asked for with metric {need.metric}, and {reason}; make such an index with "
-        "hudi_vector.index.create, or leave the algorithm out"
+        f"algorithm '{asked}' was asked for with metric {need.metric}, and {reason}; {remedy} leave the algorithm out"
     )

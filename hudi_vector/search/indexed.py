@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
+from hudi_vector.index.candidates import Candidates, View
 from hudi_vector.index.load import load_view
 from hudi_vector.index.truth import Each
-from hudi_vector.index.view import Candidates, IndexView
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, TopK
 from hudi_vector.read.parquet import ParquetSlice
@@ -80,7 +80,7 @@ def search_slices(
     yield from each(scan, sorted(others, key=lambda entry: -entry[1].file_slice.size))
 
 
-def _view(covered: Sequence[tuple[int, SliceAccess]], use: IndexUse, spec: ScanSpec, keep: bool) -> IndexView | None:
+def _view(covered: Sequence[tuple[int, SliceAccess]], use: IndexUse, spec: ScanSpec, keep: bool) -> View | None:
     """The codes of the slices an index covers, or None where their vectors are scanned instead."""
     segments = [access.segment for _, access in covered if access.segment is not None]
     if use.certain and keep and spec.predicate is None:
@@ -96,7 +96,7 @@ def _view(covered: Sequence[tuple[int, SliceAccess]], use: IndexUse, spec: ScanS
 
 def _search_indexed(
     entries: Sequence[tuple[int, SliceAccess]],
-    view: IndexView,
+    view: View,
     use: IndexUse,
     spec: ScanSpec,
     question: Question,
@@ -184,7 +184,7 @@ def _reader(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:
 
 
 def _allowed(
-    readers: Sequence[ParquetSlice], view: IndexView, counts: ScanCounts, each: Each
+    readers: Sequence[ParquetSlice], view: View, counts: ScanCounts, each: Each
 ) -> list[npt.NDArray[np.bool_]] | None:
     """The filter, and what is deleted, as a bool for each row of each file, and the rows counted."""
     if not any(reader.chooses for reader in readers):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from hudi_vector.index.kinds import GRAPHS
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.spec import ScanSpec
@@ -54,7 +55,12 @@ class IndexUse:
         """A line for explain."""
         looks = "until the answer is exact"
         if not self.certain:
-            looks = f"{self.nprobes or 'usual'} lists, {self.refine_factor or 'usual'} times k candidates"
+            width = (
+                f"walks of {self.nprobes or 'usual'} rows"
+                if self.kind == GRAPHS
+                else f"{self.nprobes or 'usual'} lists"
+            )
+            looks = f"{width}, {self.refine_factor or 'usual'} times k candidates"
         return f"{self.kind} for {self.metric}, {looks} ({self.name})"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hudi_vector.index.view import Candidates
+from hudi_vector.index.candidates import Candidates
 
 __all__ = ["ProbeLog"]
 

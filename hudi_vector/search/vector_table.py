@@ -160,7 +160,8 @@ class VectorTable:
             mode: ``"exact"`` uses no index; ``"auto"``, the default, uses one where the answer stays exact or a recall
                 target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
             algorithm: ``"brute_force"``, or the kind of index that has to be used.
-            nprobes: How many lists of the index are looked at, instead of what the recall target takes.
+            nprobes: How many lists of the index are looked at, instead of what the recall target takes; of ``hnsw``,
+                how many rows a walk keeps in view.
             refine_factor: How many candidates are scored exactly for each of the k rows.
             recall_target: The share of the true nearest rows to be found on average, such as 0.95.
             deleted: Rows of files or of a Delta table that are left out, beside those that are deleted already: a

@@ -125,6 +125,8 @@ def create(
     kind: str = "ivf_sq8",
     metric: str = "cosine",
     num_partitions: int | None = None,
+    num_sub_vectors: int | None = None,
+    num_bits: int | None = None,
     max_iters: int | None = None,
     sample: int | None = None,
     recall_target: float | None = None,
@@ -143,9 +145,13 @@ def create(
         directory: Where the index lies, a path or URI that all executors reach; under the table by default, of files
             ``hoodie.vector.index.external.dir``.
         storage_options: Hadoop's storage settings for files; the session's by default.
-        kind: ``"ivf_sq8"``: codes of one byte for each element; ``"ivf_flat"``: of four.
+        kind: ``"ivf_sq8"``: codes of one byte for each element; ``"ivf_flat"``: of four; with faiss, the extra
+            ``faiss``, also ``"ivf_pq"``: about two bits for each element, and ``"hnsw"``: a graph for each base file,
+            which searches use that have a recall target or ``mode="approximate"``.
         metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one: the metric of the searches it serves.
         num_partitions: Lists of the coarse quantiser; by default about the root of the number of rows.
+        num_sub_vectors: ``ivf_pq``: into how many equal parts a vector is cut; by default for two bits an element.
+        num_bits: ``ivf_pq``: bits of a part's code, ``hnsw``: of an element's; 8, the default, or 4.
         max_iters: Rounds of k-means.
         sample: Vectors the model is trained on; 256 for each list by default.
         recall_target: The recall searches aim at that have no target of their own and no setting of the session;
@@ -156,13 +162,20 @@ def create(
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
+        MissingDependencyError: The kind needs faiss, which is not installed.
         TableNotFoundError: There is no such table.
         UnsupportedTableError: Its files can only be read by Spark.
 
     Example:
         >>> hv.index.create(spark, "products", "embedding", metric="cosine")  # doctest: +SKIP
     """
-    parameters = _parameters(kind, metric, num_partitions, max_iters, sample, recall_target)
+    numbers = {
+        "num_partitions": num_partitions,
+        "num_sub_vectors": num_sub_vectors,
+        "num_bits": num_bits,
+        "max_iters": max_iters,
+    }
+    parameters = _parameters(kind, metric, numbers, sample, recall_target)
     subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
     return _run(
         subject,
@@ -183,6 +196,8 @@ def build_if_missing(
     kind: str = "ivf_sq8",
     metric: str = "cosine",
     num_partitions: int | None = None,
+    num_sub_vectors: int | None = None,
+    num_bits: int | None = None,
     max_iters: int | None = None,
     sample: int | None = None,
     recall_target: float | None = None,
@@ -200,6 +215,8 @@ def build_if_missing(
         kind: As for `create`.
         metric: As for `create`.
         num_partitions: As for `create`; used where the index is made, as are the others.
+        num_sub_vectors: As for `create`.
+        num_bits: As for `create`.
         max_iters: As for `create`.
         sample: As for `create`.
         recall_target: As for `create`.
@@ -209,11 +226,18 @@ def build_if_missing(
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
+        MissingDependencyError: The kind needs faiss, which is not installed.
 
     Example:
         >>> hv.index.build_if_missing(spark, "products", "embedding")  # doctest: +SKIP
     """
-    parameters = _parameters(kind, metric, num_partitions, max_iters, sample, recall_target)
+    numbers = {
+        "num_partitions": num_partitions,
+        "num_sub_vectors": num_sub_vectors,
+        "num_bits": num_bits,
+        "max_iters": max_iters,
+    }
+    parameters = _parameters(kind, metric, numbers, sample, recall_target)
     subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
     return _run(
         subject,
@@ -359,18 +383,15 @@ def _run(subject: IndexSubject, column: Any, job: Callable[[Place], Index]) -> I
     )
 
 
-def _parameters(
-    kind: Any, metric: Any, num_partitions: Any, max_iters: Any, sample: Any, recall_target: Any
-) -> Parameters:
+def _parameters(kind: Any, metric: Any, numbers: dict[str, Any], sample: Any, recall_target: Any) -> Parameters:
     """The parameters of an index, those checked that the index itself cannot tell from others."""
-    for name, count in (("num_partitions", num_partitions), ("max_iters", max_iters)):
-        if count is not None and not isinstance(count, int):
+    for name, count in numbers.items():
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
             raise InvalidTypeError(f"{name} must be a whole number, not {count!r}")
     return Parameters(
         kind=as_text(kind, "kind") or "",
         metric=metric_named(metric),
-        num_partitions=num_partitions,
-        max_iters=max_iters,
+        **numbers,
         sample=as_count(sample, "sample"),
         recall_target=as_share(recall_target, "recall_target"),
     )

@@ -98,6 +98,35 @@ def test_approximate_looks_at_less_and_says_so(spark, products):
     assert len({row[2] for row in whole} & {row[2] for row in exact}) >= 4
 
 
+@pytest.mark.parametrize(("kind", "numbers"), [("ivf_pq", {"num_sub_vectors": 8}), ("hnsw", {})])
+def test_kinds_that_faiss_makes(spark, products, kind, numbers):
+    made = hv.index.create(spark, products, "emb", metric="l2", kind=kind, **numbers)
+    assert (made.kind, made.segments_made, made.rows) == (kind, 4, 2000)
+    asked = {"metric": "l2", "mode": "approximate", "algorithm": kind}
+    found = hv.index.recall(spark, products, "emb", kind=kind, metric="l2", sample=20)
+    assert found.recall >= 0.85
+    query = clustered(5, 3)[0].astype(np.float64)
+    for more in ({}, {"filter": "price < 900"}, {"filter": "price < 7"}, {"nprobes": 2, "refine_factor": 1}):
+        rows, report = answer(spark, products, query, 5, **asked, **more)
+        assert report.slices == {"index": 4}
+        assert len(rows) == 5
+        exact, _ = answer(
+            spark, products, query, 5, metric="l2", mode="exact", **{k: more[k] for k in more if k == "filter"}
+        )
+        assert more.get("nprobes") or len({row[2] for row in rows} & {row[2] for row in exact}) >= 4
+    many = hv.search_batch(spark, products, "emb", clustered(30, 5)[:28].astype(np.float64), k=4, **asked)
+    assert many.count() == 28 * 4
+    if kind == "hnsw":
+        with pytest.raises(errors.InvalidArgumentError, match="its index is hnsw, which gives no exact answers"):
+            hv.search(spark, products, "emb", query, 5, metric="l2", algorithm=kind)
+    else:
+        expected, _ = answer(spark, products, query, 5, metric="l2", mode="exact")
+        assert answer(spark, products, query, 5, metric="l2", algorithm=kind)[0] == expected
+    assert_exact(spark, products, covered=4, metric="l2")  # by ivf_sq8, which comes first
+    assert hv.index.verify(spark, products, "emb", kind=kind, metric="l2") == []
+    assert [one.kind for one in hv.index.drop(spark, products, "emb", kind=kind)] == [kind]
+
+
 def test_sql_has_the_same_arguments(spark, products):
     array = "array(" + ", ".join(f"{x!r}D" for x in clustered(5, 3)[0].astype(float).tolist()) + ")"
     text = "SELECT id FROM hudi_vector_search('{}', 'emb', {}, 3, 'l2'{})"
@@ -116,7 +145,10 @@ def test_changes_need_an_earlier_point(spark, products):
 
 
 WRONG_JOBS = [
-    ("create", {"kind": "flat"}, "unknown kind of index 'flat'; give ivf_flat or ivf_sq8"),
+    ("create", {"kind": "flat"}, "unknown kind of index 'flat'; give ivf_flat, ivf_sq8, ivf_pq or hnsw"),
+    ("create", {"num_bits": 4}, "num_bits is for the kind ivf_pq or hnsw, and the kind is ivf_sq8"),
+    ("create", {"kind": "ivf_pq", "num_bits": 4.0}, "num_bits must be a whole number, not 4.0"),
+    ("create", {"kind": "ivf_pq", "num_sub_vectors": 5}, "give a number that divides 16, such as 4"),
     ("create", {"kind": 7}, "the argument 'kind' must be text, not 7"),
     ("create", {"metric": "l3"}, "unknown metric 'l3'"),
     ("create", {"num_partitions": "7"}, "num_partitions must be a whole number, not '7'"),

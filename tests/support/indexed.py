@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from hudi_vector.index.candidates import Candidates
+from hudi_vector.index.joined import joined_view, made_segment
+from hudi_vector.index.kinds import GRAPHS
 from hudi_vector.index.model import IndexModel, train_model
-from hudi_vector.index.segment import FileFingerprint, Segment, build_segment
-from hudi_vector.index.view import Candidates, IndexView
+from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.kernels.metrics import exact_distances
 from hudi_vector.kernels.topk import make_block
 
@@ -52,9 +54,7 @@ def fingerprint(name: str = "a_0_1.parquet") -> FileFingerprint:
     return FileFingerprint(f"p=1/{name}", 1, 2, "ab")
 
 
-def segment_of(
-    model: IndexModel, values: np.ndarray[Any, Any], valid: Any = None, name: str = "a_0_1.parquet"
-) -> Segment:
+def segment_of(model: IndexModel, values: np.ndarray[Any, Any], valid: Any = None, name: str = "a_0_1.parquet") -> Any:
     """The segment of a file with these rows, some of which may have no vector."""
     positions = np.arange(len(values)) if valid is None else np.flatnonzero(valid)
 
@@ -63,17 +63,24 @@ def segment_of(
             part = positions[start : start + 37]
             yield make_block(values[part], part)[0]
 
-    return build_segment(model, fingerprint(name), blocks(), len(values))
+    return made_segment(model, fingerprint(name), blocks(), len(values))
 
 
 def view_of(
-    files: Sequence[np.ndarray[Any, Any]], metric: str, kind: str, element: str, lists: int | None, trained_on: int = 0
-) -> IndexView:
+    files: Sequence[np.ndarray[Any, Any]],
+    metric: str,
+    kind: str,
+    element: str,
+    lists: int | None,
+    trained_on: int = 0,
+    **given: Any,
+) -> Any:
     """An index over files, trained on all of their rows or on the first ones."""
     everything = np.concatenate(files)
     sample = everything[:trained_on] if trained_on else everything
-    model = train_model(sample, kind=kind, metric=metric, element=element, num_partitions=lists)
-    return IndexView.join(model, [segment_of(model, rows, name=f"f{i}_0_1.parquet") for i, rows in enumerate(files)])
+    given = given if kind == GRAPHS else {"num_partitions": lists, **given}
+    model = train_model(sample, kind=kind, metric=metric, element=element, **given)
+    return joined_view(model, [segment_of(model, rows, name=f"f{i}_0_1.parquet") for i, rows in enumerate(files)])
 
 
 def rows_of(found: Candidates, query: int, starts: Sequence[int]) -> list[int]:

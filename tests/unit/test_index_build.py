@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ import pytest
 from support.written_table import WrittenTable, rows_of
 
 import hudi_vector as hv
-from hudi_vector.errors import DataFileError, InvalidArgumentError
+from hudi_vector.errors import DataFileError, InvalidArgumentError, MissingDependencyError
 from hudi_vector.index.build import Parameters, create_index, refresh_index
 from hudi_vector.index.catalog import Index, drop_index, indexed_columns, list_indexes
+from hudi_vector.index.files import load_model
+from hudi_vector.index.kinds import KINDS
 from hudi_vector.index.manifest import publish_manifest
+from hudi_vector.read.cache import process_cache
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.storage import open_storage
 from hudi_vector.table.model import Snapshot, Source
@@ -55,12 +59,13 @@ def assert_exact(table: WrittenTable, slices: dict[str, int], **asked: Any) -> N
     assert [one[2] for one in found] == [slices] * len(found)
 
 
-@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_flat"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_table_opened_without_spark_uses_its_index(table: WrittenTable, kind: str) -> None:
     index = built(table, kind=kind, recall_target=0.9)
     assert [one.manifest.kind for one in list_indexes(index.table_uri, "emb", place(table)[1].options)] == [kind]
-    assert_exact(table, {"index": 3}, recall_target=1.0)
-    assert_exact(table, {"index": 3}, recall_target=1.0, filter="price < 50")
+    by = {"parquet": 3} if kind == "hnsw" else {"index": 3}  # walks through graphs prove nothing
+    assert_exact(table, by, recall_target=1.0)
+    assert_exact(table, by, recall_target=1.0, filter="price < 50")
     approximate = hits(table)  # the index's own target
     exact = hits(table, mode="exact")
     shared = [len(set(a[0]) & set(b[0])) / 7 for a, b in zip(approximate, exact, strict=True)]
@@ -69,6 +74,7 @@ def test_a_table_opened_without_spark_uses_its_index(table: WrittenTable, kind: 
         plan = t.search(QUERIES[0], 7, metric="l2").plan
         assert plan.index is not None
         assert not plan.index.certain
+        assert f"index       {kind} for l2, " in plan.describe()
         many = t.search_batch(QUERIES, 7, metric="l2", columns=["id"], nprobes=2)
         single = [
             t.search(query, 7, metric="l2", columns=["id"], nprobes=2).column("id").to_pylist() for query in QUERIES
@@ -169,7 +175,14 @@ def test_a_table_without_vectors(tmp_path: Path) -> None:
 
 def test_wrong_parameters(table: WrittenTable) -> None:
     for parameters, message in (
-        ({"kind": "ivf"}, "unknown kind of index 'ivf'"),
+        ({"kind": "ivf"}, "unknown kind of index 'ivf'; give ivf_flat, ivf_sq8, ivf_pq or hnsw"),
+        ({"num_bits": 8}, "num_bits is for the kind ivf_pq or hnsw, and the kind is ivf_sq8; leave it out"),
+        ({"kind": "hnsw", "num_sub_vectors": 2}, "num_sub_vectors is for the kind ivf_pq, and the kind is hnsw"),
+        ({"kind": "hnsw", "num_partitions": 2}, "num_partitions is for the kind ivf_flat or ivf_sq8 or ivf_pq, and"),
+        ({"kind": "hnsw", "sample": 2}, "sample is for the kind"),
+        ({"kind": "ivf_pq", "num_bits": 5}, "num_bits is 5; give 4 or 8"),
+        ({"kind": "ivf_pq", "num_sub_vectors": 3}, "num_sub_vectors is 3, and vectors of 4 elements are cut"),
+        ({"kind": "ivf_pq", "num_sub_vectors": 0}, "give a number that divides 4, such as 1"),
         ({"num_partitions": 0}, "num_partitions is 0"),
         ({"max_iters": 0}, "max_iters is 0"),
         ({"metric": "l3"}, "unknown metric 'l3'"),
@@ -187,6 +200,54 @@ def test_wrong_parameters(table: WrittenTable) -> None:
         ):
             with pytest.raises(InvalidArgumentError, match=message):
                 t.search(QUERIES[0], **{"metric": "l2", **asked})
+
+
+def test_the_numbers_of_a_kind_are_kept(table: WrittenTable) -> None:
+    for kind, numbers, bits in (
+        ("ivf_pq", {"num_sub_vectors": 2, "num_bits": 4}, 4),
+        ("ivf_pq", {}, 8),
+        ("hnsw", {"num_bits": 4}, 4),
+    ):
+        index = built(table, kind=kind, **numbers)
+        model = load_model(open_storage(index.folder, place(table)[1].options), index.folder, index.manifest.model_id)
+        assert model.num_bits == bits
+        assert numbers.items() <= index.manifest.parameters.items()
+        assert_exact(table, {"parquet": 3} if kind == "hnsw" else {"index": 3})
+        drop_index(index, place(table)[1].options)
+
+
+def test_graphs_answer_only_where_recall_is_given_up(table: WrittenTable) -> None:
+    built(table, kind="hnsw")
+    with hv.open(str(table.path), column="emb") as t:
+        described = t.search(QUERIES[0], metric="l2").plan.describe()
+        assert "none: its index is hnsw, which gives no exact answers: add a recall_target below 1" in described
+        assert (
+            "hnsw for l2, walks of 40 rows"
+            in t.search(QUERIES[0], metric="l2", recall_target=0.9, nprobes=40).plan.describe()
+        )
+        with pytest.raises(InvalidArgumentError, match="approximate'; or leave the algorithm out"):
+            t.search(QUERIES[0], metric="l2", algorithm="hnsw")
+        with pytest.raises(InvalidArgumentError, match="nprobes gives up exactness"):
+            t.search(QUERIES[0], metric="l2", nprobes=3)
+        few = t.search(QUERIES[0], 7, metric="l2", filter="price < 3", mode="approximate")
+        exact = t.search(QUERIES[0], 7, metric="l2", filter="price < 3", mode="exact")
+        assert few.table.equals(exact.table)
+
+
+def test_without_faiss(table: WrittenTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {kind: built(table, kind=kind) for kind in ("ivf_pq", "hnsw")}
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    for kind in made:
+        with pytest.raises(
+            MissingDependencyError, match=rf"kind {kind} needs 'faiss-cpu': install .*hudi-vector\[faiss\]"
+        ):
+            built(table, kind=kind)
+    # Codes are read with numpy alone, graphs are not.
+    process_cache().clear()
+    assert_exact(table, {"index": 3})
+    assert [one[2] for one in hits(table, mode="approximate", algorithm="ivf_pq")] == [{"index": 3}] * len(QUERIES)
+    with pytest.raises(InvalidArgumentError, match="and its index is hnsw, which needs 'faiss-cpu': install it"):
+        hits(table, mode="approximate", algorithm="hnsw")
 
 
 def test_a_base_file_that_is_gone_is_no_matter_of_the_index(table: WrittenTable) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -81,6 +82,31 @@ def test_a_large_batch_is_scanned_unless_the_index_is_asked_for() -> None:
         None,
     )
     assert effort(choose(index(), need=many, recall_target=0.9)) == (False, 8, 2)
+
+
+def test_graphs_are_for_searches_that_give_up_recall(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = index("hnsw")
+    assert choose(graphs).reason == (
+        "its index is hnsw, which gives no exact answers: add a recall_target below 1, or mode => 'approximate'"
+    )
+    assert choose(graphs, recall_target=1).index is None
+    assert effort(choose(graphs, recall_target=0.9)) == (False, 8, 2)
+    assert effort(choose(index("hnsw", target=0.9))) == (False, 8, 2)
+    assert choose(graphs, recall_target=0.9999).reason.startswith("no effort that was measured for its hnsw index")
+    # An index that can be certain stands in its place, and before it.
+    assert effort(choose(graphs, index("ivf_pq"))) == (True, None, None)
+    both = (graphs, index("ivf_pq"))
+    assert choose(*both, mode="approximate").index is both[1]
+    assert choose(*both, mode="approximate", algorithm="hnsw").index is graphs
+    for asked, sentence in (
+        ({}, "metric l2, and its index is hnsw, which gives no exact answers: .*; or leave the algorithm out"),
+        ({"recall_target": 0.9999}, "measured for its hnsw index found more than 0.999: add nprobes, or aim lower; or"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=sentence):
+            choose(*both, algorithm="hnsw", **asked)
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    assert "needs 'faiss-cpu': install it with pip" in choose(graphs, recall_target=0.9).reason
+    assert choose(*both, mode="approximate").index is both[1]
 
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [

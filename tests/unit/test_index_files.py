@@ -16,10 +16,10 @@ from support.indexed import fingerprint, segment_of, vectors
 from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
 from hudi_vector.index import files, manifest
 from hudi_vector.index.homes import beside_table
+from hudi_vector.index.joined import joined_view
+from hudi_vector.index.kinds import KINDS
 from hudi_vector.index.model import IndexModel, default_partitions, train_model
-from hudi_vector.index.segment import Segment
 from hudi_vector.index.side_arrays import pack
-from hudi_vector.index.view import IndexView
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage
 from hudi_vector.storage.side_files import publish, seal
 
@@ -35,7 +35,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Stor
         storage.delete(info.uri)
 
 
-@pytest.fixture(params=["ivf_sq8", "ivf_flat"])
+@pytest.fixture(params=KINDS)
 def model(request: pytest.FixtureRequest) -> IndexModel:
     return train_model(ROWS, kind=request.param, metric="l2", element="float")
 
@@ -70,7 +70,7 @@ def test_an_empty_file_and_one_without_vectors_have_segments(place: Any, model: 
         name, _ = files.save_segment(storage, folder, model, segment)
         loaded = files.load_segment(storage, folder, name, model, segment.file)
         assert (len(loaded), loaded.rows) == (0, rows)
-        assert len(IndexView.join(model, [loaded]).candidates(np.ones(8), 3)) == 0
+        assert len(joined_view(model, [loaded]).candidates(np.ones(8), 3)) == 0
 
 
 def test_a_segment_of_another_content_or_model_is_refused(place: Any, model: IndexModel) -> None:
@@ -81,11 +81,12 @@ def test_a_segment_of_another_content_or_model_is_refused(place: Any, model: Ind
         assert files.segment_name(other, model.model_id) != name
         with pytest.raises(DataFileError, match="with another content than that file has now"):
             files.load_segment(storage, folder, name, model, other)
-    other_model = train_model(ROWS[:50], kind=model.kind, metric="l2", element="float")
+    given = {"num_bits": 4} if model.kind == "hnsw" else {}
+    other_model = train_model(ROWS[:50], kind=model.kind, metric="l2", element="float", **given)
     with pytest.raises(DataFileError, match=f"is of the model {model.model_id}, not of {other_model.model_id}"):
         files.load_segment(storage, folder, name, other_model, fingerprint())
     with pytest.raises(InvalidArgumentError, match="is of the model"):
-        IndexView.join(other_model, [segment_of(model, ROWS)])
+        joined_view(other_model, [segment_of(model, ROWS)])
     with pytest.raises(DataFileError, match="cannot be opened"):
         files.load_segment(storage, folder, "gone.arrow", model, fingerprint())
 
@@ -128,7 +129,7 @@ def test_a_file_of_another_version_is_refused_by_name(place: Any) -> None:
         files.load_model(storage, folder, "m")
 
 
-def a_manifest(model: IndexModel, segment: Segment, **changes: Any) -> manifest.IndexManifest:
+def a_manifest(model: IndexModel, segment: Any, **changes: Any) -> manifest.IndexManifest:
     entry = manifest.ManifestEntry(segment.file, segment.rows, files.segment_name(segment.file, model.model_id), 99)
     made = manifest.IndexManifest.of("emb", model, {"num_partitions": None}, (entry,))
     return dataclasses.replace(made, **changes)

@@ -7,10 +7,11 @@ import pytest
 from support.indexed import fingerprint
 
 from hudi_vector.index.calibrate import calibrate, setting_for
+from hudi_vector.index.candidates import View
+from hudi_vector.index.joined import joined_view, made_segment
+from hudi_vector.index.kinds import KINDS
 from hudi_vector.index.manifest import Setting
 from hudi_vector.index.model import train_model
-from hudi_vector.index.segment import build_segment
-from hudi_vector.index.view import IndexView
 from hudi_vector.kernels.topk import make_block
 
 ROWS, DIMENSION, K = 40_000, 24, 10
@@ -28,16 +29,16 @@ def nearest(allowed: np.ndarray) -> np.ndarray:
     return rows[np.argsort(ranks, axis=1)[:, :K]]
 
 
-@pytest.fixture(scope="module")
-def view() -> IndexView:
+@pytest.fixture(scope="module", params=KINDS)
+def view(request: pytest.FixtureRequest) -> View:
     """All vectors in one segment."""
-    model = train_model(VECTORS[:20_000], kind="ivf_sq8", metric="l2", element="float", rows=ROWS)
+    model = train_model(VECTORS[:20_000], kind=request.param, metric="l2", element="float", rows=ROWS)
     block, _ = make_block(VECTORS, np.arange(ROWS))
-    return IndexView.join(model, [build_segment(model, fingerprint(), iter([block]), ROWS)])
+    return joined_view(model, [made_segment(model, fingerprint(), iter([block]), ROWS)])
 
 
 @pytest.fixture(scope="module")
-def setting(view: IndexView) -> Setting:
+def setting(view: View) -> Setting:
     """What a search with a filter takes: the effort for 0.99 without one."""
     truth = nearest(np.ones(ROWS, np.bool_))
     found = setting_for(calibrate(view, QUERIES, np.zeros_like(truth), truth), 0.99)
@@ -56,7 +57,7 @@ FILTERS = {
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_filters(view: IndexView, setting: Setting, name: str) -> None:
+def test_filters(view: View, setting: Setting, name: str) -> None:
     allowed = FILTERS[name]
     found = view.candidates(
         QUERIES, K, nprobes=setting.nprobes, candidates=setting.candidates, certain=False, allowed=[allowed]
@@ -68,7 +69,7 @@ def test_filters(view: IndexView, setting: Setting, name: str) -> None:
     assert np.mean(hit) >= 0.99
 
 
-def test_fewer_rows_than_k(view: IndexView) -> None:
+def test_fewer_rows_than_k(view: View) -> None:
     allowed = np.zeros(ROWS, np.bool_)
     allowed[[5, 700, 39_000]] = True
     found = view.candidates(QUERIES, K, nprobes=1, certain=False, allowed=[allowed])

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -30,14 +31,25 @@ def read_arrow(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return json.loads(text), arrays
 
 
-@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_flat"])
+def by_codebook(about: dict[str, Any], lists: dict[str, Any], codes: Any) -> Any:
+    """What codes of parts stand for, from the list's centroid on."""
+    parts, bits = about["num_sub_vectors"], about["num_bits"]
+    book, width = lists["codebook"].reshape(parts, 2**bits, -1), (parts * bits + 7) // 8
+    numbers = [
+        [int.from_bytes(row.tobytes(), "little") >> (part * bits) & (2**bits - 1) for part in range(parts)]
+        for row in codes.reshape(-1, width)
+    ]
+    return np.array([np.concatenate([book[part, n] for part, n in enumerate(row)]) for row in numbers])
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("ivf_sq8", None), ("ivf_flat", None), ("ivf_pq", None), ("ivf_pq", 4)])
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot_product"])
-def test_an_index_is_read_by_its_description(tmp_path: Path, kind: str, metric: str) -> None:
+def test_an_index_is_read_by_its_description(tmp_path: Path, kind: str, metric: str, bits: int | None) -> None:
     values = vectors("drifted", 300, 6, "float", 4)
     values[[5, 17]] = 0
     storage = open_storage("file:///", StorageOptions())
     folder = beside_table(f"file://{tmp_path}", "a b.c").place(metric, kind, {}).folder
-    model = train_model(values[:150], kind=kind, metric=metric, element="float")
+    model = train_model(values[:150], kind=kind, metric=metric, element="float", num_bits=bits)
     segment = segment_of(model, values, np.arange(300) % 10 != 0)
     files.save_model(storage, folder, model)
     name, size = files.save_segment(storage, folder, model, segment)
@@ -62,16 +74,18 @@ def test_an_index_is_read_by_its_description(tmp_path: Path, kind: str, metric: 
         listed["file"],
     )
     dimension = about["dimension"]
-    centroids, codes = lists["centroids"].reshape(-1, dimension), found["codes"].reshape(-1, dimension)
+    centroids, codes = lists["centroids"].reshape(-1, dimension), found["codes"].reshape(len(found["position"]), -1)
+    label = np.repeat(np.arange(about_model["lists"]), np.diff(found["offsets"]))
     offset = codes * lists["scale"].astype(np.float64) if kind == "ivf_sq8" else codes.astype(np.float64)
+    if kind == "ivf_pq":
+        offset = by_codebook(about_model, lists, found["codes"]) + centroids[label]
     decoded = offset + lists["low"] if kind == "ivf_sq8" else offset
     true = values[found["position"]].astype(np.float64)
     if metric == "cosine":
         true /= np.linalg.norm(true, axis=1)[:, None]
-    label = np.repeat(np.arange(about_model["lists"]), np.diff(found["offsets"]))
     assert (np.linalg.norm(true - decoded, axis=1) <= found["error"]).all()
     assert (np.linalg.norm(true - centroids[label], axis=1) <= found["radius"][label]).all()
-    assert np.allclose((offset**2).sum(axis=1), found["square"], rtol=1e-6)
+    assert np.allclose((offset**2).sum(axis=1), found["square"], rtol=1e-5)
     always = [5, 17] if metric == "cosine" else []
     assert found["always"].tolist() == always
     expected = [i for i in range(300) if i % 10 and i not in always]
@@ -79,3 +93,28 @@ def test_an_index_is_read_by_its_description(tmp_path: Path, kind: str, metric: 
     if kind == "ivf_sq8" and metric == "l2":
         assert about["clipped"] > 100
         assert found["error"][true.max(axis=1) > 20].min() > found["error"].min()
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "dot_product"])
+def test_a_graph_is_what_faiss_wrote(tmp_path: Path, metric: str) -> None:
+    values = vectors("normal", 300, 6, "float", 4)
+    values[5] = 0
+    storage = open_storage("file:///", StorageOptions())
+    model = train_model(values, kind="hnsw", metric=metric, element="float")
+    segment = segment_of(model, values, np.arange(300) % 10 != 0)
+    files.save_model(storage, f"file://{tmp_path}", model)
+    name, _ = files.save_segment(storage, f"file://{tmp_path}", model, segment)
+    about_model, arrays = read_arrow(tmp_path / "models" / f"{model.model_id}.arrow")
+    assert (about_model["lists"], about_model["num_bits"], len(arrays["centroids"])) == (0, 8, 0)
+    about, found = read_arrow(tmp_path / "segments" / name)
+    assert (about["kind"], about["rows"], about["clipped"]) == ("hnsw", 300, 0)
+    graph = faiss.deserialize_index(found["graph"])
+    assert (graph.d, graph.ntotal) == (6, len(found["position"]))
+    unit = values[17] / np.linalg.norm(values[17]) if metric == "cosine" else values[17]
+    _, nodes = graph.search(unit[None, :].astype("f4"), 5)
+    if metric == "dot_product":
+        valid = values[found["position"]].astype(np.float64)
+        assert np.argmax(valid @ values[17]) in nodes[0]
+    else:
+        assert found["position"][nodes[0, 0]] == 17
+    assert found["always"].tolist() == ([5] if metric == "cosine" else [])

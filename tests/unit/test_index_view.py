@@ -8,8 +8,10 @@ from support.indexed import rows_of, segment_of, true_rows, vectors, view_of
 
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError
 from hudi_vector.index.calibrate import calibrate, setting_for
+from hudi_vector.index.joined import joined_view
+from hudi_vector.index.kinds import KINDS
 from hudi_vector.index.model import train_model
-from hudi_vector.index.view import IndexView
+from hudi_vector.kernels.metrics import METRICS
 
 VALUES = vectors("clustered", 3000, 16, "float", 3)
 PARTS = np.array_split(VALUES, 4)
@@ -95,8 +97,10 @@ def test_drift_is_counted_and_errors_say_what_is_wrong() -> None:
             VIEW.candidates(np.ones(16), 1, allowed=wrong if len(wrong) == 4 else [np.ones(750, np.bool_)])
     with pytest.raises(DimensionMismatchError, match="holds vectors of 4 elements and the index is of 16"):
         segment_of(model, VALUES[:, :4])
-    empty = IndexView.join(model, [])
-    assert len(empty.candidates(np.ones((2, 16)), 3)) == 0
+    for kind in KINDS:
+        empty = joined_view(train_model(VALUES, kind=kind, metric="l2", element="float"), [])
+        for certain in (True, False):
+            assert len(empty.candidates(np.ones((2, 16)), 3, certain=certain)) == 0
     assert len(VIEW.candidates(np.empty((0, 16)), 3)) == 0
 
 
@@ -122,6 +126,33 @@ def test_calibration_finds_the_cheapest_setting_that_reaches_a_recall() -> None:
     assert calibrate(view, queries, nothing, nothing) == ()
     with pytest.raises(InvalidArgumentError, match=r"both must be \(50, 10\)"):
         calibrate(view, queries, nothing[:3], nothing)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("dimension", "element"), [(2, "float"), (17, "int8"), (64, "double"), (384, "float"), (2048, "int8")]
+)
+def test_every_kind_reaches_a_recall(kind: str, metric: str, dimension: int, element: str) -> None:
+    rows = 1200 if dimension < 100 else 400
+    values = vectors("clustered", rows, dimension, element, 11)
+    parts = np.array_split(values, 3)
+    starts = np.cumsum([0, *(len(part) for part in parts)])[:-1]
+    numbers = {"num_sub_vectors": 128} if (kind, dimension) == ("ivf_pq", 2048) else {}
+    view = view_of(parts, metric, kind, element, 20, **numbers)
+    asked = vectors("clustered", 40, dimension, element, 11)[:40].astype(np.float64) * 1.01
+    truth = np.array([sorted(true_rows(values, query, metric, 10))[:10] for query in asked])
+    segment = np.searchsorted(starts, truth, side="right") - 1
+    settings = calibrate(view, asked[:20], segment[:20], (truth - starts[segment])[:20])
+    chosen = setting_for(settings, 0.95)
+    assert chosen is not None
+    effort = {"nprobes": chosen.nprobes, "candidates": chosen.candidates, "certain": False}
+    found = view.candidates(asked[20:], 10, **effort)
+    shares = [len(set(rows_of(found, i, starts)) & set(truth[20 + i].tolist())) / 10 for i in range(20)]
+    assert np.mean(shares) >= 0.85
+    # A batch is its single queries.
+    for i in range(0, 20, 5):
+        assert rows_of(view.candidates(asked[20 + i], 10, **effort), 0, starts) == rows_of(found, i, starts)
 
 
 def test_every_row_is_as_near_as_any_other_to_a_zero_vector_under_cosine() -> None:

@@ -1,0 +1,307 @@
+"""The kind ``hnsw``: a graph over the vectors of each base file, made and searched by faiss, one file at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.index.candidates import (
+    Allowed,
+    Candidates,
+    bases_of,
+    bitmap_of,
+    candidates_of,
+    fitting,
+    require_model,
+)
+from hudi_vector.index.faiss_library import library
+from hudi_vector.index.kinds import GRAPHS
+from hudi_vector.index.model import Floats32, Floats64, IndexModel, working
+from hudi_vector.index.probe import Entries, Found, everything
+from hudi_vector.index.segment import FileFingerprint, require_dimension
+from hudi_vector.index.side_arrays import Arrays
+from hudi_vector.kernels.topk import Ints, VectorBlock, rank_within
+
+__all__ = ["GraphSegment", "GraphView", "build_graph"]
+
+_NEIGHBOURS = 16
+_BUILD_EFFORT = 100
+_USUAL_EFFORT = 64
+_SPARE = 2
+"""How many times more rows a walk under a filter keeps in view than are expected to hold enough that pass."""
+_EFFORTS = (16, 32, 64, 128, 256, 512, 1024)
+
+
+@dataclass(frozen=True)
+class GraphSegment:
+    """One base file's graph.
+
+    `position` has the row of each node in the base file; `graph` is what faiss wrote of its own IndexHNSWSQ, empty
+    where no row has a code. `always` are positions of rows without a code, candidates of every query.
+    """
+
+    file: FileFingerprint
+    model_id: str
+    rows: int
+    position: npt.NDArray[np.uint32]
+    graph: npt.NDArray[np.uint8]
+    always: Ints
+    clipped: int = 0
+
+    ARRAYS: ClassVar = ("position", "graph", "always")
+
+    @classmethod
+    def of(cls, model: IndexModel, file: FileFingerprint, header: Mapping[str, Any], arrays: Arrays) -> GraphSegment:
+        """A segment out of its file.
+
+        Args:
+            model: Its model.
+            file: The base file it is of.
+            header: The file's header.
+            arrays: The file's arrays.
+        """
+        given: dict[str, Any] = {name: arrays[name] for name in cls.ARRAYS}
+        return cls(file, model.model_id, header["rows"], **given)
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+
+def build_graph(model: IndexModel, file: FileFingerprint, vectors: Iterator[VectorBlock], rows: int) -> GraphSegment:
+    """Make the graph of a base file; its vectors are in memory meanwhile.
+
+    Args:
+        model: The index's model.
+        file: The base file.
+        vectors: Its valid vectors, with their positions in it.
+        rows: How many rows it has, those without a vector too.
+
+    Returns:
+        The segment.
+
+    Raises:
+        DimensionMismatchError: The vectors have another dimension than the model.
+        MissingDependencyError: faiss is not installed.
+    """
+    faiss = library(GRAPHS)
+    parts = [np.empty((0, model.dimension), np.float32)]
+    position, always = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for block in vectors:
+        require_dimension(model, file, block)
+        values, fit = working(block.values, model.metric)
+        parts.append(values[fit].astype(np.float32))
+        position.append(block.positions[fit])
+        always.append(block.positions[~fit])
+    nodes = np.concatenate(parts)
+    graph = np.empty(0, np.uint8)
+    if len(nodes):
+        scalar = faiss.ScalarQuantizer
+        code = scalar.QT_4bit if model.num_bits == 4 else scalar.QT_8bit
+        metric = faiss.METRIC_INNER_PRODUCT if model.metric == "dot_product" else faiss.METRIC_L2
+        index = faiss.IndexHNSWSQ(model.dimension, code, _NEIGHBOURS, metric)
+        index.hnsw.efConstruction = _BUILD_EFFORT
+        index.train(nodes)
+        index.add(nodes)
+        graph = faiss.serialize_index(index)
+    places = np.concatenate(position).astype(np.uint32)
+    return GraphSegment(file, model.model_id, rows, places, graph, np.sort(np.concatenate(always)))
+
+
+@dataclass(frozen=True)
+class GraphView:
+    """Graphs of one model, side by side: each is searched, and what they found is merged.
+
+    Graph s has the entries ``starts[s]`` to ``starts[s + 1]`` of `row`; it is None where that is none.
+    """
+
+    model: IndexModel
+    graphs: tuple[Any, ...]
+    starts: Ints
+    row: npt.NDArray[Any]
+    always: Ints
+    bases: Ints
+    nbytes: int
+
+    @classmethod
+    def join(cls, model: IndexModel, segments: Sequence[GraphSegment]) -> GraphView:
+        """Open the graphs of segments.
+
+        Args:
+            model: The model of all of them.
+            segments: Segments, in the order in which candidates name them.
+
+        Raises:
+            InvalidArgumentError: A segment is of another model.
+            DataFileError: The faiss that is installed cannot read a graph.
+            MissingDependencyError: faiss is not installed.
+        """
+        for segment in segments:
+            require_model(segment.file, segment.model_id, model)
+        bases = bases_of(segment.rows for segment in segments)
+        none = np.empty(0, np.int64)
+        row = [segment.position + base for base, segment in zip(bases[:-1], segments, strict=True)]
+        always = [segment.always + base for base, segment in zip(bases[:-1], segments, strict=True)]
+        return cls(
+            model,
+            tuple(_opened(segment) for segment in segments),
+            bases_of(len(segment) for segment in segments),
+            np.concatenate([none, *row]),
+            np.concatenate([none, *always]),
+            bases,
+            sum(segment.graph.nbytes + 8 * len(segment) for segment in segments),
+        )
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the segments' base files."""
+        return int(self.bases[-1])
+
+    @property
+    def vectors(self) -> int:
+        """Rows that have a vector, with a code or without."""
+        return len(self.row) + len(self.always)
+
+    @property
+    def efforts(self) -> list[int]:
+        """Numbers of rows kept in view on a walk that are worth trying, ascending to all."""
+        largest = max(1, int(np.diff(self.starts).max(initial=0)))
+        return [*(effort for effort in _EFFORTS if effort < largest), largest]
+
+    def candidates(
+        self,
+        queries: npt.NDArray[Any],
+        k: int,
+        *,
+        nprobes: int | None = None,
+        candidates: int | None = None,
+        certain: bool = True,
+        allowed: Allowed = None,
+        most: int | None = None,
+    ) -> Candidates:
+        """Rows that may be among the k nearest of each query.
+
+        Args:
+            queries: Shape (m, d), finite.
+            k: How many rows are wanted.
+            nprobes: How many rows a walk through a graph keeps in view; more under a filter, and all codes are scored
+                where few rows are allowed or a walk found fewer than k. By default 64.
+            candidates: How many rows each query gets; by default twice k, at least k + 10.
+            certain: Whether every row of the true k nearest must be among the candidates. No walk is: all rows are.
+            allowed: For each segment which rows of its base file may be found, bool of shape (rows,), or None for all.
+            most: Certain: queries with more candidates than this are given up.
+
+        Returns:
+            The candidates. Rows without a code that are allowed are among those of every query.
+
+        Raises:
+            InvalidArgumentError: The queries have another dimension, or the bitmaps do not fit the segments.
+        """
+        points, fit = working(fitting(queries, self.model), self.model.metric)
+        bitmap = bitmap_of(allowed, self.bases)
+        always = self.always if bitmap is None else self.always[bitmap[self.always]]
+        masks = None if bitmap is None else bitmap[self.row]
+        entries = Entries(None if masks is None else np.flatnonzero(masks), self._ends(masks), in_lists=False)
+        if certain or len(entries) <= k:
+            found = everything(np.arange(len(points)), entries, most if certain else None)
+        else:
+            odd = everything(np.flatnonzero(~fit), entries)
+            count = max(candidates or max(2 * k, k + 10), k)
+            found = self._walked(points, np.flatnonzero(fit), nprobes or _USUAL_EFFORT, count, masks, odd)
+        return candidates_of(found, self.row, self.bases, len(points), always)
+
+    def _ends(self, masks: npt.NDArray[np.bool_] | None) -> Ints:
+        return np.array([0, len(self) if masks is None else int(masks.sum())])
+
+    def _walked(
+        self,
+        points: Floats64,
+        ask: Ints,
+        effort: int,
+        count: int,
+        masks: npt.NDArray[np.bool_] | None,
+        odd: Found,
+    ) -> Found:
+        """The best rows of all graphs for the queries that have a place in the model's space, and those of the odd."""
+        asked = np.ascontiguousarray(points[ask], np.float32)
+        parts = [(ask[:0], ask[:0], np.empty(0, np.float32))]
+        scored = 0
+        for graph, start, stop in zip(self.graphs, self.starts[:-1], self.starts[1:], strict=True):
+            mask = None if masks is None else masks[start:stop]
+            selected = int(stop - start) if mask is None else int(mask.sum())
+            if graph is None or not selected or not len(ask):
+                continue
+            rank, entry, looked_at = _Walk(graph, mask, selected).nearest(asked, effort, count)
+            hit = entry >= 0
+            parts.append((np.repeat(ask, hit.sum(axis=1)), entry[hit] + start, rank[hit]))
+            scored += looked_at
+        query, entry, rank = (np.concatenate([part[side] for part in parts]) for side in range(3))
+        if self.model.metric == "dot_product":
+            rank = -rank
+        order, place = rank_within(query, rank)
+        best = order[place < count]
+        return Found(
+            np.concatenate([query[best], odd.query]), np.concatenate([entry[best], odd.entry]), 0, scored, odd.given_up
+        )
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """One graph, and which of its entries may be found: `selected` of them, all where there is no mask."""
+
+    graph: Any
+    mask: npt.NDArray[np.bool_] | None
+    selected: int
+
+    def nearest(self, asked: Floats32, effort: int, count: int) -> tuple[Floats32, Ints, int]:
+        """Ranks and entries of each query, −1 where it has no more, and how many codes were scored, about.
+
+        A walk pays no heed to the mask: it keeps so many more rows in view that enough of them are selected, and
+        where they are not, since the filter and the query have little in common, all that is selected is scored. So
+        each query has k entries at least, where so many are selected, and they are as near as without a mask.
+        """
+        count, total = min(count, self.selected), self.graph.ntotal
+        effort = max(effort, count)
+        if self.mask is not None:
+            effort = int(_SPARE * effort * total / self.selected)
+        if 2 * _NEIGHBOURS * effort >= total:
+            return (*self._scored(asked, count), len(asked) * total)
+        kept = count if self.mask is None else effort
+        params = library(GRAPHS).SearchParametersHNSW(efSearch=effort)
+        rank, entry = self.graph.search(asked, kept, params=params)
+        if self.mask is not None:
+            entry[~self.mask[entry]] = -1
+        few = np.flatnonzero((entry >= 0).sum(axis=1) < count)
+        if len(few):
+            entry[few] = -1
+            rank[few, :count], entry[few, :count] = self._scored(asked[few], count)
+        return rank, entry, 2 * _NEIGHBOURS * effort * len(asked) + total * len(few)
+
+    def _scored(self, asked: Floats32, count: int) -> tuple[Floats32, Ints]:
+        """The same by all codes that are selected."""
+        faiss = library(GRAPHS)
+        selector = None
+        if self.mask is not None:
+            selector = faiss.IDSelectorBitmap(np.packbits(self.mask, bitorder="little"))
+        codes = faiss.downcast_index(self.graph.storage)
+        rank, entry = codes.search(asked, count, params=faiss.SearchParameters(sel=selector))
+        return rank, entry
+
+
+def _opened(segment: GraphSegment) -> Any:
+    if not len(segment):
+        return None
+    faiss = library(GRAPHS)
+    try:
+        return faiss.deserialize_index(np.ascontiguousarray(segment.graph))
+    except RuntimeError as problem:
+        raise DataFileError(
+            f"the graph of '{segment.file.path}' cannot be read by faiss {faiss.__version__}; make the index anew"
+        ) from problem
