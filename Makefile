@@ -23,9 +23,9 @@ setup: $(VENV)/.ready ## Make the virtual environment and install the package wi
 demo: setup ## Search a real table of handwritten digits, and draw the neighbours
 	$(BIN)/python docs/demo.py --output demo-output
 
-test: setup ## Run all tests, the unit tests beside those with a SparkSession
-	@$(BIN)/python -m pytest tests/unit -p no:cacheprovider >unit-tests.log 2>&1 & unit=$$!; \
-	$(BIN)/python -m pytest tests/integration tests/properties; all=$$?; \
+test: setup ## Run all tests, those without a SparkSession beside those with one
+	@$(BIN)/python -m pytest tests/unit tests/properties -p no:cacheprovider >unit-tests.log 2>&1 & unit=$$!; \
+	$(BIN)/python -m pytest tests/integration; all=$$?; \
 	wait $$unit || all=1; cat unit-tests.log; exit $$all
 
 soak: setup ## Run the long tests
