@@ -2,30 +2,36 @@
 
 Ranges come in the order in which they are to lie, cut into *chunks*: one chunk is one new container, and blobs too
 large for a container get files of their own. A chunk is handed on only when its files are durable, were read again,
-and hold the bytes that were read from the old ones, by SHA-256. Ranges whose bytes cannot be had, or differ from the
-checksum that was kept of them, are left out: whatever refers to them stays as it is.
+and hold the bytes of the old ones: on a local disk these are read again too, on an object store their SHA-256 was kept.
+Ranges whose bytes cannot be had, or differ from the checksum that was kept of them, are left out: whatever refers to
+them stays as it is.
+
+What waits for the disk waits beside what does not: bytes are read ahead of those that are written, and a full container
+is made durable and proved while the next one fills.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hudi_vector.blobs.byte_values import ByteValues, Ints
 from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.copy_chunk import PIECE, PLACES, Chunk, whole_blobs
 from hudi_vector.blobs.fetch import BlobFetcher
 from hudi_vector.blobs.pool import ContainerPool, TaskAttempt
 from hudi_vector.blobs.settings import BlobSettings
-from hudi_vector.blobs.struct import OUT_OF_LINE, BlobColumns
-from hudi_vector.errors import BlobWriteError
-from hudi_vector.storage import StorageOptions, join, normalise
+from hudi_vector.storage import StorageOptions, normalise
 
-__all__ = ["MOVES", "RANGES", "Copier", "digests"]
+__all__ = ["MOVES", "RANGES", "Copier", "digests", "read_ahead"]
 
 RANGES = pa.schema(
     [
@@ -39,18 +45,8 @@ RANGES = pa.schema(
 )
 """What is copied: `count` bytes from byte `begin` of `file`, a URI as `hudi_vector.storage.normalise` spells it."""
 
-MOVES = pa.schema(
-    [
-        ("file", pa.string()),
-        ("begin", pa.int64()),
-        ("count", pa.int64()),
-        ("new_path", pa.string()),
-        ("new_begin", pa.int64()),
-    ]
-)
+MOVES = PLACES
 """Where a range lies now: `new_path` is from the table's folder."""
-
-_PIECE = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -81,81 +77,41 @@ class Copier:
         Raises:
             BlobWriteError: Bytes could not be stored, or a new container does not hold them.
         """
-        table = normalise(self.table)
-        # One container, and one file for a large blob, which is closed at once.
-        pool = ContainerPool(table, self.write_id, task, 2, self.options)
-        chunk = _Chunk(self, pool)
+        with ThreadPoolExecutor(2, "hudi-vector-copy") as threads, closing(self._full(ranges, task, threads)) as chunks:
+            ending: Future[tuple[list[WrittenContainer], list[pa.RecordBatch]]] | None = None
+            for chunk in chunks:
+                before, ending = ending, threads.submit(chunk.end)
+                if before is not None:
+                    yield from _noted(before, written)
+            if ending is not None:
+                yield from _noted(ending, written)
+
+    def _full(
+        self, ranges: Iterable[pa.RecordBatch], task: TaskAttempt, threads: ThreadPoolExecutor
+    ) -> Generator[Chunk, None, None]:
+        """Chunks whose bytes were all written, and are not durable yet."""
+        table, settings, numbers = normalise(self.table), dict(self.settings), count()
+        fetcher = BlobFetcher(self.options, self.table, on_error="null", verify=True)
+        pieces = (piece for batch in ranges for part in _same_chunk(batch) for piece in _pieces(part))
+        key: tuple[str, str, int] | None = None
+        chunk: Chunk | None = None
         try:
-            for batch in ranges:
-                for part in _same_chunk(batch):
-                    if not chunk.takes(part):
-                        yield from chunk.end(written)
-                        chunk = _Chunk(self, pool)
-                    chunk.add(part)
-            yield from chunk.end(written)
-        except BaseException:
-            pool.discard()
-            raise
-
-
-class _Chunk:
-    """A container that is being filled."""
-
-    def __init__(self, copier: Copier, pool: ContainerPool) -> None:
-        self._copier = copier
-        self._pool = pool
-        self._settings = dict(copier.settings)
-        self._fetcher = BlobFetcher(copier.options, copier.table, on_error="null", verify=True)
-        self._key: tuple[str, str, int] | None = None
-        self._moves: list[tuple[pa.RecordBatch, bytes]] = []
-
-    def takes(self, part: pa.RecordBatch) -> bool:
-        """Whether rows belong to it."""
-        return self._key in (None, _key(part))
-
-    def add(self, part: pa.RecordBatch) -> None:
-        """Copy some ranges."""
-        self._key = _key(part)
-        for piece in _pieces(part):
-            values = self._fetcher.fetch(_references(piece))
-            rows = np.flatnonzero(np.asarray(values.is_valid()))
-            if len(rows):
-                paths, offsets = self._store(ByteValues.of(values, rows))
-                moved = _moves(piece.take(pa.array(rows)), paths, offsets)
-                self._moves.append((moved, _digest(values.drop_null())))
-
-    def end(self, written: list[WrittenContainer]) -> Iterator[pa.RecordBatch]:
-        """Make the files durable and compare them; gives where everything lies."""
-        known = len(written)
-        written += self._pool.close()[known:]
-        # Read as anybody else would, and not through what this process knows of the files.
-        fetcher = BlobFetcher(self._copier.options, self._copier.table)
-        for moved, digest in self._moves:
-            files = pa.array([join(normalise(self._copier.table), path) for path in moved["new_path"].to_pylist()])
-            there = _whole_blobs(files, moved["new_begin"], moved["count"])
-            if _digest(fetcher.fetch(there)) != digest:
-                raise BlobWriteError(
-                    f"container '{moved['new_path'][0]}' does not hold the bytes that were copied to it; "
-                    "nothing refers to it yet: look at the disk, and run the compaction again"
-                )
-            yield moved
-
-    def _store(self, values: ByteValues) -> tuple[list[str], Ints]:
-        assert self._key is not None
-        column, partition, _ = self._key
-        settings = self._settings[column]
-        paths, offsets = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
-        names: list[str] = []
-        large = values.lengths > settings.max_element_size
-        for alone in (False, True):
-            rows = np.flatnonzero(large == alone)
-            if len(rows):
-                parts, at = self._pool.store(partition, column, settings, _chosen(values, rows), alone)
-                first = len(names)
-                names += [path for path, _ in parts]
-                paths[rows] = np.repeat(np.arange(first, len(names)), [number for _, number in parts])
-                offsets[rows] = at
-        return [names[index] for index in paths], offsets
+            for piece, values in read_ahead(threads, partial(_fetched, fetcher), pieces):
+                if chunk is not None and key != _key(piece):
+                    full, chunk = chunk, None  # it is the caller's now
+                    yield full
+                if chunk is None:
+                    key = column, partition, _ = _key(piece)
+                    # One container, and one file for a large blob, which is closed at once.
+                    pool = ContainerPool(table, self.write_id, task, 2, self.options, numbers)
+                    chunk = Chunk(table, column, partition, settings[column], pool, self.options)
+                chunk.add(piece, values)
+            if chunk is not None:
+                full, chunk = chunk, None
+                yield full
+        finally:
+            if chunk is not None:
+                chunk.discard()
 
 
 def digests(ranges: pa.RecordBatch, table: str, options: StorageOptions) -> pa.Array:
@@ -172,9 +128,47 @@ def digests(ranges: pa.RecordBatch, table: str, options: StorageOptions) -> pa.A
     fetcher = BlobFetcher(options, table, on_error="null")
     found: list[bytes | None] = []
     for piece in _pieces(ranges):
-        for value in fetcher.fetch(_references(piece)):
+        for value in _fetched(fetcher, piece):
             found.append(hashlib.sha256(value.as_buffer()).digest() if value.is_valid else None)  # noqa: PERF401
     return pa.array(found, pa.binary())
+
+
+def read_ahead(
+    threads: ThreadPoolExecutor, fetch: Callable[[pa.RecordBatch], pa.BinaryArray], pieces: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.BinaryArray]]:
+    """The bytes of pieces, those of the next one read while one is used; large ones are not read ahead.
+
+    Args:
+        threads: Where reading goes on.
+        fetch: Reads the bytes of a piece.
+        pieces: Rows with a `count` of bytes.
+
+    Yields:
+        Each piece with its bytes.
+    """
+    waiting: tuple[pa.RecordBatch, Future[pa.BinaryArray]] | None = None
+    for piece in pieces:
+        if waiting is not None and pc.sum(piece["count"]).as_py() > PIECE:
+            yield waiting[0], waiting[1].result()
+            waiting = None
+        before, waiting = waiting, (piece, threads.submit(fetch, piece))
+        if before is not None:
+            yield before[0], before[1].result()
+    if waiting is not None:
+        yield waiting[0], waiting[1].result()
+
+
+def _noted(
+    ending: Future[tuple[list[WrittenContainer], list[pa.RecordBatch]]], written: list[WrittenContainer]
+) -> list[pa.RecordBatch]:
+    """The moves of a chunk that is durable and proved, once it is."""
+    made, moves = ending.result()
+    written += made
+    return moves
+
+
+def _fetched(fetcher: BlobFetcher, piece: pa.RecordBatch) -> pa.BinaryArray:
+    return fetcher.fetch(whole_blobs(piece["file"], piece["begin"], piece["count"]))
 
 
 def _key(part: pa.RecordBatch) -> tuple[str, str, int]:
@@ -198,34 +192,6 @@ def _pieces(part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     ends = np.cumsum(part["count"].to_numpy())
     start, done = 0, 0
     while start < part.num_rows:
-        stop = max(start + 1, int(np.searchsorted(ends, done + _PIECE, side="right")))
+        stop = max(start + 1, int(np.searchsorted(ends, done + PIECE, side="right")))
         yield part.slice(start, stop - start)
         start, done = stop, int(ends[stop - 1])
-
-
-def _references(ranges: pa.RecordBatch) -> BlobColumns:
-    return _whole_blobs(ranges["file"], ranges["begin"], ranges["count"])
-
-
-def _whole_blobs(file: pa.Array, begin: pa.Array, count: pa.Array) -> BlobColumns:
-    rows = len(file)
-    kind, data = pa.repeat(pa.scalar(OUT_OF_LINE), rows), pa.nulls(rows, pa.binary())
-    return BlobColumns(kind, data, file, begin, count, pa.repeat(pa.scalar(True), rows))
-
-
-def _chosen(values: ByteValues, rows: Ints) -> ByteValues:
-    return ByteValues(values.array, values.rows[rows], values.begins[rows], values.lengths[rows], values.data)
-
-
-def _moves(piece: pa.RecordBatch, paths: list[str], offsets: Ints) -> pa.RecordBatch:
-    kept = [piece[name] for name in ("file", "begin", "count")]
-    return pa.RecordBatch.from_arrays([*kept, pa.array(paths, pa.string()), pa.array(offsets)], schema=MOVES)
-
-
-def _digest(values: pa.BinaryArray) -> bytes:
-    """One SHA-256 over the bytes of values that are all there."""
-    _, offsets, data = values.buffers()
-    if data is None or not len(values):
-        return hashlib.sha256(b"").digest()
-    bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
-    return hashlib.sha256(memoryview(data)[int(bounds[0]) : int(bounds[-1])]).digest()

@@ -39,7 +39,15 @@ class _Filling:
 class ContainerPool:
     """Stores bytes in containers of a table; a full container is closed and another begun."""
 
-    def __init__(self, table: str, write_id: str, task: TaskAttempt, most_open: int, options: StorageOptions) -> None:
+    def __init__(
+        self,
+        table: str,
+        write_id: str,
+        task: TaskAttempt,
+        most_open: int,
+        options: StorageOptions,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
         """Open nothing yet.
 
         Args:
@@ -48,13 +56,14 @@ class ContainerPool:
             task: Who writes.
             most_open: Beyond this number the container that was used longest ago is closed.
             options: How storage is opened.
+            numbers: The numbers of the containers, where an attempt has several pools.
         """
         self._table = table
         self._write_id = write_id
         self._task = task
         self._most_open = most_open
         self._options = options
-        self._numbers = count()
+        self._numbers = count() if numbers is None else numbers
         self._open: OrderedDict[tuple[str, str, bool], _Filling] = OrderedDict()
         self._written: list[WrittenContainer] = []
 

@@ -23,6 +23,7 @@ from hudi_vector.storage.credentials import (
     lance_options,
     s3_arguments,
 )
+from hudi_vector.storage.writeback import begin_writeback
 
 __all__ = [
     "FileInfo",
@@ -45,6 +46,7 @@ _EXTRAS = {"gs": "gcs"}
 _ONE_COPY_BYTES = 5 << 30
 """What S3 copies in one request."""
 _PIECE_BYTES = 8 << 20
+_WRITEBACK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,16 @@ class NewFile:
     def __init__(self, stream: BinaryIO | pa.NativeFile, local_path: str | None) -> None:
         self.stream = stream
         self._local_path = local_path
+        self._written = self._on_their_way = 0
 
     def write(self, content: bytes | memoryview) -> None:
         """Append bytes."""
         self.stream.write(content)
+        self._written += len(content)
+        if self._local_path is not None and self._written - self._on_their_way >= _WRITEBACK_BYTES:
+            self.stream.flush()
+            begin_writeback(self.stream.fileno(), self._on_their_way, self._written - self._on_their_way)
+            self._on_their_way = self._written
 
     def close(self) -> None:
         """Close the file; when this returns, its bytes and its name outlive a crash of the machine."""

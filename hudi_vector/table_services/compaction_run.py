@@ -237,6 +237,7 @@ class Compaction:
                 )  # fmt: skip
                 targets = targets_of(references, copied.moves, self.path, folder)
                 stage(self.path, upload.write_id, copied.containers, options=options)
+                tell("looking at the rows once more")
 
                 def before_commit() -> None:
                     lease.check()

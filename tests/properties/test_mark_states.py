@@ -78,12 +78,29 @@ class Model:
                 file.write_bytes(b"torn")
             self.open_until |= dict.fromkeys(paths, float("inf"))
 
+    @property
+    def root(self) -> Path:
+        """A folder beside the table that holds files of its own."""
+        return self.table.path.parent / "media"
+
+    def media(self, age_ms: int) -> None:
+        """A file below the root, which may have come later than its name says."""
+        file, at = self.root / f"{len(self.born) % 3}" / f"{len(self.born)}.png", self.table.clock_ms + age_ms
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"media")
+        self.table.touch(file, at)
+        self.born[f"file://{file}"], self.open_until[f"file://{file}"] = at, 0
+
+    def uri(self, path: str) -> str:
+        """Where a container or a file below the root lies."""
+        return path if path.startswith("file:") else f"{self.table.uri}/{path}"
+
     def write(self, group: str, kind: str, chosen: list[int], ends: bool, action: str) -> None:
         """A commit of one file that refers to some of the containers there are."""
         table, instant = self.table, self.table.instant()
         there = sorted(self.born)
         paths = frozenset(there[number % len(there)] for number in chosen) if there else frozenset()
-        blobs = {number: blob(f"{table.uri}/{path}", number) for number, path in enumerate(sorted(paths))}
+        blobs = {number: blob(self.uri(path), number) for number, path in enumerate(sorted(paths))}
         blobs |= {100: None, 101: inline(b"x")}
         ways = {"base": table.base, "lance": table.lance, "changes": table.changes}
         file = ways[kind](group, instant, blobs) if kind in ways else table.log(group, instant, blobs, kind)
@@ -103,7 +120,7 @@ class Model:
                 enter(self.table.uri, other.uri, REGISTERED)
         other, there, instant = self.others[name][0], sorted(self.born), self.others[name][0].instant()
         paths = frozenset(there[number % len(there)] for number in chosen) if there else frozenset()
-        values = {number: blob(f"{self.table.uri}/{path}") for number, path in enumerate(sorted(paths))}
+        values = {number: blob(self.uri(path)) for number, path in enumerate(sorted(paths))}
         self.lent[other.base("f1", instant, values)] = (name, paths)
         other.complete(instant, "commit")
 
@@ -150,6 +167,8 @@ borrows = st.tuples(
     st.sampled_from(["registered", "registered too", "strange"]),
     st.lists(st.integers(0, 20), max_size=3),
 )
+media = st.tuples(st.just("media"), st.sampled_from([0, 0, HOUR, 20 * DAY]))
+rooted = st.one_of(media, media, media, uploads, writes, writes, writes, cleans, waits, services, borrows)
 shared = st.one_of(
     uploads, uploads, writes, cleans, waits, borrows, borrows, st.tuples(st.just("give_back"), st.integers(0, 9))
 )
@@ -165,12 +184,13 @@ def played(model: Model, history: list[tuple]) -> None:
             getattr(model, step)(*arguments)
 
 
-def agrees(history: list[tuple], grace: int) -> None:
-    """A mark of the table finds what the model says."""
+def agrees(history: list[tuple], grace: int, *, rooted: bool = False) -> None:
+    """A mark of the table, and of the root where it is listed, finds what the model says."""
     with tempfile.TemporaryDirectory() as folder:
         model = Model(BlobTable(Path(folder).resolve() / "t", START), grace)
         played(model, history)
-        report = find_unneeded(str(model.table.path), grace_ms=grace, now_ms=NOW)
+        roots = [str(model.root)] if rooted else []
+        report = find_unneeded(str(model.table.path), grace_ms=grace, now_ms=NOW, managed_roots=roots)
         found = {file.path for file in report.candidates}
         assert found == model.expected()
         assert bool(report.doubts) == model.is_doubtful
@@ -194,6 +214,12 @@ def test_registered_tables_keep_what_they_refer_to(history: list[tuple], grace: 
     agrees(history, grace)
 
 
+@settings(max_examples=60)
+@given(history=st.lists(rooted, max_size=14), grace=graces)
+def test_files_below_a_root_are_judged_as_those_of_the_blob_area(history: list[tuple], grace: int) -> None:
+    agrees(history, grace, rooted=True)
+
+
 @settings(max_examples=20)
 @given(history=st.lists(ordinary, max_size=14), grace=graces, last=st.lists(ordinary, max_size=3))
 def test_a_doubt_keeps_everything(history: list[tuple], grace: int, last: list[tuple]) -> None:
@@ -202,9 +228,9 @@ def test_a_doubt_keeps_everything(history: list[tuple], grace: int, last: list[t
 
 @pytest.mark.soak
 @settings(max_examples=3000)
-@given(history=st.lists(ordinary, max_size=40), grace=graces)
+@given(history=st.lists(st.one_of(ordinary, rooted), max_size=40), grace=graces)
 def test_long_histories(history: list[tuple], grace: int) -> None:
-    agrees(history, grace)
+    agrees(history, grace, rooted=True)
 
 
 @settings(max_examples=30)

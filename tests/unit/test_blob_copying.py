@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hudi_vector.blobs.copying import MOVES, RANGES, Copier, digests
+from hudi_vector.blobs.copying import MOVES, RANGES, Copier, digests, read_ahead
 from hudi_vector.blobs.manifest import finish, open_upload, stage
 from hudi_vector.blobs.names import new_write_id
 from hudi_vector.blobs.pool import ContainerPool, TaskAttempt
@@ -54,7 +57,15 @@ def content(table, move):
     return file[move["new_begin"] : move["new_begin"] + move["count"]]
 
 
-@settings(max_examples=20)  # each makes files durable
+@pytest.fixture(params=[8, 8 << 20])
+def piece(request, monkeypatch):
+    """How many bytes are copied or compared at once."""
+    for module in ("copying", "copy_chunk"):
+        monkeypatch.setattr(f"hudi_vector.blobs.{module}.PIECE", request.param)
+
+
+@pytest.mark.usefixtures("piece")
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])  # each makes files durable
 @given(
     st.lists(st.binary(max_size=70), min_size=1, max_size=12),
     st.lists(st.integers(0, 12), max_size=2),
@@ -88,20 +99,85 @@ def test_what_cannot_be_had_or_changed_is_left_out(tmp_path):
     assert copied(table, batch([gone])) == ([], [])
 
 
-def test_a_container_that_does_not_hold_the_bytes_fails_the_copy(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("piece")
+@pytest.mark.parametrize("place", [0, 7, 8, 30, -1])
+@pytest.mark.parametrize("twice", [True, False])
+def test_a_container_that_does_not_hold_the_bytes_fails_the_copy(tmp_path, monkeypatch, place, twice):
+    """Any one wrong byte, whichever of both ways finds it."""
     table = normalise(str(tmp_path))
-    ranges = uploaded(table, [b"first", b"second"])
+    ranges = uploaded(table, [b"first", b"second" * 5, b"third"])
     real = ContainerPool.close
 
     def close(pool):
         made = real(pool)
         file = Path(join(table, made[-1].path).removeprefix("file://"))
-        file.write_bytes(file.read_bytes().swapcase())
+        content = bytearray(file.read_bytes())
+        content[place] ^= 1
+        file.write_bytes(content)
         return made
 
     monkeypatch.setattr(ContainerPool, "close", close)
+    monkeypatch.setattr("hudi_vector.blobs.copy_chunk.scheme_of", lambda _: "file" if twice else "s3")
     with pytest.raises(BlobWriteError, match="does not hold the bytes that were copied to it"):
         copied(table, batch(ranges))
+
+
+def open_containers():
+    links = (Path(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd"))
+    return [target for link in links if link.is_symlink() and (target := str(link.readlink())).endswith(".blob")]
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_a_container_that_cannot_be_made_durable_fails_the_copy_of_all(tmp_path, monkeypatch, fails):
+    """The next containers are being filled meanwhile; none of them stays open."""
+    table = normalise(str(tmp_path))
+    ranges = uploaded(table, [b"first", b"second", b"third"])
+    real, closed = os.fsync, []
+
+    def fsync(descriptor):
+        closed.append(descriptor)
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(f"7-{fails}.blob"):
+            raise OSError(errno.EIO, "the disk is broken")
+        real(descriptor)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    moves = Copier(table, new_write_id(0), (("img", SETTINGS),)).copy([batch(ranges, [0, 1, 2])], TaskAttempt(0, 7), [])
+    found = [content(table, move) for _ in range(fails) for move in next(moves).to_pylist()]
+    with pytest.raises(BlobWriteError, match=r"cannot be written: .*the disk is broken"):
+        next(moves)
+    assert found == [b"first", b"second", b"third"][:fails]
+    assert open_containers() == []
+
+
+def test_a_copy_that_is_not_wanted_any_more_leaves_nothing_open(tmp_path):
+    table = normalise(str(tmp_path))
+    ranges = uploaded(table, [b"first", b"second", b"third"])
+    moves = Copier(table, new_write_id(0), (("img", SETTINGS),)).copy([batch(ranges, [0, 1, 1])], TaskAttempt(0, 7), [])
+    assert content(table, next(moves).to_pylist()[0]) == b"first"
+    moves.close()
+    assert open_containers() == []
+
+
+@given(st.lists(st.sampled_from([1, 5, 10, 11, 30]), max_size=8))
+def test_pieces_are_read_ahead_unless_they_are_large(sizes):
+    """Of two pieces in memory at once, the later one is no larger than a piece is to be."""
+    held, most = set(), []
+
+    def fetch(piece):
+        held.add(piece["number"][0].as_py())
+        most.append((piece["count"][0].as_py(), len(held)))
+        return pa.nulls(0, pa.binary())
+
+    pieces = [pa.record_batch({"number": [number], "count": [size]}) for number, size in enumerate(sizes)]
+    numbers = []
+    with ThreadPoolExecutor(2) as threads, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("hudi_vector.blobs.copying.PIECE", 10)
+        for piece, _ in read_ahead(threads, fetch, pieces):
+            numbers.append(piece["number"][0].as_py())
+            held.discard(numbers[-1])
+    assert numbers == list(range(len(sizes)))
+    assert all(together == 1 for size, together in most if size > 10)
+    assert all(together <= 2 for _, together in most)
 
 
 def test_equal_bytes_have_equal_digests(tmp_path):

@@ -24,6 +24,7 @@ from hudi_vector.storage import (
     scheme_of,
 )
 from hudi_vector.storage.credentials import azure_arguments, gcs_arguments
+from hudi_vector.storage.writeback import begin_writeback
 
 S3 = {
     "spark.hadoop.fs.s3a.endpoint": "http://localhost:9000",
@@ -332,6 +333,30 @@ def test_links_are_moved_and_deleted_themselves(tmp_path: Path) -> None:
     assert (tmp_path / "moved").is_symlink()
     assert storage.delete(f"{uri}/moved")
     assert (tmp_path / "x").read_bytes() == b"1"
+
+
+def test_bytes_of_a_large_file_are_on_their_way_before_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def watched(descriptor: int, offset: int, count: int) -> None:
+        assert os.fstat(descriptor).st_size == offset + count, "no byte is left in a buffer of this process"
+        begun.append((offset, count))
+        begin_writeback(descriptor, offset, count)
+
+    monkeypatch.setattr("hudi_vector.storage.begin_writeback", watched)
+    storage = open_storage("file:///", StorageOptions())
+    content = os.urandom(1 << 20) * 21
+    file = storage.create(normalise(str(tmp_path / "large")))
+    for begin in range(0, len(content), 1000 << 10):
+        file.write(memoryview(content)[begin : begin + (1000 << 10)])
+    file.close()
+    assert (tmp_path / "large").read_bytes() == content
+    assert [offset for offset, _ in begun] == [0, begun[0][1]]
+    assert all(count >= 8 << 20 for _, count in begun)
+    storage.publish(normalise(str(tmp_path / "small")), b"a few bytes")
+    assert len(begun) == 2
 
 
 def test_both_folders_of_a_move_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
