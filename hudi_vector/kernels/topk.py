@@ -346,19 +346,30 @@ class Screen:
                 limits = bounds + np.abs(bounds) * 1e-12
         return np.where(self._useless, np.inf, np.asarray(limits, np.float64))
 
-    def floors(self, block: VectorBlock) -> Floats:
-        """Distances that no row and query can be nearer than, shape (n, m); −inf where nothing is known."""
+    def spans(self, block: VectorBlock) -> tuple[Floats, Floats]:
+        """The least and the largest distance each row and query can have, two arrays of shape (n, m).
+
+        Infinite where nothing is known.
+        """
         lower = self.lower_bounds(block).astype(np.float64)
-        if len(block.odd):
-            lower[block.odd] = -np.inf
         with np.errstate(over="ignore", invalid="ignore"):
+            norms = np.sqrt(block.squares.astype(np.float64))
+            error = self._error * norms[:, None] * self._norms[None, :]
             if self._metric == "cosine":
-                floors: Floats = lower + (1.0 - 3.0 * self._error)
+                floors, ceilings = lower + (1.0 - 3.0 * self._error), lower + (1.0 + 3.0 * self._error)
             elif self._metric == "l2":
-                floors = np.sqrt(np.maximum(lower + self._norms**2 * (1 - self._error), 0.0)) * (1 - 1e-12)
+                squares = block.squares.astype(np.float64)[:, None]
+                least = lower + self._norms**2 * (1 - self._error)
+                largest = lower + self._norms**2 * (1 + self._error) + 2.5 * self._error * squares + 5.0 * error
+                floors = np.sqrt(np.maximum(least, 0.0)) * (1 - 1e-12)
+                ceilings = np.sqrt(np.maximum(largest, 0.0)) * (1 + 1e-12)
             else:
-                floors = lower - np.abs(lower) * 2e-12
-        return floors
+                floors, ceilings = lower - np.abs(lower) * 2e-12, lower + np.abs(lower) * 2e-12 + 2.5 * error
+        floors[:, self._useless], ceilings[:, self._useless] = -np.inf, np.inf
+        floors[block.odd], ceilings[block.odd] = -np.inf, np.inf
+        unknown = np.isnan(floors) | np.isnan(ceilings)
+        floors[unknown], ceilings[unknown] = -np.inf, np.inf
+        return floors, ceilings
 
     def _cosine(self, values: Values, norms: Values) -> Values:
         inverse = np.where(norms > 0, 1 / np.where(norms > 0, norms, 1), 0).astype(self._precision)

@@ -25,8 +25,9 @@ from hudi_vector.read.several import Together, in_step
 from hudi_vector.read.sparse import SparseColumn, sparse_blocks
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.search.execute import open_slice, tie_keys
-from hudi_vector.search.hybrid_best import BestRows, Counts, Extremes, NearestByColumn, Scale, Scored, ranks_needed
+from hudi_vector.search.hybrid_best import BestRows, Scale, Scored
 from hudi_vector.search.hybrid_question import RANK_CONSTANT, HybridQuestion, scores
+from hudi_vector.search.hybrid_ranks import Counts, Extremes, NearestByColumn, ranks_needed
 from hudi_vector.search.local import threads_of
 from hudi_vector.search.merge import SliceHits, Winners, break_ties, merge_hits
 from hudi_vector.search.plan import SearchPlan, SliceAccess

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support import hybrid
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVectorError
+from hudi_vector.kernels.metrics import exact_distances
 from hudi_vector.kernels.sparse import SparseVector, make_sparse_block, sparse_distances
 from hudi_vector.kernels.topk import Screen, make_block
 from hudi_vector.read.predicate import parse
@@ -18,7 +19,6 @@ from hudi_vector.read.several import in_step
 from hudi_vector.read.sparse import sparse_column_of
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.hybrid import run_hybrid, run_hybrid_local
-from hudi_vector.search.hybrid_best import ranks_needed
 from hudi_vector.search.hybrid_question import (
     HybridColumn,
     as_fusion,
@@ -31,6 +31,7 @@ from hudi_vector.search.hybrid_question import (
     distance_names,
     question_of,
 )
+from hudi_vector.search.hybrid_ranks import ranks_needed
 from hudi_vector.search.plain_files import PlainFiles
 from hudi_vector.search.planner import SearchRequest, make_plan
 from hudi_vector.search.report import Progress
@@ -257,18 +258,19 @@ def test_sparse_distances_beyond_the_range_of_squares(scale, metric):
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(METRICS), st.sampled_from([np.float32, np.float64, np.int8]))
-def test_no_row_is_nearer_than_its_floor(seed, metric, dtype):
+def test_no_row_is_nearer_than_its_floor_or_farther_than_its_ceiling(seed, metric, dtype):
     numbers = np.random.default_rng(seed)
     scale = 10.0 ** numbers.integers(-3, 4) if dtype != np.int8 else 40
     values = (numbers.normal(size=(50, 16)) * scale).astype(dtype)
     queries = numbers.normal(size=(5, 16)) * scale
     queries[0] = values[0]
     block, _ = make_block(values, np.arange(50))
-    floors = Screen(queries, metric, np.dtype(np.float64 if dtype == np.float64 else np.float32)).floors(block)
-    from hudi_vector.kernels.metrics import exact_distances
-
+    precision = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    floors, ceilings = Screen(queries, metric, precision).spans(block)
     for number, query in enumerate(queries):
-        assert (floors[:, number] <= exact_distances(values, query, metric)).all()
+        exact = exact_distances(values, query, metric)
+        assert (floors[:, number] <= exact).all()
+        assert (exact <= ceilings[:, number]).all()
 
 
 @given(st.lists(st.lists(st.integers(0, 60), unique=True, max_size=40).map(sorted), min_size=1, max_size=3), st.data())
