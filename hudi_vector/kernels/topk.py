@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from hudi_vector.kernels.metrics import Floats, exact_distances
 
-__all__ = ["Bounds", "Hits", "TopK", "VectorBlock", "make_block", "rank_within"]
+__all__ = ["Bounds", "Hits", "Screen", "TopK", "VectorBlock", "make_block", "product_dtype", "rank_within"]
 
 Ints = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
@@ -193,7 +193,7 @@ class TopK:
         self._pool = Hits.none()
         self._fresh: list[Hits] = []
         self._fresh_count = 0
-        self._screens: dict[np.dtype[Any], _Screen] = {}
+        self._screens: dict[np.dtype[Any], Screen] = {}
 
     def offer(self, block: VectorBlock) -> None:
         """Consider the rows of a block.
@@ -230,7 +230,7 @@ class TopK:
         precision = product_dtype(block.values.dtype)
         screen = self._screens.get(precision)
         if screen is None:
-            screen = self._screens[precision] = _Screen(self.queries, self.metric, precision)
+            screen = self._screens[precision] = Screen(self.queries, self.metric, precision)
         lower = screen.lower_bounds(block)
         if len(block.odd):
             lower[block.odd] = -np.inf
@@ -295,7 +295,7 @@ class TopK:
         self._pool = pool.take(pool.distance <= self._bound[pool.query])
 
 
-class _Screen:
+class Screen:
     """Lower bounds of distances by one matrix product, in the rank units of the metric.
 
     Rank units are −similarity for cosine, the squared distance without |q|² for l2, −x·q for dot_product.
@@ -345,6 +345,31 @@ class _Screen:
             else:
                 limits = bounds + np.abs(bounds) * 1e-12
         return np.where(self._useless, np.inf, np.asarray(limits, np.float64))
+
+    def spans(self, block: VectorBlock) -> tuple[Floats, Floats]:
+        """The least and the largest distance each row and query can have, two arrays of shape (n, m).
+
+        Infinite where nothing is known.
+        """
+        lower = self.lower_bounds(block).astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            norms = np.sqrt(block.squares.astype(np.float64))
+            error = self._error * norms[:, None] * self._norms[None, :]
+            if self._metric == "cosine":
+                floors, ceilings = lower + (1.0 - 3.0 * self._error), lower + (1.0 + 3.0 * self._error)
+            elif self._metric == "l2":
+                squares = block.squares.astype(np.float64)[:, None]
+                least = lower + self._norms**2 * (1 - self._error)
+                largest = lower + self._norms**2 * (1 + self._error) + 2.5 * self._error * squares + 5.0 * error
+                floors = np.sqrt(np.maximum(least, 0.0)) * (1 - 1e-12)
+                ceilings = np.sqrt(np.maximum(largest, 0.0)) * (1 + 1e-12)
+            else:
+                floors, ceilings = lower - np.abs(lower) * 2e-12, lower + np.abs(lower) * 2e-12 + 2.5 * error
+        floors[:, self._useless], ceilings[:, self._useless] = -np.inf, np.inf
+        floors[block.odd], ceilings[block.odd] = -np.inf, np.inf
+        unknown = np.isnan(floors) | np.isnan(ceilings)
+        floors[unknown], ceilings[unknown] = -np.inf, np.inf
+        return floors, ceilings
 
     def _cosine(self, values: Values, norms: Values) -> Values:
         inverse = np.where(norms > 0, 1 / np.where(norms > 0, norms, 1), 0).astype(self._precision)

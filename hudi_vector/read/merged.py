@@ -7,7 +7,6 @@ position here is only a place in one reading of the slice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +18,8 @@ from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.merged_rows import Asked, KeptColumns, is_small, select_rows
 from hudi_vector.read.predicate import evaluate
+from hudi_vector.read.several import SearchColumn, Together, blocks_of
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
-from hudi_vector.read.vectors import block_of
 from hudi_vector.storage import hudi_rs_options, open_storage, scheme_of
 from hudi_vector.table.model import FileSlice
 
@@ -50,7 +49,21 @@ class MergedSlice:
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         """The rows under the predicate that have a vector, counted on the way."""
-        key = (self._slice.files, "merged", self._spec.column, self._spec.predicate, self._spec.zone)
+        for (block,) in self.several((self._spec.column,), counts):
+            assert isinstance(block, VectorBlock)
+            yield block
+
+    def several(self, columns: tuple[SearchColumn, ...], counts: ScanCounts) -> Iterator[Together]:
+        """The rows under the predicate that have a vector in each of some columns, counted on the way.
+
+        Args:
+            columns: What is read, in the place of the column of the search.
+            counts: Where rows are counted.
+
+        Yields:
+            A block of each column, over the same rows.
+        """
+        key = (self._slice.files, "merged", columns, self._spec.predicate, self._spec.zone)
         if self._cache is not None:
             kept = self._cache.get(key)
             if kept is not None:
@@ -60,12 +73,12 @@ class MergedSlice:
                 yield from blocks
                 return
         own, blocks, size = ScanCounts(), [], 0
-        for block in self._scan(own):
+        for found in self._scan(columns, own):
             if self._cache is None:
-                yield block
+                yield found
             else:
-                blocks.append(block)
-                size += block.nbytes
+                blocks.append(found)
+                size += sum(block.nbytes for block in found)
         own.bytes_read += self._slice.size
         counts.add(own)
         if self._cache is not None:
@@ -154,28 +167,24 @@ class MergedSlice:
                 return None
         return KeptColumns(pa.concat_tables(parts).combine_chunks()) if parts else None
 
-    def _scan(self, counts: ScanCounts) -> Iterator[VectorBlock]:
+    def _scan(self, columns: tuple[SearchColumn, ...], counts: ScanCounts) -> Iterator[Together]:
         spec = self._spec
         self._ties = _Ties()
         filters = spec.filter_columns
         done = 0
-        for batch in self._stream([spec.column.name, *TIE_COLUMNS, *filters]):
+        for batch in self._stream([*(column.name for column in columns), *TIE_COLUMNS, *filters]):
             positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
             done += batch.num_rows
             counts.rows += batch.num_rows
             self._ties.add(conform(batch, spec.fields(TIE_COLUMNS)))
-            index = batch.schema.get_field_index(spec.column.name)
-            if index < 0:
-                counts.nulls += batch.num_rows
-                continue
-            array: Any = batch.column(index)
+            mask = None
             if spec.predicate is not None:
                 table = conform(batch, spec.fields(filters)) if filters else pa.table({"": pa.nulls(batch.num_rows)})
                 mask = evaluate(spec.predicate, table, spec.zone)
                 counts.filtered += int((~mask).sum())
-                positions, array = positions[mask], array.filter(pa.array(mask))
-            if len(array):
-                yield block_of(array, spec.column, positions, counts)
+            found = blocks_of(batch, columns, positions, mask, counts)
+            if found is not None:
+                yield found
 
     def _stream(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         from hudi import HudiFileGroupReader, HudiReadOptions

@@ -1,0 +1,210 @@
+"""Sparse vectors: blocks of rows by term, a query, and their exact distances.
+
+A row's sums run over its own entries in ascending order of their indices, whatever rows are beside it, so that a
+distance is the same bits in every file layout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.kernels.metrics import Floats, exact_distances
+from hudi_vector.kernels.topk import Ints
+
+__all__ = ["SparseBlock", "SparseVector", "make_sparse_block", "sparse_distances"]
+
+# Squares below this have lost digits.
+_TINY = 1e-290
+
+
+@dataclass(frozen=True)
+class SparseVector:
+    """A query: indices, ascending and each once, and their values, both of shape (s,)."""
+
+    indices: Ints
+    values: Floats
+
+
+@dataclass(frozen=True)
+class SparseBlock:
+    """Rows to be searched, their entries sorted by index and row.
+
+    `terms` holds the distinct indices, ascending; the entries of ``terms[t]`` are ``rows[begins[t]:begins[t + 1]]`` and
+    `values` likewise. `positions` and `squares` (the squared norms) have an element for each row.
+    """
+
+    terms: Ints
+    begins: Ints
+    rows: Ints
+    values: Floats
+    positions: Ints
+    squares: Floats
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory."""
+        arrays = (self.terms, self.begins, self.rows, self.values, self.positions, self.squares)
+        return int(sum(array.nbytes for array in arrays))
+
+    @cached_property
+    def odd(self) -> npt.NDArray[np.bool_]:
+        """Which rows have squares beyond float64's safe range."""
+        unsafe = ~((self.squares >= _TINY) & np.isfinite(self.squares))
+        if unsafe.any():
+            filled = np.zeros(len(self), np.bool_)
+            filled[self.rows[self.values != 0]] = True
+            unsafe &= filled
+        return unsafe
+
+    def vectors(self) -> tuple[SparseVector, ...]:
+        """Each row as a vector of its own."""
+        order = np.argsort(self.rows, kind="stable")
+        index = np.repeat(self.terms, np.diff(self.begins))[order]
+        ends = np.cumsum(np.bincount(self.rows, minlength=len(self)))[:-1]
+        parts = zip(np.split(index, ends), np.split(self.values[order], ends), strict=True)
+        return tuple(SparseVector(*part) for part in parts) if len(self) else ()
+
+    def select(self, mask: npt.NDArray[np.bool_]) -> SparseBlock:
+        """The rows under a mask of shape (n,)."""
+        if mask.all():
+            return self
+        kept = mask[self.rows]
+        numbers = np.cumsum(mask) - 1
+        counts = np.add.reduceat(kept, self.begins[:-1], dtype=np.int64) if len(self.terms) else np.empty(0, np.int64)
+        used = counts > 0
+        begins = np.concatenate(([0], np.cumsum(counts[used])))
+        rows = numbers[self.rows[kept]]
+        return SparseBlock(self.terms[used], begins, rows, self.values[kept], self.positions[mask], self.squares[mask])
+
+
+def make_sparse_block(row: Ints, index: Ints, value: Floats, positions: Ints) -> tuple[SparseBlock, int]:
+    """A block of entries as they were read; rows with NaN, infinite or repeated entries are left out.
+
+    Args:
+        row: The row of each entry, from 0, shape (e,).
+        index: The index of each, shape (e,).
+        value: The value of each, shape (e,).
+        positions: Where each row stands in its slice, shape (n,).
+
+    Returns:
+        The block, and how many rows were left out as invalid.
+    """
+    order = np.lexsort((row, index))
+    row, index, value = row[order], index[order], value[order]
+    begins_term = np.concatenate(([True], index[1:] != index[:-1])) if len(index) else np.empty(0, np.bool_)
+    repeated = np.zeros(len(row), np.bool_)
+    repeated[1:] = ~begins_term[1:] & (row[1:] == row[:-1])
+    starts = np.flatnonzero(begins_term)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        squares = np.bincount(row, weights=value * value, minlength=len(positions))
+    block = SparseBlock(index[starts], np.append(starts, len(row)), row, value, positions, squares.astype(np.float64))
+    wrong = row[repeated | ~np.isfinite(value)]
+    if not len(wrong):
+        return block, 0
+    right = np.ones(len(positions), np.bool_)
+    right[wrong] = False
+    return block.select(right), int((~right).sum())
+
+
+def sparse_distances(block: SparseBlock, query: SparseVector, metric: str) -> Floats:
+    """The distances of sparse rows to one sparse query; an index a vector does not name has the value 0.
+
+    Args:
+        block: The rows.
+        query: The query.
+        metric: A name from `hudi_vector.kernels.metrics.METRICS`.
+
+    Returns:
+        Distances, shape (n,), float64.
+
+    Example:
+        >>> block, _ = make_sparse_block(np.array([0, 0]), np.array([7, 3]), np.array([2.0, 1.0]), np.array([0]))
+        >>> sparse_distances(block, SparseVector(np.array([7, 9]), np.array([3.0, 1.0])), "dot_product")
+        array([-6.])
+    """
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        ask = float(np.add.reduce(query.values * query.values)) if len(query.values) else 0.0
+        if metric == "l2":
+            distances, lost = _l2(block, query)
+        else:
+            distances, lost = _by_products(block, query, metric, ask)
+    if query.values.any() and not (_TINY <= ask < np.inf):
+        lost = np.ones(len(block), np.bool_)
+    if lost.any():
+        distances[lost] = _one_by_one(block, query, metric, np.flatnonzero(lost))
+    return distances
+
+
+def _by_products(
+    block: SparseBlock, query: SparseVector, metric: str, ask: float
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    rows, products = _products(block, query)
+    dots = np.bincount(rows, weights=products, minlength=len(block)).astype(np.float64)
+    lost = block.odd | ~np.isfinite(dots)
+    if metric == "dot_product":
+        return 0.0 - dots, lost
+    norms = np.sqrt(block.squares) * np.sqrt(ask)
+    similarity = np.divide(dots, norms, out=np.zeros(len(block)), where=norms > 0)
+    return np.clip(1.0 - similarity, 0.0, 2.0), lost
+
+
+def _products(block: SparseBlock, query: SparseVector) -> tuple[Ints, Floats]:
+    """The rows of the entries that the query names too, ascending by index, and both values multiplied."""
+    slots, wanted = _named(block, query)
+    if not len(slots):
+        return np.empty(0, np.int64), np.empty(0, np.float64)
+    ranges = [slice(block.begins[slot], block.begins[slot + 1]) for slot in slots]
+    values = [block.values[part] * value for part, value in zip(ranges, query.values[wanted], strict=True)]
+    return np.concatenate([block.rows[part] for part in ranges]), np.concatenate(values)
+
+
+def _named(block: SparseBlock, query: SparseVector) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """The places of the query's indices among the block's terms, and which of them are there."""
+    slots = np.searchsorted(block.terms, query.indices)
+    wanted = np.zeros(len(slots), np.bool_)
+    inside = slots < len(block.terms)
+    wanted[inside] = block.terms[slots[inside]] == query.indices[inside]
+    return slots[wanted], wanted
+
+
+def _l2(block: SparseBlock, query: SparseVector) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    slots, wanted = _named(block, query)
+    asked = np.zeros(len(block.terms))
+    asked[slots] = query.values[wanted]
+    difference = block.values - np.repeat(asked, np.diff(block.begins))
+    squares = np.bincount(block.rows, weights=difference * difference, minlength=len(block)).astype(np.float64)
+    place = dict(zip(np.flatnonzero(wanted).tolist(), slots.tolist(), strict=True))
+    for number, value in enumerate(query.values):
+        lacking = np.ones(len(block), np.bool_)
+        if number in place:
+            slot = place[number]
+            lacking[block.rows[block.begins[slot] : block.begins[slot + 1]]] = False
+        squares[lacking] += value * value
+    return np.sqrt(squares), ~np.isfinite(squares) | (squares < _TINY)
+
+
+def _one_by_one(block: SparseBlock, query: SparseVector, metric: str, wanted: Ints) -> Floats:
+    """The same over the union of a row's indices and the query's, by the arithmetic of dense vectors."""
+    entries = np.flatnonzero(np.isin(block.rows, wanted))
+    entries = entries[np.argsort(block.rows[entries], kind="stable")]
+    rows = block.rows[entries]
+    term = np.repeat(block.terms, np.diff(block.begins))
+    out = np.empty(len(wanted))
+    for place, row in enumerate(wanted):
+        here = entries[np.searchsorted(rows, row) : np.searchsorted(rows, row, "right")]
+        union = np.union1d(term[here], query.indices)
+        mine, asked = np.zeros((1, len(union))), np.zeros(len(union))
+        mine[0, np.searchsorted(union, term[here])] = block.values[here]
+        asked[np.searchsorted(union, query.indices)] = query.values
+        if len(union):
+            out[place] = exact_distances(mine, asked, metric)[0]
+        else:
+            out[place] = 1.0 if metric == "cosine" else 0.0
+    return out

@@ -1,0 +1,173 @@
+"""Sparse vectors in tables: MAP columns from index to value, and STRUCT columns of indices and values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_vector.kernels.sparse import SparseBlock, make_sparse_block
+from hudi_vector.kernels.topk import Ints
+from hudi_vector.read.cache import process_cache
+from hudi_vector.read.data_file import DataFile, reading
+from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.storage import FileInfo
+
+__all__ = ["BLOCK_ROWS", "SparseColumn", "sparse_block_of", "sparse_blocks", "sparse_column_of"]
+
+BLOCK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class SparseColumn:
+    """A searched column of sparse vectors: a MAP, or a STRUCT whose fields of indices and values are named here."""
+
+    name: str
+    indices: str = ""
+    values: str = ""
+
+    @property
+    def is_map(self) -> bool:
+        """Whether it is a MAP."""
+        return not self.indices
+
+
+def sparse_column_of(field: pa.Field) -> SparseColumn | None:
+    """The sparse column a field of a schema is, or None if it is none."""
+    kind = field.type
+    if pa.types.is_map(kind):
+        return SparseColumn(field.name) if _are_entries(kind.key_type, kind.item_type) else None
+    if not pa.types.is_struct(kind):
+        return None
+    found = {kind.field(i).name.lower(): kind.field(i) for i in range(kind.num_fields)}
+    indices, values = found.get("indices"), found.get("values")
+    if indices is None or values is None or not (pa.types.is_list(indices.type) and pa.types.is_list(values.type)):
+        return None
+    if not _are_entries(indices.type.value_type, values.type.value_type):
+        return None
+    return SparseColumn(field.name, indices.name, values.name)
+
+
+def _are_entries(index: pa.DataType, value: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(index) and (pa.types.is_float32(value) or pa.types.is_float64(value)))
+
+
+def sparse_block_of(array: pa.Array, column: SparseColumn, positions: Ints, counts: ScanCounts) -> SparseBlock:
+    """Sparse vectors as they were read, without the rows that have none or an invalid one.
+
+    Args:
+        array: Maps, or structs of two lists.
+        column: What the table says of the column.
+        positions: The rows' positions in the slice, shape (n,).
+        counts: Where NULL and invalid rows are counted.
+
+    Returns:
+        The block.
+    """
+    if array.null_count:
+        counts.nulls += array.null_count
+        positions = positions[np.asarray(array.is_valid())]
+        array = array.drop_null()
+    if column.is_map:
+        lengths, index, value = _of_map(array)
+    else:
+        array, positions = _of_two_lists(array, column, positions, counts)
+        indices, values = array.field(column.indices), array.field(column.values)
+        lengths = np.asarray(pc.list_value_length(indices), dtype=np.int64)
+        index, value = indices.flatten(), values.flatten()
+    row = np.repeat(np.arange(len(positions), dtype=np.int64), lengths)
+    numbers = np.asarray(value.cast(pa.float64()).fill_null(np.nan))
+    if index.null_count:
+        numbers = np.where(np.asarray(index.is_null()), np.nan, numbers)
+        index = index.fill_null(0)
+    block, invalid = make_sparse_block(row, np.asarray(index.cast(pa.int64())), numbers, positions)
+    counts.invalid += invalid
+    return block
+
+
+def _of_map(array: pa.MapArray) -> tuple[npt.NDArray[np.int64], pa.Array, pa.Array]:
+    offsets = np.asarray(array.offsets, dtype=np.int64)
+    first, count = (int(offsets[0]), int(offsets[-1] - offsets[0])) if len(offsets) else (0, 0)
+    return np.diff(offsets), array.keys.slice(first, count), array.items.slice(first, count)
+
+
+def _of_two_lists(array: Any, column: SparseColumn, positions: Ints, counts: ScanCounts) -> tuple[Any, Ints]:
+    """The structs whose lists are there and equally long."""
+    indices, values = array.field(column.indices), array.field(column.values)
+    equal = pc.equal(pc.list_value_length(indices), pc.list_value_length(values)).fill_null(False)
+    right = np.asarray(equal)
+    if right.all():
+        return array, positions
+    counts.invalid += int((~right).sum())
+    return array.filter(equal), positions[right]
+
+
+def sparse_blocks(
+    file: FileInfo, spec: ScanSpec, column: SparseColumn, keep: bool, counts: ScanCounts
+) -> Iterator[SparseBlock]:
+    """The rows of a Parquet base file under the predicate that have a sparse vector.
+
+    Args:
+        file: The base file.
+        spec: What is read.
+        column: The column, in the place of the one that `spec` names.
+        keep: Whether decoded blocks are kept in the process's cache.
+        counts: What becomes of the rows.
+
+    Yields:
+        Blocks, ascending by position.
+    """
+    reader = ParquetSlice(file, spec, keep)
+    allowed = reader.allowed(counts) if spec.predicate is not None else None
+    if allowed is None:
+        counts.rows += reader.row_count()
+    reader.close()
+    for block in _decoded(file, spec, column, keep, counts):
+        yield block if allowed is None else block.select(allowed[block.positions])
+
+
+def _decoded(
+    file: FileInfo, spec: ScanSpec, column: SparseColumn, keep: bool, counts: ScanCounts
+) -> Iterator[SparseBlock]:
+    """All vectors of a file, whatever the predicate says."""
+    cache = process_cache() if keep and process_cache().budget else None
+    key = (file, "sparse", column)
+    kept = cache.get(key) if cache is not None else None
+    if kept is not None:
+        blocks, own = kept
+        counts.add(own)
+        counts.cached_slices += 1
+        yield from blocks
+        return
+    own, blocks = ScanCounts(), []
+    for block in _read(file, spec, column, own):
+        if cache is not None:
+            blocks.append(block)
+        yield block
+    counts.add(own)
+    if cache is not None:
+        own.bytes_read = 0
+        cache.put(key, (blocks, own), sum(block.nbytes for block in blocks) + 1024)
+
+
+def _read(file: FileInfo, spec: ScanSpec, column: SparseColumn, counts: ScanCounts) -> Iterator[SparseBlock]:
+    data = DataFile(file, spec.options, mapped=False)
+    metadata, done = data.metadata, 0
+    if column.name not in data.names:
+        counts.nulls += metadata.num_rows
+        return
+    for group in range(metadata.num_row_groups):
+        counts.bytes_read += data.column_bytes(group, column.name)
+        with reading(file.uri):
+            batches = data.parquet().iter_batches(BLOCK_ROWS, row_groups=[group], columns=[column.name])
+            for batch in batches:
+                positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
+                done += batch.num_rows
+                yield sparse_block_of(batch.column(0), column, positions, counts)
+    data.close()
