@@ -447,7 +447,7 @@ def open(  # noqa: A001 - hv.open, as files are opened
         raise InvalidArgumentError("give exactly one of table, files, delta and lance")
     if deleted is not None and files is None and delta is None:
         raise InvalidArgumentError(
-            "deleted names rows of files; Hudi tables and Lance datasets know their deleted rows"
+            "deleted names rows of files; a Hudi table knows its own deleted rows, and so does a Lance dataset"
         )
     if version is not None and lance is None:
         raise InvalidArgumentError("only a Lance dataset has versions to choose from; leave version out")

@@ -101,10 +101,10 @@ def write_temporary(frame: DataFrame, column: VectorColumn, conf: Mapping[str, s
         parts = [WrittenPart(**json.loads(row[0])) for row in frame.mapInArrow(_task(table), "part STRING").collect()]
         return TempDataset(table, table.commit(parts), parts, kept)
     except PySparkException as problem:
-        kept.remove(place)
+        kept.discard(place)
         raise from_worker(problem) or problem from None
     except BaseException:
-        kept.remove(place)
+        kept.discard(place)
         raise
 
 
@@ -152,6 +152,7 @@ class _KeptArea:
     def __init__(self, context: SparkContext, directory: str, storage: StorageOptions) -> None:
         self._context: Any = context
         self._key = (str(context.applicationId), directory)
+        self._discarded: set[str] = set()
         self.area = TempArea(directory, storage, self._key[0])
         self._renewals = Renewals(f"the lease of '{self.area.folder}'", self._renew, LIVE_MS)
         self._renewals.__enter__()
@@ -171,6 +172,11 @@ class _KeptArea:
         if emptied:
             self._renewals.__exit__(None, None, None)
 
+    def discard(self, place: str) -> None:
+        """Remove what is at a place now, and later what tasks of a job that failed still write to it."""
+        self._discarded.add(place)
+        self.area.empty(place)
+
     def close(self) -> None:
         """Remove everything."""
         _AREAS.pop(self._key, None)
@@ -180,8 +186,12 @@ class _KeptArea:
         if self.ended:
             with _LOCK:
                 self.close()
-        else:
-            self.area.renew()
+            return
+        self.area.renew()
+        for place in list(self._discarded):
+            if not self.area.empty(place):
+                self._discarded.discard(place)
+                self.area.remove(place)
 
 
 _AREAS: dict[tuple[str, str], _KeptArea] = {}

@@ -113,6 +113,17 @@ class TempArea:
         self._places.discard(place)
         return self._storage.remove_folder(place)
 
+    def empty(self, place: str) -> bool:
+        """Remove what is at a place that `new_place` gave, to which somebody may still write.
+
+        Args:
+            place: The place, which stays this area's.
+
+        Returns:
+            Whether there was anything.
+        """
+        return place in self._places and self._storage.remove_folder(place)
+
     def close(self) -> None:
         """Remove all places, and the folder with its lease last; in a process forked from the owner's, do nothing."""
         if self._owner != os.getpid():
