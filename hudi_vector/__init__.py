@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from hudi_vector.spark.blob_references import blob_references
     from hudi_vector.spark.changes import search_changes
+    from hudi_vector.spark.join.api import explain_join, knn_join
     from hudi_vector.streaming.api import vector_search
     from hudi_vector.write.writer import write
 
@@ -37,7 +38,9 @@ _HOMES = {
     "blob_ref": "hudi_vector.spark.blob_api",
     "blob_references": "hudi_vector.spark.blob_references",
     "configure": "hudi_vector.session",
+    "explain_join": "hudi_vector.spark.join.api",
     "explain_search": "hudi_vector.spark.api",
+    "knn_join": "hudi_vector.spark.join.api",
     "last_reports": "hudi_vector.search.report",
     "open": "hudi_vector.search.vector_table",
     "read_blob": "hudi_vector.spark.blob_api",
@@ -62,8 +65,10 @@ __all__ = [
     "blob_references",
     "blobs",
     "configure",
+    "explain_join",
     "explain_search",
     "index",
+    "knn_join",
     "last_reports",
     "open",
     "read_blob",

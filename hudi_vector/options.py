@@ -48,6 +48,8 @@ __all__ = [
     "INDEX_READ_MAX_GAP",
     "INDEX_READ_THREADS",
     "INVALID_VECTORS",
+    "JOIN_BROADCAST_MAX_BYTES",
+    "JOIN_PATH",
     "JOIN_TEMP_DIR",
     "JOIN_TEMP_MAX_BYTES",
     "LOCAL_MAX_BYTES",
@@ -338,6 +340,23 @@ JOIN_TEMP_MAX_BYTES: Option[int] = Option(
     "The most bytes that one such dataset may have.",
     minimum=1,
 )
+JOIN_PATH: Option[str] = Option(
+    "hoodie.vector.join.path",
+    "auto",
+    "",
+    "The route of a KNN join: over the slices of a Hudi table or the files of a Parquet scan (`search`), over a Lance "
+    "dataset (`lance`), with an external index over files (`external`), through a temporary Lance dataset (`temp`), "
+    "with the right side in the memory of every process (`broadcast`), by Spark's comparison of all pairs "
+    "(`crossjoin`), or by the rule that `hv.explain_join` prints (`auto`).",
+    allowed=("auto", "search", "lance", "external", "temp", "broadcast", "crossjoin"),
+)
+JOIN_BROADCAST_MAX_BYTES: Option[int] = Option(
+    "hoodie.vector.join.broadcast.max.bytes",
+    64 << 20,
+    BYTES,
+    "A computed right side of a KNN join that is no larger is collected once and held by every process.",
+    minimum=0,
+)
 GUARD_BLOBS: Option[str] = Option(
     "hoodie.blob.guard.fields",
     "true",
@@ -581,6 +600,8 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     INDEX_READ_THREADS,
     JOIN_TEMP_DIR,
     JOIN_TEMP_MAX_BYTES,
+    JOIN_PATH,
+    JOIN_BROADCAST_MAX_BYTES,
     INVALID_VECTORS,
     BLOB_INLINE_THRESHOLD,
     BLOB_MAX_ELEMENT_SIZE,

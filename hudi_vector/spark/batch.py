@@ -20,16 +20,19 @@ from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, Stru
 from hudi_vector import options
 from hudi_vector.read.conform import conform
 from hudi_vector.read.spec import VectorColumn
+from hudi_vector.search.batch_rows import Column, assemble, query_vectors
 from hudi_vector.search.distributed import find_unmergeable
+from hudi_vector.search.join.nearest import Ask
+from hudi_vector.search.join.sides import PlannedSide
+from hudi_vector.search.join.task import JoinTask
 from hudi_vector.search.plan import SearchPlan
-from hudi_vector.spark.batch_rows import Column, assemble, query_vectors
 from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash, vector_column
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.relation import lazy_relation
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search import TableSearch
-from hudi_vector.spark.spread import SpreadSearch, spread_plan
+from hudi_vector.spark.spread import spread_plan
 
 __all__ = ["BatchShape", "QueryRows", "batch_plan"]
 
@@ -177,18 +180,21 @@ class _Batch:
         columns = tuple(
             Column(o.column.name, o.column.side, INDEX) if o.column.side == "index" else o.column for o in outputs
         )
-        search = SpreadSearch(
-            plan=plan,
+        conf = self.search.conf()
+        block_queries = options.BATCH_BLOCK_QUERIES.read(conf)
+        search = JoinTask(
+            side=PlannedSide(plan, self.search.target.physical),
+            ask=Ask(plan.metric, plan.k, plan.max_distance, block_queries=block_queries),
             query_column=self.queries.column,
             query_label=self.queries.target.label,
+            dimension=plan.spec.column.dimension or None,
             columns=columns,
-            physical=self.search.target.physical,
             schema=tuple(arrow_fields(StructType([output.field for output in outputs]))),
-            conf=tuple(self.search.conf().items()),
+            conf=tuple(conf.items()),
         )
         return spread_plan(
             spark,
-            frame,
+            frame.repartition(spark.sparkContext.defaultParallelism),
             search,
             StructType([output.field for output in self.visible]),
             [output.field for output in self.hidden],

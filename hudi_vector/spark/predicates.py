@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Filter", "analyse_filter"]
+__all__ = ["Filter", "analyse_filter", "without_inferred"]
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,18 @@ def _translated(plan: Any, spelled: Callable[[str], str]) -> Predicate:
     if shape != "Filter" or plan.child().nodeName() != "LogicalRDD":
         raise UntranslatableError(f"a filter that Spark plans as {shape} is evaluated by Spark only")
     condition = plan.condition()
-    return _without_inferred(translate(condition, json.loads(condition.toJSON()), spelled))
+    return without_inferred(translate(condition, json.loads(condition.toJSON()), spelled))
 
 
-def _without_inferred(predicate: Predicate) -> Predicate:
-    """Leave out the ``x IS NOT NULL`` that Spark adds beside conditions that no NULL satisfies."""
+def without_inferred(predicate: Predicate) -> Predicate:
+    """Leave out the ``x IS NOT NULL`` that Spark adds beside conditions that no NULL satisfies.
+
+    Args:
+        predicate: A condition as Spark's optimizer leaves it.
+
+    Returns:
+        The condition as it was meant.
+    """
     if not isinstance(predicate, And):
         return predicate
     inferred = [isinstance(term, Not) and isinstance(term.term, IsNull) for term in predicate.terms]

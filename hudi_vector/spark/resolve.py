@@ -18,6 +18,7 @@ from pyspark.sql.types import StructField, StructType
 from hudi_vector.errors import HudiVectorError, InvalidTypeError, TableNotFoundError, UnsupportedTableError
 from hudi_vector.search.checks import as_text
 from hudi_vector.spark.gateway import JavaObject, first_sentence, option_value, simple_name
+from hudi_vector.spark.peel import Peeled, peel
 from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
 from hudi_vector.storage.credentials import HADOOP_KEYS
 from hudi_vector.table.instants import AsOf
@@ -29,7 +30,6 @@ __all__ = ["Target", "as_it_was", "resolve_frame", "resolve_name", "schema_then"
 
 _QUERY_TYPE = "hoodie.datasource.query.type"
 _AS_OF = "as.of.instant"
-_PASSED_THROUGH = frozenset({"SubqueryAlias", "View", "Project"})
 
 
 @dataclass(frozen=True)
@@ -212,11 +212,10 @@ def _target(spark: SparkSession, plan: JavaObject, label: str, name: str | None)
     found = _table_behind(plan)
     if isinstance(found, str):
         return Target(label, schema, None, (), found, None, name, plan)
-    relation, columns = found
-    physical = _physical_names(plan, columns)
+    physical = found.physical(plan)
     if physical is None:
         return Target(label, schema, None, (), "the view computes columns", None, name, plan)
-    fs_relation = relation.relation()
+    fs_relation = found.relation.relation()
     root = fs_relation.location().rootPaths().apply(0)
     spelled = str(root.toString())
     if _is_relative(spelled):  # Hudi's reads of several partitions fail over such paths
@@ -231,51 +230,17 @@ def _target(spark: SparkSession, plan: JavaObject, label: str, name: str | None)
     return Target(label, schema, source, physical, None, as_of, name, plan)
 
 
-def _table_behind(plan: JavaObject) -> tuple[JavaObject, dict[int, str]] | str:
+def _table_behind(plan: JavaObject) -> Peeled | str:
     """The one Hudi relation of a plan and what its plain projections call its columns, or why there is none."""
-    renamed: dict[int, int] = {}
-    node = plan
-    while True:
-        kind = simple_name(node)
-        if kind == "Project":
-            items = node.projectList()
-            for i in range(items.length()):
-                pair = _plain_column(items.apply(i))
-                if pair is None:
-                    return f"the view computes {items.apply(i).sql()}"
-                renamed[pair[0]] = renamed.get(pair[1], pair[1])
-                renamed = {outer: pair[1] if inner == pair[0] else inner for outer, inner in renamed.items()}
-        elif kind == "LogicalRelation":
-            break
-        elif kind not in _PASSED_THROUGH:
-            return f"a {kind} stands between the name and the table"
-        node = node.children().apply(0)
-    reason = _not_direct(node)
-    if reason:
-        return reason
-    output = node.output()
-    columns = {_id(output.apply(i)): str(output.apply(i).name()) for i in range(output.length())}
-    return node, columns | {outer: columns[inner] for outer, inner in renamed.items() if inner in columns}
-
-
-def _plain_column(expression: JavaObject) -> tuple[int, int] | None:
-    """For a column passed on as it is: its new and its old id."""
-    own = _id(expression)
-    while simple_name(expression) in ("Alias", "Cast", "UpCast"):
-        inner = expression.child()
-        if simple_name(expression) != "Alias" and not expression.dataType().sameType(inner.dataType()):
-            return None
-        expression = inner
-    if simple_name(expression) != "AttributeReference":
-        return None
-    return own, _id(expression)
-
-
-def _id(named: JavaObject) -> int:
-    return int(named.exprId().id())
+    peeled = peel(plan)
+    if isinstance(peeled, str):
+        return peeled
+    return _not_direct(peeled.relation) or peeled
 
 
 def _not_direct(relation: JavaObject) -> str | None:
+    if simple_name(relation) != "LogicalRelation":
+        return "it is no snapshot of a Hudi table"
     fs_relation = relation.relation()
     if simple_name(fs_relation) != "HadoopFsRelation" or simple_name(fs_relation.location()) != "HoodieFileIndex":
         is_empty = simple_name(fs_relation) == "EmptyRelation"
@@ -284,17 +249,6 @@ def _not_direct(relation: JavaObject) -> str | None:
     if (option_value(options.get(_QUERY_TYPE)) or "snapshot") != "snapshot":
         return f"it is read with {_QUERY_TYPE} = {option_value(options.get(_QUERY_TYPE))}"
     return None
-
-
-def _physical_names(plan: JavaObject, columns: dict[int, str]) -> tuple[tuple[str, str], ...] | None:
-    output = plan.output()
-    pairs = []
-    for i in range(output.length()):
-        physical = columns.get(_id(output.apply(i)))
-        if physical is None:
-            return None
-        pairs.append((str(output.apply(i).name()), physical))
-    return tuple(pairs)
 
 
 def _dataset(spark: SparkSession, plan: JavaObject) -> JavaObject:

@@ -19,9 +19,9 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 from hudi_vector.kernels.topk import Bounds, Hits, TopK, rank_within
 from hudi_vector.read.spec import ScanCounts, VectorColumn
 from hudi_vector.read.vectors import block_of
+from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.execute import Question
 from hudi_vector.search.merge import break_ties, order_of_keys
-from hudi_vector.spark.batch_rows import Found
 
 __all__ = ["search_frame"]
 

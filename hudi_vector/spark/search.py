@@ -14,8 +14,10 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from hudi_vector import options
 from hudi_vector.errors import DataFileError, UnmergeableError, UnsupportedTableError
+from hudi_vector.read.predicate_change import renamed
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
+from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.distributed import run_distributed
 from hudi_vector.search.execute import Question
 from hudi_vector.search.index_choice import IndexNeed, choose_index, known_indexes
@@ -25,10 +27,8 @@ from hudi_vector.search.planner import SearchRequest, make_plan
 from hudi_vector.search.report import Progress, keep_report, report_of, report_of_frame
 from hudi_vector.search.tuning import AS_SET, Tuning
 from hudi_vector.search.winners import named_rows
-from hudi_vector.spark.batch_rows import Found
 from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.predicates import Filter
-from hudi_vector.spark.renamed import renamed
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.scanned import search_frame
 from hudi_vector.spark.snapshots import forget, snapshot_for
@@ -36,7 +36,7 @@ from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Snapshot
 from hudi_vector.table.native import NativeTable
 
-__all__ = ["TableSearch"]
+__all__ = ["TableSearch", "settings_of"]
 
 _ATTEMPTS = 3
 
@@ -68,9 +68,7 @@ class TableSearch:
 
     def conf(self) -> Mapping[str, str]:
         """The session's settings of this package."""
-        settings = self.spark._jsparkSession.sessionState().conf()
-        read = {option.key: settings.getConfString(option.key, None) for option in options.SEARCH}
-        return {key: str(value) for key, value in read.items() if value is not None}
+        return settings_of(self.spark)
 
     def check_index(self) -> None:
         """Refuse at analysis what the arguments ask of an index in vain."""
@@ -253,6 +251,13 @@ class TableSearch:
             metadata = {HUDI_TYPE: field.metadata[HUDI_TYPE]} if HUDI_TYPE in field.metadata else None
             fields.append(pa.field(physical[field.name], arrow.type, True, metadata))
         return fields
+
+
+def settings_of(spark: SparkSession) -> Mapping[str, str]:
+    """A session's settings that searches read, as text."""
+    settings = spark._jsparkSession.sessionState().conf()
+    read = {option.key: settings.getConfString(option.key, None) for option in options.SEARCH}
+    return {key: str(value) for key, value in read.items() if value is not None}
 
 
 def _is_orderable(kind: DataType) -> bool:

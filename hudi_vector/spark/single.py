@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 
+from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.checks import as_vector
-from hudi_vector.spark.batch_rows import Found
 from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.relation import lazy_relation

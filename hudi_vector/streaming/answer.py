@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_vector.read.conform import conform
-from hudi_vector.spark.batch_rows import Column
+from hudi_vector.search.batch_rows import Column
 
 __all__ = ["Answer", "assembled", "joined", "scores"]
 

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType, TimestampNTZType, TimestampType
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError
+from hudi_vector.search.batch_rows import Column
 from hudi_vector.search.checks import as_text
-from hudi_vector.spark.batch_rows import Column
 from hudi_vector.spark.columns import DISTANCE, RANK
 
 __all__ = ["CLASHES", "Output", "chosen", "event_column", "output_of", "rowtime", "without_watermark"]

@@ -13,12 +13,12 @@ from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import InvalidFilterError, UnsupportedTableError
 from hudi_vector.read.predicate import Predicate, conjuncts
+from hudi_vector.read.predicate_change import renamed
 from hudi_vector.read.predicate_nodes import FALSE, Column, conjunction, walk
 from hudi_vector.search.checks import as_text
 from hudi_vector.spark.gateway import JavaObject, first_sentence, simple_name
 from hudi_vector.spark.predicates import analyse_filter
 from hudi_vector.spark.predicates_catalyst import UntranslatableError, translate
-from hudi_vector.spark.renamed import renamed
 from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
 from hudi_vector.table.model import Source
 

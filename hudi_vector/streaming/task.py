@@ -24,6 +24,7 @@ from hudi_vector.index.catalog import Index
 from hudi_vector.kernels.topk import Bounds
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.spec import VectorColumn
+from hudi_vector.search.batch_rows import Column, query_vectors
 from hudi_vector.search.execute import Question
 from hudi_vector.search.index_choice import known_indexes
 from hudi_vector.search.indexed import search_slices
@@ -31,7 +32,6 @@ from hudi_vector.search.local import merge_winners
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.planner import SearchRequest, make_plan
 from hudi_vector.search.winners import named_rows
-from hudi_vector.spark.batch_rows import Column, query_vectors
 from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.streaming.answer import Answer, assembled, joined
 from hudi_vector.streaming.calls import Call, results

@@ -13,7 +13,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Tim
 from hudi_vector.errors import InvalidArgumentError, UnknownColumnError
 from hudi_vector.read.predicate import columns, evaluate, to_text
 from hudi_vector.read.predicate_nodes import Column, Compare, conjunction
-from hudi_vector.spark.batch_rows import Column as Out
+from hudi_vector.search.batch_rows import Column as Out
 from hudi_vector.streaming.answer import Answer, assembled, joined, scores
 from hudi_vector.streaming.correlated import asked_columns, bound, groups_of
 from hudi_vector.streaming.output import chosen, output_of

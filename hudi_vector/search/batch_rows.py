@@ -73,7 +73,13 @@ def query_vectors(
     return block.values.astype(np.float64), block.positions, counts.nulls + counts.invalid
 
 
-def assemble(columns: Sequence[Column], found: Found, rows: pa.Table, at: npt.NDArray[np.int64]) -> pa.Table:
+def assemble(
+    columns: Sequence[Column],
+    found: Found,
+    rows: pa.Table,
+    at: npt.NDArray[np.int64],
+    unmatched: npt.NDArray[np.int64] | None = None,
+) -> pa.Table:
     """Output columns from what was found and the rows that asked.
 
     Args:
@@ -81,21 +87,34 @@ def assemble(columns: Sequence[Column], found: Found, rows: pa.Table, at: npt.ND
         found: The rows found.
         rows: The query rows.
         at: The query row of each query vector.
+        unmatched: Query rows for which nothing was found and that are wanted all the same.
 
     Returns:
-        A row for each row found.
+        A row for each row found; one for each unmatched row, in its place among the query rows, NULL in what the
+        search adds.
     """
     asking = at[found.query]
+    place: Any = None
+    if unmatched is not None and len(unmatched):
+        both = np.concatenate([asking, unmatched])
+        order = np.argsort(both, kind="stable")
+        place = pa.array(order, mask=order >= len(asking))
+        asking = both[order]
     taken = pa.array(asking)
     out: list[Any] = []
     for column in columns:
         if column.side == "query":
             out.append(rows.column(column.source).take(taken))
-        elif column.side == "corpus":
-            out.append(found.rows.column(column.source))
         elif column.side == "index":
-            index = rows.column(column.source).take(taken) if column.source else pa.array(asking)
+            index = rows.column(column.source).take(taken) if column.source else taken
             out.append(index)
         else:
-            out.append(pa.array(found.rank.astype(np.int32)) if column.side == "rank" else pa.array(found.distance))
+            values = _of_found(column, found)
+            out.append(values if place is None else values.take(place))
     return pa.table(out, names=[column.name for column in columns])
+
+
+def _of_found(column: Column, found: Found) -> Any:
+    if column.side == "corpus":
+        return found.rows.column(column.source)
+    return pa.array(found.rank.astype(np.int32)) if column.side == "rank" else pa.array(found.distance)

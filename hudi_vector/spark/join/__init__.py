@@ -1,0 +1,1 @@
+"""The KNN join on Spark: its sides, its routes, its stage."""

@@ -1,0 +1,227 @@
+"""The KNN join in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from hudi_vector.search.join.task import JoinTask
+from hudi_vector.spark.gateway import JavaObject
+from hudi_vector.spark.join.crossjoin import crossjoin_frame
+from hudi_vector.spark.join.prepare import Prepared, prepare
+from hudi_vector.spark.join.request import JoinRequest, Output
+from hudi_vector.spark.join.sentences import described
+from hudi_vector.spark.join.ways import Way
+from hudi_vector.spark.local_rows import arrow_fields
+from hudi_vector.spark.relation import lazy_relation
+from hudi_vector.spark.spread import spread_plan
+
+__all__ = ["explain_join", "join_plan", "knn_join"]
+
+
+def knn_join(
+    left: str | DataFrame,
+    right: str | DataFrame,
+    left_vector: str,
+    right_vector: str,
+    k: int | None = None,
+    *,
+    metric: str = "cosine",
+    join_type: str = "inner",
+    mode: str = "auto",
+    max_distance: float | None = None,
+    condition: str | None = None,
+    exclude_self: bool | str | Sequence[str] | None = None,
+    rank_column: str = "_rank",
+    distance_column: str = "_distance",
+    nprobes: int | None = None,
+    refine_factor: int | None = None,
+    recall_target: float | None = None,
+) -> DataFrame:
+    """The k nearest right rows of every left row.
+
+    Args:
+        left: The rows that ask: a DataFrame, a catalog name, a view or the path of a Hudi table.
+        right: The rows that are found, given in the same ways; `explain_join` says how they are searched.
+        left_vector: The left rows' vectors: a VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
+        right_vector: The right rows' vectors.
+        k: How many right rows each left row gets, 1 to 100,000; None for all within `max_distance`.
+        metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
+        join_type: ``"inner"``, or ``"left_outer"`` to keep left rows without a match, once each, NULL on the right.
+        mode: ``"exact"`` uses no index; ``"auto"``, the session's setting, uses one where the answer stays exact or a
+            recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
+        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        condition: A SQL condition that pairs must meet, applied before the k are counted: a bare name is a column of
+            the right side, ``l.name`` one of the left, ``r.name`` the right side's where both have the name.
+        exclude_self: For a join of a table with itself: the column or columns by which a row is known to be the same,
+            or True for the record key of a Hudi table. Where one of them is NULL, nothing is excluded.
+        rank_column: The name of the rank, from 1.
+        distance_column: The name of the distance.
+        nprobes: How many lists of an index are looked at; as for `search`.
+        refine_factor: How many candidates are scored exactly for each of the k rows; as for `search`.
+        recall_target: The share of the true nearest rows to be found on average; as for `search`.
+
+    Returns:
+        A DataFrame: the left columns, the right columns (those whose name the left side or the join has too with the
+        prefix ``right_``), rank and distance. Equal distances are ordered by the right side's record key, for files by
+        file and row, else by the right columns in order, NULLs first. A left row whose vector is NULL or not finite
+        matches nothing.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed.
+        InvalidTypeError: An argument, or a vector column, is of the wrong type.
+        TableNotFoundError: There is no such table.
+        UnsupportedTableError: The right side cannot be searched.
+
+    Example:
+        >>> hv.knn_join(users, "products", "taste", "embedding", k=3).show()  # doctest: +SKIP
+    """
+    prepared = prepare(
+        left,
+        right,
+        left_vector,
+        right_vector,
+        k,
+        metric=metric,
+        join_type=join_type,
+        mode=mode,
+        max_distance=max_distance,
+        condition=condition,
+        exclude_self=exclude_self,
+        rank_column=rank_column,
+        distance_column=distance_column,
+        nprobes=nprobes,
+        refine_factor=refine_factor,
+        recall_target=recall_target,
+    )
+    return _as_frame(prepared.request.spark, join_plan(prepared))
+
+
+def explain_join(
+    left: str | DataFrame,
+    right: str | DataFrame,
+    left_vector: str,
+    right_vector: str,
+    k: int | None = None,
+    *,
+    metric: str = "cosine",
+    join_type: str = "inner",
+    mode: str = "auto",
+    max_distance: float | None = None,
+    condition: str | None = None,
+    exclude_self: bool | str | Sequence[str] | None = None,
+    rank_column: str = "_rank",
+    distance_column: str = "_distance",
+    nprobes: int | None = None,
+    refine_factor: int | None = None,
+    recall_target: float | None = None,
+) -> str:
+    """How `knn_join` with the same arguments would run, without running it.
+
+    Args:
+        left: As for `knn_join`.
+        right: As for `knn_join`.
+        left_vector: As for `knn_join`.
+        right_vector: As for `knn_join`.
+        k: As for `knn_join`.
+        metric: As for `knn_join`.
+        join_type: As for `knn_join`.
+        mode: As for `knn_join`.
+        max_distance: As for `knn_join`.
+        condition: As for `knn_join`.
+        exclude_self: As for `knn_join`.
+        rank_column: As for `knn_join`.
+        distance_column: As for `knn_join`.
+        nprobes: As for `knn_join`.
+        refine_factor: As for `knn_join`.
+        recall_target: As for `knn_join`.
+
+    Returns:
+        The plan as text: the route and why, the routes passed over and why, how the condition is applied, where the
+        left rows ask, and the plan of the search itself.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed.
+        InvalidTypeError: An argument, or a vector column, is of the wrong type.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> print(hv.explain_join(users, "products", "taste", "embedding", k=3))  # doctest: +SKIP
+    """
+    prepared = prepare(
+        left,
+        right,
+        left_vector,
+        right_vector,
+        k,
+        metric=metric,
+        join_type=join_type,
+        mode=mode,
+        max_distance=max_distance,
+        condition=condition,
+        exclude_self=exclude_self,
+        rank_column=rank_column,
+        distance_column=distance_column,
+        nprobes=nprobes,
+        refine_factor=refine_factor,
+        recall_target=recall_target,
+    )
+    return described(prepared)
+
+
+def join_plan(prepared: Prepared) -> JavaObject:
+    """The logical plan of a join.
+
+    Args:
+        prepared: The join.
+
+    Returns:
+        A relation made by the driver for few left rows, one Python stage over the left partitions for many, and
+        Spark's own operators for a cross join.
+    """
+    request, way = prepared.request, prepared.way
+    if way is None:
+        return crossjoin_frame(request)._jdf.queryExecution().analyzed()
+    if not prepared.on_driver:
+        frame, _ = request.left.spread(request.spark)
+        return spread_plan(request.spark, frame, _task(request, way, on_driver=False), request.schema(), [])
+
+    def produce(names: Sequence[str]) -> pa.Table:
+        by_name = {output.column.name: output for output in request.outputs()}
+        chosen = [by_name[name] for name in names]
+        rows = request.left.collected(request.needed_left(chosen))
+        task = _task(request, way, on_driver=True, outputs=chosen or None)
+        made = task.table(rows)
+        return made if chosen else pa.table({"": pa.nulls(made.num_rows)})
+
+    def describe() -> str:
+        wanted = f"k={request.k}" if request.k else f"max_distance={request.max_distance}"
+        return f"knn_join {request.left.label} {request.right.label} {wanted} {request.metric} {prepared.route.name}"
+
+    return lazy_relation(request.spark, "knn_join", request.schema(), [], produce, describe)
+
+
+def _task(request: JoinRequest, way: Way, on_driver: bool, outputs: Sequence[Output] | None = None) -> JoinTask:
+    chosen = request.outputs()[-1:] if outputs is None and on_driver else (outputs or request.outputs())
+    side = way.driver if on_driver else way.stage
+    assert side is not None
+    return JoinTask(
+        side=side,
+        ask=request.ask(way.names),
+        query_column=request.left.column,
+        query_label=request.left.label,
+        dimension=request.dimension,
+        columns=request.columns(way.names, chosen),
+        schema=tuple(arrow_fields(StructType([output.field for output in chosen]))),
+        conf=tuple(request.conf.items()),
+        outer=request.outer,
+    )
+
+
+def _as_frame(spark: SparkSession, plan: JavaObject) -> DataFrame:
+    jvm: Any = spark._jvm
+    return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan), spark)

@@ -1,0 +1,205 @@
+"""From the arguments of a join to its plan: both sides taken apart, the condition understood, a route chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+from hudi_vector import options
+from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError
+from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.search.checks import as_distance, as_k, as_text
+from hudi_vector.search.join.parallel import few_rows
+from hudi_vector.search.join.routing import RightFacts, Route, choose_route
+from hudi_vector.search.tuning import checked_tuning
+from hudi_vector.spark.columns import vector_column
+from hudi_vector.spark.join.condition import asked_condition, excluded, self_pairs
+from hudi_vector.spark.join.left import LeftSide
+from hudi_vector.spark.join.request import JoinRequest
+from hudi_vector.spark.join.right import RightSource, right_source
+from hudi_vector.spark.join.ways import Way, fits, held_way, search_way
+from hudi_vector.spark.resolve import resolve_name
+from hudi_vector.spark.search import settings_of
+from hudi_vector.table.native import NativeTable
+
+__all__ = ["Prepared", "prepare"]
+
+_TYPES = ("inner", "left_outer")
+_MANY = 1 << 20
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A join that only has to be run.
+
+    `way` is the right side made ready, None for a cross join; `on_driver` says whether the driver asks for all left
+    rows at once.
+    """
+
+    request: JoinRequest
+    route: Route
+    way: Way | None
+    on_driver: bool
+
+
+def prepare(
+    left: Any,
+    right: Any,
+    left_vector: Any,
+    right_vector: Any,
+    k: Any,
+    *,
+    metric: Any,
+    join_type: Any,
+    mode: Any,
+    max_distance: Any,
+    condition: Any,
+    exclude_self: Any,
+    rank_column: Any,
+    distance_column: Any,
+    nprobes: Any = None,
+    refine_factor: Any = None,
+    recall_target: Any = None,
+    spark: SparkSession | None = None,
+) -> Prepared:
+    """Check the arguments of a join and choose how it runs; they are those of `hudi_vector.knn_join`."""
+    session = spark or _session(left, right)
+    farthest = as_distance(max_distance)
+    if k is None and farthest is None:
+        raise InvalidArgumentError("k and max_distance are both missing; give k, max_distance, or both")
+    wanted = None if k is None else as_k(k)
+    measured = metric_named(metric)
+    kind = _one_of(join_type, "join_type", _TYPES)
+    tuning = checked_tuning(None if mode == "auto" else mode, None, nprobes, refine_factor, recall_target)
+    added = _added_names(rank_column, distance_column)
+
+    asking = _left_side(session, left, left_vector)
+    found, found_label = _frame(session, right, "right")
+    _require_distinct(found, found_label)
+    vector = as_text(right_vector, "right_vector") or ""
+    asked = asked_condition(session, asking, found.schema, found_label, condition)
+    if asked.by_spark and asked.right_only and asked.text is not None:
+        found = found.alias("r").where(asked.text)
+    source = right_source(session, found, vector, found_label)
+    own = self_pairs(asking, found.schema, found_label, _key_fields(source), exclude_self)
+    for schema, label in ((asking.schema, asking.label), (found.schema, found_label)):
+        _require_free(schema.names, label, added)
+    request = JoinRequest(
+        spark=session,
+        left=asking,
+        right=source,
+        k=wanted,
+        max_distance=farthest,
+        metric=measured,
+        outer=kind == "left_outer",
+        tuning=tuning,
+        asked=asked,
+        condition=excluded(asked.condition, own, found.schema),
+        self_columns=tuple(own),
+        rank_column=added[0],
+        distance_column=added[1],
+        dimension=_dimension(asking, source),
+        conf=settings_of(session),
+    )
+    request.outputs()
+    return _routed(request)
+
+
+def _routed(request: JoinRequest) -> Prepared:
+    right, conf = request.right, request.conf
+    few = request.left.has_no_more_than(few_rows(request.spark.sparkContext.defaultParallelism))
+    asked = options.JOIN_PATH.read(conf)
+    limit = options.JOIN_BROADCAST_MAX_BYTES.read(conf)
+    barred = dict.fromkeys(("lance", "external", "temp"), f"there is no such route to {right.label} yet")
+    pairs_by_spark = "" if request.asked.right_only else request.asked.by_spark
+    facts = RightFacts(right.kind, right.why_plan, None, barred, pairs_by_spark)
+    way = None
+    if right.kind in ("hudi", "files") and not pairs_by_spark and asked in ("auto", "search"):
+        way = search_way(request, few_rows(1) if few else _MANY)
+        facts = replace(facts, barred={**barred, "search": way.barred})
+    if asked == "auto" and (way is None or way.barred) and not pairs_by_spark:
+        facts = replace(facts, size=fits(request, limit))
+    route = choose_route(facts, asked, limit)
+    if route.name == "broadcast":
+        way = held_way(request)
+    return Prepared(request, route, None if route.name == "crossjoin" else way, few)
+
+
+def _session(left: Any, right: Any) -> SparkSession:
+    frame = next((side for side in (left, right) if isinstance(side, DataFrame)), None)
+    session = frame.sparkSession if frame is not None else SparkSession.getActiveSession()
+    if session is None:
+        raise SessionError("a join of tables by name needs an active SparkSession; make one, or give a DataFrame")
+    return session
+
+
+def _frame(spark: SparkSession, side: Any, name: str) -> tuple[DataFrame, str]:
+    if isinstance(side, DataFrame):
+        return side, f"the {name} side"
+    if not isinstance(side, str):
+        raise InvalidTypeError(f"the {name} side must be a DataFrame or the name of a table, not {side!r}")
+    return resolve_name(spark, as_text(side, name) or "").frame(spark), side
+
+
+def _left_side(spark: SparkSession, left: Any, vector: Any) -> LeftSide:
+    frame, label = _frame(spark, left, "left")
+    if frame.isStreaming:
+        raise InvalidArgumentError("the left side is a stream; use it batch by batch, in foreachBatch")
+    _require_distinct(frame, label)
+    return LeftSide(label, frame, vector_column(frame.schema, as_text(vector, "left_vector") or "", label, None))
+
+
+def _require_distinct(frame: DataFrame, label: str) -> None:
+    seen: set[str] = set()
+    for name in frame.columns:
+        if name.lower() in seen:
+            raise InvalidArgumentError(f"'{label}' has two columns '{name}'; give one of them another name")
+        seen.add(name.lower())
+
+
+def _require_free(names: list[str], label: str, added: tuple[str, str]) -> None:
+    taken = {name.lower() for name in names}
+    for name, argument in zip(added, ("rank_column", "distance_column"), strict=True):
+        if name.lower() in taken:
+            raise InvalidArgumentError(
+                f"'{label}' has a column '{name}', the name of a column that the join adds; give {argument} "
+                "another name"
+            )
+
+
+def _added_names(rank: Any, distance: Any) -> tuple[str, str]:
+    names = (as_text(rank, "rank_column") or "", as_text(distance, "distance_column") or "")
+    if names[0].lower() == names[1].lower():
+        raise InvalidArgumentError(f"rank_column and distance_column are both '{names[0]}'; give them different names")
+    return names
+
+
+def _one_of(value: Any, name: str, allowed: tuple[str, ...]) -> str:
+    text = (as_text(value, name) or "").strip().lower()
+    if text not in allowed:
+        raise InvalidArgumentError(f"unknown {name} {value!r}; give one of {', '.join(allowed)}")
+    return text
+
+
+def _key_fields(source: RightSource) -> tuple[str, ...]:
+    if source.table is None or source.table.source is None:
+        return ()
+    return NativeTable(source.table.source).config.record_key_fields
+
+
+def _dimension(left: LeftSide, right: RightSource) -> int | None:
+    """The length of the right vectors: as declared, or that of one of them."""
+    own, other = right.column.dimension or None, left.column.dimension or None
+    if own and other and own != other:
+        raise DimensionMismatchError(
+            f"column '{left.column.name}' of '{left.label}' holds vectors of {other} elements, column "
+            f"'{right.column.name}' of '{right.label}' of {own}; join columns of one length"
+        )
+    if own or other:
+        return own or other
+    vectors = F.col(f"`{right.column.name}`")
+    found = right.frame.where(vectors.isNotNull()).select(F.size(vectors)).head(1)
+    return int(found[0][0]) if found else None

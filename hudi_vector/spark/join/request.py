@@ -1,0 +1,145 @@
+"""A join as it was asked for, checked, and the columns it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
+
+from hudi_vector import options
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.read.predicate import Predicate
+from hudi_vector.read.predicate_change import renamed
+from hudi_vector.read.predicate_nodes import conjunction
+from hudi_vector.search.batch_rows import Column
+from hudi_vector.search.join.conditions import JoinCondition
+from hudi_vector.search.join.nearest import Ask
+from hudi_vector.search.tuning import Tuning
+from hudi_vector.spark.join.condition import Asked
+from hudi_vector.spark.join.left import LeftSide
+from hudi_vector.spark.join.right import RightSource
+
+__all__ = ["JoinRequest", "Output", "right_names"]
+
+_PREFIX = "right_"
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output column and its Spark field."""
+
+    column: Column
+    field: StructField
+
+
+@dataclass(frozen=True)
+class JoinRequest:
+    """What was asked for. `condition` holds beside the exclusion of rows from themselves by `self_columns`.
+
+    `dimension` is the length of the right vectors, None where no right row has one.
+    """
+
+    spark: SparkSession
+    left: LeftSide
+    right: RightSource
+    k: int | None
+    max_distance: float | None
+    metric: str
+    outer: bool
+    tuning: Tuning
+    asked: Asked
+    condition: JoinCondition
+    self_columns: tuple[str, ...]
+    rank_column: str
+    distance_column: str
+    dimension: int | None
+    conf: Mapping[str, str]
+
+    @property
+    def zone(self) -> str:
+        """The session's time zone."""
+        return str(self.spark.conf.get("spark.sql.session.timeZone"))
+
+    def outputs(self) -> list[Output]:
+        """The output's columns: those of the left side, of the right side, rank and distance."""
+        left, right = self.left.schema, self.right.schema
+        taken = {*(name.lower() for name in left.names), self.rank_column.lower(), self.distance_column.lower()}
+        names = right_names(right.names, taken)
+        found = [Output(Column(f.name, "query", f.name), f) for f in left.fields]
+        for field, name in zip(right.fields, names, strict=True):
+            nullable = field.nullable or self.outer
+            found.append(Output(Column(name, "corpus", field.name), StructField(name, field.dataType, nullable)))
+        rank = StructField(self.rank_column, IntegerType(), self.outer)
+        distance = StructField(self.distance_column, DoubleType(), self.outer)
+        return [
+            *found,
+            Output(Column(rank.name, "rank", ""), rank),
+            Output(Column(distance.name, "distance", ""), distance),
+        ]
+
+    def schema(self) -> StructType:
+        """The output's schema."""
+        return StructType([output.field for output in self.outputs()])
+
+    def columns(self, names: Mapping[str, str], outputs: Sequence[Output]) -> tuple[Column, ...]:
+        """Output columns for a side that calls its own as `names` say."""
+        return tuple(
+            Column(o.column.name, o.column.side, names[o.column.source]) if o.column.side == "corpus" else o.column
+            for o in outputs
+        )
+
+    def ask(self, names: Mapping[str, str]) -> Ask:
+        """What every left row asks of a side that calls its columns as `names` say."""
+        condition = self.condition
+        both = None if condition.both is None else renamed(condition.both, names)
+        return Ask(
+            metric=self.metric,
+            k=self.k,
+            max_distance=self.max_distance,
+            condition=JoinCondition(None, condition.left, both, condition.pairs_only),
+            zone=self.zone,
+            block_queries=options.BATCH_BLOCK_QUERIES.read(self.conf),
+        )
+
+    def right_predicate(self, names: Mapping[str, str], own: Predicate | None = None) -> Predicate | None:
+        """What holds for every right row that is found, beside `own`."""
+        terms = [] if own is None else [own]
+        if self.condition.right is not None:
+            terms.append(renamed(self.condition.right, names))
+        return conjunction(terms) if terms else None
+
+    def needed_left(self, outputs: Sequence[Output]) -> list[str]:
+        """The left columns that some output columns and the condition take."""
+        names = [o.column.source for o in outputs if o.column.side == "query"]
+        return list(dict.fromkeys([*names, self.left.column.name, *self.condition.asked_left]))
+
+
+def right_names(right: Sequence[str], taken: Collection[str]) -> list[str]:
+    """The output's names of right columns: one that is taken gets a prefix, until it is free.
+
+    Args:
+        right: The right side's names.
+        taken: Names that are taken, in lower case.
+
+    Returns:
+        A name for each.
+
+    Raises:
+        InvalidArgumentError: Two columns would get the same name.
+
+    Example:
+        >>> right_names(["id", "name"], {"id"})
+        ['right_id', 'name']
+    """
+    own = {name.lower() for name in right}
+    names = []
+    for name in right:
+        free = name
+        while free.lower() in taken or (free != name and free.lower() in own):
+            free = _PREFIX + free
+        names.append(free)
+    if len({name.lower() for name in names}) < len(names):
+        raise InvalidArgumentError("the right side has two columns of one name; give one of them another")
+    return names

@@ -1,0 +1,127 @@
+"""The right side of a join: what it reads once aliases, views, plain projections and exact filters are taken off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from hudi_vector.errors import HudiVectorError
+from hudi_vector.read.predicate import Predicate
+from hudi_vector.read.predicate_nodes import conjunction
+from hudi_vector.read.spec import VectorColumn
+from hudi_vector.spark.columns import vector_column
+from hudi_vector.spark.gateway import JavaObject, first_sentence, simple_name
+from hudi_vector.spark.peel import Peeled, peel, translated
+from hudi_vector.spark.predicates import without_inferred
+from hudi_vector.spark.predicates_catalyst import UntranslatableError
+from hudi_vector.spark.resolve import Target, resolve_frame, storage_options
+from hudi_vector.storage import open_storage
+
+__all__ = ["RightSource", "right_source"]
+
+
+@dataclass(frozen=True)
+class RightSource:
+    """The rows that are found.
+
+    `kind` is ``hudi``, ``files`` or ``plan``, with `why_plan`. Of the first two `physical` maps each column to the
+    name of it that is read and `predicate`, over these names, is what the filters taken off say. A Hudi table is a
+    `table`; of files `files` are their URIs and `stored` the columns Spark reads of them.
+    """
+
+    label: str
+    frame: DataFrame
+    column: VectorColumn
+    kind: str
+    why_plan: str = ""
+    physical: Mapping[str, str] = field(default_factory=dict)
+    predicate: Predicate | None = None
+    table: Target | None = None
+    files: tuple[str, ...] = ()
+    stored: StructType | None = None
+
+    @property
+    def schema(self) -> StructType:
+        """Its columns."""
+        return self.frame.schema
+
+
+def right_source(spark: SparkSession, frame: DataFrame, vector: str, label: str) -> RightSource:
+    """Take a right side apart.
+
+    Args:
+        spark: The session.
+        frame: Its rows.
+        vector: The column of its vectors.
+        label: How messages name it.
+
+    Returns:
+        What it reads, or that it has to be computed and why.
+
+    Raises:
+        UnknownColumnError: It has no such column.
+        InvalidTypeError: The column holds no vectors.
+    """
+    column = vector_column(frame.schema, vector, label, None)
+    plain = RightSource(label, frame, column, "plan")
+    try:
+        found = _peeled(frame)
+        if isinstance(found, str):
+            return replace(plain, why_plan=found)
+        plan, peeled = found
+        terms = translated(peeled)
+    except UntranslatableError as refused:
+        return replace(plain, why_plan=f"a filter of it cannot be pushed down exactly: {refused}")
+    except (Py4JJavaError, PySparkException) as problem:
+        return replace(plain, why_plan=f"its plan cannot be taken apart: {first_sentence(problem)}")
+    physical = peeled.physical(plan)
+    if physical is None:
+        return replace(plain, why_plan="it computes columns")
+    read = replace(plain, physical=dict(physical), predicate=without_inferred(conjunction(terms)) if terms else None)
+    return _of_relation(spark, read, peeled.relation)
+
+
+def _peeled(frame: DataFrame) -> tuple[JavaObject, Peeled] | str:
+    execution = frame._jdf.queryExecution()
+    plan = execution.analyzed()
+    found = peel(plan, through_filters=True)
+    if isinstance(found, str) or not found.filters:
+        return found if isinstance(found, str) else (plan, found)
+    # Spark's optimizer has folded the constants of conditions and brought their types together.
+    plan = execution.optimizedPlan()
+    found = peel(plan, through_filters=True)
+    return found if isinstance(found, str) else (plan, found)
+
+
+def _of_relation(spark: SparkSession, read: RightSource, relation: JavaObject) -> RightSource:
+    if simple_name(relation) != "LogicalRelation":
+        return replace(read, why_plan=f"it reads a {simple_name(relation)}")
+    fs_relation = relation.relation()
+    if simple_name(fs_relation) != "HadoopFsRelation":
+        return replace(read, why_plan=f"it reads a {simple_name(fs_relation)}")
+    if simple_name(fs_relation.fileFormat()) == "ParquetFileFormat":
+        return _of_files(spark, read, fs_relation)
+    target = resolve_frame(spark, relation, read.label)
+    if target.source is None:
+        return replace(read, why_plan=target.reason or "")
+    return replace(read, kind="hudi", table=target)
+
+
+def _of_files(spark: SparkSession, read: RightSource, relation: JavaObject) -> RightSource:
+    if not relation.partitionSchema().isEmpty():
+        return replace(read, why_plan="its files lie in folders of partitions")
+    files = tuple(str(file) for file in relation.location().inputFiles())
+    if not files:
+        return replace(read, why_plan="it has no files")
+    try:
+        open_storage(files[0], storage_options(spark, files[0]))
+    except HudiVectorError as problem:
+        return replace(read, why_plan=str(problem))
+    stored = StructType.fromJson(json.loads(str(relation.dataSchema().json())))
+    return replace(read, kind="files", files=files, stored=stored)
