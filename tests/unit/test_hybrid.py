@@ -225,7 +225,9 @@ def test_invalid_sparse_vectors_are_left_out(tmp_path):
     assert (progress.counts.rows, progress.counts.nulls) == (9, 7)
 
 
-ENTRIES = st.dictionaries(st.integers(-50, 50), st.floats(-1e3, 1e3, allow_subnormal=False), max_size=8)
+# The plain formulas of the oracle lose squares below 1e-308; those have a test of their own.
+VALUES = st.floats(-1e3, 1e3).map(lambda value: round(value, 6))
+ENTRIES = st.dictionaries(st.integers(-50, 50), VALUES, max_size=8)
 
 
 @given(st.lists(ENTRIES, min_size=1, max_size=6), ENTRIES, st.sampled_from(METRICS))
@@ -244,7 +246,7 @@ def test_sparse_distances_are_those_of_the_same_dense_vectors(rows, query, metri
     assert found.tolist() == alone
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200, 1e-308])
+@pytest.mark.parametrize("scale", [1e-200, 1e200, 1e-302, 1e-308])
 @pytest.mark.parametrize("metric", ["cosine", "l2"])
 def test_sparse_distances_beyond_the_range_of_squares(scale, metric):
     block, _ = make_sparse_block(
