@@ -19,8 +19,7 @@ from hudi_vector.read.several import in_step
 from hudi_vector.read.sparse import sparse_column_of
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.hybrid import run_hybrid, run_hybrid_local
-from hudi_vector.search.hybrid_question import (
-    HybridColumn,
+from hudi_vector.search.hybrid_checks import (
     as_fusion,
     as_metrics,
     as_normalize,
@@ -29,8 +28,8 @@ from hudi_vector.search.hybrid_question import (
     as_sparse,
     as_weights,
     distance_names,
-    question_of,
 )
+from hudi_vector.search.hybrid_question import HybridColumn, question_of
 from hudi_vector.search.hybrid_ranks import ranks_needed
 from hudi_vector.search.plain_files import PlainFiles
 from hudi_vector.search.planner import SearchRequest, make_plan
@@ -203,6 +202,14 @@ def test_ranks_are_shared_and_the_next_one_is_skipped(tmp_path):
     )
     got, _ = found_in([path], [("b", hybrid.Asked({}, [0.0, 0.0, 0.0], "l2", 2.0))], 4, fusion="rrf")
     assert [(row[1], row[0]) for row in got] == [("a", 2 / 61), ("b", 2 / 61), ("c", 2 / 63), ("d", 2 / 64)]
+
+
+@pytest.mark.parametrize("how", [{}, {"normalize": True}, {"fusion": "rrf"}], ids=str)
+def test_nothing_to_search_gives_no_rows(written, how):
+    files, rows = written
+    asked = asking(rows, ("a", "s"), ("l2", "cosine"), (1.0, 0.5))
+    assert found_in(files, asked, 5, groups=[], **how)[0] == []
+    assert found_in(files, asked, 5, condition="price < 0", **how)[0] == []
 
 
 def test_invalid_sparse_vectors_are_left_out(tmp_path):
