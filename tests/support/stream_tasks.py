@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.spec import VectorColumn
+from hudi_vector.search.batch_rows import Column
 from hudi_vector.search.planner import SearchRequest
 from hudi_vector.search.tuning import Tuning
-from hudi_vector.spark.batch_rows import Column
 from hudi_vector.streaming.config import StreamConfig
 from hudi_vector.streaming.event_times import EventTime
 from hudi_vector.streaming.moments import MOMENT
