@@ -105,6 +105,24 @@ class LanceSlice:
                 array = stored.take(wanted, [name]).column(0).combine_chunks()
         return block_of(array, self._spec.column, wanted, counts)
 
+    @property
+    def live(self) -> int:
+        """How many rows are not deleted."""
+        return self._stored().live
+
+    def allowed(self, counts: ScanCounts) -> npt.NDArray[np.bool_]:
+        """Which rows are there and under the predicate, a bool for each position; counted on the way."""
+        spec, stored = self._spec, self._stored()
+        mask = np.zeros(stored.rows, np.bool_)
+        held = [name for name in spec.filter_columns if name in stored.names]
+        assert spec.predicate is not None
+        for positions, batch in stored.batches(held or [spec.column.name]):
+            kept = evaluate(spec.predicate, conform(batch, spec.fields(spec.filter_columns)), spec.zone)
+            mask[positions[kept]] = True
+            counts.rows += batch.num_rows
+            counts.filtered += int((~kept).sum())
+        return mask
+
     def _blocks_key(self, predicate: Predicate | None) -> tuple[object, ...]:
         return (self._file, "lance", self._spec.column, predicate, self._spec.zone)
 

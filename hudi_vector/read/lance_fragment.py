@@ -20,6 +20,8 @@ __all__ = ["FragmentRows", "StoredRows", "lance_path", "open_dataset", "require_
 _BATCH_ROWS = 8192
 _OFFSET_BITS = np.uint64(0xFFFFFFFF)
 _ADDRESS = "_rowaddr"
+_INDEX_CACHE_BYTES = 1 << 30
+_METADATA_CACHE_BYTES = 128 << 20
 _SCHEMES = frozenset({"file", "s3", "gs", "az", "abfss", "oss"})
 
 
@@ -143,11 +145,20 @@ def _opened(uri: str, version: int, options: StorageOptions) -> Any:
 def _open(uri: str, version: int | str | None, options: StorageOptions) -> Any:
     import lance
 
+    storage = lance_options(scheme_of(uri), options)
     try:
-        return lance.dataset(lance_path(uri), version=version, storage_options=lance_options(scheme_of(uri), options))
+        return lance.dataset(lance_path(uri), version=version, storage_options=storage, session=_session())
     except (OSError, ValueError) as problem:
         at = "" if version is None else f" at version {version}"
         raise DataFileError(f"there is no Lance dataset '{uri}'{at}: {str(problem).splitlines()[0]}") from problem
+
+
+@lru_cache(maxsize=1)
+def _session() -> Any:
+    """The caches of all datasets of this process: pylance's own default is several GiB for each."""
+    import lance
+
+    return lance.Session(index_cache_size_bytes=_INDEX_CACHE_BYTES, metadata_cache_size_bytes=_METADATA_CACHE_BYTES)
 
 
 def _offsets(batch: pa.RecordBatch) -> Ints:

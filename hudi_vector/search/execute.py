@@ -45,7 +45,7 @@ def open_slice(access: SliceAccess, spec: ScanSpec, keep: bool) -> SliceReader:
     if access.access == "merged":
         return MergedSlice(access.file_slice, spec, keep)
     assert access.file_slice.base_file is not None
-    if access.access == "lance":
+    if access.access in ("lance", "lance_index"):
         return LanceSlice(access.file_slice.base_file, spec, keep)
     return ParquetSlice(access.file_slice.base_file, spec, keep, access.file_slice.deleted)
 

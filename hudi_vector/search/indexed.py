@@ -26,6 +26,7 @@ from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.search.execute import Question, joined, search_slice, settled
 from hudi_vector.search.in_memory import scans_sooner
+from hudi_vector.search.lance_index import LANCE_INDEX, LanceIndexUse, search_covered
 from hudi_vector.search.merge import SliceHits
 from hudi_vector.search.plan import IndexUse, SliceAccess
 from hudi_vector.search.probe_log import ProbeLog
@@ -61,6 +62,11 @@ def search_slices(
     Yields:
         At most k hits a query and slice, and what became of the rows.
     """
+    if isinstance(use, LanceIndexUse):
+        of_lance = [entry for entry in entries if entry[1].access == LANCE_INDEX]
+        if of_lance:
+            yield search_covered(of_lance, use, spec, question, bounds, keep, each)
+        entries = [entry for entry in entries if entry[1].access != LANCE_INDEX]
     covered = [entry for entry in entries if entry[1].access == "index"]
     view = None
     if covered:

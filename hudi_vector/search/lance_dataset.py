@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hudi_vector.schema import VectorType
 from hudi_vector.search.plain_files import NO_KEYS, searched_field
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.table.instants import AsOf
-from hudi_vector.table.model import FileSlice, FragmentInfo, Snapshot, Source
+from hudi_vector.table.model import FileSlice, FragmentInfo, LanceIndex, Snapshot, Source
 
 __all__ = ["LanceDataset"]
 
@@ -74,6 +75,7 @@ class LanceDataset:
             schema=pa.schema([_field(field) for field in dataset.schema]),
             file_slices=tuple(FileSlice("", str(info.fragment), "", info) for info in fragments),
             as_of=f"version {dataset.version}",
+            lance_indexes=tuple(_indexes(dataset)),
         )
 
     def _fragment(self, part: Any, version: int) -> FragmentInfo:
@@ -95,6 +97,22 @@ class LanceDataset:
         """The bytes of a data file whose size the dataset does not note."""
         found = open_storage(uri, self.source.options).info(uri)
         return found.size if found else 0
+
+
+def _indexes(dataset: Any) -> Iterator[LanceIndex]:
+    """The vector indexes: others tell no metric."""
+    for index in dataset.describe_indices():
+        metric = (index.details or {}).get("metric_type") if isinstance(index.details, dict) else None
+        if metric is not None and len(index.field_names) == 1:
+            covered = frozenset(int(number) for part in index.segments for number in part.fragment_ids)
+            yield LanceIndex(
+                name=index.name,
+                column=index.field_names[0],
+                kind=str(index.index_type),
+                metric=str(metric).lower(),
+                fragments=covered,
+                segments=tuple(str(part.uuid) for part in index.segments),
+            )
 
 
 def _field(field: pa.Field) -> pa.Field:

@@ -15,7 +15,7 @@ from hudi_vector.table.model import FileSlice, Snapshot
 __all__ = ["Access", "IndexUse", "SearchPlan", "SliceAccess"]
 
 Access = str
-"""How a slice is read: ``index``, ``parquet``, ``lance``, ``merged`` or ``spark``."""
+"""How a slice is read: ``index``, ``parquet``, ``lance``, ``lance_index``, ``merged`` or ``spark``."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from hudi_vector.read.predicate import Predicate, evaluate, restrict
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.search.index_choice import Choice, IndexNeed, choose_index
-from hudi_vector.search.plan import SearchPlan, SliceAccess
+from hudi_vector.search.lance_index import LANCE_INDEX, choose_lance_index, covered_by
+from hudi_vector.search.plan import IndexUse, SearchPlan, SliceAccess
 from hudi_vector.search.tuning import AS_SET, Tuning
 from hudi_vector.storage import scheme_of
 from hudi_vector.table.model import FileSlice, Snapshot
@@ -79,9 +80,16 @@ def make_plan(
     need = IndexNeed(
         column.dimension, column.element, request.metric, request.k, request.queries, request.predicate is not None
     )
-    choice = choose_index(indexes, need, request.tuning.settled(conf), conf)
-    slices = tuple(_indexed(_access(entry, snapshot, whole_table), choice) for entry in kept)
-    used = any(access.access == "index" for access in slices)
+    tuning = request.tuning.settled(conf)
+    slices = tuple(_access(entry, snapshot, whole_table) for entry in kept)
+    use: IndexUse | None
+    if snapshot.lance_indexes is not None:
+        own, why = choose_lance_index(snapshot.lance_indexes, column.name, need, tuning, snapshot.source.uri)
+        slices, use = tuple(covered_by(access, own) for access in slices), own
+    else:
+        choice = choose_index(indexes, need, tuning, conf)
+        slices, use, why = tuple(_indexed(access, choice) for access in slices), choice.use, choice.reason
+    used = any(access.access in ("index", LANCE_INDEX) for access in slices)
     execution, reason = _execution(slices, whole_table, request.execution, conf)
     return SearchPlan(
         snapshot=snapshot,
@@ -94,8 +102,8 @@ def make_plan(
         pruned_slices=len(snapshot.file_slices) - len(kept),
         execution=execution,
         reason=reason,
-        index=choice.use if used else None,
-        why_no_index=choice.reason or "it covers none of the slices",
+        index=use if used else None,
+        why_no_index=why or "it covers none of the slices",
     )
 
 

@@ -11,7 +11,7 @@ from hudi_vector.storage import FileInfo, StorageOptions
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.deleted_rows import DeletedRows
 
-__all__ = ["FileSlice", "FragmentInfo", "Snapshot", "Source"]
+__all__ = ["FileSlice", "FragmentInfo", "LanceIndex", "Snapshot", "Source"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,18 @@ class FragmentInfo(FileInfo):
     rows: int
     content: str
     version: int = field(compare=False)
+
+
+@dataclass(frozen=True)
+class LanceIndex:
+    """A vector index of a Lance dataset: its kind and metric in Lance's words, what it covers, and its segments."""
+
+    name: str
+    column: str
+    kind: str
+    metric: str
+    fragments: frozenset[int]
+    segments: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -93,6 +105,8 @@ class Snapshot:
     # The instants of base files, under log files, that have other columns than the schema.
     older_schemas: frozenset[str] = field(default=frozenset(), repr=False)
     ties: tuple[str, ...] = ()
+    # None for what is no Lance dataset.
+    lance_indexes: tuple[LanceIndex, ...] | None = None
 
     def with_fields(self, fields: Iterable[pa.Field]) -> Snapshot:
         """The same snapshot with columns in other types, and with columns that it lacks."""
