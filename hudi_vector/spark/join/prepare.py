@@ -24,7 +24,7 @@ from hudi_vector.spark.join.left import LeftSide
 from hudi_vector.spark.join.request import JoinRequest
 from hudi_vector.spark.join.right import RightSource, right_source, stored_source
 from hudi_vector.spark.join.stored import stored_frame, stored_snapshot
-from hudi_vector.spark.join.ways import Way, snapshot_way, table_way
+from hudi_vector.spark.join.ways import EXACT, Way, snapshot_way, table_way
 from hudi_vector.spark.resolve import resolve_name
 from hudi_vector.spark.search import settings_of
 from hudi_vector.table.native import NativeTable
@@ -185,7 +185,9 @@ def _direct(request: JoinRequest, queries: int) -> Way:
         return table_way(request, queries)
     if right.snapshot is None:
         return Way(None, None, {}, barred=right.why_plan)
-    return snapshot_way(request, right.snapshot, right.physical, queries)
+    # Files have no index of their own; a Lance dataset may.
+    tuning = request.tuning if right.kind == "lance" and request.k else EXACT
+    return snapshot_way(request, right.snapshot, right.physical, queries, tuning)
 
 
 def _unmade(route: str) -> Way:
