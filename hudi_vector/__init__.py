@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hudi_vector.spark.blob_references import blob_references
     from hudi_vector.spark.changes import search_changes
     from hudi_vector.spark.join.api import explain_join, knn_join
+    from hudi_vector.spark.join.nearest_by import nearest_by_join
     from hudi_vector.streaming.api import vector_search
     from hudi_vector.write.writer import write
 
@@ -41,6 +42,7 @@ _HOMES = {
     "explain_join": "hudi_vector.spark.join.api",
     "explain_search": "hudi_vector.spark.api",
     "knn_join": "hudi_vector.spark.join.api",
+    "nearest_by_join": "hudi_vector.spark.join.nearest_by",
     "last_reports": "hudi_vector.search.report",
     "open": "hudi_vector.search.vector_table",
     "read_blob": "hudi_vector.spark.blob_api",
@@ -70,6 +72,7 @@ __all__ = [
     "index",
     "knn_join",
     "last_reports",
+    "nearest_by_join",
     "open",
     "read_blob",
     "read_blobs",

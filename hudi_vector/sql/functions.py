@@ -18,6 +18,7 @@ from hudi_vector.spark.blob_functions import (
 )
 from hudi_vector.spark.blob_guard import guard
 from hudi_vector.spark.gateway import JavaObject, enable_callbacks, function_builder, option_value
+from hudi_vector.spark.join.function import join_function
 from hudi_vector.spark.table_functions import batch_function, search_function
 from hudi_vector.streaming.function import stream_function
 
@@ -29,6 +30,7 @@ NATIVE_SUFFIX = "_native"
 """Hudi's own function of a name stays reachable under the name with this behind it."""
 
 TABLE_FUNCTIONS: dict[str, _Build] = {
+    "hudi_knn_join": join_function,
     "hudi_vector_search": search_function,
     "hudi_vector_search_batch": batch_function,
     "hudi_vector_search_stream": stream_function,

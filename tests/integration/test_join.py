@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import ArrayType, DoubleType, FloatType, LongType, StringType, StructField, StructType
 from support import join_oracle, tables
@@ -24,6 +24,7 @@ RIGHT = StructType(
         hv.vector_field("emb", DIMENSION),
     ]
 )
+NAMES = ("id", "price", "category", "emb")
 
 
 def rows_of(count, seed, first=0):
@@ -37,56 +38,74 @@ def rows_of(count, seed, first=0):
     return found
 
 
-@pytest.fixture(scope="module")
-def right_rows():
-    return rows_of(90, 1)
+RIGHT_ROWS = rows_of(90, 1)
+LEFT_ROWS = {
+    size: [(i, f"n{i}", number, group, v) for i, number, group, v in rows]
+    for size, rows in {"few": rows_of(9, 2, 1000), "many": rows_of(80, 3, 2000)}.items()
+}
 
 
 @pytest.fixture(scope="module")
-def rights(spark, workspace, right_rows):
-    """The same rows as a Hudi table with log files, as Parquet files and as a computed plan, behind names."""
-    frame = spark.createDataFrame(right_rows, RIGHT)
+def rights(spark, workspace):
+    """The same rows as a Hudi table with log files, as Parquet files, as a Lance dataset, and as a computed plan."""
+    import lance
+
+    frame = spark.createDataFrame(RIGHT_ROWS, RIGHT)
     path = tables.fresh_path(workspace, "joined")
-    stale = frame.withColumn("price", F.lit(-1.0))
-    tables.write(stale, path, datasource__write__table__type="MERGE_ON_READ")
-    tables.write(frame, path)
+    tables.write(frame.withColumn("price", F.lit(-1.0)), path, datasource__write__table__type="MERGE_ON_READ")
+    tables.write(frame.where("id % 2 = 0"), path)
     spark.sql(f"CREATE TABLE joined_hudi USING hudi LOCATION '{path}'")
-    folder = str(tables.fresh_path(workspace, "files"))
-    frame.orderBy("id").coalesce(1).write.option("maxRecordsPerFile", 20).parquet(folder)
+    folder = tables.fresh_path(workspace, "files")
+    frame.orderBy("id").coalesce(1).write.option("maxRecordsPerFile", 20).parquet(str(folder))
+    stored = pa.table(dict(zip(NAMES, zip(*RIGHT_ROWS, strict=True), strict=True)))
+    vectors = stored.column("emb").cast(pa.list_(pa.float32(), DIMENSION))
+    stored = stored.set_column(3, "emb", vectors)
+    dataset = lance.write_dataset(stored, str(workspace / "joined.lance"), max_rows_per_file=25)
+    assert len(dataset.get_fragments()) == 4
+    dataset.delete("id = 17")
+    dataset.insert(stored.filter(pa.compute.equal(stored.column("id"), 17)))
     return {
         "hudi": spark.table("joined_hudi"),
-        "files": spark.read.parquet(folder),
-        "plan": frame.unionByName(frame.where("id < 0")).alias("p"),
+        "files": spark.read.parquet(str(folder)),
+        "lance": str(workspace / "joined.lance"),
+        "plan": frame.unionByName(frame.where("id < 0")),
+        "folder": folder,
     }
 
 
 @pytest.fixture(scope="module")
-def few(spark):
-    rows = rows_of(9, 2, 1000)
-    return spark.createDataFrame([(i, f"n{i}", number, group, v) for i, number, group, v in rows], LEFT)
+def lefts(spark):
+    return {size: spark.createDataFrame(rows, LEFT).cache() for size, rows in LEFT_ROWS.items()}
 
 
 @pytest.fixture(scope="module")
-def many(spark):
-    rows = rows_of(80, 3, 2000)
-    return spark.createDataFrame([(i, f"n{i}", number, group, v) for i, number, group, v in rows], LEFT)
+def few(lefts):
+    return lefts["few"]
 
 
-def tie_of(kind):
-    if kind == "hudi":
-        return lambda row: str(row["id"]).encode()  # the record key
-    return lambda row: row["id"]
+def by_key(row):
+    return str(row["id"]).encode()
 
 
 def by_columns(row):
-    """As the right columns in order, NULLs first: cost, then id."""
+    """As the right columns in order, NULLs first: price or cost, then id."""
     return (row["price"] is not None, row["price"] or 0, row["id"])
 
 
-def check(found, left, right_rows, kind, k, metric, tie=None, **how):
-    mine = [row.asDict() for row in left.collect()]
-    theirs = [dict(zip(("id", "price", "category", "emb"), row, strict=True)) for row in right_rows]
-    expected = join_oracle.joined(mine, theirs, k, metric, tie=tie or tie_of(kind), **how)
+def in_lance(row):
+    """The row that was inserted again stands last."""
+    return (row["id"] == 17, row["id"])
+
+
+TIES = {"hudi": by_key, "files": lambda row: row["id"], "lance": in_lance, "plan": lambda row: row["id"]}
+
+
+def check(found, size, k, metric, tie, right=RIGHT_ROWS, left=None, **how):
+    mine = [dict(zip(LEFT.replace(",", "").split()[::2], row, strict=True)) for row in left or LEFT_ROWS[size]]
+    theirs = [dict(zip(NAMES, row, strict=True)) for row in right]
+    if tie is by_key:  # the rows that were written twice have their prices, the others the first ones
+        theirs = [row if row["id"] % 2 == 0 else {**row, "price": -1.0} for row in theirs]
+    expected = join_oracle.joined(mine, theirs, k, metric, tie=tie, **how)
     got = [tuple(row) for row in found.select("id", "right_id", "_rank", "_distance").collect()]
     join_oracle.compare(got, expected, "id")
     return got
@@ -96,88 +115,118 @@ def cheaper(mine, other):
     return None if mine["budget"] is None or other["price"] is None else other["price"] < mine["budget"]
 
 
+@pytest.mark.parametrize("kind", ["hudi", "files", "lance", "plan"])
+def test_a_join_is_what_comparing_all_pairs_gives(lefts, rights, kind):
+    few, many, right = lefts["few"], lefts["many"], rights[kind]
+    found = hv.knn_join(few, right, "v", "emb", 3, join_type="left_outer")
+    check(found, "few", 3, "cosine", TIES[kind], outer=True)
+    check(hv.knn_join(many, right, "v", "emb", 3, metric="l2"), "many", 3, "l2", TIES[kind])
+    found = hv.knn_join(few, right, "v", "emb", None, metric="dot_product", max_distance=-3.0)
+    assert len(check(found, "few", None, "dot_product", TIES[kind], max_distance=-3.0)) > 20
+
+
 @pytest.mark.parametrize("kind", ["hudi", "files", "plan"])
-@pytest.mark.parametrize("size", ["few", "many"])
-def test_a_join_is_what_comparing_all_pairs_gives(request, rights, right_rows, kind, size):
-    left, right = request.getfixturevalue(size), rights[kind]
-    for metric, join_type in (("l2", "inner"), ("cosine", "left_outer"), ("dot_product", "inner")):
-        found = hv.knn_join(left, right, "v", "emb", 3, metric=metric, join_type=join_type)
-        check(found, left, right_rows, kind, 3, metric, outer=join_type == "left_outer")
-    # Filters and names on both sides, and a condition over both.
-    asking = left.where("name <> 'n1004'")
-    named = right.where("category <> 'c1' AND price IS NOT NULL").select("emb", F.col("price").alias("cost"), "id")
+def test_filters_names_and_a_condition_over_both_sides(lefts, rights, kind):
+    asking = lefts["many"].where("name <> 'n2004'")
+    named = (
+        rights[kind].where("category <> 'c1' AND price IS NOT NULL").select("emb", F.col("price").alias("cost"), "id")
+    )
     found = hv.knn_join(asking, named, "v", "emb", 4, metric="l2", condition="cost < l.budget", join_type="left_outer")
-    kept = [row for row in right_rows if row[2] != "c1" and row[1] is not None]
-    # The names of the record key are not among the chosen columns; the files' rows stand by their ids.
-    tie = by_columns if kind == "plan" else None
-    check(found, asking, kept, kind, 4, "l2", outer=True, holds=cheaper, tie=tie)
+    # The record key is known to the table, whatever columns were chosen.
+    tie = by_columns if kind == "plan" else TIES[kind]
+    kept = [row for row in RIGHT_ROWS if row[2] != "c1" and (row[1] is not None or (kind == "hudi" and row[0] % 2))]
+    left = [row for row in LEFT_ROWS["many"] if row[0] != 2004]
+    check(found, "many", 4, "l2", tie, kept, left, outer=True, holds=cheaper)
 
 
-@pytest.mark.parametrize("kind", ["hudi", "files", "plan"])
-def test_all_rows_within_a_distance(few, rights, right_rows, kind):
-    found = hv.knn_join(few, rights[kind], "v", "emb", None, metric="l2", max_distance=2.0)
-    got = check(found, few, right_rows, kind, None, "l2", max_distance=2.0)
-    assert len(got) > 20
-    found = hv.knn_join(few, rights[kind], "v", "emb", 2, metric="l2", max_distance=1.5, join_type="left_outer")
-    check(found, few, right_rows, kind, 2, "l2", max_distance=1.5, outer=True)
-
-
-def test_sparks_comparison_of_all_pairs(spark, few, rights, right_rows, clean_session):
-    spark.conf.set(options.JOIN_PATH.key, "crossjoin")
-    found = hv.knn_join(
-        few, rights["plan"], "v", "emb", 3, metric="l2", condition="price < l.budget", join_type="left_outer"
-    )
-    check(found, few, right_rows, "plan", 3, "l2", holds=cheaper, outer=True)
-    spark.conf.set(options.JOIN_PATH.key, "auto")
+def test_sparks_comparison_of_all_pairs(few, rights):
     # What has no place in the pure form goes to Spark whole.
-    text = "concat(category, '') = l.grp"
-    found = hv.knn_join(few, rights["plan"], "v", "emb", 3, condition=text)
-    check(found, few, right_rows, "plan", 3, "cosine", holds=lambda a, b: a["grp"] == b["category"])
+    text = "concat(category, '') = l.grp AND price < l.budget"
     assert "route       crossjoin" in hv.explain_join(few, rights["plan"], "v", "emb", 3, condition=text)
+    found = hv.knn_join(few, rights["plan"], "v", "emb", 3, condition=text, join_type="left_outer", exclude_self="id")
+    same = lambda a, b: a["grp"] == b["category"] and cheaper(a, b)  # noqa: E731
+    check(found, "few", 3, "cosine", TIES["plan"], holds=same, outer=True)
 
 
-def test_a_table_joined_with_itself(spark, rights, right_rows):
-    same = lambda row: str(row["id"]).encode()  # noqa: E731
-    theirs = [dict(zip(("id", "price", "category", "emb"), row, strict=True)) for row in right_rows]
-    expected = join_oracle.joined(
-        theirs, theirs, 2, "l2", left_vector="emb", tie=same, holds=lambda a, b: a["id"] != b["id"]
+def test_a_computed_side_is_written_once(spark, few, rights, workspace, clean_session):
+    folder = workspace / "temporary"
+    spark.conf.set(options.JOIN_TEMP_DIR.key, str(folder))
+    spark.conf.set(options.JOIN_BROADCAST_MAX_BYTES.key, "10")
+    text = hv.explain_join(few, rights["plan"], "v", "emb", 3)
+    assert "route       temp: the right side is computed (a Union stands between" in text
+    assert "not broadcast: its size is not known to fit, and no more than 10 bytes are held in memory" in text
+    with hv.knn_join(few, rights["plan"], "v", "emb", 3, condition="price < l.budget") as found:
+        check(found, "few", 3, "cosine", TIES["plan"], holds=cheaper)
+        assert list(folder.rglob("*.lance"))
+    assert not list(folder.rglob("*.lance"))
+    found.release()
+
+
+def test_files_with_an_index_beside_them(spark, lefts, rights, workspace, clean_session):
+    spark.conf.set(options.INDEX_EXTERNAL_DIR.key, str(workspace / "indexes"))
+    files = rights["files"]
+    few = lefts["few"]
+    text = hv.explain_join(few, files, "v", "emb", 3, mode="approximate")
+    assert "route       search" in text
+    assert "bytes are read sooner than an index of them" in text
+    assert not (workspace / "indexes").exists()
+    assert "not external: every vector is read once" in hv.explain_join(few, files, "v", "emb", 3)
+    spark.conf.set(options.JOIN_PATH.key, "external")
+    for size in ("few", "many"):
+        check(hv.knn_join(lefts[size], files, "v", "emb", 3, metric="l2"), size, 3, "l2", TIES["files"])
+    assert "index       ivf_sq8 for l2, until the answer is exact" in hv.explain_join(
+        few, files, "v", "emb", 3, metric="l2"
     )
-    for how in (True, "id"):
-        found = hv.knn_join("joined_hudi", "joined_hudi", "emb", "emb", 2, metric="l2", exclude_self=how)
-        got = [tuple(row) for row in found.select("id", "right_id", "_rank", "_distance").collect()]
-        join_oracle.compare(got, expected, "id")
-    condition = "r.category = l.category"
-    found = hv.knn_join(
-        rights["files"], rights["files"], "emb", "emb", 2, metric="l2", exclude_self=["id"], condition=condition
-    )
-    expected = join_oracle.joined(
-        theirs, theirs, 2, "l2", left_vector="emb", tie=lambda row: row["id"],
-        holds=lambda a, b: a["id"] != b["id"] and a["category"] == b["category"],
-    )  # fmt: skip
+    # Every list looked at, every candidate scored: nothing is missed.
+    found = hv.knn_join(few, files, "v", "emb", 3, metric="l2", mode="approximate", nprobes=1000, refine_factor=100)
+    check(found, "few", 3, "l2", TIES["files"])
+    spark.conf.set(options.INDEX_EXTERNAL_ENABLED.key, "false")
+    with pytest.raises(errors.InvalidArgumentError, match=r"'external' was asked for, and .*enabled = false"):
+        hv.knn_join(few, files, "v", "emb", 3)
+
+
+def test_a_delta_table_by_its_path(few, workspace):
+    from deltalake import write_deltalake
+
+    path = str(workspace / "delta")
+    kept = [row for row in RIGHT_ROWS if row[3] is not None]
+    stored = pa.table(dict(zip(NAMES, zip(*kept, strict=True), strict=True)))
+    write_deltalake(path, stored.set_column(3, "emb", stored.column("emb").cast(pa.list_(pa.float32()))))
+    found = hv.knn_join(few, path, "v", "emb", 3, metric="l2", condition="category = l.grp")
+    same = lambda a, b: a["grp"] == b["category"]  # noqa: E731
+    check(found, "few", 3, "l2", TIES["files"], kept, holds=same)
+
+
+@pytest.mark.parametrize("kind", ["hudi", "files"])
+def test_a_table_joined_with_itself(spark, rights, kind):
+    theirs = [dict(zip(NAMES, row, strict=True)) for row in RIGHT_ROWS]
+    other = lambda a, b: a["id"] != b["id"] and (kind == "hudi" or a["category"] == b["category"])  # noqa: E731
+    expected = join_oracle.joined(theirs, theirs, 2, "l2", left_vector="emb", tie=TIES[kind], holds=other)
+    if kind == "hudi":
+        sql = "hudi_knn_join('joined_hudi', TABLE(joined_hudi), 'emb', right_vector => 'emb', k => 2, metric => 'l2'"
+        found = spark.sql(f"SELECT * FROM {sql}, exclude_self => true)")
+    else:
+        condition = "r.category = l.category"
+        files = rights["files"]
+        found = hv.knn_join(files, files, "emb", "emb", 2, metric="l2", exclude_self=["id"], condition=condition)
     got = [tuple(row) for row in found.select("id", "right_id", "_rank", "_distance").collect()]
     join_oracle.compare(got, expected, "id")
 
 
-def test_edges(spark, few, many, rights, right_rows):
-    right = rights["files"]
-    # k larger than the right side.
-    check(hv.knn_join(few, right, "v", "emb", 500), few, right_rows, "files", 500, "cosine")
-    # One left row, no left rows, no right rows.
+def test_edges(spark, lefts, rights):
+    few, right = lefts["few"], rights["files"]
+    # k larger than the right side; one left row; none; no right rows; the same whatever the partitions.
+    check(hv.knn_join(few, right, "v", "emb", 500), "few", 500, "cosine", TIES["files"])
     one = few.where("id = 1000")
-    check(hv.knn_join(one, right, "v", "emb", 3), one, right_rows, "files", 3, "cosine")
+    check(hv.knn_join(one, right, "v", "emb", 3), "few", 3, "cosine", TIES["files"], left=LEFT_ROWS["few"][:1])
     assert hv.knn_join(few.where("id < 0"), right, "v", "emb", 3, join_type="left_outer").count() == 0
     for kind in ("files", "hudi", "plan"):
         nobody = rights[kind].where("id < 0")
-        assert hv.knn_join(many, nobody, "v", "emb", 3).count() == 0
-        alone = hv.knn_join(few, nobody, "v", "emb", 3, join_type="left_outer").select("id", "right_id", "_rank")
-        assert sorted(row["id"] for row in alone.collect() if row["_rank"] is None) == list(range(1000, 1009))
-    # The same rows whatever the left partitions, and without any column.
-    found = [
-        sorted(map(tuple, hv.knn_join(many.repartition(n), right, "v", "emb", 3).drop("v", "emb").collect()))
-        for n in (1, 5)
-    ]
-    assert found[0] == found[1]
-    assert hv.knn_join(few, right, "v", "emb", 3).count() == 3 * sum(row["v"] is not None for row in few.collect())
+        alone = hv.knn_join(lefts["many"], nobody, "v", "emb", 3, join_type="left_outer").select("id", "_rank")
+        assert sorted(map(tuple, alone.collect())) == [(i, None) for i in range(2000, 2080)]
+    spread = [hv.knn_join(lefts["many"].repartition(n), right, "v", "emb", 3).drop("v", "emb") for n in (1, 5)]
+    assert sorted(map(tuple, spread[0].collect())) == sorted(map(tuple, spread[1].collect()))
+    assert hv.knn_join(few, right, "v", "emb", 3).count() == 3 * sum(row[-1] is not None for row in LEFT_ROWS["few"])
 
 
 def test_columns(few, rights):
@@ -190,44 +239,75 @@ def test_columns(few, rights):
     assert row["n"] == 1
 
 
-def test_many_files(spark, few, workspace):
+@pytest.mark.soak
+def test_a_thousand_files_and_many_left_rows(spark, few, workspace):
     folder = workspace / "thousand"
     folder.mkdir()
-    rows = [row for row in rows_of(1000, 5) if row[3] is not None]
+    rows = [row for row in rows_of(1100, 5) if row[3] is not None]
     for start, row in enumerate(rows):
         table = pa.table({"id": [row[0]], "emb": pa.array([row[3]], pa.list_(pa.float32()))})
         pq.write_table(table, folder / f"{start:04d}.parquet")
-    found = hv.knn_join(few, spark.read.parquet(str(folder)), "v", "emb", 5, metric="l2")
-    check(found, few, rows, "files", 5, "l2")
+    right = spark.read.parquet(str(folder))
+    check(hv.knn_join(few, right, "v", "emb", 5, metric="l2"), "few", 5, "l2", TIES["files"], rows)
+    # 200,000 left rows with the vectors of few: each gets what the first of its vector gets.
+    many = spark.range(200_000).selectExpr("id AS n", "1000 + id % 9 AS id").join(few, "id")
+    found = hv.knn_join(many, right, "v", "emb", 2, metric="l2")
+    kinds = found.groupBy("id", "right_id", "_rank").count().collect()
+    asking = [row for row in LEFT_ROWS["few"] if row[-1] is not None]
+    assert len(kinds) == 2 * len(asking)
+    assert sum(row["count"] for row in kinds) == 2 * sum(len(range(row[0] - 1000, 200_000, 9)) for row in asking)
 
 
-def test_the_rule_is_printed(spark, few, many, rights, clean_session):
+def test_the_rule_is_printed(few, lefts, rights):
     text = hv.explain_join(few, "joined_hudi", "v", "emb", 3, condition="price < 50 AND price < l.budget")
     assert "  route       search: the right side is a Hudi table: its slices are searched" in text
     assert "on the right side, before distances: price < 50" in text
     assert "on both sides: price < l.budget; where few left values differ" in text
     assert "left        few rows: the driver asks" in text
     assert "filter      price < 50" in text
-    text = hv.explain_join(many, rights["files"].where("price > 3"), "v", "emb", 3)
+    text = hv.explain_join(lefts["many"], rights["files"].where("price > 3"), "v", "emb", 3)
     assert "the right side is a scan of Parquet files" in text
     assert "left        one stage without a shuffle behind it, over" in text
     assert "filter      price > 3.0" in text
+    assert "route       lance: the right side is a Lance dataset" in hv.explain_join(
+        few, rights["lance"], "v", "emb", 3
+    )
     text = hv.explain_join(few, rights["hudi"].where("soundex(category) = 'C000'"), "v", "emb", 3)
-    assert "    not " not in text.splitlines()[2]
     assert "route       broadcast: the right side is computed (a filter of it cannot be pushed down exactly" in text
     text = hv.explain_join(few, rights["files"].groupBy("id").agg(F.first("emb").alias("emb")), "v", "emb", 3)
     assert "route       broadcast: the right side is computed (a Aggregate stands between" in text
-    spark.conf.set(options.JOIN_BROADCAST_MAX_BYTES.key, "10")
-    text = hv.explain_join(few, rights["plan"], "v", "emb", 3)
-    assert "not broadcast: its size is not known to fit, and no more than 10 bytes are held in memory" in text
 
 
-def test_a_right_filter_that_only_spark_evaluates(few, rights, right_rows):
-    kept = [row for row in right_rows if row[2] == "c2"]
-    found = hv.knn_join(few, rights["hudi"], "v", "emb", 3, condition="concat(category, '') = 'c2' AND price >= -1")
-    check(found, few, [row for row in kept if row[1] is not None], "hudi", 3, "cosine")
-    found = hv.knn_join(few, rights["hudi"].where("concat(category, '') = 'c2'"), "v", "emb", 3)
-    check(found, few, kept, "hudi", 3, "cosine")
+def test_a_right_filter_that_only_spark_evaluates(few, rights):
+    kept = [row for row in RIGHT_ROWS if row[2] == "c2" and row[0] % 2 == 0]
+    text = "concat(category, '') = 'c2' AND price >= 0"
+    found = hv.knn_join(few, rights["hudi"], "v", "emb", 3, condition=text)
+    check(found, "few", 3, "cosine", by_key, [row for row in kept if row[1] is not None])
+
+
+def test_nearest_by_join(few, rights):
+    right = rights["plan"].withColumnRenamed("id", "rid")
+    found = hv.nearest_by_join(few, right, "vector_l2_distance(v, emb)", 2, mode="exact", join_type="left_outer")
+    assert found.columns == ["id", "name", "budget", "grp", "v", "rid", "price", "category", "emb"]
+    plain = hv.knn_join(few, right, "v", "emb", 2, metric="l2", join_type="left_outer")
+    wanted = sorted(map(tuple, plain.select("id", "rid").collect()), key=str)
+    assert sorted(map(tuple, found.select("id", "rid").collect()), key=str) == wanted
+    ranked = hv.nearest_by_join(few, right, F.abs(few["budget"] - right["price"]), 1).select("id", "rid", "price")
+    prices = [row[1] for row in RIGHT_ROWS if row[1] is not None]
+    for row in ranked.collect():
+        budget = next(mine[2] for mine in LEFT_ROWS["few"] if mine[0] == row["id"])
+        assert abs(row["price"] - budget) == min(abs(price - budget) for price in prices)
+    for arguments, sentence in [
+        (("vector_l2_distance(v, emb)", 0), "k must be a whole number"),
+        (("vector_l2_distance(v, emb)", 1, "fast"), "unknown mode 'fast'; give one of approx, exact"),
+        (("vector_l2_distance(v, embb)", 1), "did you mean 'emb'?"),
+        (("vector_l2_distance(v,", 1), "does not parse"),
+        (("no_such_function(v)", 1), "the ranking expression is not valid"),
+    ]:
+        with pytest.raises(errors.InvalidArgumentError) as raised:
+            hv.nearest_by_join(few, right, *arguments)
+        assert sentence in str(raised.value)
+        assert "\n" not in str(raised.value)
 
 
 WRONG = [
@@ -240,11 +320,7 @@ WRONG = [
     ({"left_vector": "w"}, errors.UnknownColumnError, "column 'w' does not exist in 'the left side'"),
     ({"right_vector": "category"}, errors.InvalidTypeError, "column 'category' of 'the right side' is STRING"),
     ({"condition": "prise < 3"}, errors.UnknownColumnError, "did you mean 'price'?"),
-    (
-        {"condition": "budget > 3"},
-        errors.UnknownColumnError,
-        "which is a column of the left side only; write l.budget",
-    ),
+    ({"condition": "budget > 3"}, errors.UnknownColumnError, "a column of the left side only; write l.budget"),
     ({"condition": "id > 3"}, errors.InvalidFilterError, "names 'id', a column of both sides; write r.id"),
     ({"condition": "price + 1"}, errors.InvalidFilterError, "filter"),
     ({"condition": "price <"}, errors.InvalidFilterError, "is not valid: Syntax error"),
@@ -259,6 +335,7 @@ WRONG = [
     ({"rank_column": "x", "distance_column": "X"}, errors.InvalidArgumentError, "are both 'x'"),
     ({"left": 3}, errors.InvalidTypeError, "the left side must be a DataFrame or the name of a table, not 3"),
     ({"right": "nowhere"}, errors.TableNotFoundError, "there is no table, view or path 'nowhere'"),
+    ({"right": "/no/such/path"}, errors.TableNotFoundError, "there is no Hudi table at '/no/such/path'"),
 ]
 
 
@@ -272,6 +349,22 @@ def test_wrong_input_gets_one_sentence(few, rights, arguments, error, sentence):
     assert len(str(raised.value)) < 600
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("'joined_hudi', 'joined_hudi', 'emb', 'embb', 3", "column 'embb' does not exist in 'joined_hudi'"),
+        ("'joined_hudi', TABLE(SELECT 1 AS id), 'emb', 'id', 3", "column 'id' of 'the right side' is INT"),
+        ("'joined_hudi', 'joined_hudi', 'emb'", "the argument 'right_vector' is missing"),
+        ("'joined_hudi', 'joined_hudi', 'emb', 'emb', 3, kk => 1", "there is no argument 'kk'"),
+    ],
+)
+def test_wrong_input_of_sql_gets_one_sentence(spark, rights, arguments, sentence):
+    with pytest.raises(AnalysisException) as raised:
+        spark.sql(f"SELECT * FROM hudi_knn_join({arguments})")
+    assert str(raised.value).startswith("hudi_knn_join: ")
+    assert sentence in str(raised.value)
+
+
 def test_routes_that_are_not_open_are_refused(spark, few, rights, clean_session):
     spark.conf.set(options.JOIN_PATH.key, "search")
     with pytest.raises(errors.InvalidArgumentError, match="'search' was asked for, and the right side is computed"):
@@ -281,14 +374,11 @@ def test_routes_that_are_not_open_are_refused(spark, few, rights, clean_session)
         hv.knn_join(few, rights["plan"], "v", "emb", 3)
 
 
-def test_vectors_of_other_lengths_are_refused(spark, few, many, rights):
+def test_vectors_of_other_lengths_are_refused(spark, rights):
     schema = StructType([StructField("k", LongType()), StructField("v", ArrayType(FloatType(), False))])
     short = spark.createDataFrame([(1, [1.0, 2.0])], schema)
-    for kind in ("files", "plan"):
-        with pytest.raises((errors.DimensionMismatchError, PySparkException), match=r"\(such as 2\) than 4"):
-            hv.knn_join(short, rights[kind], "v", "emb", 3).collect()
+    with pytest.raises((errors.DimensionMismatchError, PySparkException), match=r"\(such as 2\) than 4"):
+        hv.knn_join(short, rights["plan"], "v", "emb", 3).collect()
     typed = short.to(StructType([short.schema[0], hv.vector_field("v", 2)]))
-    with pytest.raises(
-        errors.DimensionMismatchError, match="holds vectors of 2 elements, column 'emb' of 'joined_hudi'"
-    ):
+    with pytest.raises(errors.DimensionMismatchError, match="of 2 elements, column 'emb' of 'joined_hudi' of 4"):
         hv.knn_join(typed, "joined_hudi", "v", "emb", 3)

@@ -17,7 +17,6 @@ from hudi_vector.read.predicate_nodes import conjunction
 from hudi_vector.read.spec import ScanCounts, VectorColumn
 from hudi_vector.read.vectors import block_of
 from hudi_vector.search.execute import Question, joined
-from hudi_vector.search.join.codes import codes
 from hudi_vector.search.join.sides import Nearest
 from hudi_vector.search.merge import break_ties, order_of_keys
 from hudi_vector.table.recent import Recent
@@ -131,32 +130,10 @@ def in_order(table: pa.Table, ties: Sequence[str]) -> pa.Table:
         ties: The columns that decide, the most significant first; NULLs come first.
 
     Returns:
-        The same rows. Those that are equal in all these columns are ordered by the text of the whole row.
+        The same rows.
 
     Example:
         >>> in_order(pa.table({"a": [2, None, 1]}), ["a"]).column("a").to_pylist()
         [None, 1, 2]
     """
-    plain = [name for name in ties if _is_sortable(table.schema.field(name).type)]
-    places = order_of_keys(table.select(plain)) if plain else np.zeros(table.num_rows, np.int64)
-    order = np.argsort(places, kind="stable")
-    group = _groups([codes(table.column(name)) for name in plain], order)
-    repeated = np.flatnonzero(np.bincount(group)[group] > 1) if len(group) else group
-    if len(repeated):
-        # Only rows that the columns cannot tell apart are looked at whole.
-        texts = np.full(table.num_rows, "", object)
-        texts[repeated] = [repr(row) for row in table.take(pa.array(order[repeated])).to_pylist()]
-        order = order[np.lexsort([order_of_keys(pa.table({"text": pa.array(texts, pa.string())})), group])]
-    return table.take(pa.array(order))
-
-
-def _is_sortable(kind: pa.DataType) -> bool:
-    return not (pa.types.is_nested(kind) or pa.types.is_null(kind))
-
-
-def _groups(columns: Sequence[Ints], order: npt.NDArray[Any]) -> Ints:
-    """A number for each row in this order; rows with the same codes in all columns, which are neighbours, share it."""
-    differs = np.zeros(max(len(order) - 1, 0), np.bool_)
-    for column in columns:
-        differs |= column[order[1:]] != column[order[:-1]]
-    return np.concatenate(([0], np.cumsum(differs))) if len(order) else np.empty(0, np.int64)
+    return table.take(pa.array(np.argsort(order_of_keys(table.select(list(ties))))))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from hudi_vector.search.join.task import JoinTask
@@ -20,7 +20,7 @@ from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.relation import lazy_relation
 from hudi_vector.spark.spread import spread_plan
 
-__all__ = ["explain_join", "join_plan", "knn_join"]
+__all__ = ["JoinedFrame", "explain_join", "join_plan", "joined_frame", "knn_join"]
 
 
 def knn_join(
@@ -41,7 +41,7 @@ def knn_join(
     nprobes: int | None = None,
     refine_factor: int | None = None,
     recall_target: float | None = None,
-) -> DataFrame:
+) -> JoinedFrame:
     """The k nearest right rows of every left row.
 
     Args:
@@ -69,7 +69,8 @@ def knn_join(
         A DataFrame: the left columns, the right columns (those whose name the left side or the join has too with the
         prefix ``right_``), rank and distance. Equal distances are ordered by the right side's record key, for files by
         file and row, else by the right columns in order, NULLs first. A left row whose vector is NULL or not finite
-        matches nothing.
+        matches nothing. What was made for the join lives until `release()`, the end of a ``with`` block or that of the
+        application.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
@@ -98,7 +99,7 @@ def knn_join(
         refine_factor=refine_factor,
         recall_target=recall_target,
     )
-    return _as_frame(prepared.request.spark, join_plan(prepared))
+    return joined_frame(prepared)
 
 
 def explain_join(
@@ -169,6 +170,7 @@ def explain_join(
         nprobes=nprobes,
         refine_factor=refine_factor,
         recall_target=recall_target,
+        run=False,
     )
     return described(prepared)
 
@@ -222,6 +224,44 @@ def _task(request: JoinRequest, way: Way, on_driver: bool, outputs: Sequence[Out
     )
 
 
-def _as_frame(spark: SparkSession, plan: JavaObject) -> DataFrame:
+class JoinedFrame(DataFrame):
+    """The result of a join: a DataFrame that can give back what was made for it.
+
+    Example:
+        >>> with hv.knn_join(users, computed, "taste", "embedding", k=3) as found:  # doctest: +SKIP
+        ...     found.write.parquet("/tmp/found")
+    """
+
+    _release: Callable[[], None] | None = None
+
+    def release(self) -> None:
+        """Remove the temporary dataset or the copies in memory that were made for the join.
+
+        It, and DataFrames that were made of it, can no longer be computed. A second call does nothing; without one
+        they live as long as the application.
+        """
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+    def __enter__(self) -> JoinedFrame:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.release()
+
+
+def joined_frame(prepared: Prepared) -> JoinedFrame:
+    """The result of a join, lazy.
+
+    Args:
+        prepared: The join.
+
+    Returns:
+        A DataFrame.
+    """
+    spark = prepared.request.spark
     jvm: Any = spark._jvm
-    return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    made = JoinedFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, join_plan(prepared)), spark)
+    made._release = prepared.way.release if prepared.way else None
+    return made

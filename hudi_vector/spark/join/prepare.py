@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +18,18 @@ from hudi_vector.search.join.routing import RightFacts, Route, choose_route
 from hudi_vector.search.tuning import checked_tuning
 from hudi_vector.spark.columns import vector_column
 from hudi_vector.spark.join.condition import asked_condition, excluded, self_pairs
+from hudi_vector.spark.join.copied import fits, held_way, temp_barred, temp_way
+from hudi_vector.spark.join.external import external_way
 from hudi_vector.spark.join.left import LeftSide
 from hudi_vector.spark.join.request import JoinRequest
-from hudi_vector.spark.join.right import RightSource, right_source
-from hudi_vector.spark.join.ways import Way, fits, held_way, search_way
+from hudi_vector.spark.join.right import RightSource, right_source, stored_source
+from hudi_vector.spark.join.stored import stored_frame, stored_snapshot
+from hudi_vector.spark.join.ways import EXACT, Way, snapshot_way, table_way
 from hudi_vector.spark.resolve import resolve_name
 from hudi_vector.spark.search import settings_of
 from hudi_vector.table.native import NativeTable
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["Prepared", "one_of", "prepare", "require_distinct"]
 
 _TYPES = ("inner", "left_outer")
 _MANY = 1 << 20
@@ -64,26 +68,55 @@ def prepare(
     refine_factor: Any = None,
     recall_target: Any = None,
     spark: SparkSession | None = None,
+    run: bool = True,
 ) -> Prepared:
-    """Check the arguments of a join and choose how it runs; they are those of `hudi_vector.knn_join`."""
+    """Check the arguments of a join, those of `hudi_vector.knn_join`, and choose how it runs.
+
+    Args:
+        left: See there, and so on.
+        right: See there.
+        left_vector: See there.
+        right_vector: See there.
+        k: See there.
+        metric: See there.
+        join_type: See there.
+        mode: See there.
+        max_distance: See there.
+        condition: See there.
+        exclude_self: See there.
+        rank_column: See there.
+        distance_column: See there.
+        nprobes: See there.
+        refine_factor: See there.
+        recall_target: See there.
+        spark: The session; that of the sides by default.
+        run: Whether what the route needs is made now: what is held in memory, a temporary dataset, an index.
+
+    Returns:
+        The join.
+    """
     session = spark or _session(left, right)
     farthest = as_distance(max_distance)
     if k is None and farthest is None:
         raise InvalidArgumentError("k and max_distance are both missing; give k, max_distance, or both")
     wanted = None if k is None else as_k(k)
     measured = metric_named(metric)
-    kind = _one_of(join_type, "join_type", _TYPES)
+    kind = one_of(join_type, "join_type", _TYPES)
     tuning = checked_tuning(None if mode == "auto" else mode, None, nprobes, refine_factor, recall_target)
     added = _added_names(rank_column, distance_column)
 
     asking = _left_side(session, left, left_vector)
-    found, found_label = _frame(session, right, "right")
-    _require_distinct(found, found_label)
+    stored = stored_snapshot(session, right) if isinstance(right, str) else None
+    found, found_label = (stored_frame(session, stored[1]), right) if stored else _frame(session, right, "right")
+    require_distinct(found, found_label)
     vector = as_text(right_vector, "right_vector") or ""
     asked = asked_condition(session, asking, found.schema, found_label, condition)
     if asked.by_spark and asked.right_only and asked.text is not None:
-        found = found.alias("r").where(asked.text)
-    source = right_source(session, found, vector, found_label)
+        found, stored = found.alias("r").where(asked.text), None
+    if stored is not None:
+        source = stored_source(found, vector, found_label, *stored)
+    else:
+        source = right_source(session, found, vector, found_label)
     own = self_pairs(asking, found.schema, found_label, _key_fields(source), exclude_self)
     for schema, label in ((asking.schema, asking.label), (found.schema, found_label)):
         _require_free(schema.names, label, added)
@@ -105,27 +138,61 @@ def prepare(
         conf=settings_of(session),
     )
     request.outputs()
-    return _routed(request)
+    return _routed(request, run)
 
 
-def _routed(request: JoinRequest) -> Prepared:
+def _routed(request: JoinRequest, run: bool) -> Prepared:
     right, conf = request.right, request.conf
+    asked, limit = options.JOIN_PATH.read(conf), options.JOIN_BROADCAST_MAX_BYTES.read(conf)
     few = request.left.has_no_more_than(few_rows(request.spark.sparkContext.defaultParallelism))
-    asked = options.JOIN_PATH.read(conf)
-    limit = options.JOIN_BROADCAST_MAX_BYTES.read(conf)
-    barred = dict.fromkeys(("lance", "external", "temp"), f"there is no such route to {right.label} yet")
-    pairs_by_spark = "" if request.asked.right_only else request.asked.by_spark
-    facts = RightFacts(right.kind, right.why_plan, None, barred, pairs_by_spark)
-    way = None
-    if right.kind in ("hudi", "files") and not pairs_by_spark and asked in ("auto", "search"):
-        way = search_way(request, few_rows(1) if few else _MANY)
-        facts = replace(facts, barred={**barred, "search": way.barred})
-    if asked == "auto" and (way is None or way.barred) and not pairs_by_spark:
-        facts = replace(facts, size=fits(request, limit))
+    queries = few_rows(1) if few else _MANY
+    by_spark = "" if request.asked.right_only else request.asked.by_spark
+    ways: dict[str, Way] = {}
+    if not by_spark:
+        if right.kind == "files" and asked in ("auto", "external"):
+            ways["external"] = external_way(request, queries, asked == "external", run)
+        direct = _DIRECT.get(right.kind)
+        if direct is not None and asked in ("auto", direct) and _is_needed(ways):
+            ways[direct] = _direct(request, queries)
+    facts = RightFacts(
+        right.kind, right.why_plan, None, {n: w.barred for n, w in ways.items() if w.barred}, pairs_by_spark=by_spark
+    )
+    if not by_spark and _is_needed(ways) and asked in ("auto", "temp"):
+        size = fits(request, limit) if asked == "auto" else None
+        reason = temp_barred(request)
+        facts = replace(facts, size=size, barred={**(facts.barred or {}), **({"temp": reason} if reason else {})})
     route = choose_route(facts, asked, limit)
-    if route.name == "broadcast":
-        way = held_way(request)
-    return Prepared(request, route, None if route.name == "crossjoin" else way, few)
+    if route.name in _COMPUTED:
+        ways[route.name] = _COMPUTED[route.name](request, queries) if run else _unmade(route.name)
+    return Prepared(request, route, ways.get(route.name), few)
+
+
+_DIRECT = {"hudi": "search", "files": "search", "lance": "lance"}
+_COMPUTED: dict[str, Callable[[JoinRequest, int], Way]] = {
+    "broadcast": lambda request, _: held_way(request),
+    "temp": temp_way,
+}
+
+
+def _is_needed(ways: Mapping[str, Way]) -> bool:
+    """Whether none of the ways looked at so far is open."""
+    return all(way.barred for way in ways.values())
+
+
+def _direct(request: JoinRequest, queries: int) -> Way:
+    """What the right side stands for, searched where it lies."""
+    right = request.right
+    if right.kind == "hudi":
+        return table_way(request, queries)
+    assert right.snapshot is not None
+    # Files have no index of their own; a Lance dataset may.
+    tuning = request.tuning if right.kind == "lance" and request.k else EXACT
+    return snapshot_way(request, right.snapshot, right.physical, queries, tuning)
+
+
+def _unmade(route: str) -> Way:
+    how = {"broadcast": "Collected when the join is made", "temp": "Written when the join is made"}
+    return Way(None, None, {}, how[route])
 
 
 def _session(left: Any, right: Any) -> SparkSession:
@@ -141,18 +208,24 @@ def _frame(spark: SparkSession, side: Any, name: str) -> tuple[DataFrame, str]:
         return side, f"the {name} side"
     if not isinstance(side, str):
         raise InvalidTypeError(f"the {name} side must be a DataFrame or the name of a table, not {side!r}")
-    return resolve_name(spark, as_text(side, name) or "").frame(spark), side
+    stored = stored_snapshot(spark, as_text(side, name) or "")
+    return (stored_frame(spark, stored[1]) if stored else resolve_name(spark, side).frame(spark)), side
 
 
 def _left_side(spark: SparkSession, left: Any, vector: Any) -> LeftSide:
     frame, label = _frame(spark, left, "left")
     if frame.isStreaming:
         raise InvalidArgumentError("the left side is a stream; use it batch by batch, in foreachBatch")
-    _require_distinct(frame, label)
+    require_distinct(frame, label)
     return LeftSide(label, frame, vector_column(frame.schema, as_text(vector, "left_vector") or "", label, None))
 
 
-def _require_distinct(frame: DataFrame, label: str) -> None:
+def require_distinct(frame: DataFrame, label: str) -> None:
+    """Refuse a side with two columns of one name.
+
+    Raises:
+        InvalidArgumentError: It has.
+    """
     seen: set[str] = set()
     for name in frame.columns:
         if name.lower() in seen:
@@ -177,7 +250,13 @@ def _added_names(rank: Any, distance: Any) -> tuple[str, str]:
     return names
 
 
-def _one_of(value: Any, name: str, allowed: tuple[str, ...]) -> str:
+def one_of(value: Any, name: str, allowed: tuple[str, ...]) -> str:
+    """One of some words, in any case.
+
+    Raises:
+        InvalidTypeError: It is no text.
+        InvalidArgumentError: It is another word.
+    """
     text = (as_text(value, name) or "").strip().lower()
     if text not in allowed:
         raise InvalidArgumentError(f"unknown {name} {value!r}; give one of {', '.join(allowed)}")

@@ -15,24 +15,25 @@ from hudi_vector.errors import HudiVectorError
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.predicate_nodes import conjunction
 from hudi_vector.read.spec import VectorColumn
+from hudi_vector.search.plain_files import PlainFiles
 from hudi_vector.spark.columns import vector_column
 from hudi_vector.spark.gateway import JavaObject, first_sentence, simple_name
 from hudi_vector.spark.peel import Peeled, peel, translated
 from hudi_vector.spark.predicates import without_inferred
 from hudi_vector.spark.predicates_catalyst import UntranslatableError
 from hudi_vector.spark.resolve import Target, resolve_frame, storage_options
-from hudi_vector.storage import open_storage
+from hudi_vector.table.model import Snapshot
 
-__all__ = ["RightSource", "right_source"]
+__all__ = ["RightSource", "right_source", "stored_source"]
 
 
 @dataclass(frozen=True)
 class RightSource:
     """The rows that are found.
 
-    `kind` is ``hudi``, ``files`` or ``plan``, with `why_plan`. Of the first two `physical` maps each column to the
-    name of it that is read and `predicate`, over these names, is what the filters taken off say. A Hudi table is a
-    `table`; of files `files` are their URIs and `stored` the columns Spark reads of them.
+    `kind` is ``hudi``, ``lance``, ``files`` or ``plan``, with `why_plan`. Of what is no plan `physical` maps each
+    column to the name of it that is read and `predicate`, over these names, is what the filters taken off say. A Hudi
+    table is a `table`, the others are a `snapshot`; `stored` are the columns as Spark reads them of files.
     """
 
     label: str
@@ -43,7 +44,7 @@ class RightSource:
     physical: Mapping[str, str] = field(default_factory=dict)
     predicate: Predicate | None = None
     table: Target | None = None
-    files: tuple[str, ...] = ()
+    snapshot: Snapshot | None = None
     stored: StructType | None = None
 
     @property
@@ -87,6 +88,28 @@ def right_source(spark: SparkSession, frame: DataFrame, vector: str, label: str)
     return _of_relation(spark, read, peeled.relation)
 
 
+def stored_source(frame: DataFrame, vector: str, label: str, kind: str, snapshot: Snapshot) -> RightSource:
+    """A right side that was named by its path.
+
+    Args:
+        frame: Its rows, as `hudi_vector.spark.join.stored` gives them.
+        vector: The column of its vectors.
+        label: How messages name it.
+        kind: ``lance`` or ``files``.
+        snapshot: What is there.
+
+    Returns:
+        The right side.
+
+    Raises:
+        UnknownColumnError: It has no such column.
+        InvalidTypeError: The column holds no vectors.
+    """
+    column = vector_column(frame.schema, vector, label, None)
+    names = {name: name for name in frame.schema.names}
+    return RightSource(label, frame, column, kind, physical=names, snapshot=snapshot)
+
+
 def _peeled(frame: DataFrame) -> tuple[JavaObject, Peeled] | str:
     execution = frame._jdf.queryExecution()
     plan = execution.analyzed()
@@ -116,12 +139,12 @@ def _of_relation(spark: SparkSession, read: RightSource, relation: JavaObject) -
 def _of_files(spark: SparkSession, read: RightSource, relation: JavaObject) -> RightSource:
     if not relation.partitionSchema().isEmpty():
         return replace(read, why_plan="its files lie in folders of partitions")
-    files = tuple(str(file) for file in relation.location().inputFiles())
+    files = [str(file) for file in relation.location().inputFiles()]
     if not files:
         return replace(read, why_plan="it has no files")
     try:
-        open_storage(files[0], storage_options(spark, files[0]))
-    except HudiVectorError as problem:
+        snapshot = PlainFiles(files, storage_options(spark, files[0])).snapshot()
+    except (HudiVectorError, OSError) as problem:
         return replace(read, why_plan=str(problem))
     stored = StructType.fromJson(json.loads(str(relation.dataSchema().json())))
-    return replace(read, kind="files", files=files, stored=stored)
+    return replace(read, kind="files", snapshot=snapshot, stored=stored)

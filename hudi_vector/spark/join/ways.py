@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from hudi_vector import options
-from hudi_vector.read.conform import conform
+from hudi_vector.index.catalog import Index
+from hudi_vector.read.conform import vector_type
 from hudi_vector.read.predicate import Predicate, columns, to_text
 from hudi_vector.read.predicate_nodes import conjunction
-from hudi_vector.read.spec import TIE_COLUMNS
 from hudi_vector.search.distributed import find_unmergeable, run_distributed
 from hudi_vector.search.execute import Question
-from hudi_vector.search.join.held import HeldSide, as_content, in_order
 from hudi_vector.search.join.sides import EVERY_ROW, FoundRows, Nearest, PlannedRows, PlannedSide, RightSide, under
 from hudi_vector.search.local import run_local
-from hudi_vector.search.plain_files import PlainFiles
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.planner import SearchRequest, make_plan
 from hudi_vector.search.report import Progress, keep_report, report_of
@@ -28,20 +24,21 @@ from hudi_vector.search.tuning import Tuning
 from hudi_vector.spark.join.request import JoinRequest
 from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.predicates import Filter
-from hudi_vector.spark.resolve import storage_options
 from hudi_vector.spark.search import TableSearch
 from hudi_vector.spark.table_functions import checked_search
+from hudi_vector.table.model import Snapshot
 
-__all__ = ["Way", "held_way", "search_way"]
+__all__ = ["EXACT", "Way", "snapshot_way", "table_way"]
 
-_EXACT = Tuning(mode="exact")
+EXACT = Tuning(mode="exact")
 
 
 @dataclass(frozen=True)
 class Way:
     """A right side ready to be searched, in the tasks of the stage and on the driver.
 
-    `names` are its own names of the right columns; `barred` is why it cannot be taken, `lines` what explain shows.
+    `names` are its own names of the right columns; `barred` is why it cannot be taken, `lines` what explain shows;
+    `release` gives back what was made for it.
     """
 
     stage: RightSide | None
@@ -49,14 +46,11 @@ class Way:
     names: Mapping[str, str]
     lines: str = ""
     barred: str = ""
+    release: Callable[[], None] | None = None
 
 
-def search_way(request: JoinRequest, queries: int) -> Way:
-    """The slices of a Hudi table or the files of a scan, with the index where there is one that helps."""
-    return _table_way(request, queries) if request.right.kind == "hudi" else _files_way(request)
-
-
-def _table_way(request: JoinRequest, queries: int) -> Way:
+def table_way(request: JoinRequest, queries: int) -> Way:
+    """The slices of a Hudi table, with its index where there is one that helps."""
     spark, right, conf = request.spark, request.right, request.conf
     assert right.table is not None
     search = checked_search(
@@ -66,94 +60,74 @@ def _table_way(request: JoinRequest, queries: int) -> Way:
         request.dimension,
         k=request.k or 1,
         metric=request.metric,
-        tuning=request.tuning if request.k else _EXACT,
+        tuning=request.tuning if request.k else EXACT,
         max_distance=request.max_distance,
     )
     predicate = request.right_predicate(right.physical, right.predicate)
     search = replace(search, k=request.k or EVERY_ROW, filter=_filter(predicate))
-    plan = search.plan(request.dimension or 1, conf, queries=queries)
-    assert plan is not None
+    plan = _planned(search, request, queries)
+    if plan.index and plan.index.certain and plan.snapshot.size <= options.JOIN_BROADCAST_MAX_BYTES.read(conf):
+        search = replace(search, tuning=EXACT)  # so small a table is read sooner than its index
+        plan = _planned(search, request, queries)
     way = Way(PlannedSide(plan), _TableSide(search), right.physical, plan.describe())
     if plan.execution == "spark":
         return replace(way, barred=f"the table is {plan.reason}")
-    if request.tuning.mode is None and plan.index and plan.snapshot.size <= options.JOIN_BROADCAST_MAX_BYTES.read(conf):
-        search = replace(search, tuning=_EXACT)
-        plan = search.plan(request.dimension or 1, conf, queries=queries)
-        assert plan is not None
-        way = Way(PlannedSide(plan), _TableSide(search), right.physical, plan.describe())
     unmergeable = find_unmergeable(spark.sparkContext, plan, list(dict.fromkeys(right.physical.values())))
     return replace(way, barred=f"log files that only Spark merges ({unmergeable})") if unmergeable else way
 
 
-def _files_way(request: JoinRequest) -> Way:
-    right = request.right
-    plan = files_plan(request)
-    return Way(PlannedSide(plan), _PlanSide(request.spark, plan, request.conf), right.physical, plan.describe())
+def _planned(search: TableSearch, request: JoinRequest, queries: int) -> SearchPlan:
+    plan = search.plan(request.dimension or 1, request.conf, queries=queries)
+    assert plan is not None
+    return plan
 
 
-def files_plan(request: JoinRequest) -> SearchPlan:
-    """An exact search over the files of a scan, in Spark's types."""
+def snapshot_way(
+    request: JoinRequest,
+    snapshot: Snapshot,
+    physical: Mapping[str, str],
+    queries: int,
+    tuning: Tuning = EXACT,
+    indexes: Sequence[Index] = (),
+) -> Way:
+    """What is no Hudi table: the slices of files or of a Lance dataset, in the types Spark reads them in.
+
+    Args:
+        request: The join.
+        snapshot: What is searched.
+        physical: What it calls the right columns.
+        queries: How many left rows ask at once.
+        tuning: Whether an index is used.
+        indexes: The indexes there are.
+
+    Returns:
+        The way.
+    """
     right = request.right
-    assert right.stored is not None
-    snapshot = PlainFiles(right.files, storage_options(request.spark, right.files[0])).snapshot()
-    snapshot = replace(snapshot, schema=pa.schema(arrow_fields(right.stored)))
-    predicate = request.right_predicate(right.physical, right.predicate)
+    own = right.predicate if physical is right.physical else None
+    if right.stored is not None and physical is right.physical:
+        snapshot = snapshot.with_fields(arrow_fields(right.stored))
+    predicate = request.right_predicate(physical, own)
+    kind = vector_type(snapshot.schema.field(physical[right.column.name]))
+    column = replace(
+        right.column,
+        name=physical[right.column.name],
+        dimension=request.dimension or 0,
+        is_vector=kind is not None,
+    )
     asked = SearchRequest(
-        # In Spark's types it is a list, whatever a table that the files were copied from called it.
-        column=replace(
-            right.column, name=right.physical[right.column.name], dimension=request.dimension or 0, is_vector=False
-        ),
+        column=column,
         metric=request.metric,
         k=request.k or EVERY_ROW,
         max_distance=request.max_distance,
         predicate=predicate,
         filter_text=None if predicate is None else to_text(predicate),
         zone=request.zone,
-        tuning=_EXACT,
+        tuning=tuning,
+        queries=queries,
     )
-    return make_plan(snapshot, asked, request.conf)
-
-
-def held_way(request: JoinRequest) -> Way:
-    """The rows of the right side, collected once and sent to every process."""
-    right, spark = request.right, request.spark
-    fields = arrow_fields(right.schema)
-    batches = right.frame._collect_as_arrow()
-    table = conform(pa.Table.from_batches(batches), fields) if batches else pa.schema(fields).empty_table()
-    keyed = all(name in table.column_names for name in TIE_COLUMNS)
-    content = as_content(in_order(table, TIE_COLUMNS if keyed else table.column_names))
-    names = {name: name for name in right.schema.names}
-    predicate = request.right_predicate(names)
-    side = HeldSide(spark.sparkContext.broadcast(content), uuid.uuid4().hex, right.column, request.zone, predicate)
-    lines = f"Held in memory: {table.num_rows} rows, {len(content)} bytes"
-    return Way(side, side, names, lines)
-
-
-def fits(request: JoinRequest, limit: int) -> int | None:
-    """The bytes of a right side, None where it is larger than the limit.
-
-    Spark's estimate is taken where it is below the limit. It is often far too large, as for joins and for rows made
-    in Python: then the rows are computed once, and each partition given up where it passes the limit.
-    """
-    frame = request.right.frame
-    estimated = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    if estimated <= limit:
-        return estimated
-    sizes = frame.mapInArrow(_sizes(limit), "size LONG").collect()
-    measured = sum(row["size"] for row in sizes)
-    return measured if measured <= limit else None
-
-
-def _sizes(limit: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def measure(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        size = 0
-        for batch in batches:
-            size += batch.nbytes
-            if size > limit:
-                break
-        yield pa.record_batch({"size": pa.array([size])})
-
-    return measure
+    plan = make_plan(snapshot, asked, request.conf, indexes)
+    return Way(PlannedSide(plan), _PlanSide(request.spark, plan, request.conf), physical, plan.describe())
 
 
 def _filter(predicate: Predicate | None) -> Filter | None:

@@ -1,0 +1,110 @@
+"""Sides named by a path that is no Hudi table's: Lance datasets and Delta tables, as snapshots and as DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from hudi_vector.errors import HudiVectorError
+from hudi_vector.read.conform import conform
+from hudi_vector.read.lance_fragment import FragmentRows
+from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.spec import ScanSpec, VectorColumn
+from hudi_vector.schema import HUDI_TYPE
+from hudi_vector.search.lance_dataset import LanceDataset
+from hudi_vector.search.plain_files import DeltaFiles
+from hudi_vector.spark.resolve import is_path, storage_options
+from hudi_vector.spark.worker_errors import in_few_words
+from hudi_vector.storage import Storage, join, normalise, open_storage
+from hudi_vector.table.model import FileSlice, FragmentInfo, Snapshot
+
+__all__ = ["stored_frame", "stored_snapshot"]
+
+_ROWS_AT_ONCE = 4096
+_UNSEARCHED = VectorColumn("", 0, "float", is_vector=False)
+
+
+def stored_snapshot(spark: SparkSession, name: str) -> tuple[str, Snapshot] | None:
+    """What a path names that is a Lance dataset or a Delta table.
+
+    Args:
+        spark: The session.
+        name: A name or path.
+
+    Returns:
+        ``lance`` or ``files``, and what is there now; None for everything else.
+
+    Raises:
+        UnsupportedTableError: The Delta table cannot be read from its files.
+        MissingDependencyError: The package that reads it is not installed.
+    """
+    if not is_path(name):
+        return None
+    try:
+        uri = normalise(name)
+        options = storage_options(spark, uri)
+        storage = open_storage(uri, options)
+        is_lance, is_delta = (_holds(storage, join(uri, folder)) for folder in ("_versions", "_delta_log"))
+    except (HudiVectorError, OSError):
+        return None  # no path of ours: the name is looked up as any other
+    if is_lance:
+        return "lance", LanceDataset(uri, options).snapshot()
+    return ("files", DeltaFiles(uri, options, {}).snapshot()) if is_delta else None
+
+
+def _holds(storage: Storage, folder: str) -> bool:
+    return bool(storage.list_files(folder))
+
+
+def stored_frame(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
+    """The rows of such a side for Spark, a task for each of its slices.
+
+    Args:
+        spark: The session.
+        snapshot: What is read.
+
+    Returns:
+        The rows; VECTOR columns are marked as Hudi marks them.
+    """
+    kinds = {field.name: (field.metadata or {}).get(HUDI_TYPE.encode(), b"").decode() for field in snapshot.schema}
+    plain = from_arrow_schema(pa.schema([field.remove_metadata() for field in snapshot.schema]))
+    fields = [
+        StructField(f.name, f.dataType, True, {HUDI_TYPE: kinds[f.name]} if kinds[f.name] else None) for f in plain
+    ]
+    slices = len(snapshot.file_slices)
+    return spark.range(0, slices, 1, max(1, slices)).mapInArrow(_reader(snapshot), StructType(fields))
+
+
+def _reader(snapshot: Snapshot) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    spec = ScanSpec(snapshot.source.uri, snapshot.schema, _UNSEARCHED, options=snapshot.source.options)
+    slices, fields = snapshot.file_slices, list(snapshot.schema)
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with in_few_words():
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    for rows in _rows(slices[number], spec):
+                        yield from conform(rows, fields).combine_chunks().to_batches()
+
+    return read
+
+
+def _rows(entry: FileSlice, spec: ScanSpec) -> Iterator[pa.Table | pa.RecordBatch]:
+    file = entry.base_file
+    assert file is not None
+    names = spec.schema.names
+    if isinstance(file, FragmentInfo):
+        for _, batch in FragmentRows(file, spec.options).batches(names):
+            yield batch
+        return
+    reader = ParquetSlice(file, spec, keep=False)
+    there = np.arange(reader.row_count())
+    if entry.deleted is not None:
+        there = there[~entry.deleted.mask(len(there), file.uri)]
+    for start in range(0, len(there), _ROWS_AT_ONCE):
+        yield reader.rows(there[start : start + _ROWS_AT_ONCE], names)
