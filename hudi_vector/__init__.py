@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hudi_vector.spark.blob_references import blob_references
     from hudi_vector.spark.changes import search_changes
     from hudi_vector.streaming.api import vector_search
+    from hudi_vector.streaming.watch import watch_search
     from hudi_vector.write.writer import write
 
 _HOMES = {
@@ -50,6 +51,7 @@ _HOMES = {
     "try_read_blob": "hudi_vector.spark.blob_api",
     "vector_field": "hudi_vector.schema",
     "vector_search": "hudi_vector.streaming.api",
+    "watch_search": "hudi_vector.streaming.watch",
     "write": "hudi_vector.write.writer",
 }
 
@@ -77,6 +79,7 @@ __all__ = [
     "try_read_blob",
     "vector_field",
     "vector_search",
+    "watch_search",
     "write",
 ]
 
