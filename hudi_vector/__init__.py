@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hudi_vector.spark.join.api import explain_join, knn_join
     from hudi_vector.spark.join.nearest_by import nearest_by_join
     from hudi_vector.streaming.api import vector_search
+    from hudi_vector.streaming.watch import watch_search
     from hudi_vector.write.writer import write
 
 _HOMES = {
@@ -55,6 +56,7 @@ _HOMES = {
     "try_read_blob": "hudi_vector.spark.blob_api",
     "vector_field": "hudi_vector.schema",
     "vector_search": "hudi_vector.streaming.api",
+    "watch_search": "hudi_vector.streaming.watch",
     "write": "hudi_vector.write.writer",
 }
 
@@ -85,6 +87,7 @@ __all__ = [
     "try_read_blob",
     "vector_field",
     "vector_search",
+    "watch_search",
     "write",
 ]
 

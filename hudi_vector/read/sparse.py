@@ -109,12 +109,13 @@ def _of_two_lists(array: Any, column: SparseColumn, positions: Ints, counts: Sca
 
 
 def sparse_blocks(
-    file: FileInfo, spec: ScanSpec, column: SparseColumn, keep: bool, counts: ScanCounts
+    reader: ParquetSlice, file: FileInfo, spec: ScanSpec, column: SparseColumn, keep: bool, counts: ScanCounts
 ) -> Iterator[SparseBlock]:
     """The rows of a Parquet base file under the predicate that have a sparse vector.
 
     Args:
-        file: The base file.
+        reader: The file, opened; it knows which rows are wanted.
+        file: The file.
         spec: What is read.
         column: The column, in the place of the one that `spec` names.
         keep: Whether decoded blocks are kept in the process's cache.
@@ -123,13 +124,10 @@ def sparse_blocks(
     Yields:
         Blocks, ascending by position.
     """
-    reader = ParquetSlice(file, spec, keep)
-    allowed = reader.allowed(counts) if spec.predicate is not None else None
-    if allowed is None:
-        counts.rows += reader.row_count()
+    allowed = reader.allowed(counts)
     reader.close()
     for block in _decoded(file, spec, column, keep, counts):
-        yield block if allowed is None else block.select(allowed[block.positions])
+        yield block.select(allowed[block.positions])
 
 
 def _decoded(

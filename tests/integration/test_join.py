@@ -148,20 +148,18 @@ def test_sparks_comparison_of_all_pairs(few, rights):
     check(found, "few", 3, "cosine", TIES["plan"], holds=same, outer=True)
 
 
-def test_a_computed_side_is_written_once(spark, few, rights, clean_session):
+def test_a_computed_side_is_written_once(spark, few, rights, workspace, clean_session):
+    folder = workspace / "temporary"
+    spark.conf.set(options.JOIN_TEMP_DIR.key, str(folder))
     spark.conf.set(options.JOIN_BROADCAST_MAX_BYTES.key, "10")
     text = hv.explain_join(few, rights["plan"], "v", "emb", 3)
     assert "route       temp: the right side is computed (a Union stands between" in text
     assert "not broadcast: its size is not known to fit, and no more than 10 bytes are held in memory" in text
     with hv.knn_join(few, rights["plan"], "v", "emb", 3, condition="price < l.budget") as found:
-        check(found, "few", 3, "cosine", by_columns_of_all, holds=cheaper)
-    with pytest.raises(PySparkException):
-        found.collect()
+        check(found, "few", 3, "cosine", TIES["plan"], holds=cheaper)
+        assert list(folder.rglob("*.lance"))
+    assert not list(folder.rglob("*.lance"))
     found.release()
-
-
-def by_columns_of_all(row):
-    return row["id"]
 
 
 def test_files_with_an_index_beside_them(spark, lefts, rights, workspace, clean_session):

@@ -46,8 +46,9 @@ def crossjoin_frame(request: JoinRequest) -> DataFrame:
         alone = request.spark.range(1).select(nobody.alias(RIGHT), F.lit(True).alias(_ALONE))
         found = found.unionByName(alone)
     pairs = asking.crossJoin(found)
-    # Bare names of the condition are the right side's.
-    pairs = pairs.select("*", f"{RIGHT}.*").select(
+    if request.asked.text is not None:
+        pairs = pairs.select("*", f"{RIGHT}.*")  # bare names of the condition are the right side's
+    pairs = pairs.select(
         *(F.col(name) for name in (LEFT, RIGHT, _ID, _ALONE)),
         _holds(request).alias(_HOLDS),
         F.col(LEFT)[left.column.name].alias(_ASKING),

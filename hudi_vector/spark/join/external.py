@@ -32,6 +32,8 @@ def external_way(request: JoinRequest, queries: int, asked: bool, build: bool) -
     tuning = request.tuning.settled(conf)
     directory = options.INDEX_EXTERNAL_DIR.read(conf)
     barred = _barred(request, right.snapshot.size, asked or tuning.target(None) is not None, asked)
+    if tuning.mode == "exact":
+        barred = "mode is 'exact', which uses no index"
     if barred:
         return Way(None, None, right.physical, barred=barred)
     column = right.physical[right.column.name]

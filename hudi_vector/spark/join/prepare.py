@@ -151,8 +151,9 @@ def _routed(request: JoinRequest, run: bool) -> Prepared:
     if not by_spark:
         if right.kind == "files" and asked in ("auto", "external"):
             ways["external"] = external_way(request, queries, asked == "external", run)
-        if asked in ("auto", _DIRECT.get(right.kind)) and _is_needed(ways):
-            ways[_DIRECT.get(right.kind, "")] = _direct(request, queries)
+        direct = _DIRECT.get(right.kind)
+        if direct is not None and asked in ("auto", direct) and _is_needed(ways):
+            ways[direct] = _direct(request, queries)
     facts = RightFacts(
         right.kind, right.why_plan, None, {n: w.barred for n, w in ways.items() if w.barred}, pairs_by_spark=by_spark
     )
@@ -183,8 +184,7 @@ def _direct(request: JoinRequest, queries: int) -> Way:
     right = request.right
     if right.kind == "hudi":
         return table_way(request, queries)
-    if right.snapshot is None:
-        return Way(None, None, {}, barred=right.why_plan)
+    assert right.snapshot is not None
     # Files have no index of their own; a Lance dataset may.
     tuning = request.tuning if right.kind == "lance" and request.k else EXACT
     return snapshot_way(request, right.snapshot, right.physical, queries, tuning)
