@@ -28,7 +28,8 @@ from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.search.execute import Question, joined, open_base, search_slice, settled
 from hudi_vector.search.in_memory import scans_sooner
-from hudi_vector.search.lance_index import LANCE_INDEX, LanceIndexUse, search_covered
+from hudi_vector.search.lance_choice import LANCE_INDEX, LanceIndexUse
+from hudi_vector.search.lance_index import search_covered
 from hudi_vector.search.merge import SliceHits
 from hudi_vector.search.plan import IndexUse, SliceAccess
 from hudi_vector.search.probe_log import ProbeLog

@@ -17,7 +17,7 @@ from hudi_vector.read.predicate import Predicate, evaluate, restrict
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.search.index_choice import Choice, IndexNeed, choose_index
-from hudi_vector.search.lance_index import LANCE_INDEX, choose_lance_index, covered_by
+from hudi_vector.search.lance_choice import LANCE_INDEX, choose_lance_index, covered_by
 from hudi_vector.search.plan import IndexUse, SearchPlan, SliceAccess
 from hudi_vector.search.tuning import AS_SET, Tuning
 from hudi_vector.storage import scheme_of
