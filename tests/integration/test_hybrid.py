@@ -124,7 +124,11 @@ CASES = [
 
 @pytest.mark.parametrize(
     ("names", "metrics", "weights", "how", "execution"),
-    [*((*case, "local") for case in CASES), *((*case, "distributed") for case in CASES[2:])],
+    [
+        *((*case, "local") for case in CASES),
+        pytest.param(*CASES[2], "distributed", marks=pytest.mark.soak),
+        (*CASES[3], "distributed"),
+    ],
 )
 def test_rows_with_log_files_are_those_of_brute_force(spark, mixed, names, metrics, weights, how, execution):
     for k, condition in ((12, None), (1000, "price < 30"))[execution == "distributed" :]:
@@ -148,7 +152,9 @@ def test_rows_with_log_files_are_those_of_brute_force(spark, mixed, names, metri
         assert "merged" in report.slices
 
 
-@pytest.mark.parametrize(("names", "metrics", "weights", "how"), CASES[1:])
+@pytest.mark.parametrize(
+    ("names", "metrics", "weights", "how"), [pytest.param(*CASES[1], marks=pytest.mark.soak), *CASES[2:]]
+)
 def test_what_only_spark_merges_is_searched_by_spark(spark, alike, names, metrics, weights, how):
     queries = {**QUERIES, "image": [1.0, 0.0, -1.0, 2.0, 0.0, 0.0, 1.0, 1.0]}
     asked = [queries[name] for name in names]
@@ -293,8 +299,17 @@ def asking(spark):
     return spark.createDataFrame(rows, StructType([*_parse_datatype_string("name STRING").fields, *fields]))
 
 
-@pytest.mark.parametrize("how", [{}, {"normalize": True}, {"fusion": "rrf"}], ids=str)
-@pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize(
+    ("how", "spread"),
+    [
+        ({}, False),
+        ({"fusion": "rrf"}, True),
+        pytest.param({}, True, marks=pytest.mark.soak),
+        pytest.param({"normalize": True}, True, marks=pytest.mark.soak),
+        pytest.param({"normalize": True}, False, marks=pytest.mark.soak),
+        pytest.param({"fusion": "rrf"}, False, marks=pytest.mark.soak),
+    ],
+)
 def test_each_row_of_a_batch_is_as_a_search_of_its_own(spark, mixed, asking, how, spread, clean_session):
     if spread:
         spark.conf.set("hoodie.vector.search.batch.collect.max.bytes", "0")
@@ -309,7 +324,7 @@ def test_each_row_of_a_batch_is_as_a_search_of_its_own(spark, mixed, asking, how
     for row in rows:
         answers.setdefault(row["_hudi_query_name"], []).append([row["id"], *[row[name] for name in added]])
     assert sorted(answers) == [f"q{i}" for i in range(6)]
-    for asked in asking.filter("name != 'none'").collect()[:3]:
+    for asked in asking.filter("name != 'none'").collect()[:2]:
         queries = [asked["text"], (asked["terms"]["indices"], asked["terms"]["values"]), asked["words"]]
         alone = hv.hybrid_search(spark, mixed, names, queries, weights, 4, **more).select("id", *added).collect()
         assert sorted(answers[asked["name"]], key=lambda row: row[-1]) == [list(row) for row in alone]
