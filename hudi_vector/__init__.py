@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from hudi_vector.spark.blob_references import blob_references
     from hudi_vector.spark.changes import search_changes
+    from hudi_vector.spark.hybrid_api import hybrid_search, hybrid_search_batch
     from hudi_vector.spark.join.api import explain_join, knn_join
     from hudi_vector.spark.join.nearest_by import nearest_by_join
     from hudi_vector.streaming.api import vector_search
@@ -44,6 +45,8 @@ _HOMES = {
     "explain_search": "hudi_vector.spark.api",
     "knn_join": "hudi_vector.spark.join.api",
     "nearest_by_join": "hudi_vector.spark.join.nearest_by",
+    "hybrid_search": "hudi_vector.spark.hybrid_api",
+    "hybrid_search_batch": "hudi_vector.spark.hybrid_api",
     "last_reports": "hudi_vector.search.report",
     "open": "hudi_vector.search.vector_table",
     "read_blob": "hudi_vector.spark.blob_api",
@@ -71,6 +74,8 @@ __all__ = [
     "configure",
     "explain_join",
     "explain_search",
+    "hybrid_search",
+    "hybrid_search_batch",
     "index",
     "knn_join",
     "last_reports",

@@ -98,9 +98,8 @@ class _Work:
         for blocks in in_step(streams):
             found += len(blocks[0])
             yield blocks, None
-        for stream in streams:
-            for _ in stream:  # rows that no other column has are counted too
-                pass
+        for _ in streams[0]:  # rows that another column lacks are counted too
+            pass
         rows = own[0].rows - own[0].pruned - own[0].filtered
         counts.add(replace(own[0], nulls=rows - found, invalid=0, bytes_read=sum(count.bytes_read for count in own)))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.kernels.metrics import Floats, metric_named
@@ -152,7 +153,7 @@ def as_probe(value: Any, column: SearchColumn, table: str) -> Floats | SparseVec
     """
     try:
         if isinstance(column, SparseColumn):
-            return as_sparse(value)
+            return as_sparse(value, column.texts)
         if _parts_of_sparse(value) is not None:
             raise InvalidTypeError("the query is a sparse vector and the column holds dense ones; give numbers alone")
         return as_vector(value, column.dimension or None)
@@ -160,12 +161,13 @@ def as_probe(value: Any, column: SearchColumn, table: str) -> Floats | SparseVec
         raise type(problem)(f"column '{column.name}' of '{table}': {problem}") from None
 
 
-def as_sparse(value: Any) -> SparseVector:
+def as_sparse(value: Any, texts: bool = False) -> SparseVector:
     """A sparse query vector.
 
     Args:
         value: A mapping from index to value; a mapping or Row with the fields ``indices`` and ``values``; a pair of
             lists; or an object with attributes of these names, such as Spark ML's SparseVector.
+        texts: Whether indices are texts; whole numbers stand for their decimal digits then.
 
     Returns:
         Its entries by index; none for a vector that is 0 everywhere.
@@ -189,12 +191,12 @@ def as_sparse(value: Any) -> SparseVector:
     indices, numbers = parts
     if len(indices) != len(numbers):
         raise InvalidVectorError(f"the query vector has {len(indices)} indices and {len(numbers)} values")
-    index = np.array([_index(entry) for entry in indices], np.int64)
+    index = _texts(indices) if texts else np.array([_index(entry) for entry in indices], np.int64)
     values = np.array([_value(entry) for entry in numbers], np.float64)
     if not np.isfinite(values).all():
         raise InvalidVectorError("the query vector holds NaN or infinity; every value must be a finite number")
     order = np.argsort(index, kind="stable")
-    if (np.diff(index[order]) == 0).any():
+    if (index[order][1:] == index[order][:-1]).any():
         raise InvalidVectorError("the query vector names an index twice; give each once")
     return SparseVector(index[order], values[order])
 
@@ -204,8 +206,8 @@ def _parts_of_sparse(value: Any) -> tuple[Sequence[Any], Sequence[Any]] | None:
         value = value.asDict()
     if isinstance(value, Mapping):
         folded = {key.lower(): entry for key, entry in value.items() if isinstance(key, str)}
-        if {"indices", "values"} <= folded.keys():
-            return list(folded["indices"] or ()), list(folded["values"] or ())
+        if all(isinstance(folded.get(name), (list, tuple, np.ndarray)) for name in ("indices", "values")):
+            return list(folded["indices"]), list(folded["values"])
         return list(value.keys()), list(value.values())
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(p, (list, tuple, np.ndarray)) for p in value):
         return list(value[0]), list(value[1])
@@ -214,12 +216,18 @@ def _parts_of_sparse(value: Any) -> tuple[Sequence[Any], Sequence[Any]] | None:
     return None
 
 
+def _texts(indices: Sequence[Any]) -> npt.NDArray[Any]:
+    found = np.empty(len(indices), object)
+    found[:] = [(value if isinstance(value, str) else str(_index(value))).encode() for value in indices]
+    return found
+
+
 def _index(value: Any) -> int:
     whole = isinstance(value, (int, np.integer)) or (
         isinstance(value, (float, np.floating)) and float(value).is_integer()
     )
     if isinstance(value, bool) or not whole or abs(int(value)) >= 1 << 63:
-        raise InvalidTypeError(f"an index of a sparse vector must be a whole number, not {value!r}")
+        raise InvalidTypeError(f"an index of this sparse vector must be a whole number, not {value!r}")
     return int(value)
 
 

@@ -68,10 +68,9 @@ class HybridQuestion:
         return replace(self, probes=tuple(probes[first:last] for probes in self.probes))
 
     def describe(self) -> str:
-        """The columns, metrics and weights as text."""
+        """The columns, metrics and weights as text, and what is made of them."""
         parts = [f"{entry.weight:g} × {entry.column.name} ({entry.metric})" for entry in self.columns]
-        how = self.fusion + (", normalized" if self.normalize else "")
-        return f"{' + '.join(parts)}, {how}, k = {self.k}"
+        return f"{' + '.join(parts)}, {self.fusion}" + (", normalized" if self.normalize else "")
 
 
 def scores(distances: Floats, metric: str) -> Floats:
