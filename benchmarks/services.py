@@ -132,7 +132,7 @@ def container_of(bench: Bench, number: int | str) -> str:
 
 def scans(bench: Bench) -> None:
     """References for each second of one core, by the kind of file."""
-    from hudi_vector.table_services.log_blocks import AVRO_DATA, read_blocks
+    from hudi_vector.read.log_blocks import AVRO_DATA, read_blocks
     from hudi_vector.table_services.retained import BASE
 
     def form_of(file: RetainedFile) -> str:

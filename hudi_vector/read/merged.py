@@ -6,7 +6,9 @@ position here is only a place in one reading of the slice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +25,23 @@ from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
 from hudi_vector.storage import hudi_rs_options, open_storage, scheme_of
 from hudi_vector.table.model import FileSlice
 
-__all__ = ["MergedSlice"]
+__all__ = ["MergedSlice", "SlicePlace"]
 
 _BATCH_ROWS = 8192
 # Keys of rows that lost are dropped when so many are held.
 _HELD_ROWS = 1 << 16
 # A slice's columns take no more than this share of the cache.
 _KEPT_SHARE = 8
+
+
+@dataclass(frozen=True)
+class SlicePlace:
+    """Where hudi-rs finds the files of a slice: below `uri`, opened with `options`."""
+
+    uri: str
+    options: Mapping[str, str]
+    base: str
+    logs: tuple[str, ...]
 
 
 class MergedSlice:
@@ -40,6 +52,8 @@ class MergedSlice:
         spec: What is read.
         keep: Whether the merged vectors are kept in the process's cache.
     """
+
+    kind = "merged"
 
     def __init__(self, file_slice: FileSlice, spec: ScanSpec, keep: bool) -> None:
         self._slice = file_slice
@@ -63,7 +77,7 @@ class MergedSlice:
         Yields:
             A block of each column, over the same rows.
         """
-        key = (self._slice.files, "merged", columns, self._spec.predicate, self._spec.zone)
+        key = (self._slice.files, self.kind, columns, self._spec.predicate, self._spec.zone)
         if self._cache is not None:
             kept = self._cache.get(key)
             if kept is not None:
@@ -79,12 +93,17 @@ class MergedSlice:
             else:
                 blocks.append(found)
                 size += sum(block.nbytes for block in found)
-        own.bytes_read += self._slice.size
+        own.bytes_read += self.size
         counts.add(own)
         if self._cache is not None:
             own.bytes_read = 0
             self._cache.put(key, (blocks, self._ties, own), size + self._ties.nbytes)
             yield from blocks
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files that one reading goes through."""
+        return self._slice.size
 
     def retain(self, candidates: Callable[[], Sequence[npt.NDArray[np.int64]]]) -> None:
         """Forget the keys of all rows scanned so far but the candidates, unless all is kept for later searches.
@@ -143,7 +162,7 @@ class MergedSlice:
     def _kept_rows(self, asked: Asked, names: Sequence[str]) -> pa.Table | None:
         """The same from columns kept whole; None if they are too large to be kept."""
         assert self._cache is not None
-        key = (self._slice.files, "merged columns")
+        key = (self._slice.files, self.kind, "columns")
         too_large = (*key, tuple(names))
         if self._cache.get(too_large):
             return None
@@ -189,22 +208,33 @@ class MergedSlice:
     def _stream(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         from hudi import HudiFileGroupReader, HudiReadOptions
 
-        uri = self._spec.table_uri
-        options = hudi_rs_options(scheme_of(uri), self._spec.options)
-        start = len(uri) + 1
-        base = self._slice.base_file.uri[start:] if self._slice.base_file else ""
-        logs = [log.uri[start:] for log in self._slice.log_files]
         present = [name for name in dict.fromkeys(names) if self._spec.schema.get_field_index(name) >= 0]
         try:
-            reader = HudiFileGroupReader(uri, options)
-            wanted = HudiReadOptions(projection=present).with_batch_size(_BATCH_ROWS)
-            for batch in reader.read_file_slice_from_paths_stream(base, logs, wanted):
-                # hudi-rs may hand over a whole slice at once.
-                whole = pa.record_batch(batch)
-                for start in range(0, whole.num_rows, _BATCH_ROWS):
-                    yield whole.slice(start, _BATCH_ROWS)
+            with self._opened(present) as place:
+                reader = HudiFileGroupReader(place.uri, dict(place.options))
+                wanted = HudiReadOptions(projection=present).with_batch_size(_BATCH_ROWS)
+                for batch in reader.read_file_slice_from_paths_stream(place.base, list(place.logs), wanted):
+                    # hudi-rs may hand over a whole slice at once.
+                    whole = pa.record_batch(batch)
+                    for start in range(0, whole.num_rows, _BATCH_ROWS):
+                        yield whole.slice(start, _BATCH_ROWS)
         except Exception as problem:
             raise self._failure(problem) from problem
+
+    @contextlib.contextmanager
+    def _opened(self, names: Sequence[str]) -> Iterator[SlicePlace]:  # noqa: ARG002 - not all of a slice may be there
+        """Where the slice is, as long as it is read for these columns."""
+        yield self._place()
+
+    def _place(self) -> SlicePlace:
+        uri = self._spec.table_uri
+        start = len(uri) + 1
+        return SlicePlace(
+            uri,
+            hudi_rs_options(scheme_of(uri), self._spec.options),
+            self._slice.base_file.uri[start:] if self._slice.base_file else "",
+            tuple(log.uri[start:] for log in self._slice.log_files),
+        )
 
     def _failure(self, problem: Exception) -> HudiVectorError:
         """Hudi-rs tells a file that is gone from one it cannot merge only by its words: look at the files."""

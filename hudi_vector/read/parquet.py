@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,10 +48,16 @@ class ParquetSlice:
         spec: What is read.
         keep: Whether decoded columns are kept in the process's cache. Without it the vectors are read in
             blocks of a few megabytes, and no more is held.
-        deleted: Rows that no block holds.
+        deleted: Rows that no block holds, or how they are found once they are needed.
     """
 
-    def __init__(self, file: FileInfo, spec: ScanSpec, keep: bool, deleted: DeletedRows | None = None) -> None:
+    def __init__(
+        self,
+        file: FileInfo,
+        spec: ScanSpec,
+        keep: bool,
+        deleted: DeletedRows | Callable[[], DeletedRows] | None = None,
+    ) -> None:
         self._file = file
         self._spec = spec
         self._deleted = deleted
@@ -195,7 +201,8 @@ class ParquetSlice:
         """Which rows of the file are deleted."""
         assert self._deleted is not None
         if self._deleted_mask is None:
-            self._deleted_mask = self._deleted.mask(self.row_count(), self._file.uri)
+            deleted = self._deleted if isinstance(self._deleted, DeletedRows) else self._deleted()
+            self._deleted_mask = deleted.mask(self.row_count(), self._file.uri)
         return self._deleted_mask
 
     def _may_match(self, group: int, rows: int) -> bool:

@@ -23,7 +23,6 @@ from hudi_vector.search.local import merge_winners
 from hudi_vector.search.merge import SliceHits, Winners, merge_hits
 from hudi_vector.search.plan import IndexUse, SearchPlan, SliceAccess
 from hudi_vector.search.report import Progress
-from hudi_vector.table.model import FileSlice
 
 __all__ = ["balanced", "find_unmergeable", "on_executors", "run_distributed"]
 
@@ -106,14 +105,16 @@ def find_unmergeable(context: SparkContext, plan: SearchPlan, names: Sequence[st
     Returns:
         What cannot be merged and why, or None.
     """
-    merged = [access.file_slice for access in plan.slices if access.access == "merged"]
+    merged = [access for access in plan.slices if access.is_merged]
     if not merged:
         return None
     spec, wanted = plan.spec, tuple(names)
 
-    def problem_of(file_slice: FileSlice) -> str | None:
+    def problem_of(access: SliceAccess) -> str | None:
+        reader = open_slice(access, spec, keep=False)
+        assert isinstance(reader, MergedSlice)
         try:
-            MergedSlice(file_slice, spec, keep=False).require_mergeable(wanted)
+            reader.require_mergeable(wanted)
         except UnmergeableError as problem:
             return str(problem)
         return None

@@ -14,6 +14,7 @@ from hudi_vector.read.lance import LanceSlice
 from hudi_vector.read.merged import MergedSlice
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec, SliceReader
+from hudi_vector.read.touched import TouchedSlice, touched_rows
 from hudi_vector.search.merge import SliceHits, break_ties
 from hudi_vector.search.plan import SliceAccess
 
@@ -44,6 +45,8 @@ def open_slice(access: SliceAccess, spec: ScanSpec, keep: bool) -> SliceReader:
     """
     if access.access == "merged":
         return MergedSlice(access.file_slice, spec, keep)
+    if access.access == "touched":
+        return TouchedSlice(access.file_slice, spec, keep)
     assert access.file_slice.base_file is not None
     if access.access in ("lance", "lance_index"):
         return LanceSlice(access.file_slice.base_file, spec, keep)
@@ -51,7 +54,7 @@ def open_slice(access: SliceAccess, spec: ScanSpec, keep: bool) -> SliceReader:
 
 
 def open_base(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:
-    """The reader of a slice's Parquet base file, without the rows that are deleted.
+    """The reader of a slice's Parquet base file, without the rows that its log files touch.
 
     Args:
         access: The slice.
@@ -61,8 +64,11 @@ def open_base(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:
     Returns:
         The reader.
     """
-    assert access.file_slice.base_file is not None
-    return ParquetSlice(access.file_slice.base_file, spec, keep, access.file_slice.deleted)
+    entry = access.file_slice
+    assert entry.base_file is not None
+    if not entry.log_files:
+        return ParquetSlice(entry.base_file, spec, keep, entry.deleted)
+    return ParquetSlice(entry.base_file, spec, keep, lambda: touched_rows(entry, spec.options, keep).left_to_merge)
 
 
 def search_slice(

@@ -15,7 +15,11 @@ from hudi_vector.table.model import FileSlice, Snapshot
 __all__ = ["Access", "IndexUse", "SearchPlan", "SliceAccess"]
 
 Access = str
-"""How a slice is read: ``index``, ``parquet``, ``lance``, ``lance_index``, ``merged`` or ``spark``."""
+"""How a slice is read: ``index``, ``parquet``, ``lance``, ``lance_index``, ``merged``, ``touched`` or ``spark``.
+
+A slice with log files whose base file an index covers is in a plan twice: ``index`` for the rows that no log file
+touches, ``touched`` for what becomes of the others.
+"""
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,15 @@ class SliceAccess:
     segment: ManifestEntry | None = None
 
     @property
+    def is_merged(self) -> bool:
+        """Whether its rows come from log files, and have no place in one file."""
+        return self.access in ("merged", "touched")
+
+    @property
     def size(self) -> int:
-        """Bytes of the files it consists of, or of its segment."""
+        """Bytes of the files it consists of, of its segment, or of the log files that touch it."""
+        if self.access == "touched":
+            return sum(log.size for log in self.file_slice.log_files)
         return self.segment.bytes if self.segment else self.file_slice.size
 
 

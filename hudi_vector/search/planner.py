@@ -28,6 +28,8 @@ __all__ = ["SearchRequest", "make_plan", "table_needs_spark"]
 # What hudi-rs opens; the rest is merged by Spark.
 _HUDI_RS_SCHEMES = frozenset({"file", "s3", "gs", "az", "abfs", "abfss"})
 _WHOLE_NUMBER = re.compile(r"-?\d+", re.ASCII)
+_BLOCKS_ARE_COMPLETE = 8
+_UNTOUCHED = "rows that no log file touches"
 _UNKNOWN_PARTITIONS = frozenset({"__HIVE_DEFAULT_PARTITION__", "default", ""})
 
 
@@ -90,7 +92,7 @@ def make_plan(
         slices, use = tuple(covered_by(access, own) for access in slices), own
     else:
         choice = choose_index(indexes, need, tuning, conf)
-        slices, use, why = tuple(_indexed(access, choice) for access in slices), choice.use, choice.reason
+        slices, use, why = _through_index(slices, choice, snapshot), choice.use, choice.reason
         beside = _beside(snapshot, kept, choice)
     used = any(access.access in ("index", LANCE_INDEX) for access in slices)
     execution, reason = _execution(slices, whole_table, request.execution, conf)
@@ -111,16 +113,26 @@ def make_plan(
     )
 
 
-def _indexed(access: SliceAccess, choice: Choice) -> SliceAccess:
-    """The same slice through its segment of the index, where it has one."""
+def _through_index(slices: Sequence[SliceAccess], choice: Choice, snapshot: Snapshot) -> tuple[SliceAccess, ...]:
+    """The same slices, those through their segments of the index that have one."""
+    return tuple(part for access in slices for part in _indexed(access, choice, snapshot.config.version))
+
+
+def _indexed(access: SliceAccess, choice: Choice, version: int) -> tuple[SliceAccess, ...]:
+    """The same slice through its segment of the index, where it has one; what its log files touch is merged."""
     base = access.file_slice.base_file
-    if choice.index is None or access.access != "parquet" or base is None:
-        return access
+    if choice.index is None or access.access not in ("parquet", "merged") or base is None:
+        return (access,)
     entry = choice.index.entry_of(base)
+    if access.access == "merged":
+        # Blocks of a commit that never completed are told from others by the timeline before version 8.
+        if entry is None or version < _BLOCKS_ARE_COMPLETE:
+            return (access,)
+        return (replace(access, access="index", segment=entry, reason=_UNTOUCHED), replace(access, access="touched"))
     if entry is not None:
-        return replace(access, access="index", segment=entry)
+        return (replace(access, access="index", segment=entry),)
     why = "written anew since it was indexed" if choice.index.entry_at(base) else "no segment of the index yet"
-    return replace(access, reason=why)
+    return (replace(access, reason=why),)
 
 
 def _beside(snapshot: Snapshot, kept: Sequence[FileSlice], choice: Choice) -> tuple[ManifestEntry, ...]:

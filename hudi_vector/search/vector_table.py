@@ -491,7 +491,7 @@ def _hits(found: Found, names: list[str] | None, queries: int, batch: bool) -> S
 def _places(plan: SearchPlan, winners: Winners) -> pa.Table:
     """Where the rows lie; NULL for those that were merged."""
     files = [
-        entry.file_slice.base_file.uri if entry.file_slice.base_file is not None and entry.access != "merged" else None
+        entry.file_slice.base_file.uri if entry.file_slice.base_file is not None and not entry.is_merged else None
         for entry in plan.slices
     ]
     paths = pa.array(files, pa.string()).take(pa.array(winners.slice_index))

@@ -14,13 +14,21 @@ import pyarrow.parquet as pq
 
 from hudi_vector.blobs.files import default_threads, in_threads
 from hudi_vector.errors import DataFileError
+from hudi_vector.read.log_blocks import (
+    CDC_DATA,
+    COMMAND,
+    DELETE,
+    PARQUET_DATA,
+    LogBlock,
+    read_blocks,
+    rows_of_block,
+    schema_of_block,
+)
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services.avro_names import with_full_names
 from hudi_vector.table_services.avro_references import avro_references
 from hudi_vector.table_services.base_references import reference_leaves
 from hudi_vector.table_services.file_references import UNREADABLE, FileReferences
-from hudi_vector.table_services.log_blocks import CDC_DATA, COMMAND, DELETE, PARQUET_DATA, LogBlock, read_blocks
-from hudi_vector.table_services.log_references import rows_of_block, schema_of_block
 from hudi_vector.table_services.references import distinct, references_in
 from hudi_vector.table_services.retained import LOG, RetainedFile
 

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-import struct
 from typing import Any
 
 import pyarrow as pa
 
 from hudi_vector.errors import DataFileError
-from hudi_vector.table_services.avro_references import avro_references
-from hudi_vector.table_services.base_references import parquet_references
-from hudi_vector.table_services.log_blocks import (
-    AVRO_DATA,
+from hudi_vector.read.log_blocks import (
     CDC_DATA,
     COMMAND,
     DELETE,
     PARQUET_DATA,
-    SCHEMA,
     LogBlock,
-    name_of,
     read_blocks,
+    rows_of_block,
+    schema_of_block,
 )
+from hudi_vector.table_services.avro_references import avro_references
+from hudi_vector.table_services.base_references import parquet_references
 from hudi_vector.table_services.references import add_references, distinct
 
-__all__ = ["log_references", "rows_of_block", "schema_of_block"]
+__all__ = ["log_references"]
 
-_AVRO_VERSION = 3
 # What a change says of itself; the row before it and the row after it are records.
 _PRIMITIVE = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
 _OF_A_CHANGE = frozenset({"op", "ts_ms", "record_key"})
@@ -65,20 +62,6 @@ def _of(block: LogBlock) -> pa.Table:
     return avro_references(schema, lambda: rows_of_block(block))
 
 
-def schema_of_block(block: LogBlock) -> str:
-    """The schema of the rows, or of the changes, in a block of Avro.
-
-    Raises:
-        DataFileError: The block is of another type, or has no schema.
-    """
-    if block.kind not in (AVRO_DATA, CDC_DATA):
-        raise DataFileError(f"the block at byte {block.offset} is of type {name_of(block.kind)}, which is not read")
-    schema = block.header.get(SCHEMA)
-    if schema is None:
-        raise DataFileError(f"the block at byte {block.offset} has no schema")
-    return schema.decode()
-
-
 def _require_typed(schema: Any, offset: int) -> None:
     """Make sure that a block of changes holds rows as records, and not as text, which nobody here would look into."""
     for field in schema["fields"]:
@@ -90,26 +73,3 @@ def _require_typed(schema: Any, offset: int) -> None:
 def _is_record(kind: Any) -> bool:
     """Whether a branch of a row's type is null, a record or the name of one."""
     return kind["type"] == "record" if isinstance(kind, dict) else kind not in _PRIMITIVE
-
-
-def rows_of_block(block: LogBlock) -> list[memoryview]:
-    """The bytes of each row in a block of Avro.
-
-    Raises:
-        DataFileError: The block is damaged.
-    """
-    content, offset = block.content, block.offset
-    version, count = struct.unpack_from(">ii", content)
-    if version != _AVRO_VERSION:
-        raise DataFileError(f"the rows of the block at byte {offset} have version {version}, not {_AVRO_VERSION}")
-    records, place = [], 8
-    for _ in range(count):
-        (length,) = struct.unpack_from(">i", content, place)
-        record = content[place + 4 : place + 4 + length]
-        if length < 0 or len(record) != length:
-            raise DataFileError(f"the block at byte {offset} is damaged: a row of {length} bytes does not fit in it")
-        records.append(record)
-        place += 4 + length
-    if place != len(content):
-        raise DataFileError(f"the block at byte {offset} is damaged: bytes are left after its last row")
-    return records

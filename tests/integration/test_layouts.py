@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -11,6 +12,12 @@ import pytest
 from support import layout_histories, layouts, searched
 
 import hudi_vector as hv
+from hudi_vector.index.build import Parameters, create_index
+from hudi_vector.index.homes import in_directory
+from hudi_vector.read.spec import ScanSpec
+from hudi_vector.search.asked import vector_column
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
 
 del layout_histories  # imported for the histories it declares
 
@@ -64,6 +71,32 @@ def test_explain_says_how_each_slice_is_read(spark, workspace, case):
     assert case.reason in text
     # A table that was never written has no slices; Spark finds that out by itself.
     assert ("execution   spark" in text) == ("spark" in case.access or not case.access)
+
+
+@pytest.mark.parametrize("kept", ["2GB", "0"])
+def test_an_index_answers_what_a_scan_answers(spark, workspace, tmp_path, case, kept):
+    """What log files touch is merged, and the index answers for the rest; the table itself is left as it is."""
+    path = layouts.path_of(spark, workspace, case.history, case.stage)
+    snapshot = NativeTable(Source(f"file://{path}", path)).snapshot() if case.access else None
+    column = (
+        None if "spark" in case.access or not case.access else vector_column(snapshot, case.column, path, len(QUERY))
+    )
+    if column is None or not column.is_vector:
+        pytest.skip("only Spark reads it, or it has no VECTOR")
+    spec = ScanSpec(snapshot.source.uri, snapshot.schema, column, has_keys=snapshot.config.populates_meta_fields)
+    home = in_directory(str(tmp_path), snapshot.source.uri, column.name)
+    create_index(snapshot, spec, Parameters(metric="l2", num_partitions=3), home=home)
+    options = {"hoodie.vector.cache.max.bytes": kept}
+    with hv.open(path, column=case.column, index_directory=str(tmp_path), options=options) as t:
+        for query, k, text in itertools.product((QUERY, -QUERY, QUERY * 9), (1, 5, 1000), (None, case.condition)):
+            asked = {"metric": "l2", "filter": text}
+            names = [name for name in snapshot.schema.names if name != column.name]
+            found = t.search(query, k, columns=names, **asked)
+            assert found.table.equals(t.search(query, k, columns=names, mode="exact", **asked).table)
+        slices = t.search(QUERY, 3, metric="l2").report.slices
+        if "merged" in case.access and kept == "0":
+            assert (slices.get("touched", 0) > 0) == (snapshot.config.version >= 8), slices
+        assert "merged" not in slices or snapshot.config.version < 8 or "lance" in case.access
 
 
 def test_the_table_of_several_row_groups_has_them(spark, workspace):

@@ -17,8 +17,8 @@ from support.blobs import content, rows, stored, write
 from support.quick import QUICK
 
 import hudi_vector as hv
+from hudi_vector.read.log_blocks import read_blocks
 from hudi_vector.table_services.distributed import SpreadLimits, spread_reader
-from hudi_vector.table_services.log_blocks import read_blocks
 from hudi_vector.table_services.mark import find_unneeded
 
 SMALL = {"img": {"inline.threshold": "1KB"}}

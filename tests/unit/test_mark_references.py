@@ -31,11 +31,11 @@ from support.blob_states import (
 )
 
 from hudi_vector.errors import DataFileError, InvalidBlobError
+from hudi_vector.read.log_blocks import read_blocks
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.table_services.base_references import parquet_references
 from hudi_vector.table_services.file_references import references_of
 from hudi_vector.table_services.lance_references import lance_fields
-from hudi_vector.table_services.log_blocks import read_blocks
 from hudi_vector.table_services.log_references import log_references
 from hudi_vector.table_services.references import REFERENCES, add_references, references_in
 from hudi_vector.table_services.retained import BASE, LOG, RetainedFile

@@ -24,6 +24,8 @@ __all__ = [
     "LogBlock",
     "name_of",
     "read_blocks",
+    "rows_of_block",
+    "schema_of_block",
 ]
 
 MAGIC = b"#HUDI#"
@@ -32,6 +34,7 @@ SCHEMA = 2
 
 _NAMES = ("COMMAND", "DELETE", "CORRUPT", "AVRO_DATA", "HFILE_DATA", "PARQUET_DATA", "CDC_DATA")
 _VERSION = 1
+_AVRO_VERSION = 3
 _FRAME = len(MAGIC) + 8
 
 
@@ -116,3 +119,40 @@ def _entries(body: memoryview, place: int) -> tuple[dict[int, bytes], int]:
         entries[key] = bytes(body[place + 8 : place + 8 + length])
         place += 8 + length
     return entries, place
+
+
+def schema_of_block(block: LogBlock) -> str:
+    """The schema of the rows, or of the changes, in a block of Avro.
+
+    Raises:
+        DataFileError: The block is of another type, or has no schema.
+    """
+    if block.kind not in (AVRO_DATA, CDC_DATA):
+        raise DataFileError(f"the block at byte {block.offset} is of type {name_of(block.kind)}, which is not read")
+    schema = block.header.get(SCHEMA)
+    if schema is None:
+        raise DataFileError(f"the block at byte {block.offset} has no schema")
+    return schema.decode()
+
+
+def rows_of_block(block: LogBlock) -> list[memoryview]:
+    """The bytes of each row in a block of Avro.
+
+    Raises:
+        DataFileError: The block is damaged.
+    """
+    content, offset = block.content, block.offset
+    version, count = struct.unpack_from(">ii", content)
+    if version != _AVRO_VERSION:
+        raise DataFileError(f"the rows of the block at byte {offset} have version {version}, not {_AVRO_VERSION}")
+    records, place = [], 8
+    for _ in range(count):
+        (length,) = struct.unpack_from(">i", content, place)
+        record = content[place + 4 : place + 4 + length]
+        if length < 0 or len(record) != length:
+            raise DataFileError(f"the block at byte {offset} is damaged: a row of {length} bytes does not fit in it")
+        records.append(record)
+        place += 4 + length
+    if place != len(content):
+        raise DataFileError(f"the block at byte {offset} is damaged: bytes are left after its last row")
+    return records
