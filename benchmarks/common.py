@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -52,8 +53,8 @@ class Bench(Generic[Size]):
     results: Results = field(default_factory=Results)
 
 
-def session(output: Path, memory: str = "6g") -> SparkSession:
-    """A local session with Hudi and our functions."""
+def session(output: Path, memory: str = "6g", settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A local session with Hudi and our functions, and further settings."""
     from pyspark.sql import SparkSession
 
     import hudi_vector as hv
@@ -68,6 +69,8 @@ def session(output: Path, memory: str = "6g") -> SparkSession:
         .config("spark.sql.warehouse.dir", str(output / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={output / 'derby'}")
     )
+    for key, value in (settings or {}).items():
+        builder = builder.config(key, value)
     spark = hv.register(hv.configure(builder).getOrCreate())
     spark.sparkContext.setLogLevel("ERROR")
     return spark

@@ -1,233 +1,200 @@
-"""What does the vector index buy? Searches with and without it, without Spark, on one table in one run.
+"""What does a vector index buy? Searches with and without it, beside faiss in memory and Lance on a copy, in one run.
 
-    python benchmarks/index.py [--vectors 400000] [--dimension 128] [--output bench-output] [--quick]
+    python benchmarks/index.py [--set clusters] [--vectors 400000] [--files 8] [--codec snappy] [--kinds ivf_sq8 …]
+        [--parts build single batch rivals chart] [--output bench-output] [--cache embeddings]
 
-The vectors lie in 200 clusters, each with twenty directions of its own and a little noise; queries are drawn like them.
-"Exact, in memory" scans vectors that are decoded already, "read anew" has no cache. Recall is the share of the ten
-nearest rows that were found. Prints medians, percentiles and ratios; writes ``index.json``.
+Sets: ``clusters`` are drawn in 200 clusters, each with twenty directions of its own and a little noise, queries like
+them; the others are real embeddings (`embeddings.py` says which), their queries held out. ``build`` makes the table and
+the indexes, and also searches by Spark; the other parts use what is there, so that each can be a run of its own. Recall
+is the share of the ten nearest rows by l2 that were found, ``cpu`` the milliseconds that a search takes of the
+processors. Figures go to one JSON file for each table, with a chart.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 from common import environment, session
+from index_chart import draw
+from index_data import Case, Figures, K, percentiles, write_table
+from index_rivals import rivals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CLUSTERS, _DIRECTIONS, _FILES, _K = 200, 20, 8, 10
+_KINDS = ("ivf_sq8", "ivf_flat", "ivf_pq", "hnsw")
+_PARTS = ("build", "single", "batch", "rivals", "chart")
 _NO_CACHE = {"hoodie.vector.cache.max.bytes": "0"}
-_EFFORTS = ((4, 2), (8, 2), (16, 2), (16, 4), (32, 4))
-
-
-@dataclass
-class Figures:
-    """What was measured, in the order in which it was."""
-
-    rows: list[dict[str, Any]] = field(default_factory=list)
-
-    def add(self, subject: str, **values: Any) -> None:
-        """Keep a row, and print it."""
-        self.rows.append({"subject": subject, **values})
-        print(f"  {subject:<44}" + "  ".join(f"{key} {_shown(value)}" for key, value in values.items()))
+_EFFORTS = {
+    "ivf_pq": ((4, 5), (8, 5), (16, 5), (32, 10), (64, 20)),
+    "hnsw": ((16, 2), (32, 2), (64, 2), (128, 5), (512, 5)),
+}
+_USUAL_EFFORTS = ((2, 2), (4, 2), (8, 2), (16, 2), (32, 2), (64, 4))
 
 
 def main() -> None:
     """Measure everything, print it, write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", default="clusters", choices=("clusters", "digits", "glosses-64", "glosses-384"))
     parser.add_argument("--vectors", type=int, default=400_000)
-    parser.add_argument("--dimension", type=int, default=128)
+    parser.add_argument("--dimension", type=int, default=128, help="of the clusters")
+    parser.add_argument("--files", type=int, default=8)
+    parser.add_argument("--codec", default="snappy")
+    parser.add_argument("--kinds", nargs="+", default=list(_KINDS), choices=_KINDS)
+    parser.add_argument("--parts", nargs="+", default=list(_PARTS), choices=_PARTS)
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--output", type=Path, default=Path("bench-output"))
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the vectors")
+    parser.add_argument("--cache", type=Path, default=Path("embeddings"))
+    parser.add_argument("--clean", action="store_true", help="delete the table afterwards")
     given = parser.parse_args()
-    vectors, queries = (given.vectors // 100, 20) if given.quick else (given.vectors, given.queries)
-    output: Path = given.output.resolve()
-    folder = output / "index"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    space = Space.of(given.dimension)
-    figures = Figures()
-    spark = session(output)
-    try:
-        build(spark, folder, space, vectors, figures)
-    finally:
-        spark.stop()
-    search(str(folder / "table"), space, queries, figures)
-    (output / "index.json").write_text(
-        json.dumps({"vectors": vectors, "dimension": given.dimension, **environment(), "rows": figures.rows}, indent=2)
-    )
-    shutil.rmtree(folder, ignore_errors=True)
-    print(f"\nWritten: {output / 'index.json'}")
+    output = given.output.resolve()
+    dimension = {"digits": 64, "glosses-64": 64, "glosses-384": 384}.get(given.set, given.dimension)
+    case = Case(given.set, given.vectors, dimension, given.files, given.codec, given.queries, output)
+    if "build" in given.parts:
+        case.prepare(given.cache.resolve())
+    figures = Figures(case, environment())
+    print(case.folder.name)
+    if "build" in given.parts:
+        spark = session(output)
+        try:
+            build(spark, case, given.kinds, figures)
+        finally:
+            spark.stop()
+    if "single" in given.parts:
+        single(case, given.kinds, figures)
+    if "batch" in given.parts:
+        batch(case, given.kinds, figures)
+    if "rivals" in given.parts:
+        rivals(case, given.kinds, figures)
+    if "chart" in given.parts:
+        draw(case, figures)
+    if given.clean:
+        shutil.rmtree(case.folder)
 
 
-@dataclass(frozen=True)
-class Space:
-    """Clusters of vectors: their centres, shape (c, d), and directions, shape (c, r, d)."""
-
-    centres: npt.NDArray[np.float32]
-    directions: npt.NDArray[np.float32]
-
-    @classmethod
-    def of(cls, dimension: int) -> Space:
-        """The same clusters each time."""
-        chance = np.random.default_rng(0)
-        centres = 2 * chance.standard_normal((_CLUSTERS, dimension))
-        directions = 0.35 * chance.standard_normal((_CLUSTERS, _DIRECTIONS, dimension))
-        return cls(centres.astype(np.float32), directions.astype(np.float32))
-
-    def draw(self, count: int, seed: int) -> npt.NDArray[np.float32]:
-        """Vectors, shape (count, d)."""
-        chance = np.random.default_rng(seed)
-        label = chance.integers(0, len(self.centres), count)
-        inside = chance.standard_normal((count, _DIRECTIONS)).astype(np.float32)
-        noise = 0.1 * chance.standard_normal((count, self.centres.shape[1]))
-        spread = np.empty((count, self.centres.shape[1]), np.float32)
-        for start in range(0, count, 4096):
-            part = slice(start, start + 4096)
-            spread[part] = np.einsum("ij,ijk->ik", inside[part], self.directions[label[part]])
-        return (self.centres[label] + spread + noise).astype(np.float32)
-
-
-def build(spark: SparkSession, folder: Path, space: Space, vectors: int, figures: Figures) -> None:
-    """A table of eight files, its indexes, and one of them brought up to date after one file changed."""
+def build(spark: SparkSession, case: Case, kinds: Sequence[str], figures: Figures) -> None:
+    """The table, its indexes, one of them brought up to date after one file changed, and searches by Spark."""
     import hudi_vector as hv
 
-    source, table = folder / "source", str(folder / "table")
-    source.mkdir()
-    dimension, each = space.centres.shape[1], vectors // _FILES
-    for number in range(_FILES):
-        flat = pa.array(space.draw(each, 100 + number).ravel())
-        ids = np.arange(number * each, (number + 1) * each)
-        columns = {
-            "id": pa.array(ids),
-            "part": pa.array([f"p{number}"] * each),
-            "price": pa.array(np.random.default_rng(number).random(each)),
-            "emb": pa.FixedSizeListArray.from_arrays(flat, dimension).cast(pa.list_(pa.float32())),
-        }
-        pq.write_table(pa.table(columns), source / f"{number}.parquet")
-    rows = spark.read.parquet(str(source))
-    options = {"hoodie.metadata.enable": "false"}
-    hv.write(
-        rows, table, record_key="id", partition_by="part", operation="bulk_insert", vectors={"emb": dimension},
-        options=options,
-    )  # fmt: skip
-    print("building")
-    made = {kind: hv.index.create(spark, table, "emb", metric="l2", kind=kind) for kind in ("ivf_sq8", "ivf_flat")}
-    for kind, one in made.items():
-        figures.add(f"create {kind}", seconds=one.seconds, bytes_per_vector=one.bytes / vectors)
+    rows, table = write_table(spark, case), case.table
+    hv.search(spark, table, "emb", case.asked()[0].tolist(), K, metric="l2").collect()  # starts what Spark starts once
+    made = {}
+    for kind in kinds:
+        made[kind] = hv.index.create(spark, table, "emb", metric="l2", kind=kind)
+        figures.add(f"create {kind}", seconds=made[kind].seconds, bytes_per_vector=made[kind].bytes / len(case.rows()))
+    options = {"hoodie.metadata.enable": "false", "hoodie.parquet.compression.codec": case.codec}
     hv.write(rows.where("part = 'p0'").limit(100), table, record_key="id", partition_by="part", options=options)
-    again = hv.index.refresh(spark, table, "emb", kind="ivf_sq8")
-    figures.add(
-        "refresh after 1 of 8 files changed",
-        seconds=again.seconds,
-        segments=again.segments_made,
-        of_create=again.seconds / made["ivf_sq8"].seconds,
-    )
-    hv.index.refresh(spark, table, "emb", kind="ivf_flat")
+    for kind, first in made.items():
+        again = hv.index.refresh(spark, table, "emb", kind=kind)
+        figures.add(
+            f"refresh {kind} after 1 of {case.files} files changed", seconds=again.seconds,
+            segments=again.segments_made, of_create=again.seconds / first.seconds,
+        )  # fmt: skip
+    target = {"mode": "approximate", "recall_target": 0.95}
+    for subject, asked in (("exact", {"mode": "exact"}), ("recall target 0.95", target)):
+        timed(
+            figures, f"Spark, {subject}", case, 25,
+            lambda q, asked=asked: ids(hv.search(spark, table, "emb", q, K, metric="l2", **asked).collect()),
+        )  # fmt: skip
 
 
-def search(table: str, space: Space, count: int, figures: Figures) -> None:
-    """Single searches and batches by a process that has no Spark."""
+def single(case: Case, kinds: Sequence[str], figures: Figures) -> None:
+    """One search after the other by a process that has no Spark."""
     import hudi_vector as hv
 
-    queries = space.draw(count, 7).astype(np.float64)
-    with hv.open(table, column="emb") as t:
-        print("single searches")
-        truth = [_found(t.search(query, _K, metric="l2", mode="exact", columns=["id"])) for query in queries]
-        single(
-            figures,
-            "exact, in memory",
-            truth,
-            queries,
-            lambda q: t.search(q, _K, metric="l2", mode="exact", columns=["id"]),
-        )
-        for kind in ("ivf_sq8", "ivf_flat"):
-            for nprobes, refine_factor in _EFFORTS:
+    with hv.open(case.table, column="emb", options=_NO_CACHE) as t:
+        find = finder(t)
+        timed(figures, "exact, read anew", case, 5, lambda q: find(q, mode="exact"))
+        timed(figures, "auto by the index, read anew", case, 5, find)
+    with hv.open(case.table, column="emb") as t:
+        find = finder(t)
+        for kind in kinds:
+            for nprobes, refine_factor in _EFFORTS.get(kind, _USUAL_EFFORTS):
                 asked = {"algorithm": kind, "mode": "approximate", "nprobes": nprobes, "refine_factor": refine_factor}
-                single(
-                    figures, f"{kind}, {nprobes} lists, {refine_factor} k candidates", truth, queries,
-                    lambda q, asked=asked: t.search(q, _K, metric="l2", columns=["id"], **asked),
+                timed(
+                    figures, f"{kind}, {nprobes} probes, {refine_factor} k candidates", case, case.queries,
+                    lambda q, asked=asked: find(q, **asked),
                 )  # fmt: skip
-        target = {"recall_target": 0.95}
-        single(
-            figures,
-            "recall target 0.95",
-            truth,
-            queries,
-            lambda q: t.search(q, _K, metric="l2", columns=["id"], **target),
-        )
+            more = {"algorithm": kind, "recall_target": 0.95}
+            timed(figures, f"{kind}, recall target 0.95", case, case.queries, lambda q, more=more: find(q, **more))
+        timed(figures, "exact, in memory", case, case.queries, lambda q: find(q, mode="exact"))
         for share in (0.5, 0.1, 0.01, 0.001):
             text = f"price < {share}"
-            exact = [
-                _found(t.search(q, _K, metric="l2", mode="exact", filter=text, columns=["id"])) for q in queries[:50]
-            ]
-            for name, more in (("exact", {"mode": "exact"}), ("auto", {}), ("recall target 0.95", target)):
-                single(
-                    figures, f"filter {share}, {name}", exact, queries[:50],
-                    lambda q, more=more, text=text: t.search(q, _K, metric="l2", filter=text, columns=["id"], **more),
+            allowed = {"filter": text, "mode": "exact"}
+            truth = [set(find(q, **allowed)) for q in case.asked()[:50]]
+            for subject, asked in (("exact", {"mode": "exact"}), ("recall target 0.95", {"recall_target": 0.95})):
+                timed(
+                    figures, f"filter {share}, {subject}", case, 50,
+                    lambda q, asked=asked, text=text: find(q, filter=text, **asked), truth,
                 )  # fmt: skip
-        print("batches")
+
+
+def batch(case: Case, kinds: Sequence[str], figures: Figures) -> None:
+    """Many queries at once, without Spark."""
+    import hudi_vector as hv
+
+    asked = case.asked()
+    ways = [("exact", {"mode": "exact"})]
+    ways += [(f"{kind}, recall target 0.95", {"algorithm": kind, "recall_target": 0.95}) for kind in kinds]
+    with hv.open(case.table, column="emb") as t:
         for size in (100, 1000):
-            many = space.draw(size, 9).astype(np.float64)
-            seconds = {}
-            for name, more in (("exact", {"mode": "exact"}), ("recall target 0.95", target)):
-                t.search_batch(many, _K, metric="l2", **more)
+            many = np.resize(asked, (size, asked.shape[1]))
+            exact = 0.0
+            for subject, way in ways:
+                t.search_batch(many, K, metric="l2", columns=["id"], **way)
                 begun = time.perf_counter()
-                t.search_batch(many, _K, metric="l2", **more)
-                seconds[name] = time.perf_counter() - begun
+                found = t.search_batch(many, K, metric="l2", columns=["id"], **way)
+                seconds = time.perf_counter() - begun
+                exact = exact or seconds
+                rows = found.column("id").to_numpy().reshape(size, K)
+                shares = [
+                    len(set(mine) & set(true)) / K
+                    for mine, true in zip(rows, np.resize(case.truth(), (size, K)), strict=True)
+                ]
                 figures.add(
-                    f"batch of {size}, {name}",
-                    queries_per_second=size / seconds[name],
-                    ratio=seconds["exact"] / seconds[name],
-                )
-    with hv.open(table, column="emb", options=_NO_CACHE) as t:
-        few = queries[: max(3, count // 20)]
-        single(
-            figures,
-            "exact, read anew",
-            truth,
-            few,
-            lambda q: t.search(q, _K, metric="l2", mode="exact", columns=["id"]),
-        )
-        single(
-            figures, "auto by the index, read anew", truth, few, lambda q: t.search(q, _K, metric="l2", columns=["id"])
-        )
+                    f"batch of {size}, {subject}", recall=float(np.mean(shares)), queries_per_second=size / seconds,
+                    of_exact=exact / seconds,
+                )  # fmt: skip
 
 
-def single(
-    figures: Figures, subject: str, truth: list[set[int]], queries: npt.NDArray[Any], run: Callable[[Any], Any]
-) -> None:
+def finder(t: Any) -> Callable[..., list[int]]:
+    """Searches of an open table, as the numbers of the rows found."""
+
+    def find(query: npt.NDArray[Any], **asked: Any) -> list[int]:
+        found: list[int] = t.search(query, K, metric="l2", columns=["id"], **asked).column("id").to_pylist()
+        return found
+
+    return find
+
+
+def ids(rows: list[Any]) -> list[int]:
+    """The numbers of Spark's rows."""
+    return [row["id"] for row in rows]
+
+
+def timed(
+    figures: Figures, subject: str, case: Case, count: int, run: Callable[[Any], Sequence[int]],
+    truth: Sequence[set[int]] | None = None,
+) -> None:  # fmt: skip
     """Recall and latency of searches one after the other."""
+    queries = case.asked()[:count]
+    known = [set(one) for one in case.truth().tolist()] if truth is None else truth
     run(queries[0])
-    times, shares = [], []
-    for query, true in zip(queries, truth, strict=False):
+    times, shares, used = [], [], time.process_time()
+    for query, true in zip(queries, known, strict=False):
         begun = time.perf_counter()
         found = run(query)
         times.append(1000 * (time.perf_counter() - begun))
-        shares.append(len(_found(found) & true) / max(1, len(true)))
-    p50, p90, p99 = np.percentile(times, [50, 90, 99])
-    figures.add(subject, recall=float(np.mean(shares)), p50=float(p50), p90=float(p90), p99=float(p99))
-
-
-def _found(hits: Any) -> set[int]:
-    return set(hits.column("id").to_pylist())
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+        shares.append(len(true.intersection(found)) / max(1, len(true)))
+    cpu = 1000 * (time.process_time() - used) / len(times)
+    figures.add(subject, recall=float(np.mean(shares)), **percentiles(times), cpu=cpu)
 
 
 if __name__ == "__main__":

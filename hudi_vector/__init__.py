@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     )
     from hudi_vector.spark.blob_references import blob_references
     from hudi_vector.spark.changes import search_changes
+    from hudi_vector.spark.hybrid_api import hybrid_search, hybrid_search_batch
     from hudi_vector.spark.join.api import explain_join, knn_join
     from hudi_vector.spark.join.nearest_by import nearest_by_join
     from hudi_vector.streaming.api import vector_search
+    from hudi_vector.streaming.watch import watch_search
     from hudi_vector.write.writer import write
 
 _HOMES = {
@@ -43,6 +45,8 @@ _HOMES = {
     "explain_search": "hudi_vector.spark.api",
     "knn_join": "hudi_vector.spark.join.api",
     "nearest_by_join": "hudi_vector.spark.join.nearest_by",
+    "hybrid_search": "hudi_vector.spark.hybrid_api",
+    "hybrid_search_batch": "hudi_vector.spark.hybrid_api",
     "last_reports": "hudi_vector.search.report",
     "open": "hudi_vector.search.vector_table",
     "read_blob": "hudi_vector.spark.blob_api",
@@ -55,6 +59,7 @@ _HOMES = {
     "try_read_blob": "hudi_vector.spark.blob_api",
     "vector_field": "hudi_vector.schema",
     "vector_search": "hudi_vector.streaming.api",
+    "watch_search": "hudi_vector.streaming.watch",
     "write": "hudi_vector.write.writer",
 }
 
@@ -69,6 +74,8 @@ __all__ = [
     "configure",
     "explain_join",
     "explain_search",
+    "hybrid_search",
+    "hybrid_search_batch",
     "index",
     "knn_join",
     "last_reports",
@@ -85,6 +92,7 @@ __all__ = [
     "try_read_blob",
     "vector_field",
     "vector_search",
+    "watch_search",
     "write",
 ]
 

@@ -76,6 +76,7 @@ __all__ = [
 T = TypeVar("T", int, str)
 
 BYTES, FOLDER, FOLDERS, MILLISECONDS, NAMES = "bytes", "folder", "folders", "milliseconds", "names"
+SHARE = "share"
 
 # KB is 1024 bytes, as in Spark's and Hudi's own settings.
 _SIZES = {"": 1, "b": 1} | {
@@ -283,7 +284,7 @@ MODE: Option[str] = Option(
 RECALL_TARGET: Option[str] = Option(
     "hoodie.vector.search.recall.target",
     "1",
-    "",
+    SHARE,
     "The part of the true nearest rows an indexed search has to find on average, such as 0.95; with 1 answers are "
     "exact. Probes and candidates are taken from the calibration kept with the index.",
 )
@@ -640,6 +641,7 @@ _ALLOWED = {
     NAMES: "names with commas between them",
     BYTES: "a whole number, or a size such as `64MB`",
     MILLISECONDS: "a whole number, or a duration such as `24h`",
+    SHARE: "a number above 0, up to 1",
 }
 
 SEARCH: tuple[Option[int] | Option[str], ...] = tuple(
@@ -667,6 +669,7 @@ def markdown(listed: Sequence[Option[int] | Option[str]] = ALL) -> str:
             allowed = ", ".join(f"`{value}`" for value in option.allowed)
         else:
             least = "" if option.minimum is None else f", {option.minimum} or more"
-            allowed = f"{_ALLOWED.get(option.unit, 'a whole number')}{least}"
+            usual = "text" if isinstance(option.default, str) else "a whole number"
+            allowed = f"{_ALLOWED.get(option.unit, usual)}{least}"
         rows.append(f"| `{option.key}` | `{option.default}` | {allowed} | {option.unit} | {option.description} |")
     return "\n".join(rows) + "\n"

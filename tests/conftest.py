@@ -40,6 +40,7 @@ def spark(workspace: Path) -> Iterator[SparkSession]:
     """A registered session on two cores, with Hudi's real bundle."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
+    from support.quick import JVM
 
     import hudi_vector as hv
 
@@ -52,7 +53,7 @@ def spark(workspace: Path) -> Iterator[SparkSession]:
         .config("spark.default.parallelism", "2")
         .config("spark.sql.session.timeZone", "UTC")  # the oracle computes in UTC
         .config("spark.sql.warehouse.dir", str(workspace / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={workspace / 'derby'}")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={workspace / 'derby'} {JVM}")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
     )

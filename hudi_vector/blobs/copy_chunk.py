@@ -18,7 +18,7 @@ from hudi_vector.storage import StorageOptions, join, scheme_of
 
 __all__ = ["PIECE", "PLACES", "Chunk", "whole_blobs"]
 
-PIECE = 8 << 20
+PIECE = 32 << 20
 """How many bytes are copied or compared at once; a larger blob is copied at once all the same."""
 
 PLACES = pa.schema(

@@ -238,6 +238,7 @@ class GraphView:
             selected = int(stop - start) if mask is None else int(mask.sum())
             if graph is None or not selected or not len(ask):
                 continue
+            mask = None if selected == stop - start else mask
             rank, entry, looked_at = _Walk(graph, mask, selected).nearest(asked, effort, count)
             hit = entry >= 0
             parts.append((np.repeat(ask, hit.sum(axis=1)), entry[hit] + start, rank[hit]))

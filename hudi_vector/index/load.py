@@ -11,7 +11,7 @@ from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.read.cache import process_cache
 from hudi_vector.storage import StorageOptions, open_storage
 
-__all__ = ["load_view"]
+__all__ = ["kept_view", "load_view"]
 
 
 def load_view(
@@ -36,13 +36,28 @@ def load_view(
     Example:
         >>> load_view(folder, model_id, manifest.entries, StorageOptions(), keep=True)  # doctest: +SKIP
     """
-    key = ("index view", folder, model_id, tuple(entry.segment for entry in entries))
-    found: View | None = process_cache().get(key) if keep else None
+    found = kept_view(folder, model_id, entries) if keep else None
     if found is not None:
         return found
     storage = open_storage(folder, options)
     model = load_model(storage, folder, model_id)
     view = joined_view(model, [load_segment(storage, folder, entry.segment, model, entry.file) for entry in entries])
     if keep:
-        process_cache().put(key, view, view.nbytes)
+        process_cache().put(_key(folder, model_id, entries), view, view.nbytes)
     return view
+
+
+def kept_view(folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> View | None:
+    """The view of segments that is in the process's cache, or None.
+
+    Args:
+        folder: The index's folder.
+        model_id: The model of the segments.
+        entries: The segments.
+    """
+    found: View | None = process_cache().get(_key(folder, model_id, entries))
+    return found
+
+
+def _key(folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> tuple[object, ...]:
+    return ("index view", folder, model_id, tuple(entry.segment for entry in entries))

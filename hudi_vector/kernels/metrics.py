@@ -74,7 +74,7 @@ def exact_distances(rows: npt.NDArray[Any], query: Floats, metric: str) -> Float
 
 
 def _block(block: Floats, query: Floats, metric: str) -> Floats:
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
         if metric == "l2":
             return _l2(block, query)
         if metric == "dot_product":

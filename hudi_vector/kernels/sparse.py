@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +16,21 @@ import numpy.typing as npt
 from hudi_vector.kernels.metrics import Floats, exact_distances
 from hudi_vector.kernels.topk import Ints
 
-__all__ = ["SparseBlock", "SparseVector", "make_sparse_block", "sparse_distances"]
+__all__ = ["Indices", "SparseBlock", "SparseVector", "make_sparse_block", "sparse_distances"]
+
+Indices = npt.NDArray[Any]
+"""Whole numbers as int64, or texts as objects, which are their UTF-8 bytes; in ascending order."""
 
 # Squares below this have lost digits.
 _TINY = 1e-290
+_TEXT_BYTES = 64
 
 
 @dataclass(frozen=True)
 class SparseVector:
     """A query: indices, ascending and each once, and their values, both of shape (s,)."""
 
-    indices: Ints
+    indices: Indices
     values: Floats
 
 
@@ -37,7 +42,7 @@ class SparseBlock:
     `values` likewise. `positions` and `squares` (the squared norms) have an element for each row.
     """
 
-    terms: Ints
+    terms: Indices
     begins: Ints
     rows: Ints
     values: Floats
@@ -51,7 +56,8 @@ class SparseBlock:
     def nbytes(self) -> int:
         """Bytes held in memory."""
         arrays = (self.terms, self.begins, self.rows, self.values, self.positions, self.squares)
-        return int(sum(array.nbytes for array in arrays))
+        texts = _TEXT_BYTES * len(self.terms) if self.terms.dtype == object else 0
+        return int(sum(array.nbytes for array in arrays)) + texts
 
     @cached_property
     def odd(self) -> npt.NDArray[np.bool_]:
@@ -84,7 +90,9 @@ class SparseBlock:
         return SparseBlock(self.terms[used], begins, rows, self.values[kept], self.positions[mask], self.squares[mask])
 
 
-def make_sparse_block(row: Ints, index: Ints, value: Floats, positions: Ints) -> tuple[SparseBlock, int]:
+def make_sparse_block(
+    row: Ints, index: Ints, value: Floats, positions: Ints, texts: Indices | None = None
+) -> tuple[SparseBlock, int]:
     """A block of entries as they were read; rows with NaN, infinite or repeated entries are left out.
 
     Args:
@@ -92,6 +100,7 @@ def make_sparse_block(row: Ints, index: Ints, value: Floats, positions: Ints) ->
         index: The index of each, shape (e,).
         value: The value of each, shape (e,).
         positions: Where each row stands in its slice, shape (n,).
+        texts: What the indices stand for, ascending, if they are places in an array of texts.
 
     Returns:
         The block, and how many rows were left out as invalid.
@@ -104,7 +113,8 @@ def make_sparse_block(row: Ints, index: Ints, value: Floats, positions: Ints) ->
     starts = np.flatnonzero(begins_term)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         squares = np.bincount(row, weights=value * value, minlength=len(positions))
-    block = SparseBlock(index[starts], np.append(starts, len(row)), row, value, positions, squares.astype(np.float64))
+    terms = index[starts] if texts is None else texts[index[starts]]
+    block = SparseBlock(terms, np.append(starts, len(row)), row, value, positions, squares.astype(np.float64))
     wrong = row[repeated | ~np.isfinite(value)]
     if not len(wrong):
         return block, 0

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_vector.kernels.sparse import SparseBlock, make_sparse_block
+from hudi_vector.kernels.sparse import Indices, SparseBlock, make_sparse_block
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.data_file import DataFile, reading
@@ -26,11 +26,15 @@ BLOCK_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class SparseColumn:
-    """A searched column of sparse vectors: a MAP, or a STRUCT whose fields of indices and values are named here."""
+    """A searched column of sparse vectors: a MAP, or a STRUCT whose fields of indices and values are named here.
+
+    `texts` says that indices are texts and no whole numbers.
+    """
 
     name: str
     indices: str = ""
     values: str = ""
+    texts: bool = False
 
     @property
     def is_map(self) -> bool:
@@ -42,7 +46,8 @@ def sparse_column_of(field: pa.Field) -> SparseColumn | None:
     """The sparse column a field of a schema is, or None if it is none."""
     kind = field.type
     if pa.types.is_map(kind):
-        return SparseColumn(field.name) if _are_entries(kind.key_type, kind.item_type) else None
+        texts = _is_text(kind.key_type)
+        return SparseColumn(field.name, texts=texts) if _are_entries(kind.key_type, kind.item_type) else None
     if not pa.types.is_struct(kind):
         return None
     found = {kind.field(i).name.lower(): kind.field(i) for i in range(kind.num_fields)}
@@ -51,11 +56,16 @@ def sparse_column_of(field: pa.Field) -> SparseColumn | None:
         return None
     if not _are_entries(indices.type.value_type, values.type.value_type):
         return None
-    return SparseColumn(field.name, indices.name, values.name)
+    return SparseColumn(field.name, indices.name, values.name, _is_text(indices.type.value_type))
 
 
 def _are_entries(index: pa.DataType, value: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(index) and (pa.types.is_float32(value) or pa.types.is_float64(value)))
+    counted = pa.types.is_integer(index) or _is_text(index)
+    return bool(counted and (pa.types.is_float32(value) or pa.types.is_float64(value)))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def sparse_block_of(array: pa.Array, column: SparseColumn, positions: Ints, counts: ScanCounts) -> SparseBlock:
@@ -85,10 +95,26 @@ def sparse_block_of(array: pa.Array, column: SparseColumn, positions: Ints, coun
     numbers = np.asarray(value.cast(pa.float64()).fill_null(np.nan))
     if index.null_count:
         numbers = np.where(np.asarray(index.is_null()), np.nan, numbers)
-        index = index.fill_null(0)
-    block, invalid = make_sparse_block(row, np.asarray(index.cast(pa.int64())), numbers, positions)
+        index = index.fill_null("" if column.texts else 0)
+    if column.texts:
+        places, texts = _sorted_texts(index)
+        block, invalid = make_sparse_block(row, places, numbers, positions, texts)
+    else:
+        block, invalid = make_sparse_block(row, np.asarray(index.cast(pa.int64())), numbers, positions)
     counts.invalid += invalid
     return block
+
+
+def _sorted_texts(index: pa.Array) -> tuple[Ints, Indices]:
+    """The place of each text among the distinct ones, and these as UTF-8 bytes, ascending."""
+    encoded = index.cast(pa.binary()).dictionary_encode()
+    distinct = encoded.dictionary
+    order = np.asarray(pc.sort_indices(distinct), dtype=np.int64)
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    texts = np.empty(len(order), object)
+    texts[:] = distinct.take(pa.array(order)).to_pylist()
+    return places[np.asarray(encoded.indices, dtype=np.int64)], texts
 
 
 def _of_map(array: pa.MapArray) -> tuple[npt.NDArray[np.int64], pa.Array, pa.Array]:
@@ -109,12 +135,13 @@ def _of_two_lists(array: Any, column: SparseColumn, positions: Ints, counts: Sca
 
 
 def sparse_blocks(
-    file: FileInfo, spec: ScanSpec, column: SparseColumn, keep: bool, counts: ScanCounts
+    reader: ParquetSlice, file: FileInfo, spec: ScanSpec, column: SparseColumn, keep: bool, counts: ScanCounts
 ) -> Iterator[SparseBlock]:
     """The rows of a Parquet base file under the predicate that have a sparse vector.
 
     Args:
-        file: The base file.
+        reader: The file, opened; it knows which rows are wanted.
+        file: The file.
         spec: What is read.
         column: The column, in the place of the one that `spec` names.
         keep: Whether decoded blocks are kept in the process's cache.
@@ -123,13 +150,10 @@ def sparse_blocks(
     Yields:
         Blocks, ascending by position.
     """
-    reader = ParquetSlice(file, spec, keep)
-    allowed = reader.allowed(counts) if spec.predicate is not None else None
-    if allowed is None:
-        counts.rows += reader.row_count()
+    allowed = reader.allowed(counts)
     reader.close()
     for block in _decoded(file, spec, column, keep, counts):
-        yield block if allowed is None else block.select(allowed[block.positions])
+        yield block.select(allowed[block.positions])
 
 
 def _decoded(

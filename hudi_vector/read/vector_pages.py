@@ -37,6 +37,7 @@ _LOCAL_MAX_GAP = 4 << 10
 _OBJECT_STORE_THREADS = 16
 _SNAPPY = "snappy"
 _PEEK = 256
+_FEW_RANGES = 16
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,8 @@ class VectorPages:
         self._cache = cache
         # On local disk a look at a few bytes costs microseconds: pages are not read to know how they are stored.
         self._peeks = scheme_of(file.file.uri) == "file"
+        # There, planning a few reads takes longer than what it spares.
+        self._unplanned = _FEW_RANGES if self._peeks and not reads.max_gap else -1
 
     def rows(self, rows: Ints) -> ChosenRows:
         """The vectors of some rows.
@@ -164,8 +167,12 @@ class VectorPages:
 
     def _copy(self, begin: Ints, size: Ints, target: Ints, values: Bytes) -> int:
         """Bring ranges of the file to places in the output; says how many bytes were read."""
-        plan = self._plan(begin, size, target, MAX_READ)
         flat = values.reshape(-1)
+        if len(begin) <= self._unplanned:
+            for at, length, goes in zip(begin.tolist(), size.tolist(), target.tolist(), strict=True):
+                flat[goes : goes + length] = np.frombuffer(self._window(at, length).take(at, length), np.uint8)
+            return int(size.sum())
+        plan = self._plan(begin, size, target, MAX_READ)
 
         def copy(read: int) -> None:
             at, length = int(plan.offset[read]), int(plan.length[read])

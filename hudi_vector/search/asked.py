@@ -29,7 +29,7 @@ from hudi_vector.search.winners import fetch_rows
 from hudi_vector.table.instants import AsOf, parse_as_of, zone_info
 from hudi_vector.table.model import Snapshot
 
-__all__ = ["Asked", "Found", "as_queries", "spelled", "vector_column"]
+__all__ = ["Asked", "Found", "as_queries", "require_readable", "spelled", "vector_column"]
 
 _ELEMENTS = {pa.float32(): "float", pa.float64(): "double", pa.int8(): "int8"}
 
@@ -133,7 +133,7 @@ class Asked:
         """Plan and search, with the indexes that are known, or those that are found now."""
         begun = time.perf_counter()
         plan = self.plan(snapshot, indexes)
-        _require_readable(plan)
+        require_readable(plan)
         progress = Progress()
         progress.seconds["plan"] = time.perf_counter() - begun
         question = Question(self.vectors, self.metric, self.k, self.max_distance)
@@ -169,7 +169,8 @@ def as_queries(value: Any) -> Floats:
     return np.stack(vectors)
 
 
-def _require_readable(plan: SearchPlan) -> None:
+def require_readable(plan: SearchPlan) -> None:
+    """Refuse a plan with slices that only Spark can read."""
     slices = (access.reason for access in plan.slices if access.access == "spark")
     reason = table_needs_spark(plan.snapshot) or next(slices, None)
     if reason is not None:

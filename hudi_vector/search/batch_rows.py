@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,19 +20,20 @@ __all__ = ["Column", "Found", "assemble", "query_vectors"]
 
 @dataclass(frozen=True)
 class Found:
-    """Rows found: for each its query, its distance, its rank from 1, and the columns asked for."""
+    """Rows found: for each its query, its distance, its rank from 1, the columns asked for, and others by name."""
 
     query: npt.NDArray[np.int64]
     distance: npt.NDArray[np.float64]
     rank: npt.NDArray[np.int64]
     rows: pa.Table
+    added: Mapping[str, pa.Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Column:
     """An output column: its name, the side it comes from, and its name there.
 
-    Sides are ``query``, ``corpus``, ``index``, ``distance`` and ``rank``.
+    Sides are ``query``, ``corpus``, ``index``, ``distance``, ``rank``, and ``added`` for others that the search adds.
     """
 
     name: str
@@ -117,4 +118,6 @@ def assemble(
 def _of_found(column: Column, found: Found) -> Any:
     if column.side == "corpus":
         return found.rows.column(column.source)
+    if column.side == "added":
+        return found.added[column.source]
     return pa.array(found.rank.astype(np.int32)) if column.side == "rank" else pa.array(found.distance)

@@ -17,7 +17,7 @@ from hudi_vector.read.spec import ScanCounts, ScanSpec, SliceReader
 from hudi_vector.search.merge import SliceHits, break_ties
 from hudi_vector.search.plan import SliceAccess
 
-__all__ = ["Question", "joined", "open_slice", "search_slice", "settled", "tie_keys"]
+__all__ = ["Question", "joined", "open_base", "open_slice", "search_slice", "settled", "tie_keys"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,21 @@ def open_slice(access: SliceAccess, spec: ScanSpec, keep: bool) -> SliceReader:
     assert access.file_slice.base_file is not None
     if access.access in ("lance", "lance_index"):
         return LanceSlice(access.file_slice.base_file, spec, keep)
+    return open_base(access, spec, keep)
+
+
+def open_base(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:
+    """The reader of a slice's Parquet base file, without the rows that are deleted.
+
+    Args:
+        access: The slice.
+        spec: What is read.
+        keep: Whether what is decoded is kept in the process's cache.
+
+    Returns:
+        The reader.
+    """
+    assert access.file_slice.base_file is not None
     return ParquetSlice(access.file_slice.base_file, spec, keep, access.file_slice.deleted)
 
 

@@ -21,28 +21,21 @@ from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.merged import MergedSlice
+from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.several import Together, in_step
 from hudi_vector.read.sparse import SparseColumn, sparse_blocks
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.search.execute import open_slice, tie_keys
 from hudi_vector.search.hybrid_best import BestRows, Scale, Scored
-from hudi_vector.search.hybrid_question import RANK_CONSTANT, HybridQuestion, scores
-from hudi_vector.search.hybrid_ranks import Counts, Extremes, NearestByColumn, ranks_needed
+from hudi_vector.search.hybrid_fusion import by_rank, kept_near, limits_of, scale_of, score_of_ranks
+from hudi_vector.search.hybrid_question import HybridQuestion
+from hudi_vector.search.hybrid_ranks import Counts, Extremes, NearestByColumn
 from hudi_vector.search.local import threads_of
 from hudi_vector.search.merge import SliceHits, Winners, break_ties, merge_hits
 from hudi_vector.search.plan import SearchPlan, SliceAccess
 from hudi_vector.search.report import Progress
 
-__all__ = [
-    "HybridWinners",
-    "by_rank",
-    "kept_near",
-    "limits_of",
-    "run_hybrid",
-    "run_hybrid_local",
-    "scale_of",
-    "score_of_ranks",
-]
+__all__ = ["HybridWinners", "run_hybrid", "run_hybrid_local"]
 
 Entry = tuple[int, SliceAccess]
 Group = tuple[Entry, ...]
@@ -95,16 +88,18 @@ class _Work:
         streams: list[Iterator[Any]] = []
         for column, count in zip(columns, own, strict=True):
             if isinstance(column, SparseColumn):
-                streams.append(sparse_blocks(access.file_slice.base_file, self.spec, column, self.keep, count))
+                reader = open_slice(access, self.spec, self.keep)
+                assert isinstance(reader, ParquetSlice)
+                file = access.file_slice.base_file
+                streams.append(sparse_blocks(reader, file, self.spec, column, self.keep, count))
             else:
                 streams.append(open_slice(access, replace(self.spec, column=column), self.keep).blocks(count))
         found = 0
         for blocks in in_step(streams):
             found += len(blocks[0])
             yield blocks, None
-        for stream in streams:
-            for _ in stream:  # rows that no other column has are counted too
-                pass
+        for _ in streams[0]:  # rows that another column lacks are counted too
+            pass
         rows = own[0].rows - own[0].pruned - own[0].filtered
         counts.add(replace(own[0], nulls=rows - found, invalid=0, bytes_read=sum(count.bytes_read for count in own)))
 
@@ -135,7 +130,7 @@ def _best(group: Group, work: _Work, bounds: Bounds, scale: Scale | None) -> tup
         hits = break_ties(scored.hits, work.question.k, partial(tie_keys, readers[entry[0]], work.spec))
         parts.append(_with_keys(entry, hits, scored.distances_of(hits), reader, work.spec))
     if len(group) > 1:
-        merged = _merged(parts, work.question.k, lambda index, at: tie_keys(readers[index], work.spec, at))
+        merged = _merged(parts, work.question, lambda index, at: tie_keys(readers[index], work.spec, at))
         parts = _parts_of(merged)
     return parts, counts
 
@@ -154,10 +149,12 @@ def _parts_of(merged: HybridWinners) -> list[_SliceScored]:
     ]
 
 
-def _merged(parts: Sequence[_SliceScored], k: int, keys_of: Callable[[int, Ints], pa.Table | None]) -> HybridWinners:
+def _merged(
+    parts: Sequence[_SliceScored], question: HybridQuestion, keys_of: Callable[[int, Ints], pa.Table | None]
+) -> HybridWinners:
     ordered = sorted(parts, key=lambda part: part.hits.slice_index)
-    winners = merge_hits([part.hits for part in ordered], k, keys_of)
-    distances = np.empty((len(winners), parts[0].distances.shape[1] if parts else 0))
+    winners = merge_hits([part.hits for part in ordered], question.k, keys_of)
+    distances = np.empty((len(winners), len(question.columns)))
     for part in ordered:
         here = winners.slice_index == part.hits.slice_index
         asked = Hits(winners.query[here], winners.distance[here], winners.position[here])
@@ -245,7 +242,7 @@ def run_hybrid(
     def keys(index: int, positions: Ints) -> pa.Table | None:
         return tie_keys(open_slice(plan.slices[index], plan.spec, keep=True), plan.spec, positions)
 
-    found = _merged(parts, question.k, keys)
+    found = _merged(parts, question, keys)
     progress.seconds["merge"] = time.perf_counter() - merging
     return found
 
@@ -256,20 +253,6 @@ def _collected(results: Iterable[tuple[list[_SliceScored], ScanCounts]], counts:
         parts += found
         counts.add(own)
     return parts
-
-
-def scale_of(question: HybridQuestion, passed: Iterable[tuple[Floats, Floats]]) -> Scale:
-    """What normalizing takes off and divides by, from the least and largest distances of all parts of the rows."""
-    parts = list(passed)
-    shape = (question.queries, len(question.columns))
-    least, span = np.zeros(shape), np.zeros(shape)
-    for number, entry in enumerate(question.columns):
-        nearest = np.min([part[:, number] for part, _ in parts] or [np.full(shape[0], np.inf)], axis=0)
-        farthest = np.max([part[:, number] for _, part in parts] or [np.full(shape[0], -np.inf)], axis=0)
-        seen = nearest <= farthest
-        least[seen, number] = scores(farthest[seen], entry.metric)
-        span[seen, number] = scores(nearest[seen], entry.metric) - least[seen, number]
-    return Scale(least, span)
 
 
 def _by_ranks(work: _Work, groups: Sequence[Group], each: Each, counts: ScanCounts) -> list[_SliceScored]:
@@ -293,50 +276,3 @@ def _by_ranks(work: _Work, groups: Sequence[Group], each: Each, counts: ScanCoun
         keys = keys.filter(pa.array(chosen)) if keys is not None else None
         scored.append(_SliceScored(SliceHits(part.hits.slice_index, hits, keys), own))
     return scored
-
-
-def kept_near(question: HybridQuestion, query: Ints, distances: Floats) -> Any:
-    """Which candidates by rank are near enough in a column, now that all are known: a mask of shape (h,)."""
-    needed = ranks_needed([entry.weight for entry in question.columns], question.k)
-    kept = np.zeros(len(query), np.bool_)
-    for asked in np.unique(query):
-        here = np.flatnonzero(query == asked)
-        for number, entry in enumerate(question.columns):
-            if entry.weight > 0:
-                column = distances[here, number]
-                last = np.partition(column, needed - 1)[needed - 1] if len(column) >= needed else np.inf
-                kept[here[column <= last]] = True
-    return kept
-
-
-def limits_of(question: HybridQuestion, query: Ints, distances: Floats) -> tuple[tuple[Floats, ...], ...]:
-    """The distinct distances of the candidates for every query and column, ascending."""
-    columns = range(len(question.columns))
-    parts = [distances[query == asked] for asked in range(question.queries)]
-    return tuple(tuple(np.unique(part[:, number]) for number in columns) for part in parts)
-
-
-def by_rank(counted: Sequence[Any]) -> list[list[Ints]]:
-    """How many rows are nearer than each limit, from the counts of all parts of the rows."""
-    added = [
-        [np.sum(column, axis=0) for column in zip(*of_query, strict=True)] for of_query in zip(*counted, strict=True)
-    ]
-    return [[np.cumsum(column)[:-1] for column in of_query] for of_query in added]
-
-
-def score_of_ranks(
-    question: HybridQuestion,
-    limits: tuple[tuple[Floats, ...], ...],
-    nearer: list[list[Ints]],
-    query: Ints,
-    distances: Floats,
-) -> Floats:
-    """The sums of weight / (60 + rank), the rank being 1 and how many rows are nearer."""
-    total = np.zeros(len(query))
-    for asked in np.unique(query):
-        here = np.flatnonzero(query == asked)
-        for number, entry in enumerate(question.columns):
-            if entry.weight > 0:
-                at = np.searchsorted(limits[asked][number], distances[here, number])
-                total[here] += entry.weight / (RANK_CONSTANT + 1.0 + nearer[asked][number][at])
-    return total

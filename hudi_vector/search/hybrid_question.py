@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
-
-from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
-from hudi_vector.kernels.metrics import Floats, exact_distances, metric_named
+from hudi_vector.kernels.metrics import Floats, exact_distances
 from hudi_vector.kernels.sparse import SparseBlock, SparseVector, sparse_distances
 from hudi_vector.read.several import Block, SearchColumn
-from hudi_vector.read.sparse import SparseColumn
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.search.checks import as_text, as_vector
 
-__all__ = [
-    "FUSIONS",
-    "RANK_CONSTANT",
-    "HybridColumn",
-    "HybridQuestion",
-    "Probes",
-    "as_fusion",
-    "as_metrics",
-    "as_normalize",
-    "as_probe",
-    "as_search_columns",
-    "as_sparse",
-    "as_weights",
-    "distance_names",
-    "question_of",
-    "scores",
-]
+__all__ = ["RANK_CONSTANT", "HybridColumn", "HybridQuestion", "Probes", "question_of", "scores"]
 
-FUSIONS = ("weighted", "rrf")
 RANK_CONSTANT = 60
 """What is added to a rank before it divides a weight."""
 
@@ -92,10 +68,9 @@ class HybridQuestion:
         return replace(self, probes=tuple(probes[first:last] for probes in self.probes))
 
     def describe(self) -> str:
-        """The columns, metrics and weights as text."""
+        """The columns, metrics and weights as text, and what is made of them."""
         parts = [f"{entry.weight:g} × {entry.column.name} ({entry.metric})" for entry in self.columns]
-        how = self.fusion + (", normalized" if self.normalize else "")
-        return f"{' + '.join(parts)}, {how}, k = {self.k}"
+        return f"{' + '.join(parts)}, {self.fusion}" + (", normalized" if self.normalize else "")
 
 
 def scores(distances: Floats, metric: str) -> Floats:
@@ -108,208 +83,6 @@ def scores(distances: Floats, metric: str) -> Floats:
     if metric == "cosine":
         return 1.0 - distances
     return 0.0 - distances if metric == "dot_product" else 1.0 / (1.0 + distances)
-
-
-def distance_names(columns: Sequence[str]) -> tuple[str, ...]:
-    """The names of the distances in the answer: ``_distance_`` and the column, numbered where one is searched again.
-
-    Example:
-        >>> distance_names(["text", "image", "text"])
-        ('_distance_text', '_distance_image', '_distance_text_2')
-    """
-    names: list[str] = []
-    for number, name in enumerate(columns):
-        again = sum(before.lower() == name.lower() for before in columns[:number])
-        names.append(f"_distance_{name}" + (f"_{again + 1}" if again else ""))
-    if len({name.lower() for name in names}) < len(names):
-        raise InvalidArgumentError(
-            f"the distances of the columns {', '.join(columns)} would have the same name; search a view that gives the "
-            "columns other names"
-        )
-    return tuple(names)
-
-
-def as_search_columns(value: Any, argument: str = "search_columns") -> tuple[str, ...]:
-    """The names of the searched columns.
-
-    Raises:
-        InvalidTypeError: They are no list of names.
-        InvalidArgumentError: There is none.
-    """
-    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, (Sequence, np.ndarray)):
-        raise InvalidTypeError(f"{argument} must be a list of column names, not {value!r}")
-    if not len(value):
-        raise InvalidArgumentError(f"{argument} is an empty list; name at least one column")
-    return tuple(as_text(name, argument) or "" for name in value)
-
-
-def as_weights(value: Any, columns: int, fusion: str) -> tuple[float, ...]:
-    """A weight for each column; 1 each by default.
-
-    Raises:
-        InvalidTypeError: They are no list of numbers.
-        InvalidArgumentError: They are too few or many, not finite, all 0, or negative for ranks.
-    """
-    if value is None:
-        return (1.0,) * columns
-    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, (Sequence, np.ndarray)):
-        raise InvalidTypeError(f"weights must be a list of numbers, one for each search column, not {value!r}")
-    numbers = [_number(weight) for weight in value]
-    if len(numbers) != columns:
-        raise InvalidArgumentError(
-            f"{len(numbers)} weights were given for {columns} search columns; give one for each, or none for 1 each"
-        )
-    if not any(numbers):
-        raise InvalidArgumentError("all weights are 0; give at least one column another weight")
-    if fusion == "rrf" and min(numbers) < 0:
-        raise InvalidArgumentError(
-            f"the weight {min(numbers):g} is negative, which has no meaning for ranks; give 0 or more, or fusion "
-            "'weighted'"
-        )
-    return tuple(numbers)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InvalidTypeError(f"a weight must be a number, not {value!r}")
-    if not math.isfinite(value):
-        raise InvalidArgumentError(f"a weight must be a finite number, not {value!r}")
-    return float(value)
-
-
-def as_metrics(value: Any, columns: int) -> tuple[str, ...]:
-    """A metric for each column; cosine by default.
-
-    Raises:
-        InvalidArgumentError: One is unknown, or they are too few or many.
-    """
-    if value is None or isinstance(value, str):
-        return (metric_named("cosine" if value is None else value),) * columns
-    if isinstance(value, Mapping) or not isinstance(value, (Sequence, np.ndarray)):
-        raise InvalidTypeError(f"metrics must be a metric's name or a list of names, not {value!r}")
-    if len(value) != columns:
-        raise InvalidArgumentError(
-            f"{len(value)} metrics were given for {columns} search columns; give one for each, or one for all"
-        )
-    return tuple(metric_named(name) for name in value)
-
-
-def as_fusion(value: Any) -> str:
-    """How scores become one: ``weighted`` by default, or ``rrf``.
-
-    Raises:
-        InvalidArgumentError: It is something else.
-    """
-    name = "weighted" if value is None else (as_text(value, "fusion") or "").strip().lower()
-    if name not in FUSIONS:
-        raise InvalidArgumentError(f"unknown fusion {value!r}; give {' or '.join(FUSIONS)}")
-    return name
-
-
-def as_normalize(value: Any, fusion: str) -> bool:
-    """Whether each column's scores are brought to 0 … 1 first.
-
-    Raises:
-        InvalidTypeError: It is neither true nor false.
-        InvalidArgumentError: Ranks were asked for, which need no normalizing.
-    """
-    if value is None:
-        return False
-    if not isinstance(value, bool):
-        raise InvalidTypeError(f"normalize must be true or false, not {value!r}")
-    if value and fusion == "rrf":
-        raise InvalidArgumentError("normalize has no meaning for fusion 'rrf', which looks at ranks; leave it out")
-    return value
-
-
-def as_probe(value: Any, column: SearchColumn, table: str) -> Floats | SparseVector:
-    """The query of one column.
-
-    Raises:
-        InvalidVectorError: It is NULL, or holds NULL, NaN or infinity.
-        InvalidTypeError: It is no vector of the column's kind.
-        DimensionMismatchError: It has another length than the column.
-    """
-    try:
-        if isinstance(column, SparseColumn):
-            return as_sparse(value)
-        if _parts_of_sparse(value) is not None:
-            raise InvalidTypeError("the query is a sparse vector and the column holds dense ones; give numbers alone")
-        return as_vector(value, column.dimension or None)
-    except (InvalidVectorError, InvalidTypeError, DimensionMismatchError) as problem:
-        raise type(problem)(f"column '{column.name}' of '{table}': {problem}") from None
-
-
-def as_sparse(value: Any) -> SparseVector:
-    """A sparse query vector.
-
-    Args:
-        value: A mapping from index to value; a mapping or Row with the fields ``indices`` and ``values``; a pair of
-            lists; or an object with attributes of these names, such as Spark ML's SparseVector.
-
-    Returns:
-        Its entries by index; none for a vector that is 0 everywhere.
-
-    Raises:
-        InvalidVectorError: It is NULL, names an index twice, or holds NULL, NaN or infinity.
-        InvalidTypeError: It is no sparse vector.
-
-    Example:
-        >>> as_sparse({7: 0.5, 3: 1.0}).indices
-        array([3, 7])
-    """
-    if value is None:
-        raise InvalidVectorError("the query vector is NULL; give a sparse vector")
-    parts = _parts_of_sparse(value)
-    if parts is None:
-        raise InvalidTypeError(
-            "the column holds sparse vectors; give the query as a map from index to value, or as a struct of indices "
-            "and values"
-        )
-    indices, numbers = parts
-    if len(indices) != len(numbers):
-        raise InvalidVectorError(f"the query vector has {len(indices)} indices and {len(numbers)} values")
-    index = np.array([_index(entry) for entry in indices], np.int64)
-    values = np.array([_value(entry) for entry in numbers], np.float64)
-    if not np.isfinite(values).all():
-        raise InvalidVectorError("the query vector holds NaN or infinity; every value must be a finite number")
-    order = np.argsort(index, kind="stable")
-    if (np.diff(index[order]) == 0).any():
-        raise InvalidVectorError("the query vector names an index twice; give each once")
-    return SparseVector(index[order], values[order])
-
-
-def _parts_of_sparse(value: Any) -> tuple[Sequence[Any], Sequence[Any]] | None:
-    if hasattr(value, "asDict"):
-        value = value.asDict()
-    if isinstance(value, Mapping):
-        folded = {key.lower(): entry for key, entry in value.items() if isinstance(key, str)}
-        if {"indices", "values"} <= folded.keys():
-            return list(folded["indices"] or ()), list(folded["values"] or ())
-        return list(value.keys()), list(value.values())
-    if isinstance(value, tuple) and len(value) == 2 and all(isinstance(p, (list, tuple, np.ndarray)) for p in value):
-        return list(value[0]), list(value[1])
-    if hasattr(value, "indices") and hasattr(value, "values"):
-        return list(value.indices), list(value.values)
-    return None
-
-
-def _index(value: Any) -> int:
-    whole = isinstance(value, (int, np.integer)) or (
-        isinstance(value, (float, np.floating)) and float(value).is_integer()
-    )
-    if isinstance(value, bool) or not whole or abs(int(value)) >= 1 << 63:
-        raise InvalidTypeError(f"an index of a sparse vector must be a whole number, not {value!r}")
-    return int(value)
-
-
-def _value(value: Any) -> float:
-    if value is None:
-        raise InvalidVectorError("the query vector holds NULL; every value must be a number")
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidTypeError(f"a value of a sparse vector must be a number, not {value!r}") from None
 
 
 def question_of(

@@ -9,24 +9,27 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.candidates import Candidates, View
-from hudi_vector.index.load import load_view
+from hudi_vector.index.load import kept_view, load_view
+from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.index.truth import Each
 from hudi_vector.kernels.metrics import Floats
-from hudi_vector.kernels.topk import Bounds, Hits, TopK
+from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
-from hudi_vector.search.execute import Question, joined, search_slice, settled
+from hudi_vector.search.execute import Question, joined, open_base, search_slice, settled
 from hudi_vector.search.in_memory import scans_sooner
-from hudi_vector.search.lance_index import LANCE_INDEX, LanceIndexUse, search_covered
+from hudi_vector.search.lance_choice import LANCE_INDEX, LanceIndexUse
+from hudi_vector.search.lance_index import search_covered
 from hudi_vector.search.merge import SliceHits
 from hudi_vector.search.plan import IndexUse, SliceAccess
 from hudi_vector.search.probe_log import ProbeLog
@@ -47,6 +50,7 @@ def search_slices(
     bounds: Bounds,
     keep: bool,
     each: Each = map,
+    beside: Sequence[ManifestEntry] = (),
 ) -> Iterator[tuple[list[SliceHits], ScanCounts]]:
     """The nearest rows of slices: those of the index first, since what they find bounds the scan of the others.
 
@@ -58,6 +62,7 @@ def search_slices(
         bounds: What is known already of the k-th distances; tightened on the way.
         keep: Whether what is decoded is kept in the process's cache.
         each: How the slices are gone through.
+        beside: Segments of the same index whose slices the plan left out: a kept view may hold them too.
 
     Yields:
         At most k hits a query and slice, and what became of the rows.
@@ -67,12 +72,13 @@ def search_slices(
         if of_lance:
             yield search_covered(of_lance, use, spec, question, bounds, keep, each)
         entries = [entry for entry in entries if entry[1].access != LANCE_INDEX]
-    covered = [entry for entry in entries if entry[1].access == "index"]
+    # By name, so that every search of the same segments takes the same view.
+    covered = sorted((entry for entry in entries if entry[1].access == "index"), key=lambda entry: _name_of(entry[1]))
     view = None
     if covered:
         assert use is not None
         begun = time.perf_counter()
-        view = _view(covered, use, spec, keep)
+        view = _view(covered, use, spec, keep, beside)
         if view is not None:
             log = ProbeLog(opened=time.perf_counter() - begun)
             yield _search_indexed(covered, view, use, spec, question, bounds, keep, each, log)
@@ -86,15 +92,62 @@ def search_slices(
     yield from each(scan, sorted(others, key=lambda entry: -entry[1].file_slice.size))
 
 
-def _view(covered: Sequence[tuple[int, SliceAccess]], use: IndexUse, spec: ScanSpec, keep: bool) -> View | None:
+@dataclass(frozen=True)
+class _Codes:
+    """A view, and the places of the covered slices' segments in it: None where it has no others."""
+
+    view: View
+    places: Ints | None = None
+
+    def candidates(self, *arguments: Any, allowed: list[npt.NDArray[np.bool_]] | None, **more: Any) -> Candidates:
+        """The view's candidates, segments numbered as the covered slices are."""
+        if self.places is None:
+            return self.view.candidates(*arguments, allowed=allowed, **more)
+        sizes = np.diff(self.view.bases)
+        masks = [np.zeros(size, np.bool_) for size in sizes]
+        for number, place in enumerate(self.places):
+            masks[place] = np.ones(sizes[place], np.bool_) if allowed is None else allowed[number]
+        found = self.view.candidates(*arguments, allowed=masks, **more)
+        own = np.full(len(masks), -1, np.int64)
+        own[self.places] = np.arange(len(self.places))
+        return replace(found, segment=own[found.segment])
+
+
+def _name_of(access: SliceAccess) -> str:
+    assert access.segment is not None
+    return access.segment.segment
+
+
+def _kept_with_others(
+    use: IndexUse, segments: Sequence[ManifestEntry], others: Sequence[ManifestEntry]
+) -> _Codes | None:
+    """The view of all segments of the index, if that is kept and none of these alone."""
+    if not others or kept_view(use.folder, use.model_id, segments) is not None:
+        return None
+    whole = sorted([*segments, *others], key=lambda entry: entry.segment)
+    view = kept_view(use.folder, use.model_id, whole)
+    place_of = {entry.segment: place for place, entry in enumerate(whole)}
+    return None if view is None else _Codes(view, np.array([place_of[entry.segment] for entry in segments], np.int64))
+
+
+def _view(
+    covered: Sequence[tuple[int, SliceAccess]],
+    use: IndexUse,
+    spec: ScanSpec,
+    keep: bool,
+    beside: Sequence[ManifestEntry],
+) -> _Codes | None:
     """The codes of the slices an index covers, or None where their vectors are scanned instead."""
     segments = [access.segment for _, access in covered if access.segment is not None]
     if use.certain and keep and spec.predicate is None:
-        readers = (_reader(access, spec, keep) for _, access in covered)
+        readers = (open_base(access, spec, keep) for _, access in covered)
         if scans_sooner(use, readers, sum(segment.rows for segment in segments), spec):
             return None
+    kept = _kept_with_others(use, segments, beside) if keep else None
+    if kept is not None:
+        return kept
     try:
-        return load_view(use.folder, use.model_id, segments, spec.options, keep)
+        return _Codes(load_view(use.folder, use.model_id, segments, spec.options, keep))
     except (DataFileError, UnsupportedTableError) as problem:
         _LOG.warning("the files of an index are scanned instead: %s; see hudi_vector.index.verify", problem)
         return None
@@ -102,7 +155,7 @@ def _view(covered: Sequence[tuple[int, SliceAccess]], use: IndexUse, spec: ScanS
 
 def _search_indexed(
     entries: Sequence[tuple[int, SliceAccess]],
-    view: View,
+    codes: _Codes,
     use: IndexUse,
     spec: ScanSpec,
     question: Question,
@@ -112,14 +165,14 @@ def _search_indexed(
     log: ProbeLog,
 ) -> tuple[list[SliceHits], ScanCounts]:
     counts = ScanCounts()
-    readers = [_reader(access, spec, keep) for _, access in entries]
-    allowed = _allowed(readers, view, counts, each)
+    readers = [open_base(access, spec, keep) for _, access in entries]
+    allowed = _allowed(readers, codes, counts, each)
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
     for first in range(0, len(question.vectors), question.block_queries):
         part = slice(first, first + question.block_queries)
         vectors, known = question.vectors[part], Bounds(bounds.distance[part], bounds.is_full[part])
         begun = time.perf_counter()
-        found = view.candidates(
+        found = codes.candidates(
             vectors,
             question.k,
             nprobes=use.nprobes,
@@ -184,18 +237,13 @@ def _scanned(work: _Work, spec: ScanSpec, counts: ScanCounts) -> Hits:
     return Hits(ask[hits.query], hits.distance, hits.position)
 
 
-def _reader(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:
-    assert access.file_slice.base_file is not None
-    return ParquetSlice(access.file_slice.base_file, spec, keep, access.file_slice.deleted)
-
-
 def _allowed(
-    readers: Sequence[ParquetSlice], view: View, counts: ScanCounts, each: Each
+    readers: Sequence[ParquetSlice], codes: _Codes, counts: ScanCounts, each: Each
 ) -> list[npt.NDArray[np.bool_]] | None:
     """The filter, and what is deleted, as a bool for each row of each file, and the rows counted."""
-    if not any(reader.chooses for reader in readers):
-        counts.rows += view.rows
-        counts.nulls += view.rows - view.vectors
+    if not any(reader.chooses for reader in readers) and codes.places is None:
+        counts.rows += codes.view.rows
+        counts.nulls += codes.view.rows - codes.view.vectors
         return None
 
     def mask(reader: ParquetSlice) -> tuple[npt.NDArray[np.bool_], ScanCounts]:

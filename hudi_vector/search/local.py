@@ -41,7 +41,7 @@ def run_local(plan: SearchPlan, question: Question, conf: Mapping[str, str], pro
     threads = threads_of(conf)
     each = threads.map if threads else map
     entries = list(enumerate(plan.slices))
-    for hits, counts in search_slices(entries, plan.index, plan.spec, question, bounds, keep=True, each=each):
+    for hits, counts in search_slices(entries, plan.index, plan.spec, question, bounds, True, each, plan.beside):
         parts += hits
         progress.counts.add(counts)
     scanned = time.perf_counter()

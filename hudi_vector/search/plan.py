@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hudi_vector.index.kinds import GRAPHS
 from hudi_vector.index.manifest import ManifestEntry
@@ -83,6 +83,8 @@ class SearchPlan:
     reason: str
     index: IndexUse | None = None
     why_no_index: str = ""
+    # Segments of the index whose slices were pruned.
+    beside: tuple[ManifestEntry, ...] = field(default=(), repr=False)
 
     @property
     def predicate(self) -> Predicate | None:

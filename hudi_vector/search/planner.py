@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from hudi_vector import options
 from hudi_vector.index.catalog import Index
+from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.read.predicate import Predicate, evaluate, restrict
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.search.index_choice import Choice, IndexNeed, choose_index
-from hudi_vector.search.lance_index import LANCE_INDEX, choose_lance_index, covered_by
+from hudi_vector.search.lance_choice import LANCE_INDEX, choose_lance_index, covered_by
 from hudi_vector.search.plan import IndexUse, SearchPlan, SliceAccess
 from hudi_vector.search.tuning import AS_SET, Tuning
 from hudi_vector.storage import scheme_of
@@ -83,12 +84,14 @@ def make_plan(
     tuning = request.tuning.settled(conf)
     slices = tuple(_access(entry, snapshot, whole_table) for entry in kept)
     use: IndexUse | None
+    beside: tuple[ManifestEntry, ...] = ()
     if snapshot.lance_indexes is not None:
         own, why = choose_lance_index(snapshot.lance_indexes, column.name, need, tuning, snapshot.source.uri)
         slices, use = tuple(covered_by(access, own) for access in slices), own
     else:
         choice = choose_index(indexes, need, tuning, conf)
         slices, use, why = tuple(_indexed(access, choice) for access in slices), choice.use, choice.reason
+        beside = _beside(snapshot, kept, choice)
     used = any(access.access in ("index", LANCE_INDEX) for access in slices)
     execution, reason = _execution(slices, whole_table, request.execution, conf)
     return SearchPlan(
@@ -104,6 +107,7 @@ def make_plan(
         reason=reason,
         index=use if used else None,
         why_no_index=why or "it covers none of the slices",
+        beside=beside,
     )
 
 
@@ -117,6 +121,15 @@ def _indexed(access: SliceAccess, choice: Choice) -> SliceAccess:
         return replace(access, access="index", segment=entry)
     why = "written anew since it was indexed" if choice.index.entry_at(base) else "no segment of the index yet"
     return replace(access, reason=why)
+
+
+def _beside(snapshot: Snapshot, kept: Sequence[FileSlice], choice: Choice) -> tuple[ManifestEntry, ...]:
+    """The segments of the slices that were pruned."""
+    if choice.index is None or len(kept) == len(snapshot.file_slices):
+        return ()
+    searched = set(map(id, kept))
+    pruned = [entry.base_file for entry in snapshot.file_slices if id(entry) not in searched]
+    return tuple(entry for _, entry in choice.index.covered(base for base in pruned if base is not None))
 
 
 def table_needs_spark(snapshot: Snapshot) -> str | None:

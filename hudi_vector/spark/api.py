@@ -18,7 +18,7 @@ from hudi_vector.spark.search import TableSearch
 from hudi_vector.spark.single import constant_query, single_relation
 from hudi_vector.spark.table_functions import checked_search
 
-__all__ = ["explain_search", "search", "search_batch"]
+__all__ = ["explain_search", "frame_of", "search", "search_batch", "target_of"]
 
 
 def search(
@@ -73,7 +73,7 @@ def search(
     Example:
         >>> hv.search(spark, "products", "embedding", [1.0, 2.0, 3.0], k=10).show()  # doctest: +SKIP
     """
-    target = _target(spark, table)
+    target = target_of(spark, table)
     vector = as_vector(query, None)
     checked = checked_search(
         spark,
@@ -88,7 +88,7 @@ def search(
         execution=execution,
         tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
     )
-    found = _frame(spark, single_relation(checked, constant_query(vector, checked.column.dimension)))
+    found = frame_of(spark, single_relation(checked, constant_query(vector, checked.column.dimension)))
     return found if columns is None else found.select(list(columns))
 
 
@@ -148,7 +148,7 @@ def search_batch(
     Example:
         >>> hv.search_batch(spark, "products", "embedding", numpy.eye(3), k=2).show()  # doctest: +SKIP
     """
-    target = _target(spark, table)
+    target = target_of(spark, table)
     rows = _query_rows(spark, queries, query_column)
     checked = checked_search(
         spark,
@@ -163,7 +163,7 @@ def search_batch(
         execution=execution,
         tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
     )
-    found = _frame(spark, batch_plan(checked, rows, BatchShape.CORPUS_FIRST))
+    found = frame_of(spark, batch_plan(checked, rows, BatchShape.CORPUS_FIRST))
     return found if columns is None else found.select(list(columns))
 
 
@@ -217,7 +217,7 @@ def explain_search(
         >>> print(hv.explain_search(spark, "products", "embedding", [1.0, 2.0, 3.0]))  # doctest: +SKIP
     """
     del columns
-    target = _target(spark, table)
+    target = target_of(spark, table)
     vector = as_vector(query, None)
     checked = checked_search(
         spark,
@@ -245,7 +245,8 @@ def _described(search: TableSearch, dimension: int) -> str:
     )
 
 
-def _target(spark: SparkSession, table: str | DataFrame) -> Target:
+def target_of(spark: SparkSession, table: str | DataFrame) -> Target:
+    """What a name, a path or a DataFrame stands for."""
     if isinstance(table, DataFrame):
         return resolve_frame(spark, table._jdf.queryExecution().analyzed(), "the DataFrame")
     return resolve_name(spark, as_text(table, "table") or "")
@@ -255,7 +256,7 @@ def _query_rows(spark: SparkSession, queries: Any, query_column: str | None) -> 
     if isinstance(queries, (DataFrame, str)):
         if query_column is None:
             raise InvalidTypeError("query_column is missing: name the column of the query vectors")
-        return QueryRows.of(_target(spark, queries), query_column)
+        return QueryRows.of(target_of(spark, queries), query_column)
     if query_column is not None:
         raise InvalidTypeError("query_column goes with a DataFrame or table of queries; leave it out for an array")
     return QueryRows.of_array(_as_matrix(queries))
@@ -271,6 +272,7 @@ def _as_matrix(queries: Any) -> Any:
     return matrix
 
 
-def _frame(spark: SparkSession, plan: JavaObject) -> DataFrame:
+def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:
+    """A plan as a DataFrame."""
     jvm: Any = spark._jvm
     return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan), spark)

@@ -13,7 +13,7 @@ from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVe
 from hudi_vector.spark.gateway import JavaObject, node_name
 from hudi_vector.spark.handles import active_handles
 
-__all__ = ["Signature", "bind", "constant", "is_deferred", "is_outer"]
+__all__ = ["Signature", "bind", "constant", "is_deferred", "is_outer", "nested_constant"]
 
 _NUMBERS = frozenset({"float", "double", "tinyint", "byte", "short", "smallint", "integer", "int", "long", "bigint"})
 
@@ -80,6 +80,45 @@ def _usage(signature: Signature) -> str:
     return ", ".join(name if name in signature.required else f"[{name}]" for name in signature.names)
 
 
+def nested_constant(expression: JavaObject, name: str) -> Any:
+    """The Python value of a constant that may hold others: as `constant`, and of other types more.
+
+    Args:
+        expression: A resolved Catalyst expression.
+        name: The parameter, for the message.
+
+    Returns:
+        A dict for a MAP, a list of pairs of name and value for a STRUCT, a list for an array of
+        anything but numbers.
+
+    Raises:
+        InvalidArgumentError: The expression is no constant.
+    """
+    return _nested(*_evaluated(expression, name))
+
+
+def _nested(value: Any, data_type: JavaObject) -> Any:
+    if value is None:
+        return None
+    kind = str(data_type.typeName())
+    if kind == "struct":
+        fields = data_type.fields()
+        found = []
+        for i, field in enumerate(fields):
+            held = None if value.isNullAt(i) else value.get(i, field.dataType())
+            found.append((str(field.name()), _nested(held, field.dataType())))
+        return found
+    if kind == "map":
+        types = active_handles().jvm.org.apache.spark.sql.types.ArrayType
+        keys = _nested(value.keyArray(), types(data_type.keyType(), False))
+        return dict(zip(keys, _nested(value.valueArray(), types(data_type.valueType(), True)), strict=True))
+    if kind == "array" and str(data_type.elementType().typeName()) in ("array", "boolean", "map", "string", "struct"):
+        element = data_type.elementType()
+        places = range(value.numElements())
+        return [_nested(None if value.isNullAt(i) else value.get(i, element), element) for i in places]
+    return _python_value(value, data_type)
+
+
 def constant(expression: JavaObject, name: str) -> Any:
     """The Python value of a constant expression.
 
@@ -94,6 +133,11 @@ def constant(expression: JavaObject, name: str) -> Any:
     Raises:
         InvalidArgumentError: The expression is no constant.
     """
+    return _python_value(*_evaluated(expression, name))
+
+
+def _evaluated(expression: JavaObject, name: str) -> tuple[Any, JavaObject]:
+    """A constant's value, as Spark holds it, and its type."""
     while node_name(expression) == "Alias":
         expression = expression.child()
     if not expression.foldable():
@@ -103,7 +147,7 @@ def constant(expression: JavaObject, name: str) -> Any:
                 "query vector: use hudi_vector_search_batch to search for every row of a table"
             )
         raise InvalidArgumentError(f"the argument '{name}' must be a constant, not {expression.sql()}")
-    return _python_value(expression.eval(None), expression.dataType())
+    return expression.eval(None), expression.dataType()
 
 
 def _python_value(value: Any, data_type: JavaObject) -> Any:

@@ -34,7 +34,7 @@ from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search import TableSearch
 from hudi_vector.spark.spread import spread_plan
 
-__all__ = ["BatchShape", "QueryRows", "batch_plan"]
+__all__ = ["INDEX", "BatchShape", "Output", "QueryRows", "added_output", "batch_plan", "output_of", "prefixed"]
 
 INDEX = "_hudi_query_index"
 _PREFIX = "_hudi_query_"
@@ -121,7 +121,7 @@ def _unpacked(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.Reco
 
 
 @dataclass(frozen=True)
-class _Output:
+class Output:
     """An output column and its Spark field."""
 
     column: Column
@@ -134,8 +134,8 @@ class _Batch:
 
     search: TableSearch
     queries: QueryRows
-    visible: tuple[_Output, ...]
-    hidden: tuple[_Output, ...]
+    visible: tuple[Output, ...]
+    hidden: tuple[Output, ...]
     name: str
 
     def produce(self, names: Sequence[str]) -> pa.Table:
@@ -225,35 +225,40 @@ def batch_plan(search: TableSearch, queries: QueryRows, shape: BatchShape) -> Ja
     return batch.lazy()
 
 
-def _layout(search: TableSearch, queries: QueryRows, shape: BatchShape) -> tuple[list[_Output], list[_Output]]:
-    distance = _added(DISTANCE, "distance", DoubleType())
-    rank = _added(RANK, "rank", IntegerType())
+def _layout(search: TableSearch, queries: QueryRows, shape: BatchShape) -> tuple[list[Output], list[Output]]:
+    distance = added_output(DISTANCE, "distance", DoubleType())
+    rank = added_output(RANK, "rank", IntegerType())
     if shape is BatchShape.CORPUS_FIRST:
         require_no_clash(search.target, (DISTANCE, RANK, HUDI_DISTANCE, INDEX))
-        first = [_of(field, "corpus", field.name) for field in search.columns]
-        index = _added(INDEX, "index", LongType())
-        added = [index, distance, rank, _added(HUDI_DISTANCE, "distance", DoubleType())]
-        second = _prefixed(queries.fields, "query", [*first, *added])
+        first = [output_of(field, "corpus", field.name) for field in search.columns]
+        index = added_output(INDEX, "index", LongType())
+        added = [index, distance, rank, added_output(HUDI_DISTANCE, "distance", DoubleType())]
+        second = prefixed(queries.fields, "query", [*first, *added])
         return [*first, *second, *added], []
     require_no_clash(queries.target, (DISTANCE, RANK))
-    first = [_of(field, "query", field.name) for field in queries.fields]
-    second = _prefixed(search.columns, "corpus", first)
+    first = [output_of(field, "query", field.name) for field in queries.fields]
+    second = prefixed(search.columns, "corpus", first)
     own = queries.target.schema[queries.column.name]
-    hidden = [_of(own, "query", own.name), *_prefixed([search.vector_field], "corpus", [_of(own, "query", own.name)])]
+    hidden = [
+        output_of(own, "query", own.name),
+        *prefixed([search.vector_field], "corpus", [output_of(own, "query", own.name)]),
+    ]
     if _RFC_DISTANCE not in {output.column.name.lower() for output in (*first, *second)}:
-        hidden.append(_added(_RFC_DISTANCE, "distance", DoubleType()))
+        hidden.append(added_output(_RFC_DISTANCE, "distance", DoubleType()))
     return [*first, *second, distance, rank], hidden
 
 
-def _added(name: str, side: str, kind: DoubleType | IntegerType | LongType) -> _Output:
-    return _Output(Column(name, side, ""), StructField(name, kind, False))
+def added_output(name: str, side: str, kind: DoubleType | IntegerType | LongType) -> Output:
+    """A column that the search adds."""
+    return Output(Column(name, side, ""), StructField(name, kind, False))
 
 
-def _of(field: StructField, side: str, name: str) -> _Output:
-    return _Output(Column(name, side, field.name), StructField(name, field.dataType, field.nullable, field.metadata))
+def output_of(field: StructField, side: str, name: str) -> Output:
+    """A column of one of the sides, under a name."""
+    return Output(Column(name, side, field.name), StructField(name, field.dataType, field.nullable, field.metadata))
 
 
-def _prefixed(fields: Sequence[StructField], side: str, first: Sequence[_Output]) -> list[_Output]:
+def prefixed(fields: Sequence[StructField], side: str, first: Sequence[Output]) -> list[Output]:
     """The second side's columns, those whose names the first side has too under a prefix."""
     taken = {output.column.name.lower() for output in first}
-    return [_of(f, side, _PREFIX + f.name if f.name.lower() in taken else f.name) for f in fields]
+    return [output_of(f, side, _PREFIX + f.name if f.name.lower() in taken else f.name) for f in fields]

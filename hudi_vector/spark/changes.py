@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
+from hudi_vector.search.watch import changes_between
 from hudi_vector.spark.api import search
 
 __all__ = ["search_changes"]
@@ -76,12 +77,8 @@ def search_changes(
         rows = found.select(_KEY, _PARTITION, "_rank", "_distance").collect()
         return {(row[0], row[1]): (row[2], row[3]) for row in rows}
 
-    before, after = ranked(from_instant), ranked(to_instant)
-    changed = []
-    for key in {**after, **before}:
-        was, now = before.get(key), after.get(key)
-        if was != now:
-            change = "entered" if was is None else "left" if now is None else "moved"
-            changed.append((change, *key, was and was[0], now and now[0], was and was[1], now and now[1]))
-    changed.sort(key=lambda row: (row[4] is None, row[4] or row[3]))
+    changed = [
+        (c.change, c.key, c.partition, c.from_rank, c.to_rank, c.from_distance, c.to_distance)
+        for c in changes_between(ranked(from_instant), ranked(to_instant))
+    ]
     return spark.createDataFrame(changed, _SCHEMA)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,7 @@ from hudi_vector.table.native import NativeTable
 __all__ = ["TableSearch", "settings_of"]
 
 _ATTEMPTS = 3
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -113,35 +115,48 @@ class TableSearch:
         conf = self.conf()
         question = Question(vectors, self.metric, self.k, self.max_distance, options.BATCH_BLOCK_QUERIES.read(conf))
         progress = Progress(unusable_queries=unusable)
-        plan = self._planned(question, conf, progress)
+
+        def work(plan: SearchPlan | None) -> Found:
+            return self._run(plan, question, names, conf, progress)
+
+        return self.attempt(work, vectors.shape[1], len(vectors), progress)
+
+    def attempt(self, work: Callable[[SearchPlan | None], T], dimension: int, queries: int, progress: Progress) -> T:
+        """Plan and work; once more through Spark for what only it merges, on a newer snapshot for files that are gone.
+
+        Args:
+            work: What is done with a plan.
+            dimension: The queries' length.
+            queries: How many queries there are.
+            progress: What is timed, and whose counts begin anew.
+
+        Returns:
+            What the work returns.
+        """
+        conf = self.conf()
+        plan = self._planned(dimension, queries, conf, progress)
         for attempt in range(_ATTEMPTS):
             try:
-                return self._run(plan, question, names, conf, progress)
+                return work(plan)
             except UnmergeableError as problem:
                 progress.counts = ScanCounts()
-                plan = self.plan(vectors.shape[1], conf, f"log files that only it merges ({problem})", len(vectors))
+                plan = self.plan(dimension, conf, f"log files that only it merges ({problem})", queries)
             except DataFileError:
-                newer = None if attempt + 1 == _ATTEMPTS else self._newer_plan(plan, question, conf, progress)
-                if newer is None:
+                if attempt + 1 == _ATTEMPTS or plan is None or self.as_of is not None or self.target.source is None:
+                    raise
+                # Hudi's clean took a file of this snapshot (decision 9).
+                forget(self.spark, self.target.source)
+                newer = self._planned(dimension, queries, conf, progress)
+                if newer is None or newer.snapshot.identity == plan.snapshot.identity:
                     raise
                 plan = newer
         raise AssertionError("the last attempt returns or raises")
 
-    def _planned(self, question: Question, conf: Mapping[str, str], progress: Progress) -> SearchPlan | None:
+    def _planned(self, dimension: int, queries: int, conf: Mapping[str, str], progress: Progress) -> SearchPlan | None:
         begun = time.perf_counter()
-        plan = self.plan(question.vectors.shape[1], conf, queries=len(question.vectors))
+        plan = self.plan(dimension, conf, queries=queries)
         progress.seconds["plan"] = time.perf_counter() - begun
         return plan
-
-    def _newer_plan(
-        self, plan: SearchPlan | None, question: Question, conf: Mapping[str, str], progress: Progress
-    ) -> SearchPlan | None:
-        """A plan that does not need the file that is gone, as after Hudi's clean (decision 9), or None."""
-        if plan is None or self.as_of is not None or self.target.source is None:
-            return None
-        forget(self.spark, self.target.source)
-        newer = self._planned(question, conf, progress)
-        return newer if newer and newer.snapshot.identity != plan.snapshot.identity else None
 
     def _run(
         self,
@@ -184,16 +199,21 @@ class TableSearch:
 
     def _by_spark(self, plan: SearchPlan | None, question: Question, names: Sequence[str], progress: Progress) -> Found:
         begun = time.perf_counter()
+        frame, ties = self.spark_rows(plan)
+        column = replace(self.column, dimension=question.vectors.shape[1])
+        found = search_frame(frame, column, question, names, ties, progress.counts)
+        progress.seconds["scan"] = time.perf_counter() - begun
+        return found
+
+    def spark_rows(self, plan: SearchPlan | None) -> tuple[DataFrame, list[str]]:
+        """The rows under the filter, read by Spark, and the columns that order those of equal distance."""
         frame = self._frame(plan.snapshot if plan else None)
         if self.filter is not None:
             frame = frame.filter(self.filter.text)
         ties = [name for name in TIE_COLUMNS if name in frame.columns]
         if len(ties) < len(TIE_COLUMNS):
             ties = [field.name for field in frame.schema.fields if _is_orderable(field.dataType)]
-        column = replace(self.column, dimension=question.vectors.shape[1])
-        found = search_frame(frame, column, question, names, ties, progress.counts)
-        progress.seconds["scan"] = time.perf_counter() - begun
-        return found
+        return frame, ties
 
     def _frame(self, snapshot: Snapshot | None) -> DataFrame:
         """The target's rows at a snapshot, read by Spark."""

@@ -8,24 +8,31 @@ in the closure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from hudi_vector.search.join.task import JoinTask
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.worker_errors import in_few_words
 
-__all__ = ["spread_plan"]
+__all__ = ["Answers", "spread_plan"]
 
 _METADATA_MARK = "__metadata_col"
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 
+class Answers(Protocol):
+    """A search that goes to the tasks."""
+
+    def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The output rows of a partition of rows that ask."""
+        ...
+
+
 def spread_plan(
-    spark: SparkSession, queries: DataFrame, search: JoinTask, visible: StructType, hidden: Sequence[StructField]
+    spark: SparkSession, queries: DataFrame, search: Answers, visible: StructType, hidden: Sequence[StructField]
 ) -> JavaObject:
     """The plan of a search over the partitions of the rows that ask.
 
@@ -50,7 +57,7 @@ def _unmarked(schema: StructType) -> list[StructField]:
     return [StructField(field.name, field.dataType, field.nullable) for field in schema.fields]
 
 
-def _task(search: JoinTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _task(search: Answers) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with in_few_words():
             yield from search.over(batches)

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
 from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
 from hudi_vector.search.tuning import AS_SET, Tuning, checked_tuning
 from hudi_vector.spark.arguments import Signature, bind, constant, is_deferred
@@ -23,7 +24,7 @@ from hudi_vector.spark.single import constant_query, single_relation
 from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.table.instants import AsOf, parse_as_of
 
-__all__ = ["as_of_argument", "batch_function", "search_function"]
+__all__ = ["as_of_argument", "batch_function", "checked_search", "search_function", "table_argument"]
 
 _TABLE_ALIASES = (("table_name", "table"), ("table_path", "table"))
 _METRIC_ALIASES = (("metric", "distance_metric"),)
@@ -82,7 +83,7 @@ def search_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaO
     if named & {"base_table", "base_col", "query_table", "query_col"}:
         return _joined(spark, bind(_JOINED, expressions))
     given = bind(_SINGLE, expressions)
-    target = _table(spark, given["table"], "table")
+    target = table_argument(spark, given["table"], "table")
     name = _text(given["embedding_col"], "embedding_col")
     query, length = _query(spark, given["query_vector"])
     column = vector_column(target.schema, name, target.label, length)
@@ -95,16 +96,16 @@ def search_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaO
 def batch_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
     """``hudi_vector_search_batch(…)``: the nearest rows of a table for each row of a query table."""
     given = bind(_BATCH, expressions)
-    corpus = _table(spark, given["table"], "table")
-    queries = _table(spark, given["query_table"], "query_table")
+    corpus = table_argument(spark, given["table"], "table")
+    queries = table_argument(spark, given["query_table"], "query_table")
     rows = QueryRows.of(queries, _text(given["query_col"], "query_col"))
     search = _search(spark, corpus, _text(given["embedding_col"], "embedding_col"), given, rows.dimension)
     return batch_plan(search, rows, BatchShape.CORPUS_FIRST)
 
 
 def _joined(spark: SparkSession, given: Mapping[str, JavaObject]) -> JavaObject:
-    base = _table(spark, given["base_table"], "base_table")
-    corpus = _table(spark, given["query_table"], "query_table")
+    base = table_argument(spark, given["base_table"], "base_table")
+    corpus = table_argument(spark, given["query_table"], "query_table")
     rows = QueryRows.of(base, _text(given["base_col"], "base_col"))
     search = _search(spark, corpus, _text(given["query_col"], "query_col"), given, rows.dimension)
     return batch_plan(search, rows, BatchShape.QUERY_FIRST)
@@ -136,7 +137,7 @@ def _search(
 def checked_search(
     spark: SparkSession,
     target: Target,
-    column: str,
+    column: str | VectorColumn,
     dimension: int | None,
     *,
     k: Any,
@@ -152,7 +153,7 @@ def checked_search(
     Args:
         spark: The session.
         target: What is searched.
-        column: The vector column.
+        column: The vector column, looked up by its name, or known already.
         dimension: The queries' length, where it is known.
         k: The number of neighbours.
         metric: A metric's name, cosine by default.
@@ -168,7 +169,7 @@ def checked_search(
     instant = _as_of(spark, target, as_of)
     if instant is not None and target.as_of is None:
         target = as_it_was(spark, target, instant, writers_zone(spark))
-    found = vector_column(target.schema, column, target.label, dimension)
+    found = vector_column(target.schema, column, target.label, dimension) if isinstance(column, str) else column
     if found.is_vector and dimension is not None and dimension != found.dimension:
         raise DimensionMismatchError(
             f"the query vectors have {dimension} elements, column '{found.name}' of '{target.label}' has "
@@ -226,7 +227,8 @@ def as_of_argument(value: Any) -> Any:
     return value
 
 
-def _table(spark: SparkSession, expression: JavaObject, name: str) -> Target:
+def table_argument(spark: SparkSession, expression: JavaObject, name: str) -> Target:
+    """The table an argument names, or ``TABLE(…)``."""
     if node_name(expression) == "FunctionTableSubqueryArgumentExpression":
         return resolve_frame(spark, expression.plan(), "the TABLE argument")
     return resolve_name(spark, _text(expression, name))

@@ -18,6 +18,7 @@ from hudi_vector.spark.blob_functions import (
 )
 from hudi_vector.spark.blob_guard import guard
 from hudi_vector.spark.gateway import JavaObject, enable_callbacks, function_builder, option_value
+from hudi_vector.spark.hybrid_functions import hybrid_function
 from hudi_vector.spark.join.function import join_function
 from hudi_vector.spark.table_functions import batch_function, search_function
 from hudi_vector.streaming.function import stream_function
@@ -31,6 +32,7 @@ NATIVE_SUFFIX = "_native"
 
 TABLE_FUNCTIONS: dict[str, _Build] = {
     "hudi_knn_join": join_function,
+    "hudi_hybrid_search": hybrid_function,
     "hudi_vector_search": search_function,
     "hudi_vector_search_batch": batch_function,
     "hudi_vector_search_stream": stream_function,

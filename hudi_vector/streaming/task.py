@@ -60,7 +60,7 @@ _SNAPSHOTS: Recent[tuple[str, str], Snapshot] = Recent(32)
 _AVAILABLE: Recent[tuple[str, Moment, History], tuple[Moment | None]] = Recent(512)
 _HISTORIES: Recent[tuple[str, str], History] = Recent(32)
 _PLANS: Recent[tuple[Hashable, ...], SearchPlan] = Recent(512)
-_INDEXES: Recent[tuple[str, str, str], tuple[float, list[Index]]] = Recent(32)
+_INDEXES: Recent[tuple[Hashable, ...], tuple[float, list[Index]]] = Recent(32)
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class StreamSearch:
         return known
 
     def _indexes(self, conf: dict[str, str]) -> tuple[float, list[Index]]:
-        key = (self.source.uri, self.request.column.name, str(self.request.tuning.mode))
+        key = (self.source, self.request.column.name, self.request.tuning, self.conf)
         known = _INDEXES.get(key)
         if known is None or time.monotonic() - known[0] > _INDEXES_KEPT:
             begun = time.monotonic()

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     StructType,
 )
 from support import tables
-from support.blobs import QUICK, content, rows, stored, write
+from support.blobs import QUICK, ROWS, content, rows, stored, write
 from support.swept import Killed, dying
 
 import hudi_vector as hv
@@ -130,18 +130,17 @@ def test_a_table_is_repacked_as_planned(spark, workspace, clean_session, tmp_pat
 def shared(spark, workspace):
     """A table without partitions, some of whose blobs are equal, in many containers."""
     path = tables.fresh_path(workspace, "shared")
-    for number in range(3):
-        made = [(i, 1, "p", bytearray(content(i % 4, 1000 + i % 2))) for i in range(4 * number, 4 * number + 4)]
-        frame = spark.createDataFrame(made, rows(spark, []).schema).coalesce(1)
-        write(frame, path, blobs=OUT, table_type="mor", partition_by=None)
+    made = [(i, 1, "p", bytearray(content(i % 4, 1000 + i % 2))) for i in range(12)]
+    four = {"img": {**OUT["img"], "container.maxElementSize": "2000", "container.maxFileSize": "4002"}}
+    write(spark.createDataFrame(made, ROWS).coalesce(1), path, blobs=four, table_type="mor", partition_by=None)
+    assert len(containers(spark, path)) == 3
     return path
 
 
 def change(spark, path, selected, ts):
     """Another writer gives rows new blobs."""
     made = [(i, ts, "p", bytearray(content(i + 500, 700))) for i in selected]
-    frame = spark.createDataFrame(made, rows(spark, []).schema).coalesce(1)
-    write(frame, path, blobs=OUT, partition_by=None)
+    write(spark.createDataFrame(made, ROWS).coalesce(1), path, blobs=OUT, partition_by=None)
 
 
 def acting(step, act, told=None):

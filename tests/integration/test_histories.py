@@ -1,5 +1,7 @@
 """Random histories of a table: after them the search equals the oracle at every instant still retained.
 
+At random moments an index is made, brought up to date, made anew, or cleared of what it no longer needs.
+
 A real Hudi commit takes seconds, so there are few histories and they are long; ``make soak`` runs more.
 """
 
@@ -18,6 +20,7 @@ from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 
 STEPS = 9
+INDEX_SHARE = 0.4
 QUERY = tables.vectors(1, 123)[0].astype(float)
 
 
@@ -30,9 +33,11 @@ class History:
     kind: str
     seed: int
     done: list[str] = field(default_factory=list)
+    by_index: int = 0
 
     def __post_init__(self) -> None:
         self.numbers = random.Random(self.seed)
+        self.moments = random.Random(self.seed * 1000 + 14)
         self.has_metadata = str(self.seed % 2 == 0).lower()
 
     def options(self, **more):
@@ -78,6 +83,16 @@ class History:
         self.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{self.path}'")
         self.spark.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{newest.requested}')").collect()
 
+    def look_after_the_index(self):
+        job = self.moments.choice(["build_if_missing", "build_if_missing", "create", "compact"])
+        self.done.append(f"index {job}")
+        if job == "compact":
+            if hv.index.describe(self.spark, self.path):
+                hv.index.compact(self.spark, self.path, "emb", grace="0s")
+            return
+        kind = {"num_partitions": self.moments.randint(1, 9)} if job == "create" else {}
+        getattr(hv.index, job)(self.spark, self.path, "emb", metric="l2", **kind)
+
     def timeline(self):
         return NativeTable(Source(f"file://{self.path}", "t")).timeline()
 
@@ -89,13 +104,17 @@ class History:
             step = self.numbers.choice(steps)
             self.done.append(step.__name__)
             step()
+            if self.moments.random() < INDEX_SHARE:
+                self.look_after_the_index()
 
 
 def check(history, as_of, frame):
     expected = oracle.nearest(frame, "emb", QUERY, 12, "l2")
+    # Vectors in memory answer in place of the index on the driver; tasks keep none.
     for execution in ("local", "distributed"):
         found = hv.search(history.spark, history.path, "emb", QUERY, 12, metric="l2", as_of=as_of, execution=execution)
         oracle.assert_nearest(found, expected)
+    history.by_index += hv.last_reports()[0].slices.get("index", 0)
 
 
 def run_history(spark, workspace, kind, seed):
@@ -114,13 +133,14 @@ def run_history(spark, workspace, kind, seed):
                     frame.collect()
     except AssertionError as wrong:
         raise AssertionError(f"{told}\n{wrong}") from wrong
+    return history
 
 
 @pytest.mark.parametrize(
     ("kind", "seed"), [pytest.param("COPY_ON_WRITE", 11, marks=pytest.mark.soak), ("MERGE_ON_READ", 4)]
 )
 def test_a_history(spark, workspace, kind, seed):
-    run_history(spark, workspace, kind, seed)
+    assert run_history(spark, workspace, kind, seed).by_index
 
 
 @pytest.mark.soak

@@ -1,4 +1,4 @@
-"""Hudi's settings for small tables: a commit takes a second with these and four without."""
+"""Settings for small tables: a commit of Hudi takes a second with these and four without."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import contextlib
 from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
+
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that runs each statement a few times, on few cores: no second compiler and no collector beside the work."""
 
 QUICK: Mapping[str, str] = {
     "hoodie.metadata.enable": "false",

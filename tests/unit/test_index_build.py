@@ -127,6 +127,35 @@ def test_new_files_are_scanned_until_they_are_indexed(table: WrittenTable) -> No
     assert refresh_index(*place(table), refreshed) is refreshed
 
 
+def test_partitions_are_searched_in_the_view_of_the_whole_index(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = WrittenTable(tmp_path / "partitioned")
+    parts = {name: rows_of(120, name, seed, first=seed * 1000) for seed, name in enumerate("abc")}
+    table.commit({(name, f"f{name}{n}"): rows[n * 60 : n * 60 + 60] for name, rows in parts.items() for n in (0, 1)})
+    built(table)
+    with hv.open(str(table.path), column="emb") as t:
+        exact = {
+            text: [
+                t.search(query, 9, metric="l2", columns=["id"], filter=text, mode="exact").table for query in QUERIES
+            ]
+            for text in ("grp = 'b'", "grp <> 'b' AND price > 20", "grp = 'c' AND price < 30")
+        }
+        assert t.search(QUERIES[0], 9, metric="l2", mode="approximate").report.slices == {"index": 6}
+        for file in table.path.glob(".hoodie/vector_index/v1/emb/*/segments/*"):
+            file.unlink()  # what is in memory is all there is
+        with caplog.at_level(logging.WARNING, "hudi_vector.search"):
+            for text, expected in exact.items():
+                for query, wanted in zip(QUERIES, expected, strict=True):
+                    found = t.search(query, 9, metric="l2", columns=["id"], filter=text)
+                    assert found.table.equals(wanted)
+                    assert found.report.slices == {"index": 4 if "<>" in text else 2}
+                    assert found.report.slices_pruned == 6 - found.report.slices["index"]
+        assert "are scanned instead" not in caplog.text
+        everywhere = t.search(QUERIES[0], 9, metric="l2", filter="price > 20", mode="exact", columns=["id"])
+        assert t.search(QUERIES[0], 9, metric="l2", filter="price > 20", columns=["id"]).table.equals(everywhere.table)
+
+
 def test_a_segment_answers_only_for_the_content_it_was_made_of(table: WrittenTable) -> None:
     index = built(table)
     file = place(table)[0].file_slices[0].base_file
