@@ -12,7 +12,10 @@ from hudi_vector.read.spec import ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.table.model import FileSlice, Snapshot
 
-__all__ = ["Access", "IndexUse", "SearchPlan", "SliceAccess"]
+__all__ = ["EVERY_ROW", "Access", "IndexUse", "SearchPlan", "SliceAccess"]
+
+EVERY_ROW = 1 << 40
+"""The k of a search that is bounded by distance alone."""
 
 Access = str
 """How a slice is read: ``index``, ``parquet``, ``lance``, ``lance_index``, ``merged``, ``touched`` or ``spark``.
@@ -122,7 +125,8 @@ class SearchPlan:
             f"  snapshot    instant {snapshot.instant or 'none'}, completed until {snapshot.watermark or 'none'}"
             + (f", as of {snapshot.as_of}" if snapshot.as_of else ""),
             f"  column      {column.name} {kind}({column.dimension}, {column.element.upper()})",
-            f"  metric      {self.metric}, k = {self.k}"
+            f"  metric      {self.metric}, "
+            + ("every row" if self.k >= EVERY_ROW else f"k = {self.k}")
             + (f", max_distance = {self.max_distance}" if self.max_distance is not None else ""),
             f"  filter      {self.filter_text or 'none'}",
             f"  index       {self.index.describe() if self.index else 'none: ' + self.why_no_index}",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hudi_vector.read.spec import ScanCounts
 from hudi_vector.search.execute import Question
-from hudi_vector.search.plan import SearchPlan
+from hudi_vector.search.plan import EVERY_ROW, SearchPlan
 
 __all__ = ["Progress", "SearchReport", "keep_report", "last_reports", "report_of", "report_of_frame"]
 
@@ -55,8 +55,11 @@ class SearchReport:
         rows = f"{self.rows} seen, {self.pruned} pruned by statistics, {self.filtered} filtered out"
         vectors = f"{self.nulls} without a vector, {self.invalid} invalid"
         reached = "k reached" if self.reached_k else f"fewer than k: {self.why_fewer}"
+        wanted = f"k = {self.k}"
+        if self.k >= EVERY_ROW:
+            wanted, reached = "every row within the distance", "all found"
         lines = [
-            f"search of {self.table} at instant {instant}: {found}, k = {self.k}, {self.metric}",
+            f"search of {self.table} at instant {instant}: {found}, {wanted}, {self.metric}",
             f"  {execution}; slices: {slices}, {kept}",
             f"  rows: {rows}, {vectors}; {self.bytes_read} bytes read",
             f"  {reached}; {phases}",
@@ -147,7 +150,7 @@ class _Way:
 
 
 def _report(progress: Progress, returned: int, fewest: int, facts: _Facts, way: _Way) -> SearchReport:
-    counts, reached = progress.counts, fewest >= facts.k
+    counts, reached = progress.counts, fewest >= facts.k or facts.k >= EVERY_ROW
     return SearchReport(
         table=facts.table,
         instant=way.instant,

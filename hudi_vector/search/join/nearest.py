@@ -20,7 +20,8 @@ from hudi_vector.read.predicate import Predicate, evaluate
 from hudi_vector.search.execute import Question
 from hudi_vector.search.join.codes import codes
 from hudi_vector.search.join.conditions import ANY_PAIR, LEFT_MARK, JoinCondition, with_values
-from hudi_vector.search.join.sides import EVERY_ROW, Nearest, RightSide, joined_nearest
+from hudi_vector.search.join.sides import Nearest, RightSide, joined_nearest
+from hudi_vector.search.plan import EVERY_ROW
 
 __all__ = ["Ask", "nearest_rows"]
 

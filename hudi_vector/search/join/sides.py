@@ -25,10 +25,7 @@ from hudi_vector.search.merge import Winners
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.winners import named_rows
 
-__all__ = ["EVERY_ROW", "FoundRows", "Nearest", "PlannedRows", "PlannedSide", "RightSide", "joined_nearest", "under"]
-
-EVERY_ROW = 1 << 40
-"""The k of a join that is bounded by distance alone."""
+__all__ = ["FoundRows", "Nearest", "PlannedRows", "PlannedSide", "RightSide", "joined_nearest", "under"]
 
 
 class Nearest(Protocol):

@@ -15,9 +15,9 @@ from hudi_vector.read.predicate import Predicate, columns, to_text
 from hudi_vector.read.predicate_nodes import conjunction
 from hudi_vector.search.distributed import find_unmergeable, run_distributed
 from hudi_vector.search.execute import Question
-from hudi_vector.search.join.sides import EVERY_ROW, FoundRows, Nearest, PlannedRows, PlannedSide, RightSide, under
+from hudi_vector.search.join.sides import FoundRows, Nearest, PlannedRows, PlannedSide, RightSide, under
 from hudi_vector.search.local import run_local
-from hudi_vector.search.plan import SearchPlan
+from hudi_vector.search.plan import EVERY_ROW, SearchPlan
 from hudi_vector.search.planner import SearchRequest, make_plan
 from hudi_vector.search.report import Progress, keep_report, report_of
 from hudi_vector.search.tuning import Tuning
