@@ -58,6 +58,7 @@ _SHOWN = 60
 # Of this process, for all streams.
 _SNAPSHOTS: Recent[tuple[str, str], Snapshot] = Recent(32)
 _AVAILABLE: Recent[tuple[str, Moment, History], tuple[Moment | None]] = Recent(512)
+_ARCHIVED: Recent[str, str] = Recent(32)  # the first action that was archived stays the first
 _HISTORIES: Recent[tuple[str, str], History] = Recent(32)
 _PLANS: Recent[tuple[Hashable, ...], SearchPlan] = Recent(512)
 _INDEXES: Recent[tuple[Hashable, ...], tuple[float, list[Index]]] = Recent(32)
@@ -191,7 +192,12 @@ class StreamSearch:
         known = _HISTORIES.get(key)
         if known is None:
             table = NativeTable(self.source)
-            known = History.of(table.timeline().at_moment(newest), newest, table.archived_since())
+            archived = _ARCHIVED.get(self.source.uri)
+            if archived is None:
+                archived = table.archived_since()
+                if archived is not None:
+                    _ARCHIVED.put(self.source.uri, archived)
+            known = History.of(table.timeline().at_moment(newest), newest, archived)
             _HISTORIES.put(key, known)
         return known
 
