@@ -18,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StructField, StructType
 
 from hudi_vector import options
-from hudi_vector.read.conform import conform
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.batch_rows import Column, assemble, query_vectors
 from hudi_vector.search.distributed import find_unmergeable
@@ -28,7 +27,7 @@ from hudi_vector.search.join.task import JoinTask
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash, vector_column
 from hudi_vector.spark.gateway import JavaObject
-from hudi_vector.spark.local_rows import arrow_fields
+from hudi_vector.spark.local_rows import arrow_fields, collected
 from hudi_vector.spark.relation import lazy_relation
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search import TableSearch
@@ -96,8 +95,7 @@ class QueryRows:
             return pa.table({_ARRAY_COLUMN: _as_lists(self.matrix)})
         frame = self.target.frame(spark)
         chosen = frame.select([frame[f"`{name}`"] for name in dict.fromkeys([*names, self.column.name])])
-        fields, batches = arrow_fields(chosen.schema), chosen._collect_as_arrow()
-        return conform(pa.Table.from_batches(batches), fields) if batches else pa.schema(fields).empty_table()
+        return collected(chosen)
 
     def estimated_bytes(self, spark: SparkSession) -> int:
         """What Spark believes the rows to be, without running anything."""

@@ -1,4 +1,4 @@
-"""Arrow tables as the rows of a Spark plan, without a job."""
+"""Arrow tables as the rows of a Spark plan, without a job, and the rows of one as an Arrow table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hudi_vector.read.conform import conform
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.handles import Handles, handles_of
 
-__all__ = ["arrow_fields", "internal_rows", "no_rows"]
+__all__ = ["arrow_fields", "collected", "internal_rows", "no_rows"]
 
 # Up to this size an argument of a py4j call is quicker than a socket.
 _INLINE_BYTES = 1 << 20
@@ -39,6 +39,22 @@ def _arrow_type(kind: DataType) -> pa.DataType:
         return pa.struct(arrow_fields(kind))
     made: pa.DataType = to_arrow_type(kind)
     return made
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """The rows of a DataFrame, brought to the driver.
+
+    Args:
+        frame: The rows.
+
+    Returns:
+        The rows, in the types Spark expects.
+    """
+    # Spark sends Arrow from a thread of its own. Were the plan made there, it would ask the catalog, which the thread
+    # that resolves a table function holds until the function is done.
+    frame._jdf.queryExecution().executedPlan()
+    fields, batches = arrow_fields(frame.schema), frame._collect_as_arrow()
+    return conform(pa.Table.from_batches(batches), fields) if batches else pa.schema(fields).empty_table()
 
 
 def internal_rows(spark: SparkSession, table: pa.Table | None, schema: StructType) -> JavaObject:

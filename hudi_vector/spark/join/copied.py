@@ -9,14 +9,13 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from hudi_vector.read.conform import conform
 from hudi_vector.read.predicate import Predicate, columns
 from hudi_vector.read.spec import TIE_COLUMNS
 from hudi_vector.search.join.held import HeldSide, as_content, in_order
 from hudi_vector.search.temp_lance import unstorable
 from hudi_vector.spark.join.request import JoinRequest
 from hudi_vector.spark.join.ways import Way, snapshot_way
-from hudi_vector.spark.local_rows import arrow_fields
+from hudi_vector.spark.local_rows import arrow_fields, collected
 from hudi_vector.spark.temp_dataset import write_temporary
 
 __all__ = ["fits", "held_way", "temp_barred", "temp_way"]
@@ -26,9 +25,7 @@ def held_way(request: JoinRequest) -> Way:
     """The rows of the right side, collected once and sent to every process."""
     right, spark = request.right, request.spark
     frame, names, own = _with_keys(request)
-    fields = arrow_fields(frame.schema)
-    batches = frame._collect_as_arrow()
-    table = conform(pa.Table.from_batches(batches), fields) if batches else pa.schema(fields).empty_table()
+    table = collected(frame)
     keyed = all(name in table.column_names for name in TIE_COLUMNS)
     content = as_content(in_order(table, TIE_COLUMNS if keyed else table.column_names))
     predicate = request.right_predicate(names, own)

@@ -10,11 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StructType
 
-from hudi_vector.read.conform import conform
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.join.parallel import partitions_wanted
 from hudi_vector.spark.gateway import JavaObject, option_value, simple_name
-from hudi_vector.spark.local_rows import arrow_fields
+from hudi_vector.spark.local_rows import collected
 
 __all__ = ["LeftSide"]
 
@@ -46,8 +45,7 @@ class LeftSide:
     def collected(self, names: Sequence[str]) -> pa.Table:
         """Columns of its rows, brought to the driver."""
         chosen = self.frame.select([self.frame[_quoted(name)] for name in names])
-        fields, batches = arrow_fields(chosen.schema), chosen._collect_as_arrow()
-        return conform(pa.Table.from_batches(batches), fields) if batches else pa.schema(fields).empty_table()
+        return collected(chosen)
 
     def spread(self, spark: SparkSession) -> tuple[DataFrame, str]:
         """Its rows in enough partitions for the cores, and how that was reached."""
