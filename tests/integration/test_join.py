@@ -52,8 +52,12 @@ def rights(spark, workspace):
 
     frame = spark.createDataFrame(RIGHT_ROWS, RIGHT)
     path = tables.fresh_path(workspace, "joined")
-    tables.write(frame.withColumn("price", F.lit(-1.0)), path, datasource__write__table__type="MERGE_ON_READ")
-    # A log file with a NULL vector can only be merged by Spark.
+    tables.write(
+        frame.withColumn("price", F.when(F.col("id") >= 0, F.lit(-1.0))),
+        path,
+        datasource__write__table__type="MERGE_ON_READ",
+    )
+    # Only Spark merges a log file with a NULL where the base file declares that there is none.
     tables.write(frame.where("id % 2 = 0 AND emb IS NOT NULL"), path)
     spark.sql(f"CREATE TABLE joined_hudi USING hudi LOCATION '{path}'")
     folder = tables.fresh_path(workspace, "files")
