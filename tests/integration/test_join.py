@@ -172,13 +172,14 @@ def test_a_computed_side_is_written_once(spark, few, rights, workspace, clean_se
 
 
 def test_files_with_an_index_beside_them(spark, lefts, rights, workspace, clean_session):
-    spark.conf.set(options.INDEX_EXTERNAL_DIR.key, str(workspace / "indexes"))
+    beside = workspace / "joined_indexes"
+    spark.conf.set(options.INDEX_EXTERNAL_DIR.key, str(beside))
     files = rights["files"]
     few = lefts["few"]
     text = hv.explain_join(few, files, "v", "emb", 3, mode="approximate")
     assert "route       search" in text
     assert "bytes are read sooner than an index of them" in text
-    assert not (workspace / "indexes").exists()
+    assert not beside.exists()
     assert "not external: every vector is read once" in hv.explain_join(few, files, "v", "emb", 3)
     spark.conf.set(options.JOIN_PATH.key, "external")
     for size in ("few", "many"):
