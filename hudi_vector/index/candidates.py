@@ -25,6 +25,7 @@ __all__ = [
     "candidates_of",
     "fitting",
     "require_model",
+    "usual_count",
 ]
 
 Allowed = Sequence[npt.NDArray[np.bool_] | None] | None
@@ -171,7 +172,28 @@ def bitmap_of(allowed: Allowed, bases: Ints) -> npt.NDArray[np.bool_] | None:
     )
 
 
-def candidates_of(found: Found, row: npt.NDArray[Any], bases: Ints, queries: int, always: Ints) -> Candidates:
+def usual_count(k: int, candidates: int | None) -> int:
+    """How many candidates a query gets that need not be certain.
+
+    Args:
+        k: How many rows are wanted.
+        candidates: How many candidates were asked for; by default twice k, at least k + 10.
+
+    Example:
+        >>> usual_count(3, None), usual_count(30, None), usual_count(3, 1)
+        (13, 60, 3)
+    """
+    return max(candidates or max(2 * k, k + 10), k)
+
+
+def candidates_of(
+    found: Found,
+    row: npt.NDArray[Any],
+    bases: Ints,
+    queries: int,
+    always: Ints,
+    bitmap: npt.NDArray[np.bool_] | None,
+) -> Candidates:
     """Candidates as rows of segments.
 
     Args:
@@ -179,8 +201,11 @@ def candidates_of(found: Found, row: npt.NDArray[Any], bases: Ints, queries: int
         row: The row of each entry, numbered across the segments.
         bases: The first row of each segment.
         queries: How many queries there are.
-        always: Rows that are candidates of every query that was not given up.
+        always: Rows that are candidates of every query that was not given up, where they are allowed.
+        bitmap: Which rows are allowed, or None where all are.
     """
+    if bitmap is not None:
+        always = always[bitmap[always]]
     query, rows = found.query, row[found.entry].astype(np.int64)
     if len(always):
         kept = np.setdiff1d(np.arange(queries), found.given_up)

@@ -18,6 +18,7 @@ from hudi_vector.index.candidates import (
     candidates_of,
     fitting,
     require_model,
+    usual_count,
 )
 from hudi_vector.index.faiss_library import library
 from hudi_vector.index.kinds import GRAPHS
@@ -206,16 +207,15 @@ class GraphView:
         """
         points, fit = working(fitting(queries, self.model), self.model.metric)
         bitmap = bitmap_of(allowed, self.bases)
-        always = self.always if bitmap is None else self.always[bitmap[self.always]]
         masks = None if bitmap is None else bitmap[self.row]
         entries = Entries(None if masks is None else np.flatnonzero(masks), self._ends(masks), in_lists=False)
         if certain or len(entries) <= k:
             found = everything(np.arange(len(points)), entries, most if certain else None)
         else:
             odd = everything(np.flatnonzero(~fit), entries)
-            count = max(candidates or max(2 * k, k + 10), k)
+            count = usual_count(k, candidates)
             found = self._walked(points, np.flatnonzero(fit), nprobes or _USUAL_EFFORT, count, masks, odd)
-        return candidates_of(found, self.row, self.bases, len(points), always)
+        return candidates_of(found, self.row, self.bases, len(points), self.always, bitmap)
 
     def _ends(self, masks: npt.NDArray[np.bool_] | None) -> Ints:
         return np.array([0, len(self) if masks is None else int(masks.sum())])

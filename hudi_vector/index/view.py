@@ -20,6 +20,7 @@ from hudi_vector.index.candidates import (
     candidates_of,
     fitting,
     require_model,
+    usual_count,
 )
 from hudi_vector.index.faiss_library import is_installed
 from hudi_vector.index.faiss_lists import FaissLists
@@ -154,7 +155,6 @@ class IndexView:
         asked = Asked.of(fitting(queries, self.model), self.model)
         bitmap = bitmap_of(allowed, self.bases)
         entries = self._entries(bitmap)
-        always = self.always if bitmap is None else self.always[bitmap[self.always]]
         if len(entries) <= k:
             found = everything(np.arange(len(asked)), entries, most)
         else:
@@ -169,11 +169,11 @@ class IndexView:
             if certain:
                 found = probe.certain(k, most)
             else:
-                count = max(candidates or max(2 * k, k + 10), k)
+                count = usual_count(k, candidates)
                 # Under a filter the nearest rows lie further out; so many lists more cost no more codes.
                 lists = -(-(nprobes or max(1, self.model.lists // 32)) * len(self) // len(entries))
                 found = probe.approximate(k, lists, count)
-        return candidates_of(found, self.row, self.bases, len(asked), always)
+        return candidates_of(found, self.row, self.bases, len(asked), self.always, bitmap)
 
     def _entries(self, bitmap: npt.NDArray[np.bool_] | None) -> Entries:
         if bitmap is None:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+import pyarrow as pa
+
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.predicate_nodes import Column
 
-__all__ = ["exchanged", "renamed"]
+__all__ = ["exchanged", "literal_values", "renamed"]
 
 
 def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
@@ -59,3 +61,29 @@ def _exchanged(value: Any, change: Callable[[Predicate], Predicate | None]) -> A
     if isinstance(value, tuple):
         return tuple(_exchanged(item, change) for item in value)
     return value
+
+
+def literal_values(array: Any, kind: pa.DataType) -> list[Any]:
+    """Values as literals keep them: days and microseconds for points in time.
+
+    Args:
+        array: The values, a ``pyarrow.Array`` or ``ChunkedArray``.
+        kind: The type of the literals.
+
+    Returns:
+        A value for each, None for NULL.
+
+    Example:
+        >>> import datetime
+        >>> literal_values(pa.array([datetime.date(1970, 1, 2), None]), pa.date32())
+        [1, None]
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    cast = array.cast(kind, safe=not pa.types.is_timestamp(kind))
+    if pa.types.is_timestamp(kind):
+        cast = cast.cast(pa.int64())
+    elif pa.types.is_date32(kind):
+        cast = cast.cast(pa.int32())
+    values: list[Any] = cast.to_pylist()
+    return values

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import fields, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_vector.read.predicate import Predicate
+from hudi_vector.read.predicate_change import exchanged, literal_values
 from hudi_vector.read.predicate_nodes import Column, Literal, walk
 
 __all__ = ["asked_columns", "bound", "groups_of"]
@@ -51,7 +50,7 @@ def groups_of(
     if not asked:
         return [((), np.arange(len(at)))]
     taken = pa.array(at)
-    columns = [_plain(_column(rows, column).take(taken), column.type) for column in asked]
+    columns = [literal_values(_column(rows, column).take(taken), column.type) for column in asked]
     groups: dict[Values, list[int]] = {}
     for number, values in enumerate(zip(*columns, strict=True)):
         groups.setdefault(values, []).append(number)
@@ -69,16 +68,12 @@ def bound(predicate: Predicate, asked: tuple[Column, ...], values: Values) -> Pr
     Returns:
         The condition with the values in the place of the columns.
     """
-    made: Predicate = _bound(predicate, dict(zip(asked, values, strict=True)))
-    return made
+    known = dict(zip(asked, values, strict=True))
 
+    def change(node: Predicate) -> Predicate | None:
+        return Literal(known[node], node.type) if isinstance(node, Column) and node in known else None
 
-def _bound(node: Any, values: dict[Column, Hashable]) -> Any:
-    if isinstance(node, Column):
-        return Literal(values[node], node.type) if node in values else node
-    if isinstance(node, Predicate):
-        return replace(node, **{field.name: _bound(getattr(node, field.name), values) for field in fields(node)})
-    return tuple(_bound(item, values) for item in node) if isinstance(node, tuple) else node
+    return exchanged(predicate, change)
 
 
 def _column(rows: pa.Table, column: Column) -> pa.ChunkedArray:
@@ -87,14 +82,3 @@ def _column(rows: pa.Table, column: Column) -> pa.ChunkedArray:
     for step in path:
         array = pc.struct_field(array, [step])
     return array
-
-
-def _plain(array: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
-    """Values as literals hold them: dates and timestamps as numbers."""
-    cast = array.cast(kind)
-    if pa.types.is_timestamp(kind):
-        cast = cast.cast(pa.int64())
-    elif pa.types.is_date(kind):
-        cast = cast.cast(pa.int32())
-    values: list[Any] = cast.to_pylist()
-    return values

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import InvalidFilterError, UnsupportedTableError
-from hudi_vector.read.predicate import Predicate, conjuncts
+from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.predicate_change import renamed
 from hudi_vector.read.predicate_nodes import FALSE, Column, conjunction, walk
 from hudi_vector.search.checks import as_text
 from hudi_vector.spark.gateway import JavaObject, first_sentence, simple_name
+from hudi_vector.spark.peel import peel, translated
 from hudi_vector.spark.predicates import analyse_filter
-from hudi_vector.spark.predicates_catalyst import UntranslatableError, translate
+from hudi_vector.spark.predicates_catalyst import UntranslatableError
 from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
 from hudi_vector.table.model import Source
 
@@ -120,19 +120,12 @@ def _condition(spark: SparkSession, plan: JavaObject) -> Predicate:
         node = node.queryExecution().optimizedPlan()
     except (Py4JJavaError, PySparkException) as problem:
         raise UntranslatableError(first_sentence(problem)) from None
-    terms: list[Predicate] = []
-    while True:
-        kind = simple_name(node)
-        if kind == "Filter":
-            condition = node.condition()
-            terms += conjuncts(translate(condition, json.loads(condition.toJSON()), lambda name: name))
-        elif kind == "LocalRelation" and node.data().isEmpty():
-            return FALSE  # the optimizer proved that no row can satisfy the conditions
-        elif kind == "LogicalRelation":
-            return conjunction(terms)
-        elif kind != "Project":
-            raise UntranslatableError(f"its filter is planned as {kind}")
-        node = node.children().apply(0)
+    if simple_name(node) == "LocalRelation" and node.data().isEmpty():
+        return FALSE  # the optimizer proved that no row can satisfy the conditions
+    peeled = peel(node, through_filters=True)
+    if isinstance(peeled, str):
+        raise UntranslatableError(peeled)
+    return conjunction(translated(peeled))
 
 
 def with_filter(spark: SparkSession, side: SearchSide, text: Any, left: StructType) -> SearchSide:

@@ -21,17 +21,14 @@ from pyspark.accumulators import Accumulator
 from hudi_vector import options
 from hudi_vector.errors import DimensionMismatchError, InstantNotAvailableError, UnmergeableError, UnsupportedTableError
 from hudi_vector.index.catalog import Index
-from hudi_vector.kernels.topk import Bounds
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.batch_rows import Column, query_vectors
 from hudi_vector.search.execute import Question
 from hudi_vector.search.index_choice import known_indexes
-from hudi_vector.search.indexed import search_slices
-from hudi_vector.search.local import merge_winners
+from hudi_vector.search.join.sides import PlannedSide
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.planner import SearchRequest, make_plan
-from hudi_vector.search.winners import named_rows
 from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.streaming.answer import Answer, assembled, joined
 from hudi_vector.streaming.calls import Call, results
@@ -243,17 +240,16 @@ class StreamSearch:
     def _nearest(self, plan: SearchPlan, vectors: npt.NDArray[np.float64], at: npt.NDArray[np.int64]) -> Answer:
         block = options.BATCH_BLOCK_QUERIES.read(dict(self.conf))
         question = Question(vectors, plan.metric, plan.k, plan.max_distance, block)
-        bounds = Bounds.of(len(vectors), plan.max_distance)
+        names = [field.name for field in self._table_columns]
         try:
-            parts = search_slices(list(enumerate(plan.slices)), plan.index, plan.spec, question, bounds, True)
-            winners = merge_winners(plan, [hits for part, _ in parts for hits in part])
-            rows = named_rows(plan, winners, [field.name for field in self._table_columns], dict(self.physical))
+            found = PlannedSide(plan, self.physical).find(question, None, names)
+            rows = found.columns(names)
         except UnmergeableError as problem:
             raise UnsupportedTableError(
                 f"'{self.source.name}' cannot be searched by a stream now, since it has log files that only Spark "
                 f"merges ({problem}); compact the table, or search in foreachBatch with hudi_vector.search_batch"
             ) from problem
-        return Answer(at[winners.query], winners.distance, winners.rank, rows)
+        return Answer(at[found.query], found.distance, found.winners.rank, rows)
 
     def _require_lengths(self, rows: pa.Table) -> None:
         """Every query vector has the column's length, or that of the first one where the column has none of its own."""

@@ -169,19 +169,18 @@ def create(
     Example:
         >>> hv.index.create(spark, "products", "embedding", metric="cosine")  # doctest: +SKIP
     """
-    numbers = {
-        "num_partitions": num_partitions,
-        "num_sub_vectors": num_sub_vectors,
-        "num_bits": num_bits,
-        "max_iters": max_iters,
-    }
-    parameters = _parameters(kind, metric, numbers, sample, recall_target)
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
-    return _run(
-        subject,
-        column,
-        lambda at: create_index(at.snapshot, at.spec, parameters, at.each, home=at.homes[0]),
+    parameters = _parameters(
+        kind,
+        metric,
+        sample,
+        recall_target,
+        num_partitions=num_partitions,
+        num_sub_vectors=num_sub_vectors,
+        num_bits=num_bits,
+        max_iters=max_iters,
     )
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    return _make(subject, column, parameters, retrain=True)
 
 
 def build_if_missing(
@@ -231,19 +230,18 @@ def build_if_missing(
     Example:
         >>> hv.index.build_if_missing(spark, "products", "embedding")  # doctest: +SKIP
     """
-    numbers = {
-        "num_partitions": num_partitions,
-        "num_sub_vectors": num_sub_vectors,
-        "num_bits": num_bits,
-        "max_iters": max_iters,
-    }
-    parameters = _parameters(kind, metric, numbers, sample, recall_target)
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
-    return _run(
-        subject,
-        column,
-        lambda at: create_index(at.snapshot, at.spec, parameters, at.each, retrain=False, home=at.homes[0]),
+    parameters = _parameters(
+        kind,
+        metric,
+        sample,
+        recall_target,
+        num_partitions=num_partitions,
+        num_sub_vectors=num_sub_vectors,
+        num_bits=num_bits,
+        max_iters=max_iters,
     )
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    return _make(subject, column, parameters, retrain=False)
 
 
 def refresh(
@@ -362,6 +360,14 @@ def drop(
     return gone
 
 
+def _make(subject: IndexSubject, column: Any, parameters: Parameters, retrain: bool) -> IndexResult:
+    return _run(
+        subject,
+        column,
+        lambda at: create_index(at.snapshot, at.spec, parameters, at.each, retrain, at.homes[0]),
+    )
+
+
 def _run(subject: IndexSubject, column: Any, job: Callable[[Place], Index]) -> IndexResult:
     begun = time.monotonic()
     at = subject.place(column)
@@ -383,7 +389,7 @@ def _run(subject: IndexSubject, column: Any, job: Callable[[Place], Index]) -> I
     )
 
 
-def _parameters(kind: Any, metric: Any, numbers: dict[str, Any], sample: Any, recall_target: Any) -> Parameters:
+def _parameters(kind: Any, metric: Any, sample: Any, recall_target: Any, **numbers: Any) -> Parameters:
     """The parameters of an index, those checked that the index itself cannot tell from others."""
     for name, count in numbers.items():
         if count is not None and (not isinstance(count, int) or isinstance(count, bool)):

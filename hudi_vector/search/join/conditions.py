@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from hudi_vector.errors import InvalidFilterError
 from hudi_vector.read.predicate import Predicate, columns, conjuncts
-from hudi_vector.read.predicate_change import exchanged
+from hudi_vector.read.predicate_change import exchanged, literal_values
 from hudi_vector.read.predicate_nodes import FALSE, Coalesce, Column, Compare, IsNull, Literal, Not, conjunction, walk
 
 __all__ = [
@@ -155,18 +155,6 @@ def with_values(predicate: Predicate, values: Mapping[str, pa.Array], row: int) 
         array: Any = values[node.name[len(LEFT_MARK) :]].slice(row, 1)
         for field in node.path:
             array = pc.struct_field(array, [field])
-        return Literal(_plain(array, node.type), node.type)
+        return Literal(literal_values(array, node.type)[0], node.type)
 
     return exchanged(predicate, change)
-
-
-def _plain(array: Any, kind: pa.DataType) -> object:
-    """The one value of an array, as literals keep it: days and microseconds for points in time."""
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    cast = array.cast(kind, safe=not pa.types.is_timestamp(kind))
-    if pa.types.is_timestamp(kind):
-        cast = cast.cast(pa.int64())
-    elif pa.types.is_date32(kind):
-        cast = cast.cast(pa.int32())
-    return cast[0].as_py()

@@ -74,7 +74,7 @@ class PlannedSide:
     plan: SearchPlan
     physical: tuple[tuple[str, str], ...] = ()
 
-    def find(self, question: Question, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
+    def find(self, question: Question, predicate: Predicate | None, names: Sequence[str]) -> PlannedRows:
         """The nearest rows of the plan's slices."""
         del names
         plan = under(self.plan, question, predicate)
