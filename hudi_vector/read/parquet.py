@@ -19,7 +19,7 @@ from hudi_vector.read.predicate_prune import may_match, row_group_stats
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads, VectorPages
 from hudi_vector.read.vectors import block_of, chosen_of, joined, rows_within
-from hudi_vector.storage import FileInfo
+from hudi_vector.storage import FileInfo, scheme_of
 from hudi_vector.table.deleted_rows import DeletedRows
 
 __all__ = ["ParquetSlice"]
@@ -90,6 +90,11 @@ class ParquetSlice:
         return all(cache.get(self._decoded_key(group)) is not None for group in groups)
 
     @property
+    def is_local(self) -> bool:
+        """Whether the file lies on this machine, where a read takes no longer than the call."""
+        return scheme_of(self._file.uri) == "file"
+
+    @property
     def chooses(self) -> bool:
         """Whether some rows may be left out, by the predicate or because they are deleted."""
         return self._spec.predicate is not None or self._deleted is not None
@@ -151,15 +156,15 @@ class ParquetSlice:
         """
         metadata = self._ranges.metadata
         wanted = rows_within(positions, metadata.num_rows, self._file.uri)
-        found, start = [_empty_block(self._spec)], 0
+        found, start = [], 0
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group).num_rows
-            inside = wanted[(wanted >= start) & (wanted < start + rows)]
+            inside = wanted[slice(*np.searchsorted(wanted, (start, start + rows)))]
             if len(inside):
                 found.append(self._chosen(group, start, inside, counts, reads))
             start += rows
         self.close()
-        return joined(found)
+        return joined(found or [_empty_block(self._spec)])
 
     def close(self) -> None:
         """Let go of the file."""

@@ -6,6 +6,7 @@ range of the compressed bytes, and nothing needs to be decompressed.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,21 @@ class Literals:
     def nbytes(self) -> int:
         """What it takes in memory, about."""
         return 3 * self.plain.nbytes + 256
+
+    def place_of(self, begin: int, length: int) -> int | None:
+        """Where in the file a range of plain bytes lies; None where it crosses from one piece to the next.
+
+        Args:
+            begin: Where it begins in the plain bytes.
+            length: Its bytes.
+
+        Example:
+            >>> Literals(np.array([0, 4]), np.array([10, 16]), np.array([4, 4]), 8).place_of(5, 2)
+            17
+        """
+        piece = bisect_right(self.plain, begin) - 1
+        inside = begin - int(self.plain[piece])
+        return int(self.place[piece]) + inside if inside + length <= self.length[piece] else None
 
 
 def ranges_of(blocks: Sequence[Literals], block: Ints, begin: Ints, length: int) -> tuple[Ints, Ints, Ints, Ints]:

@@ -7,6 +7,7 @@ read, and kept decompressed in the process's cache.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -131,7 +132,8 @@ class VectorPages:
         with reading(self._file.file.uri):
             if self._paged.is_full and self._paged.chunk.codec is None:
                 return self._direct(rows)
-            return self._by_page(rows)
+            found = self._one_by_one(rows) if len(rows) <= self._unplanned else None
+            return found or self._by_page(rows)
 
     def _direct(self, rows: Ints) -> ChosenRows:
         places, width = self._paged.places, self._paged.width
@@ -142,6 +144,26 @@ class VectorPages:
         values = np.empty((len(rows), width), np.uint8)
         read = self._copy(begin, np.full(len(rows), width), np.arange(len(rows)) * width, values)
         return ChosenRows(values, np.ones(len(rows), np.bool_), read)
+
+    def _one_by_one(self, rows: Ints) -> ChosenRows | None:
+        """A few rows, if all lie in one piece of a page known to be stored as it is: arrays would take longer."""
+        places, width, source = self._paged.places, self._paged.width, self._file.source()
+        last = len(places.first_row) - 1
+        read = bytearray()
+        for row in rows.tolist():
+            page = bisect_right(places.first_row, row) - 1
+            found = self._kept(page)
+            if not isinstance(found, Literals):
+                return None
+            after = places.first_row[page + 1] if page < last else self._paged.chunk.rows
+            place = found.place_of(found.size - int(after - row) * width, width)
+            if place is None:
+                return None
+            read += source.read_at(width, place)
+        values = np.frombuffer(read, np.uint8)
+        if len(values) != len(rows) * width:
+            raise EOFError
+        return ChosenRows(values.reshape(-1, width), np.ones(len(rows), np.bool_), len(read))
 
     def _by_page(self, rows: Ints) -> ChosenRows:
         places, width = self._paged.places, self._paged.width

@@ -22,15 +22,16 @@ from hudi_vector.index.load import kept_view, load_view
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.index.truth import Each
 from hudi_vector.kernels.metrics import Floats
-from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK
+from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
-from hudi_vector.search.execute import Question, joined, open_base, search_slice, settled
+from hudi_vector.read.vectors import joined as one_block
+from hudi_vector.search.execute import Question, joined, open_base, search_slice, settled, tie_keys
 from hudi_vector.search.in_memory import scans_sooner
 from hudi_vector.search.lance_choice import LANCE_INDEX, LanceIndexUse
 from hudi_vector.search.lance_index import search_covered
-from hudi_vector.search.merge import SliceHits
+from hudi_vector.search.merge import SliceHits, break_ties
 from hudi_vector.search.plan import IndexUse, SliceAccess
 from hudi_vector.search.probe_log import ProbeLog
 
@@ -40,6 +41,9 @@ _LOG = logging.getLogger("hudi_vector.search")
 
 _MOST_CANDIDATES = 4096
 """A query with more candidates than this is answered by a scan: reading so many rows one by one takes longer."""
+
+_FEW = 4096
+"""Up to so many candidates of all queries are scored at once: a call for each file takes longer than the scoring."""
 
 
 def search_slices(
@@ -185,9 +189,9 @@ def _search_indexed(
         log.probed += time.perf_counter() - begun
         log.note(len(vectors), found, len(numbers))
         begun = time.perf_counter()
-        work = [_Work(number, readers[number], found, vectors, question, known, use.reads) for number in numbers]
-        for one, (hits, bytes_read) in zip(work, each(partial(_scored, spec=spec), work), strict=True):
-            blocks[one.segment].append((first, hits))
+        work = _Work(readers, found, vectors, question, known, use.reads)
+        for segment, hits, bytes_read in _scored(work, numbers, spec, each):
+            blocks[segment].append((first, hits))
             counts.bytes_read += bytes_read
         log.read += time.perf_counter() - begun
     log.write(use.name, counts.bytes_read)
@@ -197,44 +201,86 @@ def _search_indexed(
 
 @dataclass(frozen=True)
 class _Work:
-    """The candidates of one segment, and all its rows for queries that have too many."""
+    """The candidates of some queries, with the files they are in, and the queries that have too many."""
 
-    segment: int
-    reader: ParquetSlice
+    readers: Sequence[ParquetSlice]
     found: Candidates
     vectors: Floats
     question: Question
     known: Bounds
     reads: RangeReads
 
+    def top(self, asking: slice | Ints = slice(None)) -> TopK:
+        """A search for these queries, or some of them."""
+        known = Bounds(self.known.distance[asking], self.known.is_full[asking])
+        return TopK(self.vectors[asking], self.question.metric, self.question.k, known)
 
-def _scored(work: _Work, spec: ScanSpec) -> tuple[Hits, int]:
-    """The hits of one segment, and how many bytes were read for them."""
+
+@dataclass(frozen=True)
+class _Rows:
+    """The vectors of one segment's candidates, and for each candidate its row in the block, shape (c,)."""
+
+    segment: int
+    block: VectorBlock
+    row: Ints
+    query: Ints
+    bytes_read: int
+
+
+def _scored(work: _Work, segments: Sequence[int], spec: ScanSpec, each: Each) -> Iterator[tuple[int, Hits, int]]:
+    """For each segment its hits, and how many bytes were read for them."""
+    if len(work.found.given_up) or len(work.found) > _FEW:
+
+        def score(segment: int) -> tuple[int, Hits, int]:
+            ((_, hits, count),) = _scored_together([_read(work, segment)], work, spec)
+            if not len(work.found.given_up):
+                return segment, hits, count
+            others, more = _scanned(work, segment, spec)
+            return segment, joined([(0, hits), (0, others)]), count + more
+
+        yield from each(score, segments)
+    elif segments:
+        apart = map if all(work.readers[segment].is_local for segment in segments) else each
+        yield from _scored_together(list(apart(partial(_read, work), segments)), work, spec)
+
+
+def _read(work: _Work, segment: int) -> _Rows:
     found, counts = work.found, ScanCounts()
-    here = np.flatnonzero(found.segment == work.segment)
-    top = TopK(work.vectors, work.question.metric, work.question.k, work.known)
-    if len(here):
-        distinct, rows = np.unique(found.position[here], return_inverse=True)
-        block = work.reader.vectors_at(distinct, counts, work.reads)
-        top.offer_pairs(block, rows, found.query[here])
-    hits = [(0, settled(top, work.reader, spec))]
-    if len(found.given_up):
-        hits.append((0, _scanned(work, spec, counts)))
-    return joined(hits), counts.bytes_read
+    here = np.flatnonzero(found.segment == segment)
+    distinct, row = np.unique(found.position[here], return_inverse=True)
+    block = work.readers[segment].vectors_at(distinct, counts, work.reads)
+    return _Rows(segment, block, row, found.query[here], counts.bytes_read)
 
 
-def _scanned(work: _Work, spec: ScanSpec, counts: ScanCounts) -> Hits:
-    """The hits of the queries whose candidates are too many to be read one by one."""
-    ask = work.found.given_up
-    known = Bounds(work.known.distance[ask], work.known.is_full[ask])
-    top = TopK(work.vectors[ask], work.question.metric, work.question.k, known)
-    own = ScanCounts()
-    for block in work.reader.blocks(own):
+def _scored_together(parts: Sequence[_Rows], work: _Work, spec: ScanSpec) -> list[tuple[int, Hits, int]]:
+    """The hits of several segments by one search, at most k for each query in each."""
+    top = work.top()
+    block = one_block([part.block for part in parts])
+    begins = np.concatenate(([0], np.cumsum([len(part.block) for part in parts])))
+    numbered = replace(block, positions=np.arange(len(block)))
+    row = np.concatenate([part.row + begin for part, begin in zip(parts, begins[:-1], strict=True)])
+    top.offer_pairs(numbered, row, np.concatenate([part.query for part in parts]))
+    found = top.hits()
+    scored = []
+    for number, part in enumerate(parts):
+        inside = (found.position >= begins[number]) & (found.position < begins[number + 1])
+        hits = found.take(inside)
+        hits = replace(hits, position=block.positions[hits.position])
+        if len(hits) > top.k:
+            hits = break_ties(hits, top.k, partial(tie_keys, work.readers[part.segment], spec))
+        scored.append((part.segment, hits, part.bytes_read))
+    return scored
+
+
+def _scanned(work: _Work, segment: int, spec: ScanSpec) -> tuple[Hits, int]:
+    """The hits of the queries whose candidates are too many to be read one by one, and the bytes read."""
+    ask, reader, counts = work.found.given_up, work.readers[segment], ScanCounts()
+    top = work.top(ask)
+    for block in reader.blocks(counts):
         if len(block):
             top.offer(block)
-    counts.bytes_read += own.bytes_read
-    hits = settled(top, work.reader, spec)
-    return Hits(ask[hits.query], hits.distance, hits.position)
+    hits = settled(top, reader, spec)
+    return Hits(ask[hits.query], hits.distance, hits.position), counts.bytes_read
 
 
 def _allowed(
