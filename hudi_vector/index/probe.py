@@ -88,7 +88,7 @@ class Found:
 
 def everything(queries: Ints, entries: Entries, most: int | None = None) -> Found:
     """All entries for all of these queries."""
-    if most is not None and len(entries) > most:
+    if not len(queries) or (most is not None and len(entries) > most):
         return Found(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0, queries)
     every = np.arange(len(entries)) if entries.chosen is None else entries.chosen
     nobody = np.empty(0, np.int64)

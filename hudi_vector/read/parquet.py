@@ -89,6 +89,15 @@ class ParquetSlice:
         groups = range(self._data.metadata.num_row_groups)
         return all(cache.get(self._decoded_key(group)) is not None for group in groups)
 
+    def holds(self, names: Sequence[str]) -> bool:
+        """Whether all of these columns are kept decoded in the process's cache."""
+        cache, groups = self._cache, range(self._data.metadata.num_row_groups)
+        return cache is not None and all(
+            cache.get(self._column_key(group, field)) is not None
+            for field in self._spec.fields(names)
+            for group in groups
+        )
+
     @property
     def is_local(self) -> bool:
         """Whether the file lies on this machine, where a read takes no longer than the call."""
@@ -321,10 +330,10 @@ class ParquetSlice:
 
     def _group_rows(self, group: int, inside: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Columns of one row group at ascending positions within it."""
-        small = [name for name in names if self._cache is not None and self._is_small(group, name)]
-        large = [name for name in names if name not in small]
+        kept = {name: column for name in names if (column := self._kept_column(group, name)) is not None}
+        large = [name for name in names if name not in kept]
         chosen = pa.array(inside)
-        columns = {name: self._kept_column(group, name).take(chosen) for name in small}
+        columns = {name: column.take(chosen) for name, column in kept.items()}
         if large:
             picked = self._picked(group, inside, large)
             columns |= {name: picked.column(name) for name in large}
@@ -356,13 +365,14 @@ class ParquetSlice:
                 batch_size=rows, row_groups=[group], columns=held, use_threads=False
             )
 
-    def _kept_column(self, group: int, name: str) -> pa.ChunkedArray:
-        """A whole column of a row group in the table's type, from the cache or into it."""
-        assert self._cache is not None
+    def _kept_column(self, group: int, name: str) -> pa.ChunkedArray | None:
+        """A whole column of a row group in the table's type, from the cache or into it; None for a large one."""
+        if self._cache is None:
+            return None
         field = self._spec.fields([name])[0]
-        key = (self._file, group, "column", name, str(field.type))
+        key = self._column_key(group, field)
         found: pa.ChunkedArray | None = self._cache.get(key)
-        if found is None:
+        if found is None and self._is_small(group, name):
             rows = self._data.metadata.row_group(group).num_rows
             if name in self._data.names:
                 with reading(self._file.uri):
@@ -372,6 +382,9 @@ class ParquetSlice:
                 found = pa.chunked_array([pa.nulls(rows, field.type)])
             self._cache.put(key, found, found.nbytes + 256)
         return found
+
+    def _column_key(self, group: int, field: pa.Field) -> tuple[object, ...]:
+        return (self._file, group, "column", field.name, str(field.type))
 
     def _is_small(self, group: int, name: str) -> bool:
         metadata = self._data.metadata.row_group(group)

@@ -8,9 +8,11 @@ from concurrent.futures import Executor
 import numpy as np
 import pyarrow as pa
 
+from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.conform import conform
 from hudi_vector.read.merged import MergedSlice
-from hudi_vector.read.spec import TIE_COLUMNS
+from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.spec import TIE_COLUMNS, SliceReader
 from hudi_vector.search.execute import open_slice
 from hudi_vector.search.merge import Winners
 from hudi_vector.search.plan import SearchPlan
@@ -37,11 +39,14 @@ def fetch_rows(
     if not len(winners) or not names:
         return conform(pa.table({}), fields) if names else pa.table({})
     places = [np.flatnonzero(winners.slice_index == index) for index in np.unique(winners.slice_index)]
+    readers = [open_slice(plan.slices[int(winners.slice_index[here[0]])], plan.spec, keep) for here in places]
 
-    def read(here: np.ndarray) -> pa.Table:
-        return _rows_of_slice(plan, winners, here, names, keep)
+    def read(number: int) -> pa.Table:
+        return _rows_of_slice(readers[number], winners, places[number], names)
 
-    parts = list(threads.map(read, places) if threads and len(places) > 1 else map(read, places))
+    # What is at hand is taken sooner than a thread is told to.
+    apart = threads and not all(isinstance(reader, ParquetSlice) and reader.holds(names) for reader in readers)
+    parts = list(threads.map(read, range(len(places))) if threads and apart else map(read, range(len(places))))
     back = np.empty(len(winners), np.int64)
     back[np.concatenate(places)] = np.arange(len(winners))
     return pa.concat_tables(parts).take(pa.array(back))
@@ -70,9 +75,7 @@ def named_rows(
     return pa.table([rows.column(physical[name]) for name in names], names=list(names)) if names else rows
 
 
-def _rows_of_slice(plan: SearchPlan, winners: Winners, here: np.ndarray, names: Sequence[str], keep: bool) -> pa.Table:
-    access = plan.slices[int(winners.slice_index[here[0]])]
-    reader = open_slice(access, plan.spec, keep)
+def _rows_of_slice(reader: SliceReader, winners: Winners, here: Ints, names: Sequence[str]) -> pa.Table:
     if isinstance(reader, MergedSlice):
         assert winners.keys is not None
         return reader.rows_of(winners.keys.take(pa.array(winners.key_row[here])).select(TIE_COLUMNS), names)
