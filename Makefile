@@ -23,10 +23,9 @@ setup: $(VENV)/.ready ## Make the virtual environment and install the package wi
 demo: setup ## Search a real table of handwritten digits, and draw the neighbours
 	$(BIN)/python docs/demo.py --output demo-output
 
-test: setup ## Run all tests, those that share a SparkSession beside all others
-	@$(BIN)/python -m pytest tests/unit tests/properties tests/programs -p no:cacheprovider >other-tests.log 2>&1 & other=$$!; \
-	$(BIN)/python -m pytest tests/integration; all=$$?; \
-	wait $$other || all=1; cat other-tests.log; exit $$all
+test: setup ## Run all tests, on two cores: a file goes to the process that is free, those with a SparkSession first
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+		tests/integration tests/programs tests/properties tests/unit
 
 soak: setup ## Run the long tests
 	$(BIN)/python -m pytest -m soak
@@ -47,6 +46,6 @@ docs: setup ## Write the generated pages of docs/
 	$(BIN)/python docs/generate.py
 
 clean: ## Remove everything the other targets made
-	rm -rf $(VENV) other-tests.log *.egg-info build dist demo-output bench-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) *.egg-info build dist demo-output bench-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,9 @@
-"""One SparkSession for the whole run, started only when a test asks for it."""
+"""One SparkSession for each process that runs tests, started only when a test asks for it."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import sys
 from collections.abc import Iterator
@@ -35,8 +37,16 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("spark")
 
 
+@contextlib.contextmanager
+def alone(shared: Path) -> Iterator[None]:
+    """One process at a time: two that fetch Hudi's bundle into one empty cache would damage it."""
+    with (shared / "starting.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark(workspace: Path) -> Iterator[SparkSession]:
+def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A registered session on two cores, with Hudi's real bundle."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
@@ -57,7 +67,8 @@ def spark(workspace: Path) -> Iterator[SparkSession]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
     )
-    session = hv.register(hv.configure(builder).getOrCreate())
+    with alone(tmp_path_factory.getbasetemp().parent):
+        session = hv.register(hv.configure(builder).getOrCreate())
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

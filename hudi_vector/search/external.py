@@ -18,7 +18,7 @@ from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.search.asked import spelled, vector_column
 from hudi_vector.table.model import Snapshot
 
-__all__ = ["build_external", "external_home", "external_index", "external_indexes", "external_scan"]
+__all__ = ["build_external", "external_home", "external_index", "external_indexes", "external_scan", "stored_length"]
 
 
 def external_home(snapshot: Snapshot, column: str, directory: str) -> IndexHome:
@@ -113,13 +113,28 @@ def external_scan(snapshot: Snapshot, column: str) -> ScanSpec:
     )
 
 
+def stored_length(snapshot: Snapshot, name: str) -> int | None:
+    """The length of the first vector there is in a column that does not say its vectors' length.
+
+    Args:
+        snapshot: Files.
+        name: The column, as the files spell it.
+
+    Returns:
+        The length, or None where there is no vector.
+    """
+    lengths = (first_length(file, name, snapshot.source.options) for file in indexable_files(snapshot))
+    return next((length for length in lengths if length), None)
+
+
 def _with_length(snapshot: Snapshot, name: str) -> VectorColumn:
     column = vector_column(snapshot, name, snapshot.source.name, 0)
     if column.dimension:
         return column
-    name, source = spelled(name, snapshot.schema, snapshot.source.name), snapshot.source
-    lengths = (first_length(file, name, source.options) for file in indexable_files(snapshot))
-    length = next((length for length in lengths if length), None)
+    name = spelled(name, snapshot.schema, snapshot.source.name)
+    length = stored_length(snapshot, name)
     if length is None:
-        raise InvalidArgumentError(f"column '{name}' of '{source.name}' holds no vector that an index could be made of")
+        raise InvalidArgumentError(
+            f"column '{name}' of '{snapshot.source.name}' holds no vector that an index could be made of"
+        )
     return replace(column, dimension=length)

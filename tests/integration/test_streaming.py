@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import threading
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -252,6 +254,14 @@ def test_storage_that_is_away_that_hangs_and_that_is_gone(spark, workspace, sour
     with pytest.raises(StreamingQueryException) as failed:
         hasty.processAllAvailable()
     assert " failed 2 times: " in str(failed.value)
+
+
+def test_the_example_of_digits(spark, tmp_path):
+    example = runpy.run_path(str(Path(__file__).parents[2] / "docs/examples/streaming_digits.py"))
+    rounds = example["classify"](spark, tmp_path, rounds=2)
+    assert [(row["labelled"], row["asked"]) for row in rounds] == [(10, 50), (70, 50)]
+    assert rounds[0]["right"] + 0.2 < rounds[1]["right"] < 1
+    assert example["draw"](rounds, tmp_path / "chart.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(

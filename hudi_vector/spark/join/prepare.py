@@ -13,6 +13,7 @@ from hudi_vector import options
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_distance, as_k, as_text
+from hudi_vector.search.external import stored_length
 from hudi_vector.search.join.parallel import few_rows
 from hudi_vector.search.join.routing import RightFacts, Route, choose_route
 from hudi_vector.search.tuning import checked_tuning
@@ -279,6 +280,9 @@ def _dimension(left: LeftSide, right: RightSource) -> int | None:
         )
     if own or other:
         return own or other
+    if right.kind == "files" and right.snapshot is not None:
+        # Spark would start a job for what is in the first page.
+        return stored_length(right.snapshot, right.physical[right.column.name])
     vectors = F.col(f"`{right.column.name}`")
     found = right.frame.where(vectors.isNotNull()).select(F.size(vectors)).head(1)
     return int(found[0][0]) if found else None
