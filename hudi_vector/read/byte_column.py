@@ -19,7 +19,15 @@ import pyarrow.parquet as pq
 
 from hudi_vector.read.cache import ByteCache
 from hudi_vector.read.data_file import reading
-from hudi_vector.read.parquet_chunks import Chunk, Places, column_chunks, footer_groups, page_headers, page_places
+from hudi_vector.read.parquet_chunks import (
+    Chunk,
+    Places,
+    column_chunks,
+    footer_bytes,
+    footer_groups,
+    page_headers,
+    page_places,
+)
 from hudi_vector.read.parquet_pages import DICTIONARY_INDICES, PLAIN, Page, PageHeader, open_page, read_header
 from hudi_vector.read.parquet_values import ByteSource, Window, plain_values, run_lengths
 
@@ -211,7 +219,7 @@ class ByteColumn:
 
     @cached_property
     def _footer(self) -> list[Any]:
-        return footer_groups(self._metadata)
+        return footer_groups(footer_bytes(self._metadata))
 
     def _values(self, group: int, header: PageHeader, page: Page) -> tuple[Ints, Ints]:
         """Where the values of a page begin, and how long they are; values of a dictionary begin nowhere."""

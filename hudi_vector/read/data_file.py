@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.read.cache import process_cache
+from hudi_vector.read.parquet_chunks import footer_bytes, footer_groups
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 
 __all__ = ["DataFile", "reading"]
@@ -51,6 +53,16 @@ class DataFile:
         """The columns the file has."""
         schema = self.metadata.schema
         return frozenset(schema.column(index).path.split(".")[0] for index in range(len(schema)))
+
+    @cached_property
+    def footer(self) -> bytes:
+        """The footer as Thrift's compact protocol has it: pyarrow does not show all that is there."""
+        return footer_bytes(self.metadata)
+
+    @cached_property
+    def groups(self) -> list[Any]:
+        """The row groups as the footer has them, by field number."""
+        return footer_groups(self.footer)
 
     def source(self) -> pa.NativeFile:
         """The bytes of the file.

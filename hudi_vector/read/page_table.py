@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.data_file import DataFile, reading
-from hudi_vector.read.parquet_chunks import Chunk, Places, column_chunks, footer_groups, page_places
+from hudi_vector.read.parquet_chunks import Chunk, Places, column_chunks, page_places
 
 __all__ = ["PagedChunk", "paged_chunks"]
 
@@ -64,11 +64,10 @@ def _paged_chunks(file: DataFile, column: str, width: int) -> tuple[PagedChunk |
     if leaf.physical_type != "FIXED_LEN_BYTE_ARRAY" or leaf.length != width or leaf.max_repetition_level:
         return by_pyarrow
     chunks = column_chunks(metadata, number)
-    groups = footer_groups(metadata) if any(chunk.plain and chunk.understood for chunk in chunks) else []
     return tuple(
         PagedChunk(
             chunk,
-            page_places(file.source(), groups, group, number, chunk, _HEADER_AHEAD),
+            page_places(file.source(), file.groups, group, number, chunk, _HEADER_AHEAD),
             leaf.max_definition_level,
             width,
         )

@@ -13,6 +13,7 @@ from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
 from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.data_file import DataFile, reading
+from hudi_vector.read.page_file import column_pages
 from hudi_vector.read.page_table import paged_chunks
 from hudi_vector.read.predicate import evaluate
 from hudi_vector.read.predicate_prune import may_match, row_group_stats
@@ -334,11 +335,23 @@ class ParquetSlice:
         large = [name for name in names if name not in kept]
         chosen = pa.array(inside)
         columns = {name: column.take(chosen) for name, column in kept.items()}
+        for name in large:
+            found = self._paged_rows(group, inside, name)
+            if found is not None:
+                columns[name] = found
+        large = [name for name in large if name not in columns]
         if large:
             picked = self._picked(group, inside, large)
             columns |= {name: picked.column(name) for name in large}
         fields = self._spec.fields(names)
         return pa.table([columns[name] for name in names], schema=pa.schema([(f.name, f.type) for f in fields]))
+
+    def _paged_rows(self, group: int, inside: Ints, name: str) -> pa.ChunkedArray | None:
+        """A large column of a few rows, from their pages; None where it is gone through as well."""
+        pages = column_pages(self._ranges, name, group)
+        if pages is None or not pages.are_sooner_read(inside):
+            return None
+        return conform(pages.rows(self._ranges, inside, _SUITED), self._spec.fields([name])).column(0)
 
     def _picked(self, group: int, inside: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         parts, done = [], 0

@@ -15,7 +15,7 @@ from hudi_vector.read.parquet_pages import PageHeader, read_header
 from hudi_vector.read.parquet_values import ByteSource, Window
 from hudi_vector.read.thrift import read_struct
 
-__all__ = ["Chunk", "Places", "column_chunks", "footer_groups", "page_headers", "page_places"]
+__all__ = ["Chunk", "Places", "column_chunks", "footer_bytes", "footer_groups", "page_headers", "page_places"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -87,12 +87,32 @@ def column_chunks(metadata: pq.FileMetaData, number: int) -> list[Chunk]:
     return chunks
 
 
-def footer_groups(metadata: pq.FileMetaData) -> list[Any]:
-    """The row groups as the footer has them, by field number: pyarrow does not show where page indexes are."""
+def footer_groups(footer: bytes) -> list[Any]:
+    """The row groups as a footer has them, by field number: pyarrow does not show where page indexes are.
+
+    Args:
+        footer: What `footer_bytes` gives.
+
+    Returns:
+        A ``RowGroup`` of the Parquet format for each.
+    """
+    groups: list[Any] = read_struct(footer)[0].get(4, [])
+    return groups
+
+
+def footer_bytes(metadata: pq.FileMetaData) -> bytes:
+    """The footer as Thrift's compact protocol has it.
+
+    Args:
+        metadata: The footer.
+
+    Returns:
+        A ``FileMetaData`` of the Parquet format; bytes may follow it.
+    """
     sink = pa.BufferOutputStream()
     metadata.write_metadata_file(sink)
-    groups: list[Any] = read_struct(sink.getvalue().to_pybytes(), 4)[0].get(4, [])
-    return groups
+    footer: bytes = sink.getvalue().to_pybytes()[4:]
+    return footer
 
 
 def page_places(source: ByteSource, groups: Sequence[Any], group: int, number: int, chunk: Chunk, ahead: int) -> Places:

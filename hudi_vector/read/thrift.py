@@ -1,15 +1,17 @@
-"""Thrift's compact protocol, read: the structs that describe a Parquet file, as dictionaries by field number."""
+"""Thrift's compact protocol, read and written: what describes a Parquet file, as dictionaries by field number."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["read_struct"]
+__all__ = ["Written", "binary", "i32", "i64", "list_of_structs", "listed", "read_struct", "struct_of"]
 
 _STOP, _TRUE, _FALSE = 0, 1, 2
 _LONG_LIST = 15
+_LIST, _STRUCT = 9, 12
 
 
 def read_struct(data: bytes, begin: int = 0) -> tuple[dict[int, Any], int]:
@@ -35,6 +37,82 @@ def read_struct(data: bytes, begin: int = 0) -> tuple[dict[int, Any], int]:
     return reader.struct(), reader.at
 
 
+def list_of_structs(data: bytes, number: int) -> list[bytes]:
+    """The structs in a list that is a field of a struct, as they stand there.
+
+    Args:
+        data: The outer struct.
+        number: The field.
+
+    Returns:
+        The bytes of each; none where the field is missing.
+
+    Raises:
+        EOFError: The bytes end before the list does.
+        ValueError: They are no struct of this protocol.
+
+    Example:
+        >>> inner = struct_of({1: i32(3)})
+        >>> list_of_structs(struct_of({2: listed([inner, inner])}).data, 2) == [inner.data, inner.data]
+        True
+    """
+    return _Reader(data, 0).structs(number)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A value: the number of its type, and its bytes."""
+
+    kind: int
+    data: bytes
+
+
+def i32(value: int) -> Written:
+    """A number of 32 bits."""
+    return Written(5, _varint(value << 1 if value >= 0 else (-value << 1) - 1))
+
+
+def i64(value: int) -> Written:
+    """A number of 64 bits."""
+    return Written(6, i32(value).data)
+
+
+def binary(value: bytes) -> Written:
+    """Bytes, or text in UTF-8."""
+    return Written(8, _varint(len(value)) + value)
+
+
+def listed(values: Sequence[Written]) -> Written:
+    """A list of values of one type, at least one."""
+    size = len(values)
+    kind = values[0].kind
+    head = bytes([size << 4 | kind]) if size < _LONG_LIST else bytes([_LONG_LIST << 4 | kind]) + _varint(size)
+    return Written(9, head + b"".join(value.data for value in values))
+
+
+def struct_of(fields: Mapping[int, Written]) -> Written:
+    """A struct of fields with ascending numbers, no two more than 15 apart.
+
+    Example:
+        >>> read_struct(struct_of({1: i32(-3), 4: binary(b"ab")}).data)[0]
+        {1: -3, 4: b'ab'}
+    """
+    parts, before = [], 0
+    for number, value in fields.items():
+        parts.append(bytes([(number - before) << 4 | value.kind]) + value.data)
+        before = number
+    return Written(_STRUCT, b"".join(parts) + b"\0")
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
 class _Reader:
     """A place in some bytes that moves on as values are taken."""
 
@@ -54,6 +132,31 @@ class _Reader:
             number = number + (head >> 4) if head >> 4 else self._zigzag()
             # A boolean field has its value in the place of a type.
             fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
+
+    def structs(self, wanted: int) -> list[bytes]:
+        """The bytes of the structs in a list that is a field of the struct here."""
+        number = 0
+        while True:
+            head = self._byte()
+            kind = head & 0x0F
+            if kind == _STOP:
+                return []
+            number = number + (head >> 4) if head >> 4 else self._zigzag()
+            if number == wanted and kind == _LIST:
+                return self._struct_list()
+            if kind not in (_TRUE, _FALSE):
+                self._value(kind)
+
+    def _struct_list(self) -> list[bytes]:
+        size, kind = self._list_head()
+        if kind != _STRUCT:
+            raise ValueError(f"a list of structs holds values of the type {kind}")
+        found = []
+        for _ in range(size):
+            begin = self.at
+            self.struct()
+            found.append(self._data[begin : self.at])
+        return found
 
     def _value(self, kind: int) -> Any:
         read = _READERS.get(kind)
@@ -95,10 +198,13 @@ class _Reader:
         value: float = struct.unpack("<d", self._take(8))[0]
         return value
 
-    def _list(self) -> list[Any]:
+    def _list_head(self) -> tuple[int, int]:
         head = self._byte()
-        size = self._varint() if head >> 4 == _LONG_LIST else head >> 4
-        return [self._value(head & 0x0F) for _ in range(size)]
+        return self._varint() if head >> 4 == _LONG_LIST else head >> 4, head & 0x0F
+
+    def _list(self) -> list[Any]:
+        size, kind = self._list_head()
+        return [self._value(kind) for _ in range(size)]
 
     def _map(self) -> dict[Any, Any]:
         size = self._varint()
@@ -120,8 +226,8 @@ _READERS: dict[int, Callable[[_Reader], Any]] = {
     6: _Reader._zigzag,
     7: _Reader._double,
     8: _Reader._binary,
-    9: _Reader._list,
+    _LIST: _Reader._list,
     10: _Reader._list,
     11: _Reader._map,
-    12: _Reader.struct,
+    _STRUCT: _Reader.struct,
 }

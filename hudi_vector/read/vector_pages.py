@@ -66,6 +66,10 @@ class RangeReads:
         gap = self.max_gap or (_LOCAL_MAX_GAP if local else OBJECT_STORE_MAX_GAP)
         return RangeReads(gap, self.threads or (1 if local else _OBJECT_STORE_THREADS))
 
+    def each(self, work: Callable[[int], Any], items: Iterable[int]) -> Iterable[Any]:
+        """What a function makes of some numbers, in their order, by these threads."""
+        return map(work, items) if self.threads == 1 else _pool(self.threads).map(work, items)
+
 
 @dataclass(frozen=True)
 class ChosenRows:
@@ -203,7 +207,7 @@ class VectorPages:
                 source, goes, count = plan.run_source[run] - at, plan.run_target[run], plan.run_size[run]
                 flat[goes : goes + count] = held[source : source + count]
 
-        for _ in self._each(copy, range(len(plan))):
+        for _ in self._reads.each(copy, range(len(plan))):
             pass
         return int(plan.length.sum())
 
@@ -222,7 +226,7 @@ class VectorPages:
                 window = self._window(int(plan.offset[index]), int(plan.length[index]))
                 return [(int(absent[row]), self._opened(window, int(absent[row]))) for row in plan.rows(index)]
 
-            for found in self._each(read, range(len(plan))):
+            for found in self._reads.each(read, range(len(plan))):
                 pages.update(found)
             peeked = [self._peeks and isinstance(pages[number], Literals) for number in absent.tolist()]
             count = int(sizes[~np.array(peeked)].sum()) if self._peeks else int(plan.length.sum())
@@ -280,10 +284,6 @@ class VectorPages:
 
     def _window(self, begin: int, size: int) -> Window:
         return Window(self._file.source(), begin + size, _PEEK if self._peeks else size)
-
-    def _each(self, work: Callable[[int], Any], items: Iterable[int]) -> Iterable[Any]:
-        threads = self._reads.threads
-        return map(work, items) if threads == 1 else _pool(threads).map(work, items)
 
 
 def _page_of(places: Places, rows: Ints) -> Ints:
