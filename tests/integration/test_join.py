@@ -195,6 +195,35 @@ def test_files_with_an_index_beside_them(spark, lefts, rights, workspace, clean_
         hv.knn_join(few, files, "v", "emb", 3)
 
 
+def test_rows_of_files_that_the_caller_says_are_deleted(spark, lefts, rights, workspace, clean_session):
+    first, *_, last = sorted(rights["files"].inputFiles())
+    ids = {file: pq.read_table(file.removeprefix("file://")).column("id").to_pylist() for file in (first, last)}
+    mask = [row % 3 == 0 for row in range(len(ids[first]))]
+    rows = list(range(0, len(ids[last]), 2))
+    gone = {row for row, is_gone in zip(ids[first], mask, strict=True) if is_gone} | {ids[last][row] for row in rows}
+    kept, deleted = [row for row in RIGHT_ROWS if row[0] not in gone], {first: mask, last: rows}
+    spark.conf.set(options.INDEX_EXTERNAL_DIR.key, str(workspace / "deleted_indexes"))
+    for route, size in (("search", "many"), ("external", "many"), ("external", "few")):
+        spark.conf.set(options.JOIN_PATH.key, route)
+        found = hv.knn_join(lefts[size], rights["files"], "v", "emb", 4, metric="l2", deleted=deleted)
+        check(found, size, 4, "l2", TIES["files"], kept)
+        assert f"route       {route}" in hv.explain_join(
+            lefts[size], rights["files"], "v", "emb", 4, metric="l2", deleted=deleted
+        )
+    spark.conf.set(options.JOIN_PATH.key, "broadcast")
+    with pytest.raises(errors.InvalidArgumentError, match="by their places in files, which the route 'broadcast'"):
+        hv.knn_join(lefts["few"], rights["files"], "v", "emb", 4, deleted=[(last, 0)])
+    spark.conf.set(options.JOIN_PATH.key, "auto")
+    for right, why in (
+        ("plan", "is not searched as files: a Union stands between"),
+        ("hudi", "is not searched as files; filter"),
+    ):
+        with pytest.raises(errors.InvalidArgumentError, match=why):
+            hv.knn_join(lefts["few"], rights[right], "v", "emb", 4, deleted=[(last, 0)])
+    with pytest.raises(errors.InvalidArgumentError, match="which is no file of"):
+        hv.knn_join(lefts["few"], rights["files"], "v", "emb", 4, deleted=[("/nowhere.parquet", 3)])
+
+
 def test_a_delta_table_by_its_path(few, workspace):
     from deltalake import write_deltalake
 

@@ -41,6 +41,7 @@ def knn_join(
     nprobes: int | None = None,
     refine_factor: int | None = None,
     recall_target: float | None = None,
+    deleted: Any = None,
 ) -> JoinedFrame:
     """The k nearest right rows of every left row.
 
@@ -64,6 +65,9 @@ def knn_join(
         nprobes: How many lists of an index are looked at; as for `search`.
         refine_factor: How many candidates are scored exactly for each of the k rows; as for `search`.
         recall_target: The share of the true nearest rows to be found on average; as for `search`.
+        deleted: Rows that are left out of a right side of Parquet files or of a Delta table by its path, beside what
+            its log says is deleted: a mapping of files to a bool for each row (True: deleted) or to row numbers, or
+            pairs of file and row number, as Iceberg's position deletes are.
 
     Returns:
         A DataFrame: the left columns, the right columns (those whose name the left side or the join has too with the
@@ -98,6 +102,7 @@ def knn_join(
         nprobes=nprobes,
         refine_factor=refine_factor,
         recall_target=recall_target,
+        deleted=deleted,
     )
     return joined_frame(prepared)
 
@@ -120,6 +125,7 @@ def explain_join(
     nprobes: int | None = None,
     refine_factor: int | None = None,
     recall_target: float | None = None,
+    deleted: Any = None,
 ) -> str:
     """How `knn_join` with the same arguments would run, without running it.
 
@@ -140,6 +146,7 @@ def explain_join(
         nprobes: As for `knn_join`.
         refine_factor: As for `knn_join`.
         recall_target: As for `knn_join`.
+        deleted: As for `knn_join`.
 
     Returns:
         The plan as text: the route and why, the routes passed over and why, how the condition is applied, where the
@@ -170,6 +177,7 @@ def explain_join(
         nprobes=nprobes,
         refine_factor=refine_factor,
         recall_target=recall_target,
+        deleted=deleted,
         run=False,
     )
     return described(prepared)

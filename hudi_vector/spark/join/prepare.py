@@ -13,6 +13,7 @@ from hudi_vector import options
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_distance, as_k, as_text
+from hudi_vector.search.deleted import checked_deleted
 from hudi_vector.search.external import stored_length
 from hudi_vector.search.join.parallel import few_rows
 from hudi_vector.search.join.routing import RightFacts, Route, choose_route
@@ -23,7 +24,7 @@ from hudi_vector.spark.join.copied import fits, held_way, temp_barred, temp_way
 from hudi_vector.spark.join.external import external_way
 from hudi_vector.spark.join.left import LeftSide
 from hudi_vector.spark.join.request import JoinRequest
-from hudi_vector.spark.join.right import RightSource, right_source, stored_source
+from hudi_vector.spark.join.right import RightSource, right_source, stored_source, without_rows
 from hudi_vector.spark.join.stored import stored_frame, stored_snapshot
 from hudi_vector.spark.join.ways import EXACT, Way, snapshot_way, table_way
 from hudi_vector.spark.resolve import resolve_name
@@ -68,6 +69,7 @@ def prepare(
     nprobes: Any = None,
     refine_factor: Any = None,
     recall_target: Any = None,
+    deleted: Any = None,
     spark: SparkSession | None = None,
     run: bool = True,
 ) -> Prepared:
@@ -90,6 +92,7 @@ def prepare(
         nprobes: See there.
         refine_factor: See there.
         recall_target: See there.
+        deleted: See there.
         spark: The session; that of the sides by default.
         run: Whether what the route needs is made now: what is held in memory, a temporary dataset, an index.
 
@@ -118,6 +121,7 @@ def prepare(
         source = stored_source(found, vector, found_label, *stored)
     else:
         source = right_source(session, found, vector, found_label)
+    source = without_rows(source, checked_deleted(deleted))
     own = self_pairs(asking, found.schema, found_label, _key_fields(source), exclude_self)
     for schema, label in ((asking.schema, asking.label), (found.schema, found_label)):
         _require_free(schema.names, label, added)
@@ -163,11 +167,17 @@ def _routed(request: JoinRequest, run: bool) -> Prepared:
         reason = temp_barred(request)
         facts = replace(facts, size=size, barred={**(facts.barred or {}), **({"temp": reason} if reason else {})})
     route = choose_route(facts, asked, limit)
+    if right.deleted and route.name not in _BY_PLACE:
+        raise InvalidArgumentError(
+            f"deleted leaves out rows by their places in files, which the route '{route.name}' does not know: "
+            f"{by_spark or route.reason}; let the files be searched, or filter the right side instead"
+        )
     if route.name in _COMPUTED:
         ways[route.name] = _COMPUTED[route.name](request, queries) if run else _unmade(route.name)
     return Prepared(request, route, ways.get(route.name), few)
 
 
+_BY_PLACE = frozenset({"external", "search"})
 _DIRECT = {"hudi": "search", "files": "search", "lance": "lance"}
 _COMPUTED: dict[str, Callable[[JoinRequest, int], Way]] = {
     "broadcast": lambda request, _: held_way(request),

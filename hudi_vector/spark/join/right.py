@@ -11,10 +11,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from hudi_vector.errors import HudiVectorError
+from hudi_vector.errors import HudiVectorError, InvalidArgumentError
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.predicate_nodes import conjunction
 from hudi_vector.read.spec import VectorColumn
+from hudi_vector.search.deleted import Deleted, without_deleted
 from hudi_vector.search.plain_files import PlainFiles
 from hudi_vector.spark.columns import vector_column
 from hudi_vector.spark.gateway import JavaObject, first_sentence, simple_name
@@ -24,7 +25,7 @@ from hudi_vector.spark.predicates_catalyst import UntranslatableError
 from hudi_vector.spark.resolve import Target, resolve_frame, storage_options
 from hudi_vector.table.model import Snapshot
 
-__all__ = ["RightSource", "right_source", "stored_source"]
+__all__ = ["RightSource", "right_source", "stored_source", "without_rows"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class RightSource:
 
     `kind` is ``hudi``, ``lance``, ``files`` or ``plan``, with `why_plan`. Of what is no plan `physical` maps each
     column to the name of it that is read and `predicate`, over these names, is what the filters taken off say. A Hudi
-    table is a `table`, the others are a `snapshot`; `stored` are the columns as Spark reads them of files.
+    table is a `table`, the others are a `snapshot`; `stored` are the columns as Spark reads them of files. `deleted`:
+    the caller left out rows of the snapshot, which Spark does not know.
     """
 
     label: str
@@ -46,6 +48,7 @@ class RightSource:
     table: Target | None = None
     snapshot: Snapshot | None = None
     stored: StructType | None = None
+    deleted: bool = False
 
     @property
     def schema(self) -> StructType:
@@ -108,6 +111,29 @@ def stored_source(frame: DataFrame, vector: str, label: str, kind: str, snapshot
     column = vector_column(frame.schema, vector, label, None)
     names = {name: name for name in frame.schema.names}
     return RightSource(label, frame, column, kind, physical=names, snapshot=snapshot)
+
+
+def without_rows(source: RightSource, deleted: Deleted) -> RightSource:
+    """A right side without rows that the caller says are deleted.
+
+    Args:
+        source: The right side.
+        deleted: Rows of its files.
+
+    Returns:
+        The right side.
+
+    Raises:
+        InvalidArgumentError: It is none of files, or has no such file.
+    """
+    if not deleted:
+        return source
+    if source.kind != "files" or source.snapshot is None:
+        why = f": {source.why_plan}" if source.why_plan else ""
+        raise InvalidArgumentError(
+            f"deleted names rows of files, and '{source.label}' is not searched as files{why}; filter it instead"
+        )
+    return replace(source, snapshot=without_deleted(source.snapshot, deleted), deleted=True)
 
 
 def _peeled(frame: DataFrame) -> tuple[JavaObject, Peeled] | str:
