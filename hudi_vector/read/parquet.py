@@ -100,6 +100,11 @@ class ParquetSlice:
         )
 
     @property
+    def uri(self) -> str:
+        """The file."""
+        return self._file.uri
+
+    @property
     def is_local(self) -> bool:
         """Whether the file lies on this machine, where a read takes no longer than the call."""
         return scheme_of(self._file.uri) == "file"

@@ -248,7 +248,13 @@ def _read(work: _Work, segment: int) -> _Rows:
     found, counts = work.found, ScanCounts()
     here = np.flatnonzero(found.segment == segment)
     distinct, row = np.unique(found.position[here], return_inverse=True)
-    block = work.readers[segment].vectors_at(distinct, counts, work.reads)
+    reader = work.readers[segment]
+    block = reader.vectors_at(distinct, counts, work.reads)
+    if len(block) < len(distinct):
+        raise DataFileError(
+            f"the index names rows of '{reader.uri}' that hold no vector: its segment is not of this file; "
+            "see hudi_vector.index.verify"
+        )
     return _Rows(segment, block, row, found.query[here], counts.bytes_read)
 
 

@@ -209,6 +209,19 @@ def test_only_the_footer_may_tell(files: list[str], directory: str) -> None:
     assert_exact(directory, {"index": 4}, files=files)
 
 
+def test_a_vector_that_is_none_any_more_is_no_silent_miss(tmp_path: Path, directory: str) -> None:
+    """Bytes that changed beneath the same footer, size and time."""
+    files = write_files(tmp_path / "data", compression="none", use_dictionary=False)
+    built(directory, files=files)
+    row, before = vectors(120, 2)[40], os.stat(files[2])
+    content = Path(files[2]).read_bytes()
+    assert content.count(row.tobytes()) == 1
+    Path(files[2]).write_bytes(content.replace(row.tobytes(), np.full_like(row, np.nan).tobytes()))
+    os.utime(files[2], ns=(before.st_atime_ns, before.st_mtime_ns))
+    with opened(directory, files=files) as t, pytest.raises(DataFileError, match=r"rows of .*2\.parquet"):
+        t.search(row.astype(float), 3, metric="l2")
+
+
 def test_a_segment_that_is_gone_is_made_again(files: list[str], directory: str) -> None:
     built(directory, files=files)
     next(Path(directory).rglob("segments/*")).unlink()
