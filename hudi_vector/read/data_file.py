@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -71,14 +73,25 @@ class DataFile:
             DataFileError: The file is gone, or was written anew since it was listed.
         """
         if self._source is None:
-            uri = self.file.uri
-            with reading(uri):
-                source = open_storage(uri, self._options).open(uri, mapped=self._mapped)
-                if source.size() != self.file.size:
-                    source.close()
-                    raise OSError("it was written anew since it was listed")
-            self._source = source
+            self._source = self._opened(self._mapped)
         return self._source
+
+    def content(self) -> npt.NDArray[np.uint8]:
+        """All bytes of a local file, mapped into memory.
+
+        Raises:
+            DataFileError: The file is gone, or was written anew since it was listed.
+        """
+        return np.frombuffer(self._opened(mapped=True).read_buffer(), np.uint8)
+
+    def _opened(self, mapped: bool) -> pa.NativeFile:
+        uri = self.file.uri
+        with reading(uri):
+            source = open_storage(uri, self._options).open(uri, mapped=mapped)
+            if source.size() != self.file.size:
+                source.close()
+                raise OSError("it was written anew since it was listed")
+        return source
 
     def parquet(self) -> pq.ParquetFile:
         """The file as pyarrow reads it.
