@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 
 from hudi_vector import options
@@ -19,7 +20,9 @@ from hudi_vector.search.merge import SliceHits, Winners, merge_hits
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.report import Progress
 
-__all__ = ["run_local", "threads_of"]
+__all__ = ["Gathered", "run_local", "threads_of"]
+
+_HELD_HITS = 1 << 22  # a hundred megabytes
 
 
 def run_local(plan: SearchPlan, question: Question, conf: Mapping[str, str], progress: Progress) -> Winners:
@@ -37,18 +40,50 @@ def run_local(plan: SearchPlan, question: Question, conf: Mapping[str, str], pro
     begun = time.perf_counter()
     process_cache().resize(options.CACHE_MAX_BYTES.read(conf))
     bounds = Bounds.of(len(question.vectors), question.max_distance)
-    parts: list[SliceHits] = []
+    gathered = Gathered(plan, bounds)
     threads = threads_of(conf)
     each = threads.map if threads else map
     entries = list(enumerate(plan.slices))
     for hits, counts in search_slices(entries, plan.index, plan.spec, question, bounds, True, each, plan.beside):
-        parts += hits
+        gathered.add(hits)
         progress.counts.add(counts)
     scanned = time.perf_counter()
-    winners = merge_winners(plan, parts)
+    winners = gathered.winners()
     progress.seconds["scan"] = scanned - begun
     progress.seconds["merge"] = time.perf_counter() - scanned
     return winners
+
+
+class Gathered:
+    """The hits of slices, merged before they are too many: queries times slices may be more than memory holds.
+
+    Args:
+        plan: The search.
+        bounds: What is known of the k-th distances; tightened by what is merged.
+    """
+
+    def __init__(self, plan: SearchPlan, bounds: Bounds) -> None:
+        self._plan = plan
+        self._bounds = bounds
+        self._parts: list[SliceHits] = []
+        self._held = 0
+        self._most = max(_HELD_HITS, 4 * plan.k * len(bounds.distance))
+
+    def add(self, parts: Sequence[SliceHits]) -> None:
+        """Hits of further slices."""
+        self._parts += parts
+        self._held += sum(len(part.hits) for part in parts)
+        if self._held > self._most:
+            winners = self.winners()
+            last = winners.rank == self._plan.k
+            self._bounds.distance[winners.query[last]] = winners.distance[last]
+            self._bounds.is_full[winners.query[last]] = True
+            self._parts = [winners.of_slice(index) for index in np.unique(winners.slice_index).tolist()]
+            self._held = len(winners)
+
+    def winners(self) -> Winners:
+        """The winners among all of them."""
+        return merge_winners(self._plan, self._parts)
 
 
 def merge_winners(plan: SearchPlan, parts: list[SliceHits]) -> Winners:

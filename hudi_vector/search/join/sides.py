@@ -20,7 +20,7 @@ from hudi_vector.read.predicate_nodes import conjunction
 from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.execute import Question
 from hudi_vector.search.indexed import search_slices
-from hudi_vector.search.local import merge_winners
+from hudi_vector.search.local import Gathered
 from hudi_vector.search.merge import Winners
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.winners import named_rows
@@ -79,9 +79,10 @@ class PlannedSide:
         del names
         plan = under(self.plan, question, predicate)
         bounds = Bounds.of(len(question.vectors), question.max_distance)
-        found = search_slices(list(enumerate(plan.slices)), plan.index, plan.spec, question, bounds, True)
-        winners = merge_winners(plan, [hits for part, _ in found for hits in part])
-        return PlannedRows(plan, winners, self.physical)
+        gathered = Gathered(plan, bounds)
+        for hits, _ in search_slices(list(enumerate(plan.slices)), plan.index, plan.spec, question, bounds, True):
+            gathered.add(hits)
+        return PlannedRows(plan, gathered.winners(), self.physical)
 
 
 def under(plan: SearchPlan, question: Question, predicate: Predicate | None) -> SearchPlan:
