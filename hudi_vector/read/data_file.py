@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.parquet_chunks import footer_bytes, footer_groups
+from hudi_vector.read.thrift import list_of_structs
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 
 __all__ = ["DataFile", "reading"]
@@ -65,6 +66,11 @@ class DataFile:
     def groups(self) -> list[Any]:
         """The row groups as the footer has them, by field number."""
         return footer_groups(self.footer)
+
+    @cached_property
+    def schema_elements(self) -> list[bytes]:
+        """The entries of the schema as they stand in the footer, the root first."""
+        return list_of_structs(self.footer, 2)
 
     def source(self) -> pa.NativeFile:
         """The bytes of the file.

@@ -7,7 +7,7 @@ that says so, it reads as any other, whatever the column's type, encoding and co
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.data_file import DataFile, reading
 from hudi_vector.read.parquet_chunks import Chunk, Places, column_chunks, page_places
-from hudi_vector.read.thrift import Written, binary, i32, i64, list_of_structs, listed, read_struct, struct_of
+from hudi_vector.read.thrift import STRUCT, Written, binary, i32, i64, listed, read_struct, struct_of
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.storage import scheme_of
 
@@ -31,7 +31,6 @@ _MAGIC = b"PAR1"
 _HEADER_AHEAD = 16 << 10
 # So many times the pages' bytes must lie in a column up to the last of them: pyarrow runs through plain values.
 _PACKED, _PLAIN = 2, 6
-_STRUCT = 12
 # Names of the format's fields, in its order (parquet.thrift).
 _NAME, _CHILDREN = 4, 5
 _TYPE, _ENCODINGS, _PATH, _CODEC, _INDEX_OFFSET, _META = 1, 2, 3, 4, 4, 3
@@ -129,7 +128,7 @@ class ColumnPages:
         )
         group = struct_of({1: listed([struct_of({2: i64(0), 3: meta})]), 2: i64(size), 3: i64(rows)})
         root = struct_of({_NAME: binary(b"schema"), _CHILDREN: i32(1)})
-        schema = listed([root, Written(_STRUCT, self.element)])
+        schema = listed([root, Written(STRUCT, self.element)])
         footer = struct_of({1: i32(2), 2: schema, 3: i64(rows), 4: listed([group])}).data
         return pa.BufferReader(b"".join([_MAGIC, *pieces, footer, struct.pack("<I", len(footer)), _MAGIC]))
 
@@ -165,7 +164,7 @@ def _column_pages(file: DataFile, name: str, group: int) -> ColumnPages | None:
     column = file.groups[group][1][number]
     # Without an index the headers of all pages are read for a few of them: not one after the other from far away.
     known = column.get(_INDEX_OFFSET) or scheme_of(file.file.uri) == "file"
-    element = _element(list_of_structs(file.footer, 2), name.encode()) if known else None
+    element = _element(file.schema_elements, name.encode()) if known else None
     if element is None:
         return None
     chunk = column_chunks(file.metadata, number)[group]
@@ -173,12 +172,10 @@ def _column_pages(file: DataFile, name: str, group: int) -> ColumnPages | None:
     return ColumnPages(chunk, places, element, column[_META]) if chunk.rows else None
 
 
-def _element(elements: Iterable[bytes], name: bytes) -> bytes | None:
+def _element(elements: Sequence[bytes], name: bytes) -> bytes | None:
     """The schema's entry of a column that stands at the top and has no children."""
     below = 0
-    entries = iter(elements)
-    next(entries)
-    for element in entries:
+    for element in elements[1:]:
         fields = read_struct(element)[0]
         children = fields.get(_CHILDREN) or 0
         if not below and not children and fields[_NAME] == name:

@@ -92,11 +92,11 @@ class ParquetSlice:
 
     def holds(self, names: Sequence[str]) -> bool:
         """Whether all of these columns are kept decoded in the process's cache."""
-        cache, groups = self._cache, range(self._data.metadata.num_row_groups)
+        cache = self._cache
         return cache is not None and all(
             cache.get(self._column_key(group, field)) is not None
+            for group in range(self._data.metadata.num_row_groups)
             for field in self._spec.fields(names)
-            for group in groups
         )
 
     @property

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Written", "binary", "i32", "i64", "list_of_structs", "listed", "read_struct", "struct_of"]
+__all__ = ["STRUCT", "Written", "binary", "i32", "i64", "list_of_structs", "listed", "read_struct", "struct_of"]
 
 _STOP, _TRUE, _FALSE = 0, 1, 2
 _LONG_LIST = 15
-_LIST, _STRUCT = 9, 12
+_LIST = 9
+STRUCT = 12
+"""The number of the type of structs."""
 
 
 def read_struct(data: bytes, begin: int = 0) -> tuple[dict[int, Any], int]:
@@ -101,7 +103,7 @@ def struct_of(fields: Mapping[int, Written]) -> Written:
     for number, value in fields.items():
         parts.append(bytes([(number - before) << 4 | value.kind]) + value.data)
         before = number
-    return Written(_STRUCT, b"".join(parts) + b"\0")
+    return Written(STRUCT, b"".join(parts) + b"\0")
 
 
 def _varint(value: int) -> bytes:
@@ -149,7 +151,7 @@ class _Reader:
 
     def _struct_list(self) -> list[bytes]:
         size, kind = self._list_head()
-        if kind != _STRUCT:
+        if kind != STRUCT:
             raise ValueError(f"a list of structs holds values of the type {kind}")
         found = []
         for _ in range(size):
@@ -229,5 +231,5 @@ _READERS: dict[int, Callable[[_Reader], Any]] = {
     _LIST: _Reader._list,
     10: _Reader._list,
     11: _Reader._map,
-    _STRUCT: _Reader.struct,
+    STRUCT: _Reader.struct,
 }

@@ -217,7 +217,7 @@ class VectorPages:
     def _copy_mapped(self, begin: Ints, size: Ints, target: Ints, values: Bytes) -> int:
         """The same of a local file, without a call for each range."""
         content, width, flat = self._file.content(), self._paged.width, values.reshape(-1)
-        if len(begin) and (begin.min() < 0 or (begin + size).max() > len(content)):
+        if begin.min() < 0 or (begin + size).max() > len(content):
             raise EOFError
         whole = size == width
         # Every place of the file as the begin of a vector.

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark import SparkContext
 
@@ -165,5 +164,4 @@ def _fewest(parts: list[SliceHits], access_of: Mapping[int, SliceAccess], spec: 
     def keys(index: int, positions: Ints) -> pa.Table | None:
         return tie_keys(open_slice(access_of[index], spec, keep=False), spec, positions)
 
-    winners = merge_hits(parts, k, keys)
-    return [winners.of_slice(int(index)) for index in np.unique(winners.slice_index)]
+    return merge_hits(parts, k, keys).parts()

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
-import numpy as np
 import pyarrow as pa
 
 from hudi_vector import options
@@ -78,7 +77,7 @@ class Gathered:
             last = winners.rank == self._plan.k
             self._bounds.distance[winners.query[last]] = winners.distance[last]
             self._bounds.is_full[winners.query[last]] = True
-            self._parts = [winners.of_slice(index) for index in np.unique(winners.slice_index).tolist()]
+            self._parts = winners.parts()
             self._held = len(winners)
 
     def winners(self) -> Winners:

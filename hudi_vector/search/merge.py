@@ -58,6 +58,10 @@ class Winners:
         keys = self.keys.take(pa.array(named)) if self.keys is not None and len(named) and named[0] >= 0 else None
         return SliceHits(index, hits, keys)
 
+    def parts(self) -> list[SliceHits]:
+        """The winners of every slice, as candidates again."""
+        return [self.of_slice(int(index)) for index in np.unique(self.slice_index)]
+
 
 def break_ties(hits: Hits, k: int, keys_of: KeysOf) -> Hits:
     """At most k hits a query: ties at the k-th distance are decided by the rows' keys.
