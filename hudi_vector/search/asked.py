@@ -19,6 +19,7 @@ from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
 from hudi_vector.search.execute import Question
 from hudi_vector.search.index_choice import known_indexes
+from hudi_vector.search.lengths import refuse_other_length
 from hudi_vector.search.local import run_local, threads_of
 from hudi_vector.search.merge import Winners
 from hudi_vector.search.plan import SearchPlan
@@ -137,7 +138,9 @@ class Asked:
         progress = Progress()
         progress.seconds["plan"] = time.perf_counter() - begun
         question = Question(self.vectors, self.metric, self.k, self.max_distance)
-        return Found(plan, run_local(plan, question, self.conf, progress), progress, self.conf)
+        winners = run_local(plan, question, self.conf, progress)
+        refuse_other_length(plan, len(winners), progress.counts)
+        return Found(plan, winners, progress, self.conf)
 
 
 def as_queries(value: Any) -> Floats:

@@ -22,6 +22,7 @@ from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.distributed import run_distributed
 from hudi_vector.search.execute import Question
 from hudi_vector.search.index_choice import IndexNeed, choose_index, known_indexes
+from hudi_vector.search.lengths import refuse_other_length
 from hudi_vector.search.local import run_local, threads_of
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.planner import SearchRequest, make_plan
@@ -170,6 +171,8 @@ class TableSearch:
             found = self._by_spark(plan, question, names, progress)
         else:
             found = self._direct(plan, question, names, conf, progress)
+        if plan is not None:
+            refuse_other_length(plan, len(found.query), progress.counts)
         asked = len(question.vectors)
         fewest = int(np.bincount(found.query, minlength=asked).min()) if asked else 0
         if plan is None:

@@ -155,6 +155,20 @@ def test_python(spark, t, changed, kind, sentence):
     assert isinstance(raised.value, (ValueError, TypeError, LookupError))
 
 
+def test_arrays_that_do_not_declare_their_length(spark, workspace):
+    path = tables.fresh_path(workspace)
+    plain = tables.frame(spark, range(5), dimension=3).selectExpr("id", "CAST(emb AS ARRAY<FLOAT>) AS emb")
+    tables.write(plain, path, datasource__write__operation="bulk_insert")
+    told = "has 2 elements, those in column 'emb' of .* have 3; give 3"
+    for execution in ("local", "distributed"):
+        with pytest.raises(Exception, match=told) as raised:
+            hv.search(spark, str(path), "emb", [1.0, 2.0], execution=execution).collect()
+        assert str(raised.value).count("\n") == 0
+        assert hv.search(spark, str(path), "emb", [1.0, 2.0], filter="id > 99", execution=execution).collect() == []
+    with pytest.raises(Exception, match=told):
+        hv.search_batch(spark, str(path), "emb", spark.sql("SELECT array(1D, 2D) AS v"), "v").collect()
+
+
 def test_a_data_file_that_cannot_be_read(spark, workspace):
     path = tables.fresh_path(workspace)
     tables.write(tables.frame(spark, range(5)), path)

@@ -18,6 +18,7 @@ from support.written_table import Row, WrittenTable, brute_force, rows_of
 import hudi_vector as hv
 from hudi_vector.errors import (
     DataFileError,
+    DimensionMismatchError,
     InstantNotAvailableError,
     InvalidArgumentError,
     InvalidTypeError,
@@ -210,6 +211,27 @@ def test_plain_files(tmp_path: Path, kind: str, element: str) -> None:
     pq.write_table(held.slice(0, 5), tmp_path / "0.parquet")
     assert t.refresh() is True
     assert len(t.search(QUERY, 60)) == 35
+
+
+def test_queries_that_no_vector_is_as_long_as_are_refused(tmp_path: Path) -> None:
+    even, mixed = tmp_path / "even.parquet", tmp_path / "mixed.parquet"
+    kept = {"id": [1, 2], "emb": pa.array([[1.0, 2.0], None], pa.list_(pa.float32()))}
+    pq.write_table(pa.table(kept), even)
+    pq.write_table(pa.table({"id": [3, 4], "emb": pa.array([[1.0], [1.0, 2.0, 3.0]], pa.list_(pa.float32()))}), mixed)
+    told = "has 3 elements, those in column 'emb' of .* have 2; give 2"
+    t = hv.open(files=[str(even)], column="emb")
+    for ask in (
+        lambda: t.search([1, 2, 3]),
+        lambda: t.search_batch([[1, 2, 3]]),
+        lambda: t.search([1, 2, 3], filter="id > 0"),
+    ):
+        with pytest.raises(DimensionMismatchError, match=told):
+            ask()
+    assert len(t.search([1, 2, 3], filter="id > 7")) == len(t.search([1, 2], filter="id = 2")) == 0
+    both = hv.open(files=[str(even), str(mixed)], column="emb")
+    assert both.search([1, 2, 3], columns=["id"]).column("id").to_pylist() == [4]
+    assert len(both.search([1, 2, 3], max_distance=0.0, metric="l2", filter="id = 4", columns=["id"])) == 1
+    assert len(both.search([3, 2, 1], max_distance=0.0, metric="l2")) == 0
 
 
 def test_a_delta_table(tmp_path: Path) -> None:
