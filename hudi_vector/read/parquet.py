@@ -16,7 +16,7 @@ from hudi_vector.read.data_file import DataFile, reading
 from hudi_vector.read.page_file import column_pages
 from hudi_vector.read.page_table import paged_chunks
 from hudi_vector.read.predicate import evaluate
-from hudi_vector.read.predicate_prune import may_match, row_group_stats
+from hudi_vector.read.predicate_prune import ColumnStats, may_match, row_group_stats
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads, VectorPages
 from hudi_vector.read.vectors import block_of, chosen_of, joined, rows_within
@@ -50,6 +50,7 @@ class ParquetSlice:
         keep: Whether decoded columns are kept in the process's cache. Without it the vectors are read in
             blocks of a few megabytes, and no more is held.
         deleted: Rows that no block holds, or how they are found once they are needed.
+        constants: Columns that have one value in all rows, whatever the file holds.
     """
 
     def __init__(
@@ -58,10 +59,12 @@ class ParquetSlice:
         spec: ScanSpec,
         keep: bool,
         deleted: DeletedRows | Callable[[], DeletedRows] | None = None,
+        constants: Sequence[tuple[str, pa.Scalar]] = (),
     ) -> None:
         self._file = file
         self._spec = spec
         self._deleted = deleted
+        self._constants = dict(constants)
         self._deleted_mask: npt.NDArray[np.bool_] | None = None
         self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
         self._data = DataFile(file, spec.options, mapped=self._cache is not None)
@@ -97,6 +100,7 @@ class ParquetSlice:
             cache.get(self._column_key(group, field)) is not None
             for group in range(self._data.metadata.num_row_groups)
             for field in self._spec.fields(names)
+            if field.name not in self._constants
         )
 
     @property
@@ -229,6 +233,8 @@ class ParquetSlice:
         predicate = self._spec.predicate
         assert predicate is not None
         stats = row_group_stats(self._data.metadata.row_group(group), self._spec.schema)
+        for name, value in self._constants.items():
+            stats[name] = ColumnStats(value, value, 0) if value.is_valid else ColumnStats(null_count=rows)
         return may_match(predicate, stats, rows, self._spec.zone)
 
     def _mask(self, group: int, rows: int) -> npt.NDArray[np.bool_]:
@@ -243,7 +249,7 @@ class ParquetSlice:
         mask = np.empty(rows, np.bool_)
         done = 0
         for batch in self._batches(group, names, rows if not names else 1 << 16):
-            table = conform(batch, spec.fields(names)) if names else pa.table({"": pa.nulls(rows)})
+            table = self._conformed(batch, names) if names else pa.table({"": pa.nulls(rows)})
             mask[done : done + table.num_rows] = evaluate(spec.predicate, table, spec.zone)
             done += table.num_rows
         return mask
@@ -364,14 +370,14 @@ class ParquetSlice:
         for batch in self._batches(group, names, _FETCH_BATCH_ROWS):
             wanted = inside[(inside >= done) & (inside < done + batch.num_rows)] - done
             if len(wanted):
-                parts.append(conform(batch.take(pa.array(wanted)), self._spec.fields(names)))
+                parts.append(self._conformed(batch.take(pa.array(wanted)), names))
             done += batch.num_rows
             if done > last:
                 break
         return pa.concat_tables(parts)
 
     def _batches(self, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        held = [name for name in names if name in self._data.names]
+        held = [name for name in names if name in self._data.names and name not in self._constants]
         if not held:
             total = self._data.metadata.row_group(group).num_rows
             for start in range(0, total, rows):
@@ -384,7 +390,9 @@ class ParquetSlice:
             )
 
     def _kept_column(self, group: int, name: str) -> pa.ChunkedArray | None:
-        """A whole column of a row group in the table's type, from the cache or into it; None for a large one."""
+        """A whole column of a row group in the table's type, from the cache or into it; None if that is no gain."""
+        if name in self._constants:
+            return self._constant(name, self._data.metadata.row_group(group).num_rows)
         if self._cache is None:
             return None
         field = self._spec.fields([name])[0]
@@ -400,6 +408,17 @@ class ParquetSlice:
                 found = pa.chunked_array([pa.nulls(rows, field.type)])
             self._cache.put(key, found, found.nbytes + 256)
         return found
+
+    def _conformed(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.Table:
+        """Columns of some rows in the table's types, those of one value among them."""
+        table = conform(batch, self._spec.fields(names))
+        for index, name in enumerate(names):
+            if name in self._constants:
+                table = table.set_column(index, name, self._constant(name, table.num_rows))
+        return table
+
+    def _constant(self, name: str, rows: int) -> pa.ChunkedArray:
+        return pa.chunked_array([pa.repeat(self._constants[name], rows)])
 
     def _column_key(self, group: int, field: pa.Field) -> tuple[object, ...]:
         return (self._file, group, "column", field.name, str(field.type))

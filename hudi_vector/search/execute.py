@@ -67,7 +67,7 @@ def open_base(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:
     entry = access.file_slice
     assert entry.base_file is not None
     if not entry.log_files:
-        return ParquetSlice(entry.base_file, spec, keep, entry.deleted)
+        return ParquetSlice(entry.base_file, spec, keep, entry.deleted, entry.constants)
     return ParquetSlice(entry.base_file, spec, keep, lambda: touched_rows(entry, spec.options, keep).left_to_merge)
 
 

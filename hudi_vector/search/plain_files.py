@@ -19,15 +19,19 @@ from hudi_vector.errors import (
     MissingDependencyError,
     UnsupportedTableError,
 )
+from hudi_vector.read.conform import conform
 from hudi_vector.read.data_file import reading
 from hudi_vector.schema import HUDI_TYPE, VectorType
-from hudi_vector.storage import FileInfo, StorageOptions, normalise, open_storage
+from hudi_vector.storage import FileInfo, StorageOptions, join, lance_options, normalise, open_storage, scheme_of
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.deleted_rows import DeletedRows
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 
-__all__ = ["NO_KEYS", "DeltaFiles", "PlainFiles", "searched_field"]
+__all__ = ["NO_KEYS", "Constants", "DeltaFiles", "PlainFiles", "searched_field"]
+
+Constants = Mapping[str, tuple[tuple[str, pa.Scalar], ...]]
+"""The columns that have one value in all rows of a file, by the file's normalised URI."""
 
 NO_KEYS = TableConfig.parse("hoodie.populate.meta.fields=false")
 """The settings of what has no keys of Hudi's: rows of equal distance are ordered by file and position."""
@@ -41,13 +45,20 @@ class PlainFiles:
         files: Paths or URIs.
         options: How storage is opened.
         column: The column that is searched: fixed-size binary in it is taken for a row of float32 values.
+        constants: Columns of one value in each file, such as the folders of its path tell.
 
     Raises:
         InvalidArgumentError: The list is empty, or names no Parquet file.
         InvalidTypeError: It is no list of texts.
     """
 
-    def __init__(self, files: Sequence[str], options: StorageOptions, column: str | None = None) -> None:
+    def __init__(
+        self,
+        files: Sequence[str],
+        options: StorageOptions,
+        column: str | None = None,
+        constants: Constants = MappingProxyType({}),
+    ) -> None:
         if isinstance(files, str) or not isinstance(files, Iterable):
             raise InvalidTypeError(f"files must be a list of paths or URIs, not {files!r}")
         listed = list(files)
@@ -61,6 +72,7 @@ class PlainFiles:
             raise InvalidArgumentError(f"files must be Parquet files named *.parquet, and '{other}' is not")
         self._files = sorted({normalise(file) for file in listed})
         self._column = column
+        self._constants = constants
         name = self._files[0] if len(self._files) == 1 else f"{len(self._files)} files, {self._files[0]} the first"
         self.source = Source(self._files[0], name, options)
 
@@ -79,36 +91,47 @@ class PlainFiles:
         """
         if as_of is not None:
             raise InvalidArgumentError("files have no history; leave as_of out")
-        return _snapshot_of(self.source, self._files, self._column)
+        return _snapshot_of(self.source, self._files, self._column, constants=self._constants)
 
 
 class DeltaFiles:
-    """The data files of a Delta table's newest version, found by the package deltalake.
+    """The data files of a Delta table's newest version, or of one that is named, found by the package deltalake.
 
     Args:
         uri: The table's path or URI.
         options: How its files are opened.
-        delta_options: What deltalake opens the table's log with.
+        delta_options: What deltalake opens the table's log with beside these settings in its own words.
         column: As for `PlainFiles`.
+        version: A version's number; the newest whenever a snapshot is taken by default.
 
     Raises:
+        InvalidTypeError: The version is no number.
         MissingDependencyError: deltalake is not installed.
     """
 
     def __init__(
-        self, uri: str, options: StorageOptions, delta_options: dict[str, str], column: str | None = None
+        self,
+        uri: str,
+        options: StorageOptions,
+        delta_options: dict[str, str] | None = None,
+        column: str | None = None,
+        version: int | str | None = None,
     ) -> None:
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            raise InvalidTypeError(f"the version of a Delta table must be a whole number, not {version!r}")
         try:
             from deltalake import DeltaTable
         except ImportError as absent:
             raise MissingDependencyError.of("deltalake", "delta", "a search of a Delta table") from absent
         self._open = DeltaTable
-        self._delta_options = delta_options
         self._column = column
+        self._version = version
         self.source = Source(normalise(uri), uri, options)
+        own = {key: value for key, value in (delta_options or {}).items() if not key.startswith(("fs.", "dfs."))}
+        self._delta_options = {**(lance_options(scheme_of(self.source.uri), options) or {}), **own} or None
 
     def snapshot(self, as_of: AsOf | None = None) -> Snapshot:
-        """The newest version.
+        """The newest version, or the one that was named.
 
         Args:
             as_of: Refused: a point of a Hudi timeline means nothing here.
@@ -130,7 +153,22 @@ class DeltaFiles:
             )
         files = sorted(normalise(file) for file in table.file_uris())
         deleted = self._deletion_vectors(table, frozenset(files))
-        return _snapshot_of(self.source, files, self._column, table.metadata().partition_columns, deleted)
+        constants = self._partitions(table, frozenset(files))
+        return _snapshot_of(self.source, files, self._column, constants, deleted)
+
+    def _partitions(self, table: Any, files: frozenset[str]) -> Constants:
+        """The values of partition columns, which the log has and the files have not."""
+        names = table.metadata().partition_columns
+        if not names:
+            return {}
+        added = pa.table(table.get_add_actions(flatten=True))
+        kinds = {field.name: _plain_type(field.type) for field in pa.schema(table.schema().to_arrow())}
+        values = [conform(added.select([f"partition.{n}"]).rename_columns([n]), [pa.field(n, kinds[n])]) for n in names]
+        told = zip(*(held.column(0) for held in values), strict=True)
+        return {
+            self._file_of(join(self.source.uri, path.as_py()), files): tuple(zip(names, row, strict=True))
+            for path, row in zip(added.column("path"), told, strict=True)
+        }
 
     def _deletion_vectors(self, table: Any, files: frozenset[str]) -> dict[str, DeletedRows]:
         """The rows that are deleted, by file."""
@@ -151,19 +189,19 @@ class DeltaFiles:
         }
 
     def _file_of(self, path: str, files: frozenset[str]) -> str:
-        """The file that a deletion vector is of; deltalake escapes what it escapes nowhere else."""
+        """The file that an entry of the log is of; deltalake escapes in some places what it escapes in no other."""
         for uri in (normalise(unquote(path)), normalise(path)):
             if uri in files:
                 return uri
         raise DataFileError(
-            f"a deletion vector of the Delta table '{self.source.name}' is of '{path}', which is none of its files"
+            f"the log of the Delta table '{self.source.name}' tells of '{path}', which is none of its files"
         )
 
     def _opened(self) -> Any:
         uri = self.source.uri
         place = uri[len("file://") :] if uri.startswith("file://") else uri
         try:
-            return self._open(place, storage_options=self._delta_options or None)
+            return self._open(place, version=self._version, storage_options=self._delta_options)
         except Exception as problem:
             raise UnsupportedTableError(
                 f"'{self.source.name}' cannot be opened as a Delta table: {str(problem).splitlines()[0]}"
@@ -174,23 +212,34 @@ def _snapshot_of(
     source: Source,
     files: Sequence[str],
     column: str | None,
-    left_out: Sequence[str] = (),
+    constants: Constants,
     deleted: Mapping[str, DeletedRows] = MappingProxyType({}),
 ) -> Snapshot:
     infos = [_info(file, source.options) for file in files]
-    seen = [
-        f"{i.uri} {i.size} {i.mtime_ns}" + (f" {deleted[i.uri].bits.hex()}" if i.uri in deleted else "") for i in infos
+    slices = [
+        FileSlice("", info.uri, "", info, deleted=deleted.get(info.uri), constants=constants.get(info.uri, ()))
+        for info in infos
     ]
     schema = _schema_of(infos[0], source.options, column) if infos else pa.schema([])
+    told = {name: pa.field(name, value.type) for entry in slices for name, value in entry.constants}
+    own = [field for field in schema if field.name not in told]
     return Snapshot(
         source=source,
         config=NO_KEYS,
-        identity=hashlib.sha256("\n".join(seen).encode()).hexdigest(),
+        identity=hashlib.sha256("\n".join(map(_told_apart, slices)).encode()).hexdigest(),
         instant=None,
         watermark=None,
-        schema=pa.schema([field for field in schema if field.name not in left_out]),
-        file_slices=tuple(FileSlice("", info.uri, "", info, deleted=deleted.get(info.uri)) for info in infos),
+        schema=pa.schema([*own, *told.values()]),
+        file_slices=tuple(slices),
     )
+
+
+def _told_apart(entry: FileSlice) -> str:
+    """What another state of the same file would have otherwise."""
+    file = entry.base_file
+    assert file is not None
+    parts = [file.uri, str(file.size), str(file.mtime_ns), *(f"{name}={value}" for name, value in entry.constants)]
+    return " ".join(parts + ([] if entry.deleted is None else [entry.deleted.bits.hex()]))
 
 
 def _info(uri: str, options: StorageOptions) -> FileInfo:

@@ -227,15 +227,17 @@ def _execution(
 
 def _partition_may_match(entry: FileSlice, snapshot: Snapshot, request: SearchRequest) -> bool:
     config = snapshot.config
-    if request.predicate is None or not config.partition_fields or not config.plain_key_generator:
+    if request.predicate is None:
         return True
-    values = partition_values(entry.partition_path, snapshot)
+    values = dict(entry.constants)
+    if config.partition_fields and config.plain_key_generator:
+        values = partition_values(entry.partition_path, snapshot)
     if not values:
         return True
     decided = restrict(request.predicate, tuple(values))
     if decided is None:
         return True
-    row = pa.table({name: pa.array([value.as_py()], value.type) for name, value in values.items()})
+    row = pa.table({name: pa.repeat(value, 1) for name, value in values.items()})
     return bool(evaluate(decided, row, request.zone)[0])
 
 

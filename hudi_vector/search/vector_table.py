@@ -27,7 +27,7 @@ from hudi_vector.search.plain_files import DeltaFiles, PlainFiles
 from hudi_vector.search.plan import SearchPlan, SliceAccess
 from hudi_vector.search.report import SearchReport
 from hudi_vector.search.tuning import Tuning, checked_tuning
-from hudi_vector.storage import FileInfo, StorageOptions, normalise, open_storage
+from hudi_vector.storage import StorageOptions, normalise, open_storage
 from hudi_vector.table.instants import parse_as_of
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 from hudi_vector.table.native import NativeTable
@@ -265,7 +265,7 @@ class VectorTable:
             options=snapshot.source.options,
         )
         names = [spelled(name, schema, self.name) for name in names]
-        known = {entry.base_file.uri: entry.base_file for entry in snapshot.file_slices if entry.base_file is not None}
+        known = {entry.base_file.uri: entry for entry in snapshot.file_slices if entry.base_file is not None}
         places: dict[str, list[int]] = {}
         for number, (path, _) in enumerate(pairs):
             places.setdefault(normalise(path), []).append(number)
@@ -373,16 +373,20 @@ class VectorTable:
             )
         return list(dict.fromkeys(spelled(n, snapshot.schema, self.name) for n in wanted if n not in added))
 
-    def _access(self, snapshot: Snapshot, uri: str, known: Mapping[str, FileInfo]) -> SliceAccess:
+    def _access(self, snapshot: Snapshot, uri: str, known: Mapping[str, FileSlice]) -> SliceAccess:
         """How rows of a file are read; of this table's files only."""
-        file = known.get(uri)
+        found = known.get(uri)
+        # A row has a place in its base file alone, whatever became of it since.
+        file, constants = (found.base_file, found.constants) if found else (None, ())
         if file is None:
             if not uri.startswith(snapshot.source.uri + "/"):
                 raise InvalidArgumentError(f"'{uri}' is no file of '{self.name}'; give places that its searches gave")
             file = open_storage(uri, snapshot.source.options).info(uri)
         if file is None:
             raise DataFileError(f"the data file '{uri}' is no longer there; search again")
-        return SliceAccess(FileSlice("", "", "", file), "lance" if uri.endswith(".lance") else "parquet")
+        return SliceAccess(
+            FileSlice("", "", "", file, constants=constants), "lance" if uri.endswith(".lance") else "parquet"
+        )
 
     def _snapshot(self, as_of: Any) -> Snapshot:
         return self._snapshots().get(None if as_of is None else parse_as_of(as_of, self._zone))
@@ -416,16 +420,18 @@ def open(  # noqa: A001 - hv.open, as files are opened
         column: A VECTOR column, or a list of float, double or int8.
         files: Parquet files in place of a table.
         delta: A Delta table in place of one; needs the extra ``delta``. Rows that its deletion vectors delete are left
-            out, and so are its partition columns, which are not in its files.
+            out.
         lance: A Lance dataset in place of one.
-        version: The version of a Lance dataset, by its number or tag; the newest by default.
+        version: The version of a Lance dataset, by its number or tag, or of a Delta table, by its number; the newest by
+            default.
         deleted: Rows of files or of a Delta table that no search finds: a mapping of file to a bool for each row or to
             row numbers, or pairs of file and row number.
         as_of: An instant of the timeline, or a timestamp, that searches see unless they name another; now by default.
         refresh_every: Seconds after which a search looks for new commits first; by default it never does by itself.
         index_directory: Where `hudi_vector.index.build_if_missing` put the indexes of files, or those of a table that
             do not lie under it; ``hoodie.vector.index.external.dir`` of the options by default.
-        storage_options: Hadoop's storage settings (``fs.s3a.endpoint`` …); deltalake's own for a Delta table.
+        storage_options: Hadoop's storage settings (``fs.s3a.endpoint`` …); for a Delta table
+            deltalake's own too.
         options: Settings of this package, by key.
         zone: The zone of timestamps that name none, in ``filter`` and ``as_of``; UTC by default.
 
@@ -449,15 +455,17 @@ def open(  # noqa: A001 - hv.open, as files are opened
         raise InvalidArgumentError(
             "deleted names rows of files; a Hudi table knows its own deleted rows, and so does a Lance dataset"
         )
-    if version is not None and lance is None:
-        raise InvalidArgumentError("only a Lance dataset has versions to choose from; leave version out")
+    if version is not None and lance is None and delta is None:
+        raise InvalidArgumentError(
+            "only a Lance dataset and a Delta table have versions to choose from; leave version out"
+        )
     name = as_text(column, "column") or ""
     storage = StorageOptions.of(storage_options or {})
     source: NativeTable | PlainFiles | DeltaFiles | LanceDataset
     if files is not None:
         source = PlainFiles(files, storage, name)
     elif delta is not None:
-        source = DeltaFiles(as_text(delta, "delta") or "", storage, dict(storage_options or {}), name)
+        source = DeltaFiles(as_text(delta, "delta") or "", storage, dict(storage_options or {}), name, version)
     elif lance is not None:
         source = LanceDataset(as_text(lance, "lance") or "", storage, version)
     else:

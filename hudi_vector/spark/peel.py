@@ -6,13 +6,24 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pyspark.sql import SparkSession
+
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.spark.gateway import JavaObject, simple_name
 from hudi_vector.spark.predicates_catalyst import UntranslatableError, translate
 
-__all__ = ["Peeled", "peel", "translated"]
+__all__ = ["Peeled", "folded", "peel", "translated"]
 
 _PASSED_THROUGH = frozenset({"SubqueryAlias", "View", "Project", "ResolvedHint"})
+_RULES = (
+    "ReplaceExpressions",
+    "ComputeCurrentTime",
+    "ConstantFolding",
+    "UnwrapCastInBinaryComparison",
+    "ConstantFolding",
+    "BooleanSimplification",
+    "SimplifyCasts",
+)
 _RELATIONS = frozenset({"LogicalRelation", "DataSourceV2Relation", "DataSourceV2ScanRelation"})
 
 
@@ -67,6 +78,22 @@ def peel(plan: JavaObject, through_filters: bool = False) -> Peeled | str:
     columns = {_id(output.apply(i)): str(output.apply(i).name()) for i in range(output.length())}
     columns |= {outer: columns[inner] for outer, inner in renamed.items() if inner in columns}
     return Peeled(node, columns, tuple(filters))
+
+
+def folded(spark: SparkSession, plan: JavaObject) -> JavaObject:
+    """A plan whose conditions are as the optimizer leaves them, and whose relations are still as they were analysed.
+
+    Args:
+        spark: The session.
+        plan: An analysed plan.
+
+    Returns:
+        The plan with constants folded and casts moved from columns to constants.
+    """
+    for name in _RULES:
+        rule = getattr(getattr(spark._jvm, f"org.apache.spark.sql.catalyst.optimizer.{name}$"), "MODULE$")
+        plan = rule.apply(plan)
+    return plan
 
 
 def translated(peeled: Peeled) -> list[Predicate]:

@@ -145,5 +145,5 @@ def hudi_rs_options(scheme: str, options: StorageOptions) -> dict[str, str]:
 
 
 def lance_options(scheme: str, options: StorageOptions) -> dict[str, str] | None:
-    """The same settings in the words of pylance, or None where it needs none."""
+    """The same settings in the words of pylance and deltalake, or None where they need none."""
     return hudi_rs_options(scheme, options) or None

@@ -63,7 +63,8 @@ class LanceIndex:
 class FileSlice:
     """One version of a file group: a base file, its log files, or both.
 
-    `deleted` are rows of the base file that are there no more, of files that are no Hudi table's.
+    Of files that are no Hudi table's, `deleted` are rows of the base file that are there no more, and `constants` the
+    columns that its path or the table's log tells: one value for all its rows, whatever the file holds.
     """
 
     partition_path: str
@@ -72,6 +73,7 @@ class FileSlice:
     base_file: FileInfo | None
     log_files: tuple[FileInfo, ...] = ()
     deleted: DeletedRows | None = None
+    constants: tuple[tuple[str, pa.Scalar], ...] = ()
 
     @property
     def size(self) -> int:

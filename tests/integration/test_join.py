@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
+from urllib.parse import unquote
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -234,6 +237,40 @@ def test_a_delta_table_by_its_path(few, workspace):
     found = hv.knn_join(few, path, "v", "emb", 3, metric="l2", condition="category = l.grp")
     same = lambda a, b: a["grp"] == b["category"]  # noqa: E731
     check(found, "few", 3, "l2", TIES["files"], kept, holds=same)
+
+
+def test_files_in_folders_of_partitions(spark, lefts, workspace, clean_session):
+    folder = str(workspace / "folders of files")
+    named = "concat(category, ' %41/') AS part"
+    days = "CASE WHEN id % 4 = 0 THEN NULL ELSE date_add(DATE'2026-01-01', CAST(id % 4 AS INT)) END AS day"
+    rows = spark.createDataFrame(RIGHT_ROWS, RIGHT).selectExpr("*", named, days, "id % 2 AS odd")
+    rows.coalesce(1).write.partitionBy("part", "day", "odd").parquet(folder)
+    right = spark.read.parquet(folder)
+    places = {}
+    for file in sorted(map(unquote, right.inputFiles())):
+        for number in pq.read_table(file.removeprefix("file://"), partitioning=None).column("id").to_pylist():
+            places[number] = len(places)
+    assert len(places) == len(RIGHT_ROWS)
+
+    def check_join(side, size, kept=RIGHT_ROWS, condition=None, **how):
+        found = hv.knn_join(lefts[size], side, "v", "emb", 3, metric="l2", condition=condition)
+        for number, *told in found.select("right_id", "part", "day", "odd").collect():
+            day = None if number % 4 == 0 else date(2026, 1, 1 + number % 4)
+            assert told == [f"{RIGHT_ROWS[number][2]} %41/", day, number % 2]
+        check(found, size, 3, "l2", lambda row: places[row["id"]], kept, **how)
+
+    chosen = right.where("part = 'c1 %41/' AND (day IS NULL OR day > DATE'2026-01-02')")
+    for size in ("few", "many"):
+        check_join(right, size)
+        check_join(chosen, size, [row for row in RIGHT_ROWS if row[2] == "c1" and row[0] % 4 != 1])
+    text = hv.explain_join(lefts["few"], right.where("odd = 1 AND day IS NULL"), "v", "emb", 3)
+    assert "route       search: the right side is a scan of Parquet files" in text
+    assert "slices      0" in text
+    late = lambda a, b: a["budget"] is not None and (b["id"] % 2) * 60 > a["budget"]  # noqa: E731
+    check_join(right, "many", condition="odd * 60 > l.budget", holds=late)
+    spark.conf.set(options.INDEX_EXTERNAL_DIR.key, str(workspace / "indexes of folders"))
+    spark.conf.set(options.JOIN_PATH.key, "external")
+    check_join(right.where("odd = 1"), "many", [row for row in RIGHT_ROWS if row[0] % 2])
 
 
 @pytest.mark.parametrize("kind", ["hudi", "files"])

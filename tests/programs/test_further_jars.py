@@ -20,8 +20,9 @@ s3 = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", aws_acce
                   aws_secret_access_key=secret)
 s3.create_bucket(Bucket="lake")
 spark = application(
-    packages="org.apache.hadoop:hadoop-aws:3.3.4,org.lance:lance-spark-3.5_2.12:0.4.0",
+    packages="org.apache.hadoop:hadoop-aws:3.3.4,org.lance:lance-spark-3.5_2.12:0.4.0,io.delta:delta-spark_2.12:3.3.2",
     conf={
+        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.hadoop.fs.s3a.endpoint": endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.hadoop.fs.s3a.access.key": "tester",
@@ -182,12 +183,57 @@ assert len(found.kept) == 2 and all("refers to it" in file.reason for file in fo
 print("LANCE PASSED")
 """
 
+READERS = """
+# Right sides of joins as Spark's own readers of Delta and Lance give them, beside the comparison of all pairs.
+import deltalake, lance
+import pyarrow as pa
+
+root = os.getcwd()
+asking = spark.range(5).selectExpr("id AS n", "cast(array(7 * id + 0.3, 1, 2) AS array<float>) AS q").cache()
+rows = spark.range(60).selectExpr("id", "CASE id % 3 WHEN 0 THEN 'a %41' WHEN 1 THEN NULL ELSE 'c' END AS part",
+    "date_add(DATE'2026-01-01', cast(id % 2 AS INT)) AS day", "cast(array(id, 1, 2) AS array<float>) AS emb")
+
+def check_join(right, route, reason=""):
+    shown = hv.explain_join(asking, right, "q", "emb", 2, metric="l2")
+    assert f"route       {route}: " in shown and reason in shown, shown
+    answers = []
+    for path in ("auto", "crossjoin"):
+        spark.conf.set("hoodie.vector.join.path", path)
+        found = hv.knn_join(asking, right, "q", "emb", 2, metric="l2").drop("q")
+        answers.append(sorted(map(tuple, found.collect()), key=str))
+    spark.conf.unset("hoodie.vector.join.path")
+    assert len(answers[0]) == 10 and answers[0] == answers[1], answers
+    return {row[1] for row in answers[0]}
+
+delta = f"{root}/delta"
+rows.coalesce(2).write.format("delta").partitionBy("part").save(delta)
+read = lambda **how: spark.read.format("delta").options(**how).load(delta)
+check_join(read(), "search")
+check_join(read().where("part IS NULL OR day > DATE'2026-01-01' AND id > 5"), "search")
+check_join(read().alias("x").where("part = 'a %41'").selectExpr("x.id AS k", "emb", "part"), "search")
+deltalake.DeltaTable(delta).delete("id IN (0, 7)")
+assert not {0, 7} & check_join(read(), "search")
+assert {0, 7} < check_join(read(versionAsOf=0), "search")
+check_join(spark.read.format("delta").load(f"{delta}/part=c"), "broadcast", "it reads a folder of a Delta table")
+
+stored = f"{root}/images.lance"
+kept = pa.array([float(x) for i in range(60) for x in (i, 1, 2)], pa.float32())
+lance.write_dataset(pa.table({"id": list(range(60)), "emb": pa.FixedSizeListArray.from_arrays(kept, 3)}), stored)
+lance.dataset(stored).delete("id IN (0, 7)")
+read = lambda **how: spark.read.format("lance").options(**how).load(stored)
+assert not {0, 7} & check_join(read(), "lance")
+assert {0, 7} < check_join(read(version="1"), "lance")
+check_join(read().where("id BETWEEN 3 AND 30 AND id % 2 = 0").selectExpr("id AS k", "emb"), "lance")
+check_join(read().where("sha1(cast(id AS STRING)) > '8'"), "broadcast", "a filter of it cannot be pushed down exactly")
+print("READERS PASSED")
+"""
+
 
 @pytest.fixture(scope="module")
 def ran():
     pytest.importorskip("moto")
     with servers.object_store() as endpoint:
-        yield servers.run_program(SERVER + S3 + LANCE, endpoint, SECRET)
+        yield servers.run_program(SERVER + S3 + LANCE + READERS, endpoint, SECRET)
 
 
 def test_search_and_references_on_s3a_with_credentials_that_never_show(ran):
@@ -197,6 +243,10 @@ def test_search_and_references_on_s3a_with_credentials_that_never_show(ran):
 
 def test_lance_base_files_are_searched_and_marked(ran):
     assert "LANCE PASSED" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-4000:]
+
+
+def test_sides_of_joins_that_other_readers_of_spark_give(ran):
+    assert "READERS PASSED" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-4000:]
 
 
 @pytest.mark.soak

@@ -195,7 +195,11 @@ def test_vectors_by_their_offsets(tmp_path: Path) -> None:
         ({"version": True}, InvalidTypeError, "version must be a number or the name of a tag, not True"),
         ({"as_of": "20260101000000"}, InvalidArgumentError, "has versions in place of instants; leave as_of out"),
         ({"lance": "hdfs://name:8020/d.lance"}, UnsupportedTableError, "Lance does not open 'hdfs://'"),
-        ({"lance": None, "table": "/t", "version": 1}, InvalidArgumentError, "only a Lance dataset has versions"),
+        (
+            {"lance": None, "table": "/t", "version": 1},
+            InvalidArgumentError,
+            "only a Lance dataset and a Delta table have",
+        ),
         ({"table": "/t"}, InvalidArgumentError, "exactly one of table, files, delta and lance"),
         ({"column": "price"}, InvalidTypeError, "a search needs a VECTOR"),
         ({"column": "half"}, InvalidTypeError, "a search needs a VECTOR"),

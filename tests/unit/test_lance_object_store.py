@@ -15,7 +15,7 @@ import hudi_vector as hv
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.temp_lance import TempTable
-from hudi_vector.storage import StorageOptions
+from hudi_vector.storage import StorageOptions, lance_options
 from hudi_vector.storage import temp_area as areas
 from hudi_vector.storage.temp_area import TempArea, lease_is_there
 
@@ -44,6 +44,18 @@ def written(area: TempArea, options: StorageOptions, rows: int) -> TempTable:
     )
     table.commit([table.write([part]) for part in (batch.slice(0, rows // 2), batch.slice(rows // 2))])
     return table
+
+
+def test_a_delta_table_beside_it(store: tuple[StorageOptions, Any]) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
+    options, _ = store
+    rows = pa.table({"id": [1, 2, 3], "kind": ["a", "b", "a"], "v": [[0.0, 1.0], [1.0, 0.0], [3.0, 3.0]]})
+    unsafe = {"aws_s3_allow_unsafe_rename": "true"}  # moto has no conditional writes
+    own = {**(lance_options("s3", options) or {}), **unsafe}
+    deltalake.write_deltalake("s3://lake/delta", rows, partition_by=["kind"], storage_options=own)
+    with hv.open(delta="s3a://lake/delta", column="v", storage_options=dict(options.values)) as t:
+        hits = t.search([1.0, 1.0], 3, metric="l2", columns=["id", "kind"], filter="kind = 'a'")
+        assert hits.select(["id", "kind"]).to_pylist() == [{"id": 1, "kind": "a"}, {"id": 3, "kind": "a"}]
 
 
 def test_a_temporary_dataset_is_searched_and_removed(store: tuple[StorageOptions, Any]) -> None:

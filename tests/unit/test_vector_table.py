@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,10 @@ from hudi_vector.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
+from hudi_vector.read.cache import process_cache
+from hudi_vector.search.plain_files import DeltaFiles
 from hudi_vector.search.standalone import search_table
+from hudi_vector.storage import StorageOptions
 
 QUERY = [0.3, -0.2, 0.9, 0.1]
 MERGED = Path(__file__).resolve().parents[1] / "fixtures" / "1.2.0_v8_mor.tar.gz"
@@ -254,17 +258,49 @@ def test_a_delta_table(tmp_path: Path) -> None:
         hv.open(delta=str(tmp_path / "none"), column="emb")
 
 
-def test_partition_columns_of_a_delta_table_are_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("budget", ["0", "100000000"])
+def test_partition_columns_of_a_delta_table(tmp_path: Path, budget: str) -> None:
     deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
-    held = pa.table(
-        {"id": range(4), "grp": ["a", "b c", "a", "b c"], "emb": [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], None]}
-    )
-    deltalake.write_deltalake(str(tmp_path), held, partition_by=["grp"])
-    t = hv.open(delta=str(tmp_path), column="emb")
-    assert t.search([1, 0], 5, columns=["id"]).column("id").to_pylist() == [0, 2, 1]
-    for arguments in ({"columns": ["grp"]}, {"filter": "grp = 'a'"}):
-        with pytest.raises(UnknownColumnError, match="grp"):
-            t.search([1, 0], 5, **arguments)
+    days = [date(2026, 1, 1), None, date(2026, 1, 1), date(2026, 1, 2)]
+    groups = ["a", "b c/%41", None, "b c/%41"]
+    vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.5, 0.0]]
+    held = pa.table({"id": range(4), "grp": groups, "day": days, "emb": vectors})
+    deltalake.write_deltalake(str(tmp_path), held, partition_by=["grp", "day"])
+    before = process_cache().budget
+    process_cache().resize(int(budget))
+    t = hv.open(delta=str(tmp_path), column="emb", options={"hoodie.vector.cache.max.bytes": budget})
+    found = t.search([1, 0], 5, metric="l2", columns=["id", "grp", "day"])
+    expected = [(i, groups[i], days[i]) for i in (0, 3, 2, 1)]
+    assert [tuple(row[name] for name in ("id", "grp", "day")) for row in found.to_pylist()] == expected
+    for condition, kept in (
+        ("grp = 'b c/%41'", [3, 1]),
+        ("grp IS NULL", [2]),
+        ("grp IS NOT NULL AND id < 3", [0, 1]),
+        ("day >= DATE'2026-01-01'", [0, 3, 2]),
+        ("day IS NULL OR grp = 'a'", [0, 1]),
+    ):
+        hits = t.search([1, 0], 5, metric="l2", columns=["id"], filter=condition)
+        assert hits.column("id").to_pylist() == kept, condition
+    assert hits.plan.pruned_slices == 2
+    rows = t.fetch_rows(t.search([1, 0], 2, metric="l2").refs, ["day", "grp", "id"])
+    assert rows.to_pylist() == [{"day": days[i], "grp": groups[i], "id": i} for i in (0, 3)]
+    process_cache().resize(before)
+
+
+def test_versions_of_a_delta_table(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
+    for ids_written in ([1], [2, 3]):
+        rows = pa.table({"id": ids_written, "emb": [[1.0, 0.0]] * len(ids_written)})
+        deltalake.write_deltalake(str(tmp_path), rows, mode="append")
+    for version, count in ((0, 1), (1, 2), (None, 2)):
+        found = DeltaFiles(str(tmp_path), StorageOptions(), version=version).snapshot()
+        assert len(found.file_slices) == count
+    with hv.open(delta=str(tmp_path), column="emb", version=0) as t:
+        assert len(t.search([1, 0], 5)) == 1
+    with pytest.raises(UnsupportedTableError, match="cannot be opened"):
+        DeltaFiles(str(tmp_path), StorageOptions(), version=9).snapshot()
+    with pytest.raises(InvalidTypeError, match="must be a whole number, not 'first'"):
+        hv.open(delta=str(tmp_path), column="emb", version="first")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from hudi_vector import options
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError
 from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.read.conform import vector_type
 from hudi_vector.search.checks import as_distance, as_k, as_text
 from hudi_vector.search.deleted import checked_deleted
 from hudi_vector.search.external import stored_length
@@ -290,9 +291,12 @@ def _dimension(left: LeftSide, right: RightSource) -> int | None:
         )
     if own or other:
         return own or other
-    if right.kind == "files" and right.snapshot is not None:
+    if right.snapshot is not None:
+        name = right.physical[right.column.name]
+        declared = vector_type(right.snapshot.schema.field(name))
         # Spark would start a job for what is in the first page.
-        return stored_length(right.snapshot, right.physical[right.column.name])
+        if declared or right.kind == "files":
+            return declared.dimension if declared else stored_length(right.snapshot, name)
     vectors = F.col(f"`{right.column.name}`")
     found = right.frame.where(vectors.isNotNull()).select(F.size(vectors)).head(1)
     return int(found[0][0]) if found else None

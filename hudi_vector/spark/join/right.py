@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -16,13 +15,13 @@ from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.predicate_nodes import conjunction
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.deleted import Deleted, without_deleted
-from hudi_vector.search.plain_files import PlainFiles
 from hudi_vector.spark.columns import vector_column
-from hudi_vector.spark.gateway import JavaObject, first_sentence, simple_name
-from hudi_vector.spark.peel import Peeled, peel, translated
+from hudi_vector.spark.gateway import JavaObject, first_sentence
+from hudi_vector.spark.join.scans import Scanned, hands_filters_on, scanned_snapshot
+from hudi_vector.spark.peel import Peeled, folded, peel, translated
 from hudi_vector.spark.predicates import without_inferred
 from hudi_vector.spark.predicates_catalyst import UntranslatableError
-from hudi_vector.spark.resolve import Target, resolve_frame, storage_options
+from hudi_vector.spark.resolve import Target, resolve_frame
 from hudi_vector.table.model import Snapshot
 
 __all__ = ["RightSource", "right_source", "stored_source", "without_rows"]
@@ -75,7 +74,7 @@ def right_source(spark: SparkSession, frame: DataFrame, vector: str, label: str)
     column = vector_column(frame.schema, vector, label, None)
     plain = RightSource(label, frame, column, "plan")
     try:
-        found = _peeled(frame)
+        found = _peeled(spark, frame)
         if isinstance(found, str):
             return replace(plain, why_plan=found)
         plan, peeled = found
@@ -136,41 +135,31 @@ def without_rows(source: RightSource, deleted: Deleted) -> RightSource:
     return replace(source, snapshot=without_deleted(source.snapshot, deleted), deleted=True)
 
 
-def _peeled(frame: DataFrame) -> tuple[JavaObject, Peeled] | str:
+def _peeled(spark: SparkSession, frame: DataFrame) -> tuple[JavaObject, Peeled] | str:
     execution = frame._jdf.queryExecution()
     plan = execution.analyzed()
     found = peel(plan, through_filters=True)
     if isinstance(found, str) or not found.filters:
         return found if isinstance(found, str) else (plan, found)
     # Spark's optimizer has folded the constants of conditions and brought their types together.
-    plan = execution.optimizedPlan()
+    plan = folded(spark, plan) if hands_filters_on(found.relation) else execution.optimizedPlan()
     found = peel(plan, through_filters=True)
     return found if isinstance(found, str) else (plan, found)
 
 
 def _of_relation(spark: SparkSession, read: RightSource, relation: JavaObject) -> RightSource:
-    if simple_name(relation) != "LogicalRelation":
-        return replace(read, why_plan=f"it reads a {simple_name(relation)}")
-    fs_relation = relation.relation()
-    if simple_name(fs_relation) != "HadoopFsRelation":
-        return replace(read, why_plan=f"it reads a {simple_name(fs_relation)}")
-    if simple_name(fs_relation.fileFormat()) == "ParquetFileFormat":
-        return _of_files(spark, read, fs_relation)
+    try:
+        scanned = scanned_snapshot(spark, relation)
+    except (HudiVectorError, OSError) as problem:
+        return replace(read, why_plan=str(problem))
+    if isinstance(scanned, Scanned):
+        unknown = next((name for name in read.physical.values() if name not in scanned.snapshot.schema.names), None)
+        if unknown is not None:
+            return replace(read, why_plan=f"its column {unknown} is none of what is stored")
+        return replace(read, kind=scanned.kind, snapshot=scanned.snapshot, stored=scanned.stored)
+    if scanned is not None:
+        return replace(read, why_plan=scanned)
     target = resolve_frame(spark, relation, read.label)
     if target.source is None:
         return replace(read, why_plan=target.reason or "")
     return replace(read, kind="hudi", table=target)
-
-
-def _of_files(spark: SparkSession, read: RightSource, relation: JavaObject) -> RightSource:
-    if not relation.partitionSchema().isEmpty():
-        return replace(read, why_plan="its files lie in folders of partitions")
-    files = [str(file) for file in relation.location().inputFiles()]
-    if not files:
-        return replace(read, why_plan="it has no files")
-    try:
-        snapshot = PlainFiles(files, storage_options(spark, files[0])).snapshot()
-    except (HudiVectorError, OSError) as problem:
-        return replace(read, why_plan=str(problem))
-    stored = StructType.fromJson(json.loads(str(relation.dataSchema().json())))
-    return replace(read, kind="files", snapshot=snapshot, stored=stored)

@@ -54,7 +54,7 @@ def stored_snapshot(spark: SparkSession, name: str) -> tuple[str, Snapshot] | No
         return None  # no path of ours: the name is looked up as any other
     if is_lance:
         return "lance", LanceDataset(uri, options).snapshot()
-    return ("files", DeltaFiles(uri, options, {}).snapshot()) if is_delta else None
+    return ("files", DeltaFiles(uri, options).snapshot()) if is_delta else None
 
 
 def _holds(storage: Storage, folder: str) -> bool:
@@ -102,7 +102,7 @@ def _rows(entry: FileSlice, spec: ScanSpec) -> Iterator[pa.Table | pa.RecordBatc
         for _, batch in FragmentRows(file, spec.options).batches(names):
             yield batch
         return
-    reader = ParquetSlice(file, spec, keep=False)
+    reader = ParquetSlice(file, spec, keep=False, constants=entry.constants)
     there = np.arange(reader.row_count())
     if entry.deleted is not None:
         there = there[~entry.deleted.mask(len(there), file.uri)]
