@@ -153,17 +153,20 @@ class DeltaFiles:
             )
         files = sorted(normalise(file) for file in table.file_uris())
         deleted = self._deletion_vectors(table, frozenset(files))
-        constants = self._partitions(table, frozenset(files))
-        return _snapshot_of(self.source, files, self._column, constants, deleted)
+        logged = [searched_field(field) for field in pa.schema(table.schema().to_arrow())]
+        constants = self._partitions(table, frozenset(files), pa.schema(logged))
+        found = _snapshot_of(self.source, files, self._column, constants, deleted)
+        # Of vectors in bytes the files tell more than the log, of other columns the log, which knows all files.
+        vectors = {field.name for field in found.schema if field.metadata}
+        return found.with_fields(field for field in logged if field.name not in vectors)
 
-    def _partitions(self, table: Any, files: frozenset[str]) -> Constants:
+    def _partitions(self, table: Any, files: frozenset[str], schema: pa.Schema) -> Constants:
         """The values of partition columns, which the log has and the files have not."""
         names = table.metadata().partition_columns
         if not names:
             return {}
         added = pa.table(table.get_add_actions(flatten=True))
-        kinds = {field.name: _plain_type(field.type) for field in pa.schema(table.schema().to_arrow())}
-        values = [conform(added.select([f"partition.{n}"]).rename_columns([n]), [pa.field(n, kinds[n])]) for n in names]
+        values = [conform(added.select([f"partition.{n}"]).rename_columns([n]), [schema.field(n)]) for n in names]
         told = zip(*(held.column(0) for held in values), strict=True)
         return {
             self._file_of(join(self.source.uri, path.as_py()), files): tuple(zip(names, row, strict=True))

@@ -287,6 +287,18 @@ def test_partition_columns_of_a_delta_table(tmp_path: Path, budget: str) -> None
     process_cache().resize(before)
 
 
+def test_columns_that_a_delta_table_got_later(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
+    deltalake.write_deltalake(str(tmp_path), pa.table({"id": [1], "emb": [[1.0, 0.0]]}))
+    later = pa.table({"id": [2], "note": ["x"], "emb": [[0.0, 1.0]]})
+    deltalake.write_deltalake(str(tmp_path), later, mode="append", schema_mode="merge")
+    with hv.open(delta=str(tmp_path), column="emb") as t:
+        hits = t.search([1, 0], 5, metric="l2", columns=["id", "note"])
+        assert hits.select(["id", "note"]).to_pylist() == [{"id": 1, "note": None}, {"id": 2, "note": "x"}]
+        assert t.search([1, 0], 5, columns=["id"], filter="note IS NULL").column("id").to_pylist() == [1]
+        assert t.search([1, 0], 5, columns=["id"], filter="note = 'x'").column("id").to_pylist() == [2]
+
+
 def test_versions_of_a_delta_table(tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
     for ids_written in ([1], [2, 3]):

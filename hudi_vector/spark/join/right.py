@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -152,8 +152,11 @@ def _of_relation(spark: SparkSession, read: RightSource, relation: JavaObject) -
         scanned = scanned_snapshot(spark, relation)
     except (HudiVectorError, OSError) as problem:
         return replace(read, why_plan=str(problem))
+    except Py4JError:
+        return replace(read, why_plan="its reader is of a version that is not known here")
     if isinstance(scanned, Scanned):
-        unknown = next((name for name in read.physical.values() if name not in scanned.snapshot.schema.names), None)
+        known = {*scanned.snapshot.schema.names, *scanned.stored.names}
+        unknown = next((name for name in read.physical.values() if name not in known), None)
         if unknown is not None:
             return replace(read, why_plan=f"its column {unknown} is none of what is stored")
         return replace(read, kind=scanned.kind, snapshot=scanned.snapshot, stored=scanned.stored)
