@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hudi_vector.spark.join.api import explain_join, knn_join
     from hudi_vector.spark.join.nearest_by import nearest_by_join
     from hudi_vector.streaming.api import vector_search
+    from hudi_vector.streaming.hybrid import hybrid_vector_search
     from hudi_vector.streaming.watch import watch_search
     from hudi_vector.write.writer import write
 
@@ -47,6 +48,7 @@ _HOMES = {
     "nearest_by_join": "hudi_vector.spark.join.nearest_by",
     "hybrid_search": "hudi_vector.spark.hybrid_api",
     "hybrid_search_batch": "hudi_vector.spark.hybrid_api",
+    "hybrid_vector_search": "hudi_vector.streaming.hybrid",
     "last_reports": "hudi_vector.search.report",
     "open": "hudi_vector.search.vector_table",
     "read_blob": "hudi_vector.spark.blob_api",
@@ -76,6 +78,7 @@ __all__ = [
     "explain_search",
     "hybrid_search",
     "hybrid_search_batch",
+    "hybrid_vector_search",
     "index",
     "knn_join",
     "last_reports",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +51,7 @@ __all__ = [
     "added_columns",
     "checked_hybrid",
     "hybrid_relation",
+    "lance_holds_sparse",
     "probes_of",
     "searched_column",
 ]
@@ -109,7 +110,7 @@ class HybridSearch:
     def _run(
         self, plan: SearchPlan | None, question: HybridQuestion, names: Sequence[str], progress: Progress
     ) -> HybridFound:
-        if plan is not None and _lance_holds_sparse(plan, question):
+        if plan is not None and lance_holds_sparse(plan, question.read):
             plan = replace(plan, execution="spark", reason="Spark reads sparse vectors in Lance base files")
         if plan is None or plan.execution == "spark":
             begun = time.perf_counter()
@@ -158,8 +159,9 @@ class HybridSearch:
         return text + (f" filter=[{self.base.filter.text}]" if self.base.filter else "")
 
 
-def _lance_holds_sparse(plan: SearchPlan, question: HybridQuestion) -> bool:
-    sparse = any(isinstance(column, SparseColumn) for column in question.read)
+def lance_holds_sparse(plan: SearchPlan, columns: Iterable[SearchColumn]) -> bool:
+    """Whether sparse vectors would be read from Lance base files, which only Spark does."""
+    sparse = any(isinstance(column, SparseColumn) for column in columns)
     return sparse and any(access.access == "lance" for access in plan.slices)
 
 

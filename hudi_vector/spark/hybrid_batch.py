@@ -31,13 +31,13 @@ from hudi_vector.search.winners import named_rows
 from hudi_vector.spark.batch import INDEX, Output, QueryRows, added_output, output_of, prefixed
 from hudi_vector.spark.columns import require_no_clash
 from hudi_vector.spark.gateway import JavaObject
-from hudi_vector.spark.hybrid import FUNCTION, HybridSearch, added_columns, searched_column
+from hudi_vector.spark.hybrid import FUNCTION, HybridSearch, added_columns, lance_holds_sparse, searched_column
 from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.relation import lazy_relation
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.spread import spread_plan
 
-__all__ = ["Asking", "HybridAnswers", "HybridQueries", "hybrid_batch_plan"]
+__all__ = ["Asking", "HybridAnswers", "HybridQueries", "best_rows", "chosen_probes", "hybrid_batch_plan"]
 
 _ROWS_AT_ONCE = 1 << 18
 _BATCH_BYTES = 64 << 20
@@ -113,7 +113,7 @@ class Asking:
         common = places[0]
         for at in places[1:]:
             common = np.intersect1d(common, at, assume_unique=True)
-        chosen = [_chosen(found, np.searchsorted(at, common)) for found, at in zip(probes, places, strict=True)]
+        chosen = [chosen_probes(found, np.searchsorted(at, common)) for found, at in zip(probes, places, strict=True)]
         question = HybridQuestion(tuple(sized), tuple(chosen), self.k, self.fusion, self.normalize)
         return question, common, rows.num_rows - len(common)
 
@@ -130,7 +130,8 @@ class Asking:
         return block.vectors(), block.positions
 
 
-def _chosen(probes: Probes, places: npt.NDArray[np.intp]) -> Probes:
+def chosen_probes(probes: Probes, places: npt.NDArray[np.intp]) -> Probes:
+    """The queries of one column at some places."""
     return tuple(probes[place] for place in places) if isinstance(probes, tuple) else probes[places]
 
 
@@ -162,12 +163,34 @@ class HybridAnswers:
             yield from conform(table, list(self.schema)).combine_chunks().to_batches()
 
     def _search(self, question: HybridQuestion) -> Found:
-        entries = tuple(enumerate(self.plan.slices))
-        won = run_hybrid(self.plan, question, [entries] if entries else [], map, True, Progress())
         names = list(dict.fromkeys(column.source for column in self.columns if column.side == "corpus"))
-        rows = named_rows(self.plan, won.winners, names, dict(self.physical))
-        added = added_columns(self.distances, won.distances, won.score)
-        return Found(won.winners.query, won.winners.distance, won.winners.rank, rows, added)
+        return best_rows(self.plan, question, names, self.physical, self.distances)
+
+
+def best_rows(
+    plan: SearchPlan,
+    question: HybridQuestion,
+    names: Sequence[str],
+    physical: Iterable[tuple[str, str]],
+    distances: Sequence[str],
+) -> Found:
+    """The best rows of a table, found and read by this thread.
+
+    Args:
+        plan: The slices and the filter.
+        question: The columns, as the table names them, and their queries.
+        names: The columns to read.
+        physical: What the table calls them.
+        distances: The names of the distances by column.
+
+    Returns:
+        The rows.
+    """
+    entries = tuple(enumerate(plan.slices))
+    won = run_hybrid(plan, question, [entries] if entries else [], map, True, Progress())
+    rows = named_rows(plan, won.winners, names, dict(physical))
+    added = added_columns(distances, won.distances, won.score)
+    return Found(won.winners.query, won.winners.distance, won.winners.rank, rows, added)
 
 
 @dataclass(frozen=True)
@@ -256,7 +279,8 @@ def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries) -> JavaObjec
     base, conf = search.base, search.base.conf()
     if queries.rows.estimated_bytes(base.spark) > options.BATCH_COLLECT_MAX_BYTES.read(conf):
         plan = base.plan(0, conf)
-        if plan is not None and plan.execution != "spark":
+        sparse = (entry.column for entry in search.columns)
+        if plan is not None and plan.execution != "spark" and not lance_holds_sparse(plan, sparse):
             physical = dict(base.target.physical)
             names = [physical[field.name] for field in (*search.plain, *search.searched)]
             if find_unmergeable(base.spark.sparkContext, plan, names) is None:

@@ -13,79 +13,55 @@ import pyarrow as pa
 from hudi_vector.read.conform import conform
 from hudi_vector.search.batch_rows import Column
 
-__all__ = ["Answer", "assembled", "joined", "scores"]
+__all__ = ["Answer", "assembled", "joined"]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Rows found: for each the row that asked, its distance, its rank from 1, and columns of the table."""
+    """Rows found: for each the row that asked, what the search says of it, and columns of the table.
+
+    `numbers` are distances, scores and ranks by the names they have in the output.
+    """
 
     row: npt.NDArray[np.int64]
-    distance: npt.NDArray[np.float64]
-    rank: npt.NDArray[np.int64]
+    numbers: pa.Table
     rows: pa.Table
 
 
-def joined(answers: Sequence[Answer], fields: Sequence[pa.Field]) -> Answer:
+def joined(answers: Sequence[Answer], fields: Sequence[pa.Field], numbers: Sequence[pa.Field]) -> Answer:
     """Answers to different rows as one, by the row that asked.
 
     Args:
         answers: The answers.
         fields: The columns of the table in them.
+        numbers: What searches say of the rows.
 
     Returns:
         All their rows.
     """
     if not answers:
-        nothing = conform(pa.table({}), list(fields))
-        return Answer(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64), nothing)
+        nothing = pa.table({})
+        return Answer(np.empty(0, np.int64), conform(nothing, list(numbers)), conform(nothing, list(fields)))
     row = np.concatenate([answer.row for answer in answers])
     order = np.argsort(row, kind="stable")
+    taken = pa.array(order)
     return Answer(
         row[order],
-        np.concatenate([answer.distance for answer in answers])[order],
-        np.concatenate([answer.rank for answer in answers])[order],
-        pa.concat_tables([answer.rows for answer in answers]).take(pa.array(order)) if fields else pa.table({}),
+        pa.concat_tables([answer.numbers for answer in answers]).take(taken),
+        pa.concat_tables([answer.rows for answer in answers]).take(taken) if fields else pa.table({}),
     )
 
 
-def scores(distance: npt.NDArray[np.float64], metric: str) -> npt.NDArray[np.float64]:
-    """How alike vectors are, larger for nearer ones.
-
-    Args:
-        distance: Distances of the metric.
-        metric: A metric's name.
-
-    Returns:
-        For cosine 1 minus the distance, for dot_product the product, for l2 1 / (1 + distance).
-
-    Example:
-        >>> scores(np.array([0.25, 1.0]), "cosine").tolist()
-        [0.75, 0.0]
-    """
-    if metric == "cosine":
-        return np.asarray(1.0 - distance)
-    if metric == "dot_product":
-        return np.asarray(0.0 - distance)
-    return np.asarray(1.0 / (1.0 + distance))
-
-
 def assembled(
-    columns: Sequence[Column],
-    fields: Sequence[pa.Field],
-    asking: pa.Table,
-    answer: Answer,
-    metric: str,
-    outer: bool,
+    columns: Sequence[Column], fields: Sequence[pa.Field], asking: pa.Table, answer: Answer, outer: bool
 ) -> pa.Table:
     """The output rows, in the order of the rows that asked, the nearest first.
 
     Args:
-        columns: The output's columns; sides are ``query``, ``corpus``, ``score``, ``distance`` and ``rank``.
+        columns: The output's columns; sides are ``query``, ``corpus`` and ``added``.
         fields: Their types.
         asking: The rows that asked.
         answer: What was found, by the row that asked.
-        metric: The metric.
         outer: Whether a row that found nothing stays, once.
 
     Returns:
@@ -101,16 +77,11 @@ def assembled(
         found = np.concatenate([found, np.zeros(len(alone), np.bool_)])[order]
         left = left[order]
     taken, chosen = pa.array(left), pa.array(right, mask=~found)
-    numbers = {
-        "score": pa.array(scores(answer.distance, metric)),
-        "distance": pa.array(answer.distance),
-        "rank": pa.array(answer.rank.astype(np.int32)),
-    }
     out: list[Any] = []
     for column in columns:
         if column.side == "query":
             out.append(asking.column(column.source).take(taken))
         else:
-            held = answer.rows.column(column.source) if column.side == "corpus" else numbers[column.side]
-            out.append(held.take(chosen))
+            held = answer.rows if column.side == "corpus" else answer.numbers
+            out.append(held.column(column.source).take(chosen))
     return conform(pa.table(out, names=[column.name for column in columns]), list(fields))

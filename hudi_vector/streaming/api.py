@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField
 
@@ -20,17 +21,18 @@ from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.search import TableSearch
 from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.spark.table_functions import checked_search
+from hudi_vector.streaming.asking import SNAPSHOT
 from hudi_vector.streaming.config import PREFIX, StreamConfig
-from hudi_vector.streaming.correlated import asked_columns
 from hudi_vector.streaming.event_times import EventTime
 from hudi_vector.streaming.moments import with_moment
 from hudi_vector.streaming.output import CLASHES, Output, chosen, event_column, output_of, rowtime, without_watermark
-from hudi_vector.streaming.sides import LEFT_ROW, SearchSide, search_side, with_filter
-from hudi_vector.streaming.task import SNAPSHOT, StreamSearch
+from hudi_vector.streaming.plans import TablePlans
+from hudi_vector.streaming.sides import SearchSide, search_side, with_filter
+from hudi_vector.streaming.task import StreamSearch
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.native import NativeTable
 
-__all__ = ["vector_search"]
+__all__ = ["one_of", "refusing", "session_of", "settings_of", "top_k_of", "vector_search"]
 
 _LOG = logging.getLogger("hudi_vector.streaming")
 
@@ -94,20 +96,20 @@ def vector_search(
         >>> near = hv.vector_search(events, "products", "embedding", "features", 3)  # doctest: +SKIP
         >>> near.writeStream.option("checkpointLocation", "/tmp/near").toTable("near")  # doctest: +SKIP
     """
-    spark = _session_of(stream)
-    checked = StreamConfig.of({} if config is None else config, _settings(spark))
+    spark = session_of(stream)
+    checked = StreamConfig.of({} if config is None else config, settings_of(spark))
     query = vector_column(stream.schema, as_text(column_to_query, "column_to_query") or "", "the stream", None)
-    outer = _one_of(join_type, "join_type", _JOINS) == "left_outer"
+    outer = one_of(join_type, "join_type", _JOINS) == "left_outer"
     side = search_side(spark, search_table)
     search = checked_search(
         spark,
         side.target,
         as_text(column_to_search, "column_to_search") or "",
         query.dimension or None,
-        k=_top_k(top_k),
+        k=top_k_of(top_k),
         metric=metric,
         max_distance=max_distance,
-        tuning=checked_tuning(_one_of(mode, "mode", None)),
+        tuning=checked_tuning(one_of(mode, "mode", None)),
     )
     side = with_filter(spark, side, filter, stream.schema)
     wanted = chosen(
@@ -120,14 +122,14 @@ def vector_search(
     output = output_of(
         without_watermark(stream.schema.fields, time),
         wanted,
-        _one_of(clash, "clash", CLASHES),
+        one_of(clash, "clash", CLASHES),
         outer,
         [*rowtime(time), *added],
     )
     task = _task(search, side, query, output, outer, checked)
     if time is not None:
         task = replace(task, event_time=_event_time(spark, side, time.name), lost=spark.sparkContext.accumulator(0))
-    refuse = _refusing(task, query.dimension or search.column.dimension or 1)
+    refuse = refusing(task.plans, query.dimension or search.column.dimension or 1, task.lost)
     refuse(NativeTable(side.source).timeline().moment)
     if checked.pins and not stream.isStreaming:
         raise InvalidOptionError(
@@ -147,18 +149,22 @@ def _task(
 ) -> StreamSearch:
     request: SearchRequest = search.request(search.column.dimension)
     request = replace(request, predicate=side.predicate, filter_text=side.text, execution="local")
-    return StreamSearch(
+    plans = TablePlans(
         number=uuid.uuid4().hex,
         source=side.source,
         request=request,
         table_fields=tuple(search.sparks_fields()),
+        conf=tuple(search.conf().items()),
+        instead="hudi_vector.search_batch",
+    )
+    return StreamSearch(
+        plans=plans,
         physical=side.target.physical,
         query=query,
         columns=output.columns,
         fields=tuple(arrow_fields(output.schema)),
         outer=outer,
         config=config,
-        conf=tuple(search.conf().items()),
     )
 
 
@@ -174,47 +180,56 @@ def _run(task: StreamSearch) -> Callable[[Any], Any]:
     return run
 
 
-def _refusing(task: StreamSearch, dimension: int) -> Callable[[Moment], None]:
-    """A check of each new moment, so that a table that only Spark reads is refused before any task begins."""
+def refusing(plans: TablePlans, dimension: int, lost: Accumulator[int] | None = None) -> Callable[[Moment], None]:
+    """A check of each new moment, so that a table that only Spark reads is refused before any task begins.
+
+    Args:
+        plans: The table and what is asked of it.
+        dimension: The query vectors' length.
+        lost: Where tasks count rows whose snapshots were cleaned away.
+    """
     passed, counted = [""], [0]
-    nothing = tuple(None for _ in asked_columns(task.request.predicate, LEFT_ROW))
+    nothing = tuple(None for _ in plans.asked)
 
     def check(moment: Moment) -> None:
-        if task.lost is not None and task.lost.value > counted[0]:
+        if lost is not None and lost.value > counted[0]:
             _LOG.warning(
                 "%d rows of the stream had no match in '%s', since the snapshots of their times were cleaned away",
-                task.lost.value - counted[0],
-                task.source.name,
+                lost.value - counted[0],
+                plans.source.name,
             )
-            counted[0] = task.lost.value
+            counted[0] = lost.value
         if moment.completed and moment.text != passed[0]:
-            task.plan(moment, dimension, nothing)
+            plans.plan(moment, dimension, nothing)
             passed[0] = moment.text
 
     return check
 
 
-def _session_of(stream: Any) -> SparkSession:
+def session_of(stream: Any) -> SparkSession:
+    """The session of a DataFrame, which may be none."""
     if not isinstance(stream, DataFrame):
         raise InvalidTypeError(f"the argument 'stream' must be a DataFrame, not {type(stream).__name__}")
     return stream.sparkSession
 
 
-def _settings(spark: SparkSession) -> dict[str, str]:
+def settings_of(spark: SparkSession) -> dict[str, str]:
     """The session's settings that a streaming search reads."""
     found = spark._jsparkSession.sessionState().conf().settings()
     settings = {str(key): str(found.get(key)) for key in found.keySet().toArray()}
     return {key: value for key, value in settings.items() if key.lower().startswith((PREFIX, "hoodie.vector."))}
 
 
-def _top_k(value: Any) -> int:
+def top_k_of(value: Any) -> int:
+    """A checked number of rows, called top_k in messages."""
     try:
         return as_k(value)
     except InvalidArgumentError as problem:
         raise InvalidArgumentError(str(problem).replace("k must", "top_k must", 1)) from None
 
 
-def _one_of(value: Any, name: str, allowed: Sequence[str] | None) -> str:
+def one_of(value: Any, name: str, allowed: Sequence[str] | None) -> str:
+    """An argument that takes some words, in lower case."""
     text = (as_text(value, name) or "").strip().lower()
     if allowed is not None and text not in allowed:
         raise InvalidArgumentError(f"unknown {name} {value!r}; give {' or '.join(repr(one) for one in allowed)}")

@@ -14,11 +14,23 @@ from hudi_vector.search.batch_rows import Column
 from hudi_vector.search.checks import as_text
 from hudi_vector.spark.columns import DISTANCE, RANK
 
-__all__ = ["CLASHES", "Output", "chosen", "event_column", "output_of", "rowtime", "without_watermark"]
+__all__ = [
+    "CLASHES",
+    "NUMBERS",
+    "SCORE",
+    "Output",
+    "chosen",
+    "event_column",
+    "output_of",
+    "rowtime",
+    "without_watermark",
+]
 
 SCORE, ROWTIME = "score", "rowtime"
 _PREFIX = "_hudi_search_"
 CLASHES = ("prefix", "suffix")
+NUMBERS = (StructField(SCORE, DoubleType()), StructField(DISTANCE, DoubleType()), StructField(RANK, IntegerType()))
+"""The columns that a search by one vector adds."""
 
 _WATERMARK = "spark.watermarkDelayMs"
 
@@ -117,6 +129,7 @@ def output_of(
     clash: str,
     outer: bool,
     added: Sequence[tuple[StructField, str]] = (),
+    numbers: Sequence[StructField] = NUMBERS,
 ) -> Output:
     """The columns of the result.
 
@@ -125,7 +138,8 @@ def output_of(
         table: The table's columns that are wanted.
         clash: ``prefix`` or ``suffix``: what becomes of the table's columns whose names are taken.
         outer: Whether a row may have no match.
-        added: Further columns behind those that every search adds, each with the column of the asking row it shows.
+        added: Further columns behind those that the search adds, each with the column of the asking row it shows.
+        numbers: The columns that the search adds.
 
     Returns:
         The output.
@@ -133,13 +147,11 @@ def output_of(
     Raises:
         InvalidArgumentError: The stream has a column of a name that the search adds.
     """
-    numbers = [
-        (StructField(SCORE, DoubleType(), outer), Column(SCORE, "score", "")),
-        (StructField(DISTANCE, DoubleType(), outer), Column(DISTANCE, "distance", "")),
-        (StructField(RANK, IntegerType(), outer), Column(RANK, "rank", "")),
+    behind = [
+        *((StructField(f.name, f.dataType, outer), Column(f.name, "added", f.name)) for f in numbers),
         *((field, Column(field.name, "query", source)) for field, source in added),
     ]
-    taken = {field.name.lower() for field, _ in numbers}
+    taken = {field.name.lower() for field, _ in behind}
     for field in stream:
         if field.name.lower() in taken:
             raise InvalidArgumentError(
@@ -153,8 +165,8 @@ def output_of(
         taken.add(name.lower())
         columns.append(Column(name, "corpus", field.name))
         fields.append(StructField(name, field.dataType, True, _plain(field)))
-    fields += [field for field, _ in numbers]
-    return Output((*columns, *(column for _, column in numbers)), StructType(fields))
+    fields += [field for field, _ in behind]
+    return Output((*columns, *(column for _, column in behind)), StructType(fields))
 
 
 def _free(name: str, taken: set[str], clash: str) -> str:

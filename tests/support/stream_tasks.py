@@ -14,10 +14,12 @@ from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.batch_rows import Column
 from hudi_vector.search.planner import SearchRequest
 from hudi_vector.search.tuning import Tuning
+from hudi_vector.streaming.asking import SNAPSHOT
 from hudi_vector.streaming.config import StreamConfig
 from hudi_vector.streaming.event_times import EventTime
 from hudi_vector.streaming.moments import MOMENT
-from hudi_vector.streaming.task import SNAPSHOT, StreamSearch
+from hudi_vector.streaming.plans import TablePlans
+from hudi_vector.streaming.task import StreamSearch
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
@@ -27,9 +29,9 @@ _COLUMNS = {
     "number": ("query", "number", pa.int64()),
     "id": ("corpus", "id", pa.int64()),
     "price": ("corpus", "price", pa.float64()),
-    "score": ("score", "", pa.float64()),
-    "_distance": ("distance", "", pa.float64()),
-    "_rank": ("rank", "", pa.int32()),
+    "score": ("added", "score", pa.float64()),
+    "_distance": ("added", "_distance", pa.float64()),
+    "_rank": ("added", "_rank", pa.int32()),
     "seen": ("query", SNAPSHOT, pa.string()),
 }
 
@@ -56,17 +58,20 @@ def stream_search(
     """A checked search over a table."""
     column = VectorColumn("emb", table.dimension, "float")
     made = StreamSearch(
-        number=uuid.uuid4().hex,
-        source=source_of(table),
-        request=SearchRequest(column, metric, k, predicate=predicate, execution="local", tuning=Tuning("exact")),
-        table_fields=(),
+        plans=TablePlans(
+            number=uuid.uuid4().hex,
+            source=source_of(table),
+            request=SearchRequest(column, metric, k, predicate=predicate, execution="local", tuning=Tuning("exact")),
+            table_fields=(),
+            conf=(),
+            instead="hudi_vector.search_batch",
+        ),
         physical=(("id", "id"), ("price", "price")),
         query=VectorColumn("v", 0, "float", is_vector=False),
         columns=tuple(Column(name, side, held) for name, (side, held, _) in _COLUMNS.items()),
         fields=tuple(pa.field(name, kind) for name, (_, _, kind) in _COLUMNS.items()),
         outer=outer,
         config=StreamConfig.of({"snapshot-column": "seen", **config}, {}),
-        conf=(),
     )
     return replace(made, event_time=EventTime("at", "UTC", "UTC")) if on_time else made
 

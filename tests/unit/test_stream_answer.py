@@ -14,7 +14,8 @@ from hudi_vector.errors import InvalidArgumentError, UnknownColumnError
 from hudi_vector.read.predicate import columns, evaluate, to_text
 from hudi_vector.read.predicate_nodes import Column, Compare, conjunction
 from hudi_vector.search.batch_rows import Column as Out
-from hudi_vector.streaming.answer import Answer, assembled, joined, scores
+from hudi_vector.search.hybrid_question import scores
+from hudi_vector.streaming.answer import Answer, assembled, joined
 from hudi_vector.streaming.correlated import asked_columns, bound, groups_of
 from hudi_vector.streaming.output import chosen, output_of
 
@@ -28,23 +29,22 @@ FIELDS = [
 COLUMNS = [
     Out("n", "query", "n"),
     Out("id", "corpus", "id"),
-    Out("score", "score", ""),
-    Out("_distance", "distance", ""),
-    Out("_rank", "rank", ""),
+    Out("score", "added", "score"),
+    Out("_distance", "added", "_distance"),
+    Out("_rank", "added", "_rank"),
 ]
 ASKING = pa.table({"n": [10, 11, 12, 13]})
 
 
-def answer(rows, ids):
-    rank = [1 + rows[:i].count(row) for i, row in enumerate(rows)]
+def answer(rows, ids, metric="cosine"):
     distance = np.arange(len(rows)) / 4
-    return Answer(
-        np.array(rows, np.int64), distance, np.array(rank, np.int64), pa.table({"id": pa.array(ids, "int64")})
-    )
+    numbers = {"score": scores(distance, metric), "_distance": distance}
+    numbers["_rank"] = np.array([1 + rows[:i].count(row) for i, row in enumerate(rows)], np.int32)
+    return Answer(np.array(rows, np.int64), pa.table(numbers), pa.table({"id": pa.array(ids, "int64")}))
 
 
 def test_rows_that_found_something():
-    found = assembled(COLUMNS, FIELDS, ASKING, answer([0, 0, 2], [5, 6, 7]), "cosine", outer=False)
+    found = assembled(COLUMNS, FIELDS, ASKING, answer([0, 0, 2], [5, 6, 7]), outer=False)
     assert found.to_pydict() == {
         "n": [10, 10, 12],
         "id": [5, 6, 7],
@@ -55,7 +55,7 @@ def test_rows_that_found_something():
 
 
 def test_rows_that_found_nothing_stay_once_where_they_stood():
-    found = assembled(COLUMNS, FIELDS, ASKING, answer([0, 0, 2], [5, 6, 7]), "l2", outer=True)
+    found = assembled(COLUMNS, FIELDS, ASKING, answer([0, 0, 2], [5, 6, 7], "l2"), outer=True)
     assert found.column("n").to_pylist() == [10, 10, 11, 12, 13]
     assert found.column("id").to_pylist() == [5, 6, None, 7, None]
     assert found.column("_rank").to_pylist() == [1, 2, None, 1, None]
@@ -64,17 +64,17 @@ def test_rows_that_found_nothing_stay_once_where_they_stood():
 
 @pytest.mark.parametrize("outer", [True, False])
 def test_nobody_found_anything(outer):
-    nothing = joined([], [FIELDS[1]])
-    found = assembled(COLUMNS, FIELDS, ASKING, nothing, "cosine", outer)
+    nothing = joined([], [FIELDS[1]], FIELDS[2:])
+    found = assembled(COLUMNS, FIELDS, ASKING, nothing, outer)
     assert found.num_rows == (4 if outer else 0)
     assert found.schema.types == [field.type for field in FIELDS]
 
 
 def test_answers_of_groups_become_one_in_the_order_of_the_rows():
-    both = joined([answer([1, 1, 3], [1, 2, 3]), answer([0, 2], [4, 5])], [FIELDS[1]])
+    both = joined([answer([1, 1, 3], [1, 2, 3]), answer([0, 2], [4, 5])], [FIELDS[1]], FIELDS[2:])
     assert both.row.tolist() == [0, 1, 1, 2, 3]
     assert both.rows.column("id").to_pylist() == [4, 1, 2, 5, 3]
-    assert both.rank.tolist() == [1, 1, 2, 1, 1]
+    assert both.numbers.column("_rank").to_pylist() == [1, 1, 2, 1, 1]
 
 
 def test_scores_are_larger_for_nearer_rows():
