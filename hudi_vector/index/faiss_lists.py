@@ -1,4 +1,4 @@
-"""The lists of an ``ivf_pq`` index as faiss looks through them, which is sooner than by numpy."""
+"""Lists of codes as faiss looks through them, which is sooner than by numpy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from hudi_vector.index.faiss_library import library, set_codebook
 from hudi_vector.index.model import Floats32, Floats64, IndexModel
+from hudi_vector.kernels.quantise import LEVELS
 from hudi_vector.kernels.topk import Ints
 
 __all__ = ["FaissLists"]
@@ -18,22 +19,18 @@ class FaissLists:
     """Codes in lists, held by faiss: a copy of them, and a number for each.
 
     Args:
-        model: A model of the kind ``ivf_pq``.
+        model: A model of the kind ``ivf_pq`` or ``ivf_sq8``.
         offsets: List l holds the entries ``offsets[l]`` to ``offsets[l + 1]``.
         codes: The codes of all entries.
     """
 
     def __init__(self, model: IndexModel, offsets: Ints, codes: npt.NDArray[np.uint8]) -> None:
-        self._faiss = library("ivf_pq")
+        self._faiss = library(model.kind)
         is_dot = model.metric == "dot_product"
         self._centroids = (self._faiss.IndexFlatIP if is_dot else self._faiss.IndexFlatL2)(model.dimension)
         self._centroids.add(model.centroids)
         metric = self._faiss.METRIC_INNER_PRODUCT if is_dot else self._faiss.METRIC_L2
-        shape = (model.dimension, model.lists, len(model.codebook), model.num_bits)
-        self._index = self._faiss.IndexIVFPQ(self._centroids, *shape, metric)
-        set_codebook(self._index.pq, model.codebook)
-        # Tables for all lists take more memory than the codes, and hardly less time.
-        self._index.use_precomputed_table = -1
+        self._index = (self._by_parts if model.kind == "ivf_pq" else self._by_ranges)(model, metric)
         self._index.is_trained, self._index.ntotal = True, len(codes)
         self._lists = self._faiss.ArrayInvertedLists(model.lists, self._index.code_size)
         numbers = np.arange(len(codes), dtype=np.int64)
@@ -42,6 +39,24 @@ class FaissLists:
             start, stop = int(offsets[number]), int(offsets[number + 1])
             self._lists.add_entries(number, stop - start, pointer(numbers[start:stop]), pointer(codes[start:stop]))
         self._index.replace_invlists(self._lists, False)
+
+    def _by_parts(self, model: IndexModel, metric: Any) -> Any:
+        shape = (model.dimension, model.lists, len(model.codebook), model.num_bits)
+        index = self._faiss.IndexIVFPQ(self._centroids, *shape, metric)
+        set_codebook(index.pq, model.codebook)
+        # Tables for all lists take more memory than the codes, and hardly less time.
+        index.use_precomputed_table = -1
+        self._params = self._faiss.IVFPQSearchParameters
+        return index
+
+    def _by_ranges(self, model: IndexModel, metric: Any) -> Any:
+        shape = (model.dimension, model.lists, self._faiss.ScalarQuantizer.QT_8bit, metric, False)
+        index = self._faiss.IndexIVFScalarQuantizer(self._centroids, *shape)
+        # In faiss a code stands for the middle of its level, of 255 in the range.
+        low, width = model.low - model.scale / 2, model.scale * np.float32(LEVELS)
+        self._faiss.copy_array_to_vector(np.concatenate([low, width]).astype(np.float32), index.sq.trained)
+        self._params = self._faiss.SearchParametersIVF
+        return index
 
     @staticmethod
     def nbytes(model: IndexModel, entries: int) -> int:
@@ -75,7 +90,7 @@ class FaissLists:
         lists = np.sort(lists, axis=1).astype(np.int64)
         # The distances of the centroids are not looked at without tables for all lists.
         nothing = np.zeros(lists.shape, np.float32)
-        params = self._faiss.IVFPQSearchParameters(nprobe=lists.shape[1], sel=self._selector(chosen))
+        params = self._params(nprobe=lists.shape[1], sel=self._selector(chosen))
         pointer = self._faiss.swig_ptr
         self._index.search_preassigned_c(
             len(asked), pointer(asked), count, pointer(lists), pointer(nothing), pointer(rank), pointer(entry), False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -119,8 +120,11 @@ class Probe:
         self.filled = np.flatnonzero(self.sizes)
         self.probed_lists = 0
         self.scored_codes = 0
-        dimension = codes.model.dimension
-        self._block = RowBlock(min(max(256, _BLOCK_ELEMENTS // dimension), len(entries)), dimension, len(asked))
+
+    @cached_property
+    def _block(self) -> RowBlock:
+        dimension = self.codes.model.dimension
+        return RowBlock(min(max(256, _BLOCK_ELEMENTS // dimension), len(self.entries)), dimension, len(self.asked))
 
     def approximate(self, k: int, nprobes: int, count: int) -> Found:
         """The best `count` codes of the nearest lists, and of more lists where these hold fewer than k rows."""

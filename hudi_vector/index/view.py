@@ -28,8 +28,11 @@ from hudi_vector.index.model import Floats32, IndexModel
 from hudi_vector.index.probe import Codes, Entries, Probe, everything
 from hudi_vector.index.segment import Segment
 from hudi_vector.kernels.topk import Ints
+from hudi_vector.read.cache import process_cache
 
 __all__ = ["IndexView"]
+
+_MOST_COPIED = 512 << 20
 
 
 @dataclass(frozen=True)
@@ -108,13 +111,21 @@ class IndexView:
     @property
     def nbytes(self) -> int:
         """Bytes held in memory."""
-        arrays = (self.offsets, self.row, self.codes, self.extra, self.radius, self.always, self.bases)
-        by_faiss = FaissLists.nbytes(self.model, len(self)) if self._has_faiss else 0
-        return sum(array.nbytes for array in arrays) + by_faiss
+        return self._own_bytes + (FaissLists.nbytes(self.model, len(self)) if self._has_faiss else 0)
 
     @property
+    def _own_bytes(self) -> int:
+        arrays = (self.offsets, self.row, self.codes, self.extra, self.radius, self.always, self.bases)
+        return sum(array.nbytes for array in arrays)
+
+    @cached_property
     def _has_faiss(self) -> bool:
-        return self.model.kind == "ivf_pq" and is_installed()
+        """Whether faiss looks through the lists: it holds a copy, which must not drive the view out of the cache."""
+        if self.model.kind not in ("ivf_pq", "ivf_sq8") or not is_installed():
+            return False
+        copied, budget = FaissLists.nbytes(self.model, len(self)), process_cache().budget
+        room = min(_MOST_COPIED, budget - self._own_bytes) if budget else _MOST_COPIED
+        return self.model.kind == "ivf_pq" or copied <= room
 
     @cached_property
     def _by_faiss(self) -> FaissLists | None:

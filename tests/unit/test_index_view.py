@@ -7,11 +7,13 @@ import pytest
 from support.indexed import rows_of, segment_of, true_rows, vectors, view_of
 
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError
+from hudi_vector.index import view as index_view
 from hudi_vector.index.calibrate import calibrate, setting_for
 from hudi_vector.index.joined import joined_view
 from hudi_vector.index.kinds import KINDS
 from hudi_vector.index.model import train_model
 from hudi_vector.kernels.metrics import METRICS
+from hudi_vector.read.cache import process_cache
 
 VALUES = vectors("clustered", 3000, 16, "float", 3)
 PARTS = np.array_split(VALUES, 4)
@@ -24,7 +26,41 @@ def test_lists_that_cannot_hold_the_answer_are_not_looked_at() -> None:
     assert found.scored_codes < len(VALUES) / 2
     assert 0 < found.probed_lists < 30
     assert 5 <= len(found) < 100
-    assert VIEW.nbytes == len(VALUES) * (16 + 4 + 12) + 41 * 8 + 40 * 4 + 5 * 8
+
+
+def test_faiss_finds_the_codes_that_numpy_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(5)
+    asked = VALUES[chance.integers(0, len(VALUES), 30)] + chance.normal(size=(30, 16)) * 0.1
+    masked = np.split(chance.random(len(VALUES)) < 0.3, STARTS[1:])
+    for metric in METRICS:
+        with_faiss, without = (view_of(PARTS, metric, "ivf_sq8", "float", 40) for _ in range(2))
+        own = len(VALUES) * (16 + 4 + 12) + 41 * 8 + 40 * 4 + 5 * 8
+        assert with_faiss.nbytes == own + len(VALUES) * (16 + 8) + 40 * 16 * 4
+        with monkeypatch.context() as patched:
+            patched.setattr(index_view, "is_installed", lambda: False)
+            assert without.nbytes == own
+        for allowed in (None, masked):
+            how = {"certain": False, "nprobes": 5, "candidates": 40, "allowed": allowed}
+            mine, theirs = (view.candidates(asked, 10, **how) for view in (with_faiss, without))
+            assert (mine.probed_lists, mine.scored_codes) == (theirs.probed_lists, theirs.scored_codes)
+            shared = [
+                len({*rows_of(mine, query, STARTS)} & {*rows_of(theirs, query, STARTS)}) for query in range(len(asked))
+            ]
+            # The last of the forty may be as near as the next one.
+            assert min(shared) >= 39
+            for query in (0, 7):
+                alone = with_faiss.candidates(asked[query], 10, **how)
+                assert sorted(rows_of(alone, 0, STARTS)) == sorted(rows_of(mine, query, STARTS))
+
+
+def test_a_copy_for_faiss_does_not_drive_a_view_out_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    views = [view_of(PARTS, "l2", "ivf_sq8", "float", 40) for _ in range(2)]
+    before = process_cache().budget
+    process_cache().resize(views[0].nbytes - 1)
+    assert views[1].nbytes < views[0].nbytes
+    process_cache().resize(before)
+    monkeypatch.setattr(index_view, "_MOST_COPIED", 1000)
+    assert view_of(PARTS, "l2", "ivf_sq8", "float", 40).nbytes == views[1].nbytes
 
 
 def test_one_list_and_few_codes_are_looked_at_where_that_is_asked_for() -> None:
