@@ -35,7 +35,10 @@ _INDEXES: Recent[tuple[Hashable, ...], tuple[float, list[Index]]] = Recent(32)
 
 @dataclass(frozen=True)
 class TablePlans:
-    """A table and what is asked of it, checked: all that its plans are made of. `number` tells it from others."""
+    """A table and what is asked of it, checked: all that its plans are made of.
+
+    `number` tells it from others of the process, `instead` is what searches a table that only Spark reads.
+    """
 
     number: str
     source: Source
