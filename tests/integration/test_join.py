@@ -239,6 +239,33 @@ def test_a_delta_table_by_its_path(few, workspace):
     check(found, "few", 3, "l2", TIES["files"], kept, holds=same)
 
 
+def test_files_with_vectors_as_bytes(spark, lefts, workspace):
+    folder = workspace / "vectors as bytes"
+    folder.mkdir()
+    for part in range(2):
+        rows = RIGHT_ROWS[45 * part : 45 * part + 45]
+        vectors = [None if row[3] is None else np.array(row[3], "<f4").tobytes() for row in rows]
+        columns = {name: [row[at] for row in rows] for at, name in enumerate(NAMES[:3])}
+        pq.write_table(
+            pa.table({**columns, "emb": pa.array(vectors, pa.binary(4 * DIMENSION))}), folder / f"{part}.parquet"
+        )
+    right = spark.read.parquet(str(folder))
+    assert dict(right.dtypes)["emb"] == "binary"
+    assert "route       search: the right side is a scan" in hv.explain_join(lefts["few"], right, "v", "emb", 3)
+    for size in ("few", "many"):
+        found = hv.knn_join(lefts[size], right, "v", "emb", 3, metric="l2", condition="price < l.budget")
+        check(found, size, 3, "l2", TIES["files"], holds=cheaper)
+    row = found.first()
+    assert row["emb"] == RIGHT_ROWS[row["right_id"]][3]
+    chosen = right.where("category = 'c1'").select("emb", "id", "price")
+    kept = [row for row in RIGHT_ROWS if row[2] == "c1"]
+    check(hv.knn_join(lefts["few"], chosen, "v", "emb", 2), "few", 2, "cosine", TIES["files"], kept)
+    text = "concat(category, '') = 'c1'"  # Spark alone evaluates it: the arrays are made for it
+    check(hv.knn_join(lefts["few"], right, "v", "emb", 2, condition=text), "few", 2, "cosine", by_columns, kept)
+    with pytest.raises(errors.InvalidTypeError, match="column 'emb' of 'the right side' is BINARY"):
+        hv.knn_join(lefts["few"], right.groupBy("emb").count(), "v", "emb", 2)
+
+
 def test_files_in_folders_of_partitions(spark, lefts, workspace, clean_session):
     folder = str(workspace / "folders of files")
     named = "concat(category, ' %41/') AS part"

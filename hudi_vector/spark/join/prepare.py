@@ -25,7 +25,7 @@ from hudi_vector.spark.join.copied import fits, held_way, temp_barred, temp_way
 from hudi_vector.spark.join.external import external_way
 from hudi_vector.spark.join.left import LeftSide
 from hudi_vector.spark.join.request import JoinRequest
-from hudi_vector.spark.join.right import RightSource, right_source, stored_source, without_rows
+from hudi_vector.spark.join.right import RightSource, right_source, stored_source, with_vectors, without_rows
 from hudi_vector.spark.join.stored import stored_frame, stored_snapshot
 from hudi_vector.spark.join.ways import EXACT, Way, snapshot_way, table_way
 from hudi_vector.spark.resolve import resolve_name
@@ -115,13 +115,15 @@ def prepare(
     found, found_label = (stored_frame(session, stored[1]), right) if stored else _frame(session, right, "right")
     require_distinct(found, found_label)
     vector = as_text(right_vector, "right_vector") or ""
+    read = None if stored else found
+    found = found if stored else with_vectors(session, found, vector)
     asked = asked_condition(session, asking, found.schema, found_label, condition)
     if asked.by_spark and asked.right_only and asked.text is not None:
-        found, stored = found.alias("r").where(asked.text), None
+        found, stored, read = found.alias("r").where(asked.text), None, None
     if stored is not None:
         source = stored_source(found, vector, found_label, *stored)
     else:
-        source = right_source(session, found, vector, found_label)
+        source = right_source(session, found, vector, found_label, read)
     source = without_rows(source, checked_deleted(deleted))
     own = self_pairs(asking, found.schema, found_label, _key_fields(source), exclude_self)
     for schema, label in ((asking.schema, asking.label), (found.schema, found_label)):

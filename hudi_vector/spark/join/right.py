@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, BinaryType, ByteType, DoubleType, FloatType, StructField, StructType
 
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError
+from hudi_vector.read.conform import conform, vector_type
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.predicate_nodes import conjunction
 from hudi_vector.read.spec import VectorColumn
+from hudi_vector.schema import HUDI_TYPE, VectorType
 from hudi_vector.search.deleted import Deleted, without_deleted
 from hudi_vector.spark.columns import vector_column
 from hudi_vector.spark.gateway import JavaObject, first_sentence
 from hudi_vector.spark.join.scans import Scanned, hands_filters_on, scanned_snapshot
+from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.peel import Peeled, folded, peel, translated
 from hudi_vector.spark.predicates import without_inferred
 from hudi_vector.spark.predicates_catalyst import UntranslatableError
 from hudi_vector.spark.resolve import Target, resolve_frame
 from hudi_vector.table.model import Snapshot
 
-__all__ = ["RightSource", "right_source", "stored_source", "without_rows"]
+__all__ = ["RightSource", "right_source", "stored_source", "with_vectors", "without_rows"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,49 @@ class RightSource:
         return self.frame.schema
 
 
-def right_source(spark: SparkSession, frame: DataFrame, vector: str, label: str) -> RightSource:
+def with_vectors(spark: SparkSession, frame: DataFrame, vector: str) -> DataFrame:
+    """A right side with arrays in the place of bytes, where files hold its vectors as bytes of one length.
+
+    Args:
+        spark: The session.
+        frame: Its rows.
+        vector: The column of its vectors.
+
+    Returns:
+        The rows; the same DataFrame where its column is something else.
+    """
+    named = [field for field in frame.schema.fields if field.name.lower() == vector.lower()]
+    if len(named) != 1 or not isinstance(named[0].dataType, BinaryType):
+        return frame
+    [field] = named
+    found = _read_of(spark, RightSource("", frame, VectorColumn(field.name, 0, "float"), "plan"))
+    if found.kind != "files" or found.snapshot is None:
+        return frame
+    held = vector_type(found.snapshot.schema.field(found.physical[field.name]))
+    return frame if held is None else _decoded(frame, field.name, held)
+
+
+def _decoded(frame: DataFrame, name: str, held: VectorType) -> DataFrame:
+    element = {"float": FloatType, "double": DoubleType, "int8": ByteType}[held.element]()
+    array = StructField(name, ArrayType(element, False), True, {HUDI_TYPE: held.descriptor})
+    schema = StructType([array if field.name == name else field for field in frame.schema.fields])
+    fields = [
+        field.with_metadata({HUDI_TYPE: held.descriptor}) if field.name == name else field
+        for field in arrow_fields(schema)
+    ]
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            at = batch.schema.get_field_index(name)
+            fixed = pa.table(batch).set_column(at, name, batch.column(at).cast(pa.binary(held.width)))
+            yield from conform(fixed, fields).combine_chunks().to_batches()
+
+    return frame.mapInArrow(decode, schema)
+
+
+def right_source(
+    spark: SparkSession, frame: DataFrame, vector: str, label: str, read: DataFrame | None = None
+) -> RightSource:
     """Take a right side apart.
 
     Args:
@@ -63,6 +109,7 @@ def right_source(spark: SparkSession, frame: DataFrame, vector: str, label: str)
         frame: Its rows.
         vector: The column of its vectors.
         label: How messages name it.
+        read: The rows before `with_vectors`; the same by default.
 
     Returns:
         What it reads, or that it has to be computed and why.
@@ -72,9 +119,14 @@ def right_source(spark: SparkSession, frame: DataFrame, vector: str, label: str)
         InvalidTypeError: The column holds no vectors.
     """
     column = vector_column(frame.schema, vector, label, None)
-    plain = RightSource(label, frame, column, "plan")
+    source = _read_of(spark, RightSource(label, frame if read is None else read, column, "plan"))
+    return replace(source, frame=frame)
+
+
+def _read_of(spark: SparkSession, plain: RightSource) -> RightSource:
+    """A right side that counts as a plan, and what it reads instead if that can be told."""
     try:
-        found = _peeled(spark, frame)
+        found = _peeled(spark, plain.frame)
         if isinstance(found, str):
             return replace(plain, why_plan=found)
         plan, peeled = found
@@ -149,7 +201,7 @@ def _peeled(spark: SparkSession, frame: DataFrame) -> tuple[JavaObject, Peeled] 
 
 def _of_relation(spark: SparkSession, read: RightSource, relation: JavaObject) -> RightSource:
     try:
-        scanned = scanned_snapshot(spark, relation)
+        scanned = scanned_snapshot(spark, relation, read.physical.get(read.column.name, ""))
     except (HudiVectorError, OSError) as problem:
         return replace(read, why_plan=str(problem))
     except Py4JError:

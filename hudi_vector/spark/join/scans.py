@@ -37,12 +37,13 @@ class Scanned:
     stored: StructType
 
 
-def scanned_snapshot(spark: SparkSession, relation: JavaObject) -> Scanned | str | None:
+def scanned_snapshot(spark: SparkSession, relation: JavaObject, vector: str) -> Scanned | str | None:
     """The files that a relation of a plan reads.
 
     Args:
         spark: The session.
         relation: A leaf of an analysed or optimised plan.
+        vector: The column that is searched: bytes of one length in it are vectors.
 
     Returns:
         The files; or why they cannot be searched in its place; or None where another reader's table may be searched.
@@ -59,10 +60,10 @@ def scanned_snapshot(spark: SparkSession, relation: JavaObject) -> Scanned | str
         return _lance(spark, relation, table.readOptions())
     scanned = relation.relation()
     if _is_delta(scanned):
-        return _delta(spark, scanned)
+        return _delta(spark, scanned, vector)
     if simple_name(scanned) != "HadoopFsRelation":
         return f"it reads a {simple_name(scanned)}"
-    return _parquet(spark, scanned) if simple_name(scanned.fileFormat()) == "ParquetFileFormat" else None
+    return _parquet(spark, scanned, vector) if simple_name(scanned.fileFormat()) == "ParquetFileFormat" else None
 
 
 def hands_filters_on(relation: JavaObject) -> bool:
@@ -83,7 +84,7 @@ def _is_delta(scanned: JavaObject) -> bool:
     return is_plain and str(scanned.fileFormat().getClass().getName()).startswith(_DELTA)
 
 
-def _parquet(spark: SparkSession, relation: JavaObject) -> Scanned | str:
+def _parquet(spark: SparkSession, relation: JavaObject, vector: str) -> Scanned | str:
     location = relation.location()
     if simple_name(location) == "CatalogFileIndex":
         jvm = spark._jvm
@@ -93,11 +94,11 @@ def _parquet(spark: SparkSession, relation: JavaObject) -> Scanned | str:
     if not files:
         return "it has no files"
     constants = {} if relation.partitionSchema().isEmpty() else _folders(location, relation.partitionSchema(), files)
-    snapshot = PlainFiles(files, storage_options(spark, files[0]), constants=constants).snapshot()
-    return Scanned("files", snapshot, _schema(relation.dataSchema()))
+    snapshot = PlainFiles(files, storage_options(spark, files[0]), vector, constants).snapshot()
+    return Scanned("files", snapshot, _without_bytes(relation, snapshot, vector))
 
 
-def _delta(spark: SparkSession, relation: JavaObject) -> Scanned | str:
+def _delta(spark: SparkSession, relation: JavaObject, vector: str) -> Scanned | str:
     location = relation.location()
     if simple_name(location) != "TahoeLogFileIndex":
         return f"it reads a {simple_name(location)} of a Delta table"
@@ -105,8 +106,17 @@ def _delta(spark: SparkSession, relation: JavaObject) -> Scanned | str:
         return "it reads a folder of a Delta table"
     version = location.getSnapshot().version()
     uri = str(location.path().toString())
-    snapshot = DeltaFiles(uri, storage_options(spark, uri), version=int(version)).snapshot()
-    return Scanned("files", snapshot, _schema(relation.dataSchema()))
+    snapshot = DeltaFiles(uri, storage_options(spark, uri), column=vector, version=int(version)).snapshot()
+    return Scanned("files", snapshot, _without_bytes(relation, snapshot, vector))
+
+
+def _without_bytes(relation: JavaObject, snapshot: Snapshot, vector: str) -> StructType:
+    """The columns as Spark reads them, but for the searched one where files hold its vectors as bytes."""
+    stored = _schema(relation.dataSchema())
+    at = snapshot.schema.get_field_index(vector)
+    if at < 0 or vector_type(snapshot.schema.field(at)) is None:
+        return stored
+    return StructType([field for field in stored if field.name != vector])
 
 
 def _lance(spark: SparkSession, relation: JavaObject, options: JavaObject) -> Scanned | str:
