@@ -26,6 +26,7 @@ from hudi_vector.search.report import Progress
 __all__ = ["balanced", "find_unmergeable", "on_executors", "run_distributed"]
 
 _TASKS_PER_CORE = 3
+_MOST_TASKS_PER_CORE = 16
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def run_distributed(context: SparkContext, plan: SearchPlan, question: Question,
 
 
 def on_executors(context: SparkContext) -> Each:
-    """A way to go through items with one task each.
+    """A way to go through items with a task each, or, where they are many, some for each task.
 
     Args:
         context: The Spark application.
@@ -84,7 +85,11 @@ def on_executors(context: SparkContext) -> Each:
                 # As a value it reaches the driver in its own words, and is not tried four times.
                 return type(problem)(str(problem))
 
-        outcomes: list[Any] = context.parallelize(items, len(items)).map(guarded).collect() if items else []
+        if not items:
+            return []
+        # To begin a task takes longer than to read a small file.
+        tasks = min(len(items), _MOST_TASKS_PER_CORE * max(1, context.defaultParallelism))
+        outcomes: list[Any] = context.parallelize(items, tasks).map(guarded).collect()
         for outcome in outcomes:
             if isinstance(outcome, HudiVectorError):
                 raise outcome

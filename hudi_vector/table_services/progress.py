@@ -63,12 +63,12 @@ def followed(
 def jobs_followed(
     context: SparkContext, total: int, what: str, *, stream: TextIO | None = None, every: float | None = None
 ) -> Iterator[None]:
-    """Show how many tasks are done of the Spark jobs that this thread runs meanwhile.
+    """Show how much is done of the Spark jobs that this thread runs meanwhile, by their tasks.
 
     Args:
         context: The Spark application.
-        total: How many tasks there are.
-        what: What they do, such as ``files indexed``.
+        total: How many things are worked at, in tasks of about as many.
+        what: What is done with them, such as ``files indexed``.
         stream: Where a terminal may be; the standard error by default.
         every: Seconds between two looks, for tests.
 
@@ -85,7 +85,7 @@ def jobs_followed(
 
     def watch() -> None:
         while not over.wait(every or (_TERMINAL_S if on_terminal else _LOG_S)):
-            _show(shown if on_terminal else None, f"{_tasks_done(context, group)} of {total} {what}")
+            _show(shown if on_terminal else None, f"{int(_share_done(context, group) * total)} of {total} {what}")
 
     before = context.getLocalProperty(_GROUP)
     context.setLocalProperty(_GROUP, group)
@@ -101,11 +101,12 @@ def jobs_followed(
             _wipe(shown)
 
 
-def _tasks_done(context: SparkContext, group: str) -> int:
+def _share_done(context: SparkContext, group: str) -> float:
     tracker = context.statusTracker()
     jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
-    stages = (tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds)
-    return sum(stage.numCompletedTasks for stage in stages if stage is not None)
+    found = (tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds)
+    stages = [stage for stage in found if stage is not None]
+    return sum(stage.numCompletedTasks for stage in stages) / max(1, sum(stage.numTasks for stage in stages))
 
 
 def _wipe(terminal: TextIO) -> None:
