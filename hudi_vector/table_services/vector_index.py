@@ -1,6 +1,7 @@
 """The vector index of a table or of files, made, brought up to date and looked after: ``hudi_vector.index``.
 
-Building is a task for each file, or for some of many: the executors read the vectors and write the segments, and only names travel.
+Building is a task for each file, or for some of many: the executors read the vectors and write the segments, and only
+names travel.
 """
 
 from __future__ import annotations
