@@ -257,7 +257,7 @@ class IndexSubject:
 
 
 def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
-    """The one index of a column that is meant.
+    """The one index of a column that is meant; of two alike the one beside the table, unless a directory was named.
 
     Args:
         at: The table and the column.
@@ -271,7 +271,9 @@ def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
         InvalidArgumentError: There is none, or several.
     """
     found = at.indexes()
-    fitting = chosen(found, kind, metric)
+    # That beside the table comes first.
+    alike = {(index.manifest.kind, index.manifest.metric): index for index in reversed(chosen(found, kind, metric))}
+    fitting = list(alike.values())
     if len(fitting) == 1:
         return fitting[0]
     there = ", ".join(f"{m.manifest.metric}-{m.manifest.kind}" for m in found) or "none"
