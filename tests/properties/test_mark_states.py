@@ -37,9 +37,16 @@ class Model:
     born: dict[str, int] = field(default_factory=dict)
     open_until: dict[str, float] = field(default_factory=dict)
     ingests: dict[str, int] = field(default_factory=dict)
-    is_doubtful: bool = False
+    has_unreadable_file: bool = False
+    has_torn_manifest: bool = False
     others: dict[str, tuple[BlobTable, bool]] = field(default_factory=dict)
     lent: dict[Path, tuple[str, frozenset[str]]] = field(default_factory=dict)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether nobody can say what is referred to; a torn manifest may pin files below the root, where there are."""
+        below_root = any(path.startswith("file:") for path in self.born)
+        return self.has_unreadable_file or (self.has_torn_manifest and below_root)
 
     def expected(self) -> set[str]:
         """The containers that nothing needs."""
@@ -77,6 +84,7 @@ class Model:
             for file in (table.path / manifest.UPLOADS / name).iterdir():
                 file.write_bytes(b"torn")
             self.open_until |= dict.fromkeys(paths, float("inf"))
+            self.has_torn_manifest = True
 
     @property
     def root(self) -> Path:
@@ -141,7 +149,7 @@ class Model:
     def doubt(self) -> None:
         """A file that nobody can read."""
         self.table.file("f9_0-1-2_20260101000000000.parquet", b"PAR1")
-        self.is_doubtful = True
+        self.has_unreadable_file = True
 
 
 uploads = st.tuples(
