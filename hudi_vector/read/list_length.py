@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow.compute as pc
 
 from hudi_vector.read.data_file import DataFile, reading
 from hudi_vector.storage import FileInfo, StorageOptions
 
-__all__ = ["first_length"]
+__all__ = ["stored_length"]
 
 _BATCH_ROWS = 256
 
 
-def first_length(file: FileInfo, column: str, options: StorageOptions) -> int | None:
-    """The length of the first list in a column of a Parquet file that is not NULL.
+def stored_length(files: Iterable[FileInfo], column: str, options: StorageOptions) -> int | None:
+    """The length of the first list in a column of Parquet files that holds something.
 
     Args:
-        file: The file.
-        column: The column, as the file spells it.
+        files: The files.
+        column: The column, as the files spell it.
         options: How the storage is opened.
 
     Returns:
-        The length, or None where the column is not there or holds nothing but NULL.
+        The length, or None where no file has such a list.
 
     Raises:
-        DataFileError: The file cannot be read.
+        DataFileError: A file cannot be read.
     """
+    lengths = (_first_length(file, column, options) for file in files)
+    return next((length for length in lengths if length), None)
+
+
+def _first_length(file: FileInfo, column: str, options: StorageOptions) -> int | None:
+    """The length of the first list that is not NULL; None where there is none, or not the column."""
     data = DataFile(file, options, mapped=False)
     if column not in data.names:
         return None

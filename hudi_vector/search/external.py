@@ -13,12 +13,12 @@ from hudi_vector.index.build import Each, Parameters, create_index, indexable_fi
 from hudi_vector.index.catalog import Index, indexes_at, opened_index
 from hudi_vector.index.homes import IndexHome, of_files
 from hudi_vector.index.verified import verified
-from hudi_vector.read.list_length import first_length
+from hudi_vector.read.list_length import stored_length
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.search.asked import spelled, vector_column
 from hudi_vector.table.model import Snapshot
 
-__all__ = ["build_external", "external_home", "external_index", "external_indexes", "external_scan", "stored_length"]
+__all__ = ["build_external", "external_home", "external_index", "external_indexes", "external_scan"]
 
 
 def external_home(snapshot: Snapshot, column: str, directory: str) -> IndexHome:
@@ -113,26 +113,12 @@ def external_scan(snapshot: Snapshot, column: str) -> ScanSpec:
     )
 
 
-def stored_length(snapshot: Snapshot, name: str) -> int | None:
-    """The length of the first vector there is in a column that does not say its vectors' length.
-
-    Args:
-        snapshot: Files.
-        name: The column, as the files spell it.
-
-    Returns:
-        The length, or None where there is no vector.
-    """
-    lengths = (first_length(file, name, snapshot.source.options) for file in indexable_files(snapshot))
-    return next((length for length in lengths if length), None)
-
-
 def _with_length(snapshot: Snapshot, name: str) -> VectorColumn:
     column = vector_column(snapshot, name, snapshot.source.name, 0)
     if column.dimension:
         return column
     name = spelled(name, snapshot.schema, snapshot.source.name)
-    length = stored_length(snapshot, name)
+    length = stored_length(indexable_files(snapshot), name, snapshot.source.options)
     if length is None:
         raise InvalidArgumentError(
             f"column '{name}' of '{snapshot.source.name}' holds no vector that an index could be made of"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hudi_vector.errors import DimensionMismatchError
-from hudi_vector.read.list_length import first_length
+from hudi_vector.read.list_length import stored_length
 from hudi_vector.read.spec import ScanCounts
 from hudi_vector.search.plan import SearchPlan
 
@@ -30,8 +30,7 @@ def refuse_other_length(plan: SearchPlan, found: int, counts: ScanCounts) -> Non
         return
     files = (entry.file_slice.base_file for entry in plan.slices)
     parquet = (file for file in files if file is not None and not file.uri.endswith(".lance"))
-    lengths = (first_length(file, column.name, plan.spec.options) for file in parquet)
-    length = next((length for length in lengths if length), None)
+    length = stored_length(parquet, column.name, plan.spec.options)
     if length is not None and length != column.dimension:
         raise DimensionMismatchError(
             f"the query vector has {column.dimension} elements, those in column '{column.name}' of "

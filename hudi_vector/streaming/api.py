@@ -10,9 +10,8 @@ from typing import Any
 
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType, StructField
 
-from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.search.checks import as_k, as_text, checked_names
 from hudi_vector.search.planner import SearchRequest
 from hudi_vector.search.tuning import checked_tuning
@@ -21,11 +20,20 @@ from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.search import TableSearch
 from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.spark.table_functions import checked_search
-from hudi_vector.streaming.asking import SNAPSHOT
+from hudi_vector.streaming.asking import shown_snapshot, stage_of
 from hudi_vector.streaming.config import PREFIX, StreamConfig
 from hudi_vector.streaming.event_times import EventTime
 from hudi_vector.streaming.moments import with_moment
-from hudi_vector.streaming.output import CLASHES, Output, chosen, event_column, output_of, rowtime, without_watermark
+from hudi_vector.streaming.output import (
+    CLASHES,
+    JOINS,
+    Output,
+    chosen,
+    event_column,
+    output_of,
+    rowtime,
+    without_watermark,
+)
 from hudi_vector.streaming.plans import TablePlans
 from hudi_vector.streaming.sides import SearchSide, search_side, with_filter
 from hudi_vector.streaming.task import StreamSearch
@@ -35,8 +43,6 @@ from hudi_vector.table.native import NativeTable
 __all__ = ["one_of", "refusing", "session_of", "settings_of", "top_k_of", "vector_search"]
 
 _LOG = logging.getLogger("hudi_vector.streaming")
-
-_JOINS = ("inner", "left_outer")
 
 
 def vector_search(
@@ -99,7 +105,7 @@ def vector_search(
     spark = session_of(stream)
     checked = StreamConfig.of({} if config is None else config, settings_of(spark))
     query = vector_column(stream.schema, as_text(column_to_query, "column_to_query") or "", "the stream", None)
-    outer = one_of(join_type, "join_type", _JOINS) == "left_outer"
+    outer = one_of(join_type, "join_type", JOINS) == "left_outer"
     side = search_side(spark, search_table)
     search = checked_search(
         spark,
@@ -118,25 +124,20 @@ def vector_search(
         side.target.label,
     )
     time = event_column(stream, on_time)
-    added = [(StructField(checked.snapshot_column, StringType()), SNAPSHOT)] if checked.snapshot_column else []
     output = output_of(
         without_watermark(stream.schema.fields, time),
         wanted,
         one_of(clash, "clash", CLASHES),
         outer,
-        [*rowtime(time), *added],
+        [*rowtime(time), *shown_snapshot(checked)],
     )
     task = _task(search, side, query, output, outer, checked)
     if time is not None:
         task = replace(task, event_time=_event_time(spark, side, time.name), lost=spark.sparkContext.accumulator(0))
     refuse = refusing(task.plans, query.dimension or search.column.dimension or 1, task.lost)
     refuse(NativeTable(side.source).timeline().moment)
-    if checked.pins and not stream.isStreaming:
-        raise InvalidOptionError(
-            "the config key 'pin-snapshot' is for streams, and this DataFrame is none; leave it out"
-        )
     rows = with_moment(spark, stream, side.source, checked, refuse)
-    return rows.mapInArrow(_run(task), output.schema)
+    return rows.mapInArrow(stage_of(task), output.schema)
 
 
 def _task(
@@ -171,13 +172,6 @@ def _task(
 def _event_time(spark: SparkSession, side: SearchSide, column: str) -> EventTime:
     zone = NativeTable(side.source).timeline_zone(writers_zone(spark))
     return EventTime(column, zone, str(spark.conf.get("spark.sql.session.timeZone")))
-
-
-def _run(task: StreamSearch) -> Callable[[Any], Any]:
-    def run(batches: Any) -> Any:
-        return task(batches)
-
-    return run
 
 
 def refusing(plans: TablePlans, dimension: int, lost: Accumulator[int] | None = None) -> Callable[[Moment], None]:

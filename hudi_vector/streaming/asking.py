@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StringType, StructField
 
 from hudi_vector.errors import DimensionMismatchError
 from hudi_vector.read.cache import process_cache
@@ -18,7 +19,7 @@ from hudi_vector.streaming.calls import Call, results
 from hudi_vector.streaming.config import StreamConfig
 from hudi_vector.streaming.moments import MOMENT
 
-__all__ = ["SNAPSHOT", "answered", "columns_of", "require_length", "told"]
+__all__ = ["SNAPSHOT", "answered", "columns_of", "require_length", "shown_snapshot", "stage_of", "told"]
 
 SNAPSHOT = "__hudi_vector_snapshot"
 """The snapshot a row was answered from, beside its other columns."""
@@ -26,6 +27,23 @@ SNAPSHOT = "__hudi_vector_snapshot"
 _ROWS_AT_ONCE = 1 << 20
 _FEWEST_ROWS = 64
 _SHOWN = 60
+
+
+Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def shown_snapshot(config: StreamConfig) -> list[tuple[StructField, str]]:
+    """The output's column of the snapshot, and the column of the rows that it shows; nothing unless it is wanted."""
+    return [(StructField(config.snapshot_column, StringType()), SNAPSHOT)] if config.snapshot_column else []
+
+
+def stage_of(task: Task) -> Task:
+    """A search as a function, which is what `mapInArrow` takes."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return task(batches)
+
+    return run
 
 
 def answered(

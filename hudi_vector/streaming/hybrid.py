@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StringType, StructField
 
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.read.spec import VectorColumn
@@ -26,19 +25,17 @@ from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.resolve import Target
 from hudi_vector.streaming.answer import Answer, assembled, joined
 from hudi_vector.streaming.api import one_of, refusing, session_of, settings_of, top_k_of
-from hudi_vector.streaming.asking import SNAPSHOT, answered, columns_of, require_length
+from hudi_vector.streaming.asking import SNAPSHOT, answered, columns_of, require_length, shown_snapshot, stage_of
 from hudi_vector.streaming.config import StreamConfig
 from hudi_vector.streaming.correlated import groups_of
 from hudi_vector.streaming.moments import MOMENT, with_moment
-from hudi_vector.streaming.output import CLASHES, chosen, output_of
+from hudi_vector.streaming.output import CLASHES, JOINS, chosen, output_of
 from hudi_vector.streaming.plans import TablePlans
 from hudi_vector.streaming.sides import SearchSide, search_side, with_filter
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.native import NativeTable
 
 __all__ = ["hybrid_vector_search"]
-
-_JOINS = ("inner", "left_outer")
 
 
 def hybrid_vector_search(
@@ -96,7 +93,7 @@ def hybrid_vector_search(
     """
     spark = session_of(stream)
     checked = StreamConfig.of({} if config is None else config, settings_of(spark))
-    outer = one_of(join_type, "join_type", _JOINS) == "left_outer"
+    outer = one_of(join_type, "join_type", JOINS) == "left_outer"
     side = search_side(spark, search_table)
     search = checked_hybrid(
         spark,
@@ -114,9 +111,9 @@ def hybrid_vector_search(
     wanted = chosen(
         side.target.schema.fields if columns is not None else search.plain, checked_names(columns), side.target.label
     )
-    added = [(StructField(checked.snapshot_column, StringType()), SNAPSHOT)] if checked.snapshot_column else []
+    behind = shown_snapshot(checked)
     output = output_of(
-        stream.schema.fields, wanted, one_of(clash, "clash", CLASHES), outer, added, numbers=search.added
+        stream.schema.fields, wanted, one_of(clash, "clash", CLASHES), outer, behind, numbers=search.added
     )
     task = HybridStream(
         plans=_plans(search, side),
@@ -131,7 +128,7 @@ def hybrid_vector_search(
     refuse = refusing(task.plans, 0)
     refuse(NativeTable(side.source).timeline().moment)
     rows = with_moment(spark, stream, side.source, checked, refuse)
-    return rows.mapInArrow(_run(task), output.schema)
+    return rows.mapInArrow(stage_of(task), output.schema)
 
 
 def _plans(search: HybridSearch, side: SearchSide) -> TablePlans:
@@ -198,10 +195,3 @@ class HybridStream:
         numbers = {**found.added, RANK: pa.array(found.rank.astype(np.int32))}
         order = [field.name for field in columns_of("added", self.columns, self.fields)]
         return Answer(at[found.query], pa.table([numbers[name] for name in order], names=order), found.rows)
-
-
-def _run(task: HybridStream) -> Callable[[Any], Any]:
-    def run(batches: Any) -> Any:
-        return task(batches)
-
-    return run

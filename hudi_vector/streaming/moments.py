@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StringType, StructField, StructType
 
+from hudi_vector.errors import InvalidOptionError
 from hudi_vector.spark.relation import lazy_relation
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.storage import normalise
@@ -76,7 +77,14 @@ def with_moment(
 
     Returns:
         The rows with the column `MOMENT`.
+
+    Raises:
+        InvalidOptionError: Moments are to be noted beside the checkpoint of rows that are no stream.
     """
+    if config.pins and not rows.isStreaming:
+        raise InvalidOptionError(
+            "the config key 'pin-snapshot' is for streams, and this DataFrame is none; leave it out"
+        )
     schema = StructType([StructField(MOMENT, StringType(), False)])
 
     def choose() -> Moment:

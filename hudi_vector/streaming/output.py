@@ -16,6 +16,7 @@ from hudi_vector.spark.columns import DISTANCE, RANK
 
 __all__ = [
     "CLASHES",
+    "JOINS",
     "NUMBERS",
     "SCORE",
     "Output",
@@ -29,6 +30,7 @@ __all__ = [
 SCORE, ROWTIME = "score", "rowtime"
 _PREFIX = "_hudi_search_"
 CLASHES = ("prefix", "suffix")
+JOINS = ("inner", "left_outer")
 NUMBERS = (StructField(SCORE, DoubleType()), StructField(DISTANCE, DoubleType()), StructField(RANK, IntegerType()))
 """The columns that a search by one vector adds."""
 

@@ -148,6 +148,8 @@ def test_rows_of_a_stream(spark, workspace, alike):
         hv.hybrid_vector_search(stream, path, ["text", "words"], ["likes", "likes"], 4)
     with pytest.raises(InvalidArgumentError, match="weights"):
         hv.hybrid_vector_search(stream, path, ["text", "words"], ["likes", "terms"], 4, weights=[1.0])
+    with pytest.raises(InvalidArgumentError, match="'pin-snapshot' is for streams, and this DataFrame is none"):
+        found(spark.createDataFrame(asked, STREAMED), config={"pin-snapshot": "true"})
     with pytest.raises(InvalidArgumentError, match="top_k must be a whole number"):
         hv.hybrid_vector_search(stream, path, ["text", "words"], ["likes", "terms"], 0)
     with pytest.raises(UnsupportedTableError, match=r"cannot be searched by a stream.*hybrid_search_batch"):

@@ -11,11 +11,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from hudi_vector import options
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError
+from hudi_vector.index.build import indexable_files
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.read.conform import vector_type
+from hudi_vector.read.list_length import stored_length
 from hudi_vector.search.checks import as_distance, as_k, as_text
 from hudi_vector.search.deleted import checked_deleted
-from hudi_vector.search.external import stored_length
 from hudi_vector.search.join.parallel import few_rows
 from hudi_vector.search.join.routing import RightFacts, Route, choose_route
 from hudi_vector.search.tuning import checked_tuning
@@ -25,7 +26,7 @@ from hudi_vector.spark.join.copied import fits, held_way, temp_barred, temp_way
 from hudi_vector.spark.join.external import external_way
 from hudi_vector.spark.join.left import LeftSide
 from hudi_vector.spark.join.request import JoinRequest
-from hudi_vector.spark.join.right import RightSource, right_source, stored_source, with_vectors, without_rows
+from hudi_vector.spark.join.right import RightSource, bytes_source, right_source, stored_source, without_rows
 from hudi_vector.spark.join.stored import stored_frame, stored_snapshot
 from hudi_vector.spark.join.ways import EXACT, Way, snapshot_way, table_way
 from hudi_vector.spark.resolve import resolve_name
@@ -115,15 +116,15 @@ def prepare(
     found, found_label = (stored_frame(session, stored[1]), right) if stored else _frame(session, right, "right")
     require_distinct(found, found_label)
     vector = as_text(right_vector, "right_vector") or ""
-    read = None if stored else found
-    found = found if stored else with_vectors(session, found, vector)
+    decoded = None if stored else bytes_source(session, found, vector, found_label)
+    found = decoded.frame if decoded else found
     asked = asked_condition(session, asking, found.schema, found_label, condition)
     if asked.by_spark and asked.right_only and asked.text is not None:
-        found, stored, read = found.alias("r").where(asked.text), None, None
+        found, stored, decoded = found.alias("r").where(asked.text), None, None
     if stored is not None:
         source = stored_source(found, vector, found_label, *stored)
     else:
-        source = right_source(session, found, vector, found_label, read)
+        source = decoded or right_source(session, found, vector, found_label)
     source = without_rows(source, checked_deleted(deleted))
     own = self_pairs(asking, found.schema, found_label, _key_fields(source), exclude_self)
     for schema, label in ((asking.schema, asking.label), (found.schema, found_label)):
@@ -293,12 +294,15 @@ def _dimension(left: LeftSide, right: RightSource) -> int | None:
         )
     if own or other:
         return own or other
-    if right.snapshot is not None:
+    held = right.snapshot
+    if held is not None:
         name = right.physical[right.column.name]
-        declared = vector_type(right.snapshot.schema.field(name))
-        # Spark would start a job for what is in the first page.
-        if declared or right.kind == "files":
-            return declared.dimension if declared else stored_length(right.snapshot, name)
+        declared = vector_type(held.schema.field(name))
+        if declared:
+            return declared.dimension
+        if right.kind == "files":
+            # Spark would start a job for what is in the first page.
+            return stored_length(indexable_files(held), name, held.source.options)
     vectors = F.col(f"`{right.column.name}`")
     found = right.frame.where(vectors.isNotNull()).select(F.size(vectors)).head(1)
     return int(found[0][0]) if found else None

@@ -28,7 +28,7 @@ from hudi_vector.spark.predicates_catalyst import UntranslatableError
 from hudi_vector.spark.resolve import Target, resolve_frame
 from hudi_vector.table.model import Snapshot
 
-__all__ = ["RightSource", "right_source", "stored_source", "with_vectors", "without_rows"]
+__all__ = ["RightSource", "bytes_source", "right_source", "stored_source", "without_rows"]
 
 
 @dataclass(frozen=True)
@@ -59,26 +59,30 @@ class RightSource:
         return self.frame.schema
 
 
-def with_vectors(spark: SparkSession, frame: DataFrame, vector: str) -> DataFrame:
-    """A right side with arrays in the place of bytes, where files hold its vectors as bytes of one length.
+def bytes_source(spark: SparkSession, frame: DataFrame, vector: str, label: str) -> RightSource | None:
+    """A right side whose files hold its vectors as bytes of one length, with arrays in their place.
 
     Args:
         spark: The session.
         frame: Its rows.
         vector: The column of its vectors.
+        label: How messages name it.
 
     Returns:
-        The rows; the same DataFrame where its column is something else.
+        What it reads; None where its column is something else.
     """
     named = [field for field in frame.schema.fields if field.name.lower() == vector.lower()]
     if len(named) != 1 or not isinstance(named[0].dataType, BinaryType):
-        return frame
+        return None
     [field] = named
-    found = _read_of(spark, RightSource("", frame, VectorColumn(field.name, 0, "float"), "plan"))
+    found = _read_of(spark, RightSource(label, frame, VectorColumn(field.name, 0, "float"), "plan"))
     if found.kind != "files" or found.snapshot is None:
-        return frame
+        return None
     held = vector_type(found.snapshot.schema.field(found.physical[field.name]))
-    return frame if held is None else _decoded(frame, field.name, held)
+    if held is None:
+        return None
+    decoded = _decoded(frame, field.name, held)
+    return replace(found, frame=decoded, column=vector_column(decoded.schema, vector, label, None))
 
 
 def _decoded(frame: DataFrame, name: str, held: VectorType) -> DataFrame:
@@ -99,9 +103,7 @@ def _decoded(frame: DataFrame, name: str, held: VectorType) -> DataFrame:
     return frame.mapInArrow(decode, schema)
 
 
-def right_source(
-    spark: SparkSession, frame: DataFrame, vector: str, label: str, read: DataFrame | None = None
-) -> RightSource:
+def right_source(spark: SparkSession, frame: DataFrame, vector: str, label: str) -> RightSource:
     """Take a right side apart.
 
     Args:
@@ -109,7 +111,6 @@ def right_source(
         frame: Its rows.
         vector: The column of its vectors.
         label: How messages name it.
-        read: The rows before `with_vectors`; the same by default.
 
     Returns:
         What it reads, or that it has to be computed and why.
@@ -119,8 +120,7 @@ def right_source(
         InvalidTypeError: The column holds no vectors.
     """
     column = vector_column(frame.schema, vector, label, None)
-    source = _read_of(spark, RightSource(label, frame if read is None else read, column, "plan"))
-    return replace(source, frame=frame)
+    return _read_of(spark, RightSource(label, frame, column, "plan"))
 
 
 def _read_of(spark: SparkSession, plain: RightSource) -> RightSource:
