@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_vector.blobs.byte_values import ByteValues, Ints
 from hudi_vector.blobs.containers import WrittenContainer
@@ -16,21 +18,33 @@ from hudi_vector.blobs.struct import OUT_OF_LINE, BlobColumns
 from hudi_vector.errors import BlobWriteError
 from hudi_vector.storage import StorageOptions, join, scheme_of
 
-__all__ = ["PIECE", "PLACES", "Chunk", "whole_blobs"]
+__all__ = ["PIECE", "PLACES", "Chunk", "Piece", "whole_blobs"]
 
 PIECE = 32 << 20
 """How many bytes are copied or compared at once; a larger blob is copied at once all the same."""
 
-PLACES = pa.schema(
-    [
-        ("file", pa.string()),
-        ("begin", pa.int64()),
-        ("count", pa.int64()),
-        ("new_path", pa.string()),
-        ("new_begin", pa.int64()),
-    ]
-)
-"""Where ranges lay, and where they lie now."""
+PLACES = pa.schema([("new_path", pa.string()), ("new_begin", pa.int64())])
+"""Where bytes lie now: `new_path` is from the table's folder."""
+
+_NOWHERE = pa.array([], pa.struct(list(PLACES)))
+_RANGE = ["file", "begin", "count"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a chunk, and the `ranges` among them that no row before has.
+
+    The range of row i is ``ranges[number[i] - 1]``, and where that is 0 the one of the row before all of them.
+    """
+
+    rows: pa.RecordBatch
+    ranges: pa.RecordBatch
+    number: Ints
+
+    @property
+    def bytes(self) -> int:
+        """Of the ranges."""
+        return int(pc.sum(self.ranges["count"]).as_py() or 0)
 
 
 class Chunk:
@@ -60,32 +74,39 @@ class Chunk:
         self._settings = settings
         self._pool = pool
         self._options = options
-        self._moves: list[tuple[pa.RecordBatch, bytes | None]] = []
+        self._ranges: list[tuple[pa.RecordBatch, bytes | None]] = []
+        self._rows: list[pa.RecordBatch] = []
+        self._last = _NOWHERE
         # On a local disk the quickest proof is to read both files again; on an object store each read is paid for.
         self._reads_twice = scheme_of(table) == "file"
 
-    def add(self, ranges: pa.RecordBatch, values: pa.BinaryArray) -> None:
-        """Write the bytes of some ranges.
+    def add(self, piece: Piece, values: pa.BinaryArray) -> None:
+        """Write the bytes of ranges that are new.
 
         Args:
-            ranges: Rows of `file`, `begin` and `count`.
-            values: Their bytes, NULL where they cannot be had; those ranges are left out.
+            piece: Rows, and the ranges.
+            values: The bytes of the ranges, NULL where they cannot be had; these get no place.
 
         Raises:
             BlobWriteError: The bytes could not be stored.
         """
-        rows = np.flatnonzero(np.asarray(values.is_valid()))
+        rows, stored = np.flatnonzero(np.asarray(values.is_valid())), _NOWHERE
         if len(rows):
             paths, offsets = self._store(ByteValues.of(values, rows))
-            kept = [ranges[name].take(pa.array(rows)) for name in ("file", "begin", "count")]
-            moved = pa.RecordBatch.from_arrays([*kept, paths, pa.array(offsets)], schema=PLACES)
-            self._moves.append((moved, None if self._reads_twice else _digest(values.drop_null())))
+            stored = pa.StructArray.from_arrays([paths, pa.array(offsets)], fields=list(PLACES))
+            ranges = piece.ranges.take(pa.array(rows)).select(_RANGE)
+            self._ranges.append((_with(ranges, stored), None if self._reads_twice else _digest(values.drop_null())))
+        there = np.full(len(values), -1)
+        there[rows] = np.arange(len(rows))
+        known = pa.concat_arrays([self._last, stored.take(pa.array(there, mask=there < 0))])
+        self._rows.append(_with(piece.rows, known.take(pa.array(piece.number - 1 + len(self._last)))))
+        self._last = known[-1:]
 
     def end(self) -> tuple[list[WrittenContainer], list[pa.RecordBatch]]:
         """Make the files durable, read them again, and compare.
 
         Returns:
-            The files, and where every range lies, batches of `PLACES`.
+            The files, and all rows that were given, with `PLACES`.
 
         Raises:
             BlobWriteError: A file cannot be made durable, or does not hold the bytes that were read.
@@ -93,7 +114,7 @@ class Chunk:
         written = self._pool.close()
         # Read as anybody else would, and not through what this process knows of the files.
         fetcher = BlobFetcher(self._options, self._table)
-        for moved, digest in self._moves:
+        for moved, digest in self._ranges:
             paths = moved["new_path"].dictionary_encode()
             files = pa.array([join(self._table, path) for path in paths.dictionary.to_pylist()], pa.string())
             there = whole_blobs(files.take(paths.indices), moved["new_begin"], moved["count"])
@@ -102,7 +123,7 @@ class Chunk:
                     f"container '{moved['new_path'][0]}' does not hold the bytes that were copied to it; "
                     "nothing refers to it yet: look at the disk, and run the compaction again"
                 )
-        return written, [moved for moved, _ in self._moves]
+        return written, self._rows
 
     def discard(self) -> None:
         """Close what is open, on the way out of a failure; nothing is to refer to it."""
@@ -122,6 +143,13 @@ class Chunk:
                 paths[rows] = np.repeat(np.arange(first, len(names)), [number for _, number in parts])
                 offsets[rows] = at
         return pa.array(names, pa.string()).take(pa.array(paths)), offsets
+
+
+def _with(rows: pa.RecordBatch, places: pa.StructArray) -> pa.RecordBatch:
+    """Rows with where their bytes lie now."""
+    for entry, column in zip(PLACES, places.flatten(), strict=True):
+        rows = rows.append_column(entry, column)
+    return rows
 
 
 def whole_blobs(file: pa.Array, begin: pa.Array, count: pa.Array) -> BlobColumns:

@@ -1,6 +1,6 @@
 """A run of blob compaction: group by group, each with an upload, a copy and a commit of its own.
 
-    open manifest → upload and commit noted → references, containers, moves, targets → staged manifest →
+    open manifest → upload and commit noted → containers, references with their new places → staged manifest →
     Hudi's commit → committed manifest → rows of other writers looked after → nothing noted
 
 Whoever comes after a killed run finds the commit that it had noted by its token, or that there is none: then the upload
@@ -213,7 +213,7 @@ class Compaction:
         tell: Callable[[str], None],
     ) -> CompactionRun:
         from hudi_vector.write.commits import new_token
-        from hudi_vector.write.repack import copy_ranges, referring, staged, targets_of, unmoved
+        from hudi_vector.write.repack import copy_ranges, referring, targets_of
         from hudi_vector.write.rewrite import committed_now, rewrite_rows
 
         plan, options = run.plan, self.storage_options
@@ -226,16 +226,14 @@ class Compaction:
                 pending = PendingCommit(upload.write_id, new_token(), tuple(sorted(committed_now(self.table))))
                 run = publish_run(replace(run, pending=pending), options)
                 table = self._rewriting.opened()
-                tell("finding the rows")
-                sizes = {join(plan.table, each.path): each.bytes for each in members}
-                references = staged(referring(table, sizes), f"{folder}/references")
                 tell("copying")
+                sizes = {join(plan.table, each.path): each.bytes for each in members}
                 copier = Copier(self.path, upload.write_id, tuple(settings.items()), options)
                 copied = copy_ranges(
-                    references, copier, plan.target_size, containers_of(members, plan.target_size), folder,
+                    referring(table, sizes), copier, plan.target_size, containers_of(members, plan.target_size), folder,
                     deduplicate=plan.deduplicate,
                 )  # fmt: skip
-                targets = targets_of(references, copied.moves, self.path, folder)
+                targets = targets_of(copied.moves, self.path, columns=len(table.columns))
                 stage(self.path, upload.write_id, copied.containers, options=options)
                 tell("looking at the rows once more")
 
@@ -252,7 +250,7 @@ class Compaction:
                 self._settle(run.pending)
                 self._end(run)
             raise
-        lost = unmoved(references, copied.moves)
+        moved, lost = _counted(copied.moves)
         if lost:
             done.doubts.append(
                 f"{lost} blobs cannot be read, or are not what was written, and stay where "
@@ -267,7 +265,7 @@ class Compaction:
             done.blobs += sum(each.blobs for each in copied.containers)
             done.containers += len(copied.containers)
             done.deduplicated += copied.shared_bytes
-            done.references += references.count() - lost
+            done.references += moved
         run = publish_run(replace(run, pending=None), options)
         self._remove_staged(upload.write_id)
         return run
@@ -297,7 +295,7 @@ class Compaction:
         from hudi_vector.write.by_size import BY_SIZE
         from hudi_vector.write.commits import find_commit
         from hudi_vector.write.files import Files
-        from hudi_vector.write.repack import TARGETS
+        from hudi_vector.write.repack import MOVES, targets_of
 
         commit = find_commit(Files(self.spark), self.path, self.table.config, frozenset(pending.seen), pending.token)
         if commit is None:
@@ -309,7 +307,11 @@ class Compaction:
             self._remove_staged(pending.write_id)
             return f"after its commit {commit.instant}, which put rows in order"
         folder = self._folder(pending.write_id)
-        targets = self.spark.read.parquet(f"{folder}/{BY_SIZE if pending.kind == RESIZING else TARGETS}")
+        if pending.kind == RESIZING:
+            targets = self.spark.read.parquet(f"{folder}/{BY_SIZE}")
+        else:
+            moves = self.spark.read.parquet(f"{folder}/{MOVES}")
+            targets = targets_of(moves, self.path, columns=len(self.table.columns))
         done = _Done()
         self._after(commit, pending, targets, folder, done, self.tell)
         self._remove_staged(pending.write_id)
@@ -370,6 +372,12 @@ class Compaction:
 
 def _numbered(tell: Callable[[str], None], number: int, total: int) -> Callable[[str], None]:
     return lambda sentence: tell(f"group {number} of {total}: {sentence}")
+
+
+def _counted(moves: Any) -> tuple[int, int]:
+    """How many references lead to bytes that were copied, and how many to some that could not be had."""
+    total, moved = moves.selectExpr("count(*)", "count(new_path)").first()
+    return moved, total - moved
 
 
 def _home_of(plan: CompactionPlan) -> str:

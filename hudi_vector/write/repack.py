@@ -30,14 +30,13 @@ from hudi_vector.write.failures import in_one_sentence
 from hudi_vector.write.staging import Lists
 
 __all__ = [
-    "TARGETS",
+    "MOVES",
     "Copied",
     "copy_ranges",
     "key_columns",
     "referring",
     "staged",
     "targets_of",
-    "unmoved",
     "version_column",
 ]
 
@@ -45,19 +44,23 @@ _REFERENCES = (
     "key STRING, partition STRING, version STRING, file_group STRING, position BIGINT, column STRING, path STRING, "
     "file STRING, begin BIGINT, count BIGINT"
 )
-TARGETS = "targets"
-"""Where `targets_of` keeps them, in its folder."""
-_MOVES = "file STRING, begin BIGINT, count BIGINT, new_path STRING, new_begin BIGINT"
+MOVES = "moves"
+"""Where `copy_ranges` keeps what it made, in its folder."""
+_REFERENCE = ["key", "partition", "version", "column", "path"]
 _RANGE = ["file", "begin", "count"]
-_ORDER = ["partition", "file_group", "position", "file", "begin"]
+_ROW = ["partition", "file_group", "position"]
 _PLACE = ["column", "partition", "chunk"]
-_IS_ORIGINAL = "file = original.file AND begin = original.begin"
+_ORDER = ["first", *_RANGE]
 _TASKS_PER_CORE = 8
 
 
 @dataclass(frozen=True)
 class Copied:
-    """Ranges in their new place: `moves` has `copying.MOVES`, one row for each range that could be had."""
+    """Bytes in their new place.
+
+    `moves` are the references, each with `count`, the bytes it refers to, and where they lie now as `new_path` and
+    `new_begin`, NULL where they could not be had. `shared_bytes` were not stored again.
+    """
 
     moves: DataFrame
     containers: tuple[WrittenContainer, ...]
@@ -134,10 +137,10 @@ def _of_column(
 def copy_ranges(
     references: DataFrame, copier: Copier, target_size: int, expected: int, folder: str, *, deduplicate: bool = False
 ) -> Copied:
-    """Copy what some rows refer to, in the order of the rows.
+    """Copy what some rows refer to, in the order of the rows; the references travel with the bytes.
 
     Args:
-        references: From `referring`, staged.
+        references: From `referring`.
         copier: How, and to where.
         target_size: Bytes of a new container, up to the last blob.
         expected: About how many containers there will be.
@@ -150,25 +153,34 @@ def copy_ranges(
     Raises:
         BlobWriteError: Bytes could not be stored.
     """
-    spark = references.sparkSession
-    first = F.min(F.struct("column", *_ORDER[:3])).alias("first")
-    ranges = references.groupBy(*_RANGE).agg(first).select("first.*", *_RANGE)
-    alike = None
+    spark, shared_bytes = references.sparkSession, 0
     if deduplicate:
-        alike = staged(_with_original(ranges, copier), f"{folder}/alike")
-        ranges = alike.where(_IS_ORIGINAL)
+        references, shared_bytes = _sharing(staged(references, f"{folder}/references"), copier, folder)
     largest = min(settings.max_element_size for _, settings in copier.settings)
-    shared = F.when(F.col("count") <= largest, F.col("count")).otherwise(0)
-    behind = Window.partitionBy("column", "partition").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
-    before = F.coalesce(F.sum(shared).over(behind), F.lit(0))
-    chunked = ranges.withColumn("chunk", F.floor(before / target_size))
+    chunked = _in_chunks(references, target_size, largest)
     tasks = max(1, min(expected, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism))
-    ordered = chunked.repartition(tasks, *_PLACE).sortWithinPartitions(*_PLACE, *_ORDER[1:])
+    place = [f"place.{name}" for name in _PLACE]
+    ordered = chunked.repartition(tasks, *place).sortWithinPartitions(*place, *_ORDER)
+    reference = F.struct(*_REFERENCE).alias("reference")
+    asked = ordered.select(*(F.col(each) for each in place), *_RANGE, reference)
     written: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
-    moves = staged(ordered.select(*_PLACE, *_RANGE).mapInArrow(_copy_task(copier, written), _MOVES), f"{folder}/moves")
-    if alike is None:
-        return Copied(moves, tuple(written.value), 0)
-    return Copied(*_for_all(alike, moves, tuple(written.value)))
+    schema = f"{_schema_of(asked)}, new_path STRING, new_begin BIGINT"
+    done = asked.mapInArrow(_copy_task(copier, written), schema)
+    moves = staged(done.select("reference.*", "count", "new_path", "new_begin"), f"{folder}/{MOVES}")
+    return Copied(moves, tuple(written.value), shared_bytes)
+
+
+def _in_chunks(references: DataFrame, target_size: int, largest: int) -> DataFrame:
+    """References with the container their bytes go to as `place`, which is that of the `first` row that has them."""
+    alike = Window.partitionBy(*_RANGE).orderBy("column", *_ROW)
+    rows = references.withColumn("first", F.first(F.struct("column", *_ROW)).over(alike))
+    counts = (F.row_number().over(alike) == 1) & (F.col("count") <= largest)
+    sized = rows.withColumn("own", F.when(counts, F.col("count")).otherwise(0))
+    # All references to a range are peers of each other, so that what is summed up is the same for each.
+    peers = Window.partitionBy("first.column", "first.partition").orderBy(*_ORDER)
+    before = F.sum("own").over(peers) - F.when(F.col("count") <= largest, F.col("count")).otherwise(0)
+    chunk = F.floor(before / target_size).alias("chunk")
+    return sized.withColumn("place", F.struct("first.column", "first.partition", chunk))
 
 
 def _copy_task(
@@ -185,6 +197,18 @@ def _copy_task(
     return run
 
 
+def _sharing(references: DataFrame, copier: Copier, folder: str) -> tuple[DataFrame, int]:
+    """References that lead to the first of the ranges with the same bytes, and the bytes that need not be copied."""
+    first = F.min(F.struct("column", *_ROW)).alias("first")
+    ranges = references.groupBy(*_RANGE).agg(first).select("first.*", *_RANGE)
+    alike = staged(_with_original(ranges, copier), f"{folder}/alike")
+    original = F.struct("file", "begin") == F.col("original")
+    saved = alike.where(~original).agg(F.sum("count")).first()
+    known = references.join(alike.select(*_RANGE, "original"), _RANGE)
+    led = known.withColumns({"file": F.col("original.file"), "begin": F.col("original.begin")})
+    return led.drop("original"), int((saved and saved[0]) or 0)
+
+
 def _with_original(ranges: DataFrame, copier: Copier) -> DataFrame:
     """The ranges, each with the first of those that hold the same bytes; only equal lengths are looked at."""
     alike = Window.partitionBy("column", "count")
@@ -193,7 +217,7 @@ def _with_original(ranges: DataFrame, copier: Copier) -> DataFrame:
     hashed = counted.where("alike > 1").drop("alike").mapInArrow(_Digests(copier.table, copier.options), schema)
     single = counted.where("alike = 1").drop("alike").withColumn("digest", F.lit(None).cast("binary"))
     every = hashed.unionByName(single)
-    equal = Window.partitionBy("column", "count", "digest").orderBy(*_ORDER)
+    equal = Window.partitionBy("column", "count", "digest").orderBy(*_ROW, "file", "begin")
     itself = F.struct("file", "begin")
     # A range that cannot be read is like no other.
     original = F.when(F.col("digest").isNull(), itself).otherwise(F.first(itself).over(equal))
@@ -217,44 +241,29 @@ class _Digests:
                 yield batch.append_column("digest", digests(batch, self.table, self.options))
 
 
-def _for_all(
-    alike: DataFrame, moves: DataFrame, containers: tuple[WrittenContainer, ...]
-) -> tuple[DataFrame, tuple[WrittenContainer, ...], int]:
-    """The moves of all ranges, those with an equal original among them, and the bytes that were not stored again."""
-    named = moves.select(F.struct("file", "begin").alias("original"), "count", "new_path", "new_begin")
-    every = alike.join(named, ["original", "count"])
-    saved = every.where(~F.expr(_IS_ORIGINAL)).agg(F.sum("count")).first()
-    return every.select(*_RANGE, "new_path", "new_begin"), containers, int((saved and saved[0]) or 0)
-
-
-def unmoved(references: DataFrame, moves: DataFrame) -> int:
-    """How many references lead to ranges that could not be copied."""
-    return references.join(moves, _RANGE, "left_anti").count()
-
-
-def targets_of(references: DataFrame, moves: DataFrame, table: str, folder: str) -> DataFrame:
+def targets_of(moves: DataFrame, table: str, *, columns: int) -> DataFrame:
     """What rows are to refer to: `key`, `partition`, `version`, and `changes`, a map from columns to references.
 
     Args:
-        references: From `referring`, staged.
-        moves: Where the ranges lie now.
+        moves: From `copy_ranges`.
         table: The table's base path, in the spelling that references have.
-        folder: Where the targets are kept.
+        columns: How many columns the references may be of.
 
     Returns:
-        A row for each row of the table; rows that cannot be told apart by these are left out.
+        A row for each row of the table whose bytes were copied; rows with several columns that cannot be told apart by
+        these are left out.
     """
     base = F.lit(reference_base(table) + "/")
     relative = F.col("path").startswith(f"{BLOB_AREA}/")
     path = F.when(relative, F.col("new_path")).otherwise(F.concat(base, F.col("new_path")))
     place = F.struct(path.alias("path"), F.col("new_begin").alias("begin"), F.col("count").alias("count"))
-    changed = references.join(moves, _RANGE).select(
-        "key", "partition", "version", F.struct(F.col("column").alias("key"), place.alias("value")).alias("change")
-    )
-    grouped = changed.groupBy("key", "partition", "version").agg(F.collect_list("change").alias("changes"))
-    columns = F.col("changes")["key"]
-    told = grouped.where(F.size(F.array_distinct(columns)) == F.size(columns))
-    return staged(told.withColumn("changes", F.map_from_entries("changes")), f"{folder}/{TARGETS}")
+    row, there = ["key", "partition", "version"], moves.where("new_path IS NOT NULL")
+    if columns == 1:
+        return there.select(*row, F.create_map("column", place).alias("changes"))
+    changed = there.select(*row, F.struct(F.col("column").alias("key"), place.alias("value")).alias("change"))
+    grouped = changed.groupBy(*row).agg(F.collect_list("change").alias("changes"))
+    told = grouped.where(F.size(F.array_distinct(F.col("changes")["key"])) == F.size("changes"))
+    return told.withColumn("changes", F.map_from_entries("changes"))
 
 
 def staged(frame: DataFrame, folder: str) -> DataFrame:

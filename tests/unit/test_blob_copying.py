@@ -8,12 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hudi_vector.blobs.copying import MOVES, RANGES, Copier, digests, read_ahead
+from hudi_vector.blobs.copy_chunk import Piece
+from hudi_vector.blobs.copying import PLACES, RANGES, Copier, digests, read_ahead
 from hudi_vector.blobs.manifest import finish, open_upload, stage
 from hudi_vector.blobs.names import new_write_id
 from hudi_vector.blobs.pool import ContainerPool, TaskAttempt
@@ -49,7 +51,7 @@ def copied(table, *batches, stored=SETTINGS):
     written = []
     copier = Copier(table, new_write_id(0), (("img", stored),))
     moved = list(copier.copy(batches, TaskAttempt(0, 7), written))
-    return pa.Table.from_batches(moved, MOVES).to_pylist(), written
+    return pa.Table.from_batches(moved, pa.schema([*RANGES, *PLACES])).to_pylist(), written
 
 
 def content(table, move):
@@ -93,10 +95,34 @@ def test_what_cannot_be_had_or_changed_is_left_out(tmp_path):
     file.write_bytes(file.read_bytes().replace(b"second", b"sEcond"))
     gone = (join(table, ".hoodie/blobs/gone.blob"), 0, 5)
     moves, written = copied(table, batch([*ranges, gone]))
-    assert [content(table, move) for move in moves] == [b"first", b"third"]
+    assert [move["new_begin"] is None for move in moves] == [False, True, False, True]
+    assert [content(table, move) for move in moves if move["new_path"]] == [b"first", b"third"]
     assert [made.blob_bytes for made in written] == [10]
     assert digests(batch([*ranges, gone]), table, StorageOptions()).null_count == 1
-    assert copied(table, batch([gone])) == ([], [])
+    moves, written = copied(table, batch([gone]), batch([gone, gone]))
+    assert [move["new_path"] for move in moves] == [None] * 3
+    assert written == []
+
+
+@pytest.mark.usefixtures("piece")
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])  # each makes files durable
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=8), st.sets(st.integers(0, 30), max_size=6))
+def test_bytes_of_several_rows_are_copied_once(tmp_path_factory, repeats, cuts):
+    """Also where they come in several batches, and what rows have besides comes back beside them."""
+    table = normalise(str(tmp_path_factory.mktemp("table")))
+    blobs = [bytes([number]) * (5 + 12 * number) for number in range(len(repeats))]
+    ranges = uploaded(table, blobs)
+    which = [number for number, times in enumerate(repeats) for _ in range(times)]
+    rows = batch([ranges[number] for number in which], [number // 3 for number in which])
+    rows = rows.append_column("reference", pa.array([{"key": key} for key in range(len(which))]))
+    batches = [rows.slice(a, b - a) for a, b in pairwise(sorted({0, len(which), *(c for c in cuts if c < len(which))}))]
+    written = []
+    copier = Copier(table, new_write_id(0), (("img", SETTINGS),))
+    moves = pa.Table.from_batches(copier.copy(batches, TaskAttempt(0, 7), written)).to_pylist()
+    assert [move["reference"]["key"] for move in moves] == list(range(len(which)))
+    assert [content(table, move) for move in moves] == [blobs[number] for number in which]
+    assert sum(made.blobs for made in written) == len(blobs)
+    assert len({(move["new_path"], move["new_begin"]) for move in moves}) == len(blobs)
 
 
 @pytest.mark.usefixtures("piece")
@@ -164,20 +190,24 @@ def test_pieces_are_read_ahead_unless_they_are_large(sizes):
     held, most = set(), []
 
     def fetch(piece):
-        held.add(piece["number"][0].as_py())
-        most.append((piece["count"][0].as_py(), len(held)))
+        number = piece.rows["number"][0].as_py()
+        held.add(number)
+        most.append((piece.bytes, sum(other < number for other in list(held))))
         return pa.nulls(0, pa.binary())
 
-    pieces = [pa.record_batch({"number": [number], "count": [size]}) for number, size in enumerate(sizes)]
+    pieces = [
+        Piece(pa.record_batch({"number": [number]}), pa.record_batch({"count": [size]}), np.array([1]))
+        for number, size in enumerate(sizes)
+    ]
     numbers = []
     with ThreadPoolExecutor(2) as threads, pytest.MonkeyPatch.context() as patched:
         patched.setattr("hudi_vector.blobs.copying.PIECE", 10)
         for piece, _ in read_ahead(threads, fetch, pieces):
-            numbers.append(piece["number"][0].as_py())
+            numbers.append(piece.rows["number"][0].as_py())
             held.discard(numbers[-1])
     assert numbers == list(range(len(sizes)))
-    assert all(together == 1 for size, together in most if size > 10)
-    assert all(together <= 2 for _, together in most)
+    assert all(before == 0 for size, before in most if size > 10)
+    assert all(before <= 1 for _, before in most)
 
 
 def test_equal_bytes_have_equal_digests(tmp_path):
