@@ -81,7 +81,7 @@ def compact_blobs(
         small_threshold: Containers of fewer bytes are joined, where that makes fewer; a quarter of the target by
             default.
         group_size: The most bytes that are repacked before a commit; ``hoodie.blob.compact.group.size`` by default.
-        deduplicate: Whether blobs of a column that are equal, by SHA-256, are stored once in a group.
+        deduplicate: Whether blobs of a column of repacked containers that are equal, by SHA-256, are stored once.
         assume_single_writer: Whether the caller promises that nobody else writes to the table meanwhile.
         plan: The id of a plan that a dry run published, to be run exactly as it was reviewed.
         dry_run: Whether to only say what would happen; the plan is published all the same.

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from hudi_vector.spark.blob_table import BlobTable
     from hudi_vector.table.native import NativeTable
     from hudi_vector.write.commits import Commit
+    from hudi_vector.write.repack import Copied
 
 __all__ = ["Compaction"]
 
@@ -200,7 +201,37 @@ class Compaction:
             self.tell(notes[-1])
         return tuple(notes)
 
+    def _copied(
+        self,
+        plan: CompactionPlan,
+        members: Sequence[PlannedContainer],
+        settings: Mapping[str, BlobSettings],
+        write_id: str,
+    ) -> Copied:
+        """The bytes of a group in new containers, and what rows are to refer to."""
+        from hudi_vector.write.equal_blobs import copy_equal_once
+        from hudi_vector.write.repack import copy_ranges, referring
+
+        sizes = {join(plan.table, each.path): each.bytes for each in members}
+        references = referring(self._rewriting.opened(), sizes)
+        copier = Copier(self.path, write_id, tuple(settings.items()), self.storage_options)
+        asked = references, copier, plan.target_size, containers_of(members, plan.target_size), self._folder(write_id)
+        return copy_equal_once(*asked, self._stored(plan)) if plan.deduplicate else copy_ranges(*asked)
+
+    def _stored(self, plan: CompactionPlan) -> Any:
+        """What the groups before have stored, by its digest; None where the plan has one group."""
+        from hudi_vector.write.equal_blobs import STORED
+        from hudi_vector.write.files import Files
+
+        if len(plan.groups) == 1:
+            return None
+        folder = self._folder(plan.plan_id)
+        if Files(self.spark).is_empty(folder):
+            return self.spark.createDataFrame([], STORED)
+        return self.spark.read.schema(STORED).parquet(folder)
+
     def _end(self, run: CompactionRun) -> None:
+        self._remove_staged(run.plan.plan_id)
         publish_run(replace(run, state=ENDED, pending=None), self.storage_options)
 
     def _group(
@@ -213,7 +244,7 @@ class Compaction:
         tell: Callable[[str], None],
     ) -> CompactionRun:
         from hudi_vector.write.commits import new_token
-        from hudi_vector.write.repack import copy_ranges, referring, targets_of
+        from hudi_vector.write.repack import targets_of
         from hudi_vector.write.rewrite import committed_now, rewrite_rows
 
         plan, options = run.plan, self.storage_options
@@ -225,15 +256,9 @@ class Compaction:
             with Renewals(f"the lease of upload {upload.write_id}", renew, upload.lease_ms):
                 pending = PendingCommit(upload.write_id, new_token(), tuple(sorted(committed_now(self.table))))
                 run = publish_run(replace(run, pending=pending), options)
-                table = self._rewriting.opened()
                 tell("copying")
-                sizes = {join(plan.table, each.path): each.bytes for each in members}
-                copier = Copier(self.path, upload.write_id, tuple(settings.items()), options)
-                copied = copy_ranges(
-                    referring(table, sizes), copier, plan.target_size, containers_of(members, plan.target_size), folder,
-                    deduplicate=plan.deduplicate,
-                )  # fmt: skip
-                targets = targets_of(copied.moves, self.path, columns=len(table.columns))
+                copied = self._copied(plan, members, settings, upload.write_id)
+                targets = targets_of(copied.moves, self.path, columns=len(self.table.columns))
                 stage(self.path, upload.write_id, copied.containers, options=options)
                 tell("looking at the rows once more")
 
@@ -261,6 +286,8 @@ class Compaction:
             done.notes.append("all rows of a group were changed meanwhile, so that its commit was not needed")
         else:
             self._after(commit, pending, targets, folder, done, tell)
+            if copied.stored is not None:
+                copied.stored.write.mode("append").parquet(self._folder(plan.plan_id))
             done.bytes += sum(each.blob_bytes for each in copied.containers)
             done.blobs += sum(each.blobs for each in copied.containers)
             done.containers += len(copied.containers)

@@ -7,7 +7,7 @@ beside the table, so that nothing is computed twice and a later run can see what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,22 +19,25 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.containers import WrittenContainer
-from hudi_vector.blobs.copying import Copier, digests
+from hudi_vector.blobs.copying import Copier
 from hudi_vector.blobs.names import BLOB_AREA, reference_base
 from hudi_vector.blobs.pool import TaskAttempt
 from hudi_vector.blobs.stored import TO_THE_END, StoredBlobs
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.spark.worker_errors import in_few_words
-from hudi_vector.storage import StorageOptions
 from hudi_vector.write.failures import in_one_sentence
 from hudi_vector.write.staging import Lists
 
 __all__ = [
     "MOVES",
+    "RANGE",
+    "REFERENCE",
+    "ROW",
     "Copied",
     "copy_ranges",
     "key_columns",
     "referring",
+    "schema_of",
     "staged",
     "targets_of",
     "version_column",
@@ -46,11 +49,14 @@ _REFERENCES = (
 )
 MOVES = "moves"
 """Where `copy_ranges` keeps what it made, in its folder."""
-_REFERENCE = ["key", "partition", "version", "column", "path"]
-_RANGE = ["file", "begin", "count"]
-_ROW = ["partition", "file_group", "position"]
+REFERENCE = ["key", "partition", "version", "column", "path"]
+"""Of which row and column a reference is, and how it is spelled."""
+RANGE = ["file", "begin", "count"]
+"""Which bytes it refers to."""
+ROW = ["partition", "file_group", "position"]
+"""Where its row lies."""
 _PLACE = ["column", "partition", "chunk"]
-_ORDER = ["first", *_RANGE]
+_ORDER = ["first", *RANGE]
 _TASKS_PER_CORE = 8
 
 
@@ -58,13 +64,15 @@ _TASKS_PER_CORE = 8
 class Copied:
     """Bytes in their new place.
 
-    `moves` are the references, each with `count`, the bytes it refers to, and where they lie now as `new_path` and
-    `new_begin`, NULL where they could not be had. `shared_bytes` were not stored again.
+    `moves` are the references, each with the range that was copied for it, and where its bytes lie now as `new_path`
+    and `new_begin`, NULL where they could not be had. `shared_bytes` were not stored again. `stored` has what later
+    groups of a run may refer to.
     """
 
     moves: DataFrame
     containers: tuple[WrittenContainer, ...]
-    shared_bytes: int
+    shared_bytes: int = 0
+    stored: DataFrame | None = None
 
 
 def version_column(table: BlobTable) -> Column:
@@ -134,9 +142,7 @@ def _of_column(
     return pa.RecordBatch.from_pydict({**kept, "column": pa.repeat(column, len(rows)), **found})
 
 
-def copy_ranges(
-    references: DataFrame, copier: Copier, target_size: int, expected: int, folder: str, *, deduplicate: bool = False
-) -> Copied:
+def copy_ranges(references: DataFrame, copier: Copier, target_size: int, expected: int, folder: str) -> Copied:
     """Copy what some rows refer to, in the order of the rows; the references travel with the bytes.
 
     Args:
@@ -145,7 +151,6 @@ def copy_ranges(
         target_size: Bytes of a new container, up to the last blob.
         expected: About how many containers there will be.
         folder: Where the moves are kept.
-        deduplicate: Whether equal blobs of a column are copied once.
 
     Returns:
         Where everything lies now; it is durable, and was read back.
@@ -153,27 +158,25 @@ def copy_ranges(
     Raises:
         BlobWriteError: Bytes could not be stored.
     """
-    spark, shared_bytes = references.sparkSession, 0
-    if deduplicate:
-        references, shared_bytes = _sharing(staged(references, f"{folder}/references"), copier, folder)
+    spark = references.sparkSession
     largest = min(settings.max_element_size for _, settings in copier.settings)
     chunked = _in_chunks(references, target_size, largest)
     tasks = max(1, min(expected, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism))
     place = [f"place.{name}" for name in _PLACE]
     ordered = chunked.repartition(tasks, *place).sortWithinPartitions(*place, *_ORDER)
-    reference = F.struct(*_REFERENCE).alias("reference")
-    asked = ordered.select(*(F.col(each) for each in place), *_RANGE, reference)
+    reference = F.struct(*REFERENCE).alias("reference")
+    asked = ordered.select(*(F.col(each) for each in place), *RANGE, reference)
     written: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
-    schema = f"{_schema_of(asked)}, new_path STRING, new_begin BIGINT"
+    schema = f"{schema_of(asked)}, new_path STRING, new_begin BIGINT"
     done = asked.mapInArrow(_copy_task(copier, written), schema)
-    moves = staged(done.select("reference.*", "count", "new_path", "new_begin"), f"{folder}/{MOVES}")
-    return Copied(moves, tuple(written.value), shared_bytes)
+    moves = staged(done.select("reference.*", *RANGE, "new_path", "new_begin"), f"{folder}/{MOVES}")
+    return Copied(moves, tuple(written.value))
 
 
 def _in_chunks(references: DataFrame, target_size: int, largest: int) -> DataFrame:
     """References with the container their bytes go to as `place`, which is that of the `first` row that has them."""
-    alike = Window.partitionBy(*_RANGE).orderBy("column", *_ROW)
-    rows = references.withColumn("first", F.first(F.struct("column", *_ROW)).over(alike))
+    alike = Window.partitionBy(*RANGE).orderBy("column", *ROW)
+    rows = references.withColumn("first", F.first(F.struct("column", *ROW)).over(alike))
     counts = (F.row_number().over(alike) == 1) & (F.col("count") <= largest)
     sized = rows.withColumn("own", F.when(counts, F.col("count")).otherwise(0))
     # All references to a range are peers of each other, so that what is summed up is the same for each.
@@ -197,48 +200,9 @@ def _copy_task(
     return run
 
 
-def _sharing(references: DataFrame, copier: Copier, folder: str) -> tuple[DataFrame, int]:
-    """References that lead to the first of the ranges with the same bytes, and the bytes that need not be copied."""
-    first = F.min(F.struct("column", *_ROW)).alias("first")
-    ranges = references.groupBy(*_RANGE).agg(first).select("first.*", *_RANGE)
-    alike = staged(_with_original(ranges, copier), f"{folder}/alike")
-    original = F.struct("file", "begin") == F.col("original")
-    saved = alike.where(~original).agg(F.sum("count")).first()
-    known = references.join(alike.select(*_RANGE, "original"), _RANGE)
-    led = known.withColumns({"file": F.col("original.file"), "begin": F.col("original.begin")})
-    return led.drop("original"), int((saved and saved[0]) or 0)
-
-
-def _with_original(ranges: DataFrame, copier: Copier) -> DataFrame:
-    """The ranges, each with the first of those that hold the same bytes; only equal lengths are looked at."""
-    alike = Window.partitionBy("column", "count")
-    counted = ranges.withColumn("alike", F.count(F.lit(1)).over(alike))
-    schema = f"{_schema_of(ranges)}, digest BINARY"
-    hashed = counted.where("alike > 1").drop("alike").mapInArrow(_Digests(copier.table, copier.options), schema)
-    single = counted.where("alike = 1").drop("alike").withColumn("digest", F.lit(None).cast("binary"))
-    every = hashed.unionByName(single)
-    equal = Window.partitionBy("column", "count", "digest").orderBy(*_ROW, "file", "begin")
-    itself = F.struct("file", "begin")
-    # A range that cannot be read is like no other.
-    original = F.when(F.col("digest").isNull(), itself).otherwise(F.first(itself).over(equal))
-    return every.withColumn("original", original).drop("digest")
-
-
-def _schema_of(frame: DataFrame) -> str:
+def schema_of(frame: DataFrame) -> str:
+    """The schema of a frame as the text that `mapInArrow` takes."""
     return ", ".join(f"`{entry.name}` {entry.dataType.simpleString()}" for entry in frame.schema.fields)
-
-
-@dataclass(frozen=True)
-class _Digests:
-    """The SHA-256 of the ranges of a task."""
-
-    table: str
-    options: StorageOptions = field(repr=False)
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with in_few_words():
-            for batch in batches:
-                yield batch.append_column("digest", digests(batch, self.table, self.options))
 
 
 def targets_of(moves: DataFrame, table: str, *, columns: int) -> DataFrame:

@@ -128,12 +128,15 @@ def test_a_table_is_repacked_as_planned(spark, workspace, clean_session, tmp_pat
 
 @pytest.fixture(scope="module")
 def shared(spark, workspace):
-    """A table without partitions, some of whose blobs are equal, in many containers."""
-    path = tables.fresh_path(workspace, "shared")
-    made = [(i, 1, "p", bytearray(content(i % 4, 1000 + i % 2))) for i in range(12)]
+    return with_equal_blobs(spark, tables.fresh_path(workspace, "shared"))
+
+
+def with_equal_blobs(spark, path, count=3):
+    """A table without partitions, whose containers have the same four blobs each."""
+    made = [(i, 1, "p", bytearray(content(i % 4, 1000 + i % 2))) for i in range(4 * count)]
     four = {"img": {**OUT["img"], "container.maxElementSize": "2000", "container.maxFileSize": "4002"}}
     write(spark.createDataFrame(made, ROWS).coalesce(1), path, blobs=four, table_type="mor", partition_by=None)
-    assert len(containers(spark, path)) == 3
+    assert len(containers(spark, path)) == count
     return path
 
 
@@ -177,6 +180,20 @@ def test_equal_blobs_are_stored_once_and_others_win(spark, shared):
     assert (done.containers_before, done.containers_after, done.restored_rows) == (3, 1, 2)
     assert done.doubts == ()
     assert len(containers(spark, shared)) == 3, "the new one and those of the other writer"
+
+
+def test_equal_blobs_are_stored_once_in_all_groups(spark, workspace):
+    path = with_equal_blobs(spark, tables.fresh_path(workspace, "equal"), 4)
+    before = stored(spark, path)
+    done = services.compact_blobs(
+        spark, str(path), deduplicate=True, group_size=8004, assume_single_writer=True, options=QUICK
+    )
+    assert stored(spark, path) == before
+    assert hv.blobs.verify(spark, str(path), deep=True).collect() == []
+    assert (done.bytes, done.blobs, done.deduplicated_bytes) == (2 * 2001, 4, 6 * 2001)
+    assert (done.containers_before, done.containers_after, len(done.commits), done.references) == (4, 1, 2, 16)
+    assert len(containers(spark, path)) == 1
+    assert not list(path.rglob(f"staging/{done.plan_id}"))
 
 
 def test_whoever_comes_after_a_killed_run_ends_it(spark, shared):
