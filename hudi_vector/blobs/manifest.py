@@ -43,7 +43,6 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_vector.blobs.containers import WrittenContainer
-from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.blobs.names import is_write_id, new_write_id
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.side_tables import (
@@ -56,6 +55,7 @@ from hudi_vector.blobs.side_tables import (
 )
 from hudi_vector.errors import BlobWriteError, InvalidArgumentError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.side_files import generation_of, newest, publish
 
 __all__ = [

@@ -21,7 +21,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from hudi_vector import options
-from hudi_vector.blobs.leases import Renewals
 from hudi_vector.errors import InvalidOptionError, UnsupportedTableError
 from hudi_vector.read.lance_fragment import require_lance_storage
 from hudi_vector.read.spec import VectorColumn
@@ -30,6 +29,7 @@ from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.spark.worker_errors import from_worker, in_few_words
 from hudi_vector.storage import StorageOptions, normalise
+from hudi_vector.storage.leases import Renewals
 from hudi_vector.storage.temp_area import LIVE_MS, TempArea
 from hudi_vector.table.model import Snapshot
 

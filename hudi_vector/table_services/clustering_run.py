@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.blobs.names import new_write_id
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.compaction_files import (
     ORDERING,
     RESIZING,

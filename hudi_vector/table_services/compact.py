@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.errors import InvalidArgumentError, RefusedError
 from hudi_vector.options import (
     BLOB_MAX_ELEMENT_SIZE,
@@ -18,6 +17,7 @@ from hudi_vector.options import (
     parse_size,
 )
 from hudi_vector.storage import join
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.arguments import hudi_settings
 from hudi_vector.table_services.compaction_files import COMPACTIONS, publish_plan, read_run
 from hudi_vector.table_services.compaction_plan import CompactionPlan, Thresholds, choose

@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hudi_vector.blobs.copying import Copier
-from hudi_vector.blobs.leases import Renewals
 from hudi_vector.blobs.manifest import (
     ABORTED,
     COMMITTED,
@@ -30,6 +29,7 @@ from hudi_vector.blobs.manifest import (
 )
 from hudi_vector.errors import HudiVectorError, RefusedError
 from hudi_vector.storage import StorageOptions, join
+from hudi_vector.storage.leases import Renewals
 from hudi_vector.table_services.compaction_files import (
     COMPACTIONS,
     ENDED,

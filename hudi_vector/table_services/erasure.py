@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
 from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
 from hudi_vector.storage import StorageOptions, join, normalise
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.arguments import texts

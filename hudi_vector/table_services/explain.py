@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.blobs.manifest import COMMITTED, UPLOADS, Upload, list_uploads
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName, is_write_id
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.container_index import RANGES, live_bytes

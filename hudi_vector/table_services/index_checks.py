@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, InvalidTypeError, RefusedError
 from hudi_vector.index.build import indexable_files
 from hudi_vector.index.catalog import Index, others_of
@@ -21,6 +20,7 @@ from hudi_vector.options import parse_duration
 from hudi_vector.search.checks import as_count, as_k, as_share
 from hudi_vector.search.tuning import Tuning
 from hudi_vector.storage import StorageOptions, join, open_storage
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.side_files import generation_of, is_side_file
 from hudi_vector.table_services.index_places import IndexSubject, the_index
 

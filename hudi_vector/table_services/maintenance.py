@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
 from hudi_vector.options import MAINTAIN_STEPS, parse_names
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.figures import Figures
 from hudi_vector.table_services.located import locate

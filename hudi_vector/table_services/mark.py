@@ -17,12 +17,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.leases import clock_ms
 from hudi_vector.blobs.manifest import Upload, list_uploads
 from hudi_vector.blobs.names import new_write_id
 from hudi_vector.blobs.pins import file_infos
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError
 from hudi_vector.storage import FileInfo, StorageOptions, normalise, open_storage
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.compaction_files import begun_runs

@@ -8,18 +8,16 @@ every step of a service can be taken twice.
 
 from __future__ import annotations
 
-import getpass
 import logging
-import os
-import socket
 import uuid
 from collections.abc import Callable
 from datetime import datetime, timezone
 from types import TracebackType
 
-from hudi_vector.blobs.leases import LEASE_KIND, LEASE_VERSION, LEASES, HeldLease, Renewals, clock_ms, read_lease
+from hudi_vector.blobs.leases import LEASE_KIND, LEASE_VERSION, LEASES, HeldLease, read_lease
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.leases import Renewals, clock_ms, this_process
 from hudi_vector.storage.side_files import is_side_file, publish
 
 __all__ = ["LEASE_MS", "ServiceLease"]
@@ -131,18 +129,10 @@ class ServiceLease:
                 self._storage.delete(info.uri)
 
     def _publish(self, generation: int, until_ms: int) -> str:
-        holder = f"process {os.getpid()} of {_user()} on {socket.gethostname()}"
-        body = {"owner": self._owner, "holder": holder, "until_ms": until_ms}
+        body = {"owner": self._owner, "holder": this_process(), "until_ms": until_ms}
         name = publish(self._storage, self._folder, LEASE_KIND, LEASE_VERSION, generation, body)
         self._until = until_ms
         return name
 
     def _newest(self) -> HeldLease | None:
         return read_lease(self._storage, self._table, self._service)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container's user may have no name
-        return f"user {os.getuid()}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.blobs.leases import CLEAN, clock_ms
+from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.options import (
     CLEAN_EXECUTION,
     CLEAN_GRACE,
@@ -20,6 +20,7 @@ from hudi_vector.options import (
     parse_names,
 )
 from hudi_vector.storage import StorageOptions
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.container_index import verify_containers
 from hudi_vector.table_services.file_references import Reader, read_here

@@ -10,12 +10,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.leases import CLEAN, clock_ms
+from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.blobs.manifest import UNREADABLE, list_uploads
 from hudi_vector.blobs.pins import pinned_paths
 from hudi_vector.blobs.registry import LEAVING, LEFT, REGISTERED, enter, read_registry
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.arguments import texts

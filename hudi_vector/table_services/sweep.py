@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from hudi_vector.blobs.leases import CLEAN, clock_ms
+from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import FileInfo, StorageOptions, join
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.guards import SweepLimits, is_plain, require_table
 from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
 from hudi_vector.table_services.progress import followed

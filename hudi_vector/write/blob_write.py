@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hudi_vector.blobs.leases import Renewals
 from hudi_vector.blobs.manifest import Upload, abort, finish, open_upload, renew_lease, stage
 from hudi_vector.blobs.registry import lenders
 from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan
 from hudi_vector.errors import BlobWriteError, HudiVectorError
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.storage import StorageOptions, join, open_storage
+from hudi_vector.storage.leases import Renewals
 from hudi_vector.write.lending import borrow, require_there
 from hudi_vector.write.result import BlobUpload
 from hudi_vector.write.staging import PARTITION, StagedRows, partition_path, stage_rows, staging_folder

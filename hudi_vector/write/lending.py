@@ -7,12 +7,13 @@ import time
 import pyarrow.fs as pafs
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.leases import CLEAN, clock_ms, read_lease
+from hudi_vector.blobs.leases import CLEAN, read_lease
 from hudi_vector.blobs.manifest import Upload
 from hudi_vector.blobs.pins import file_infos, pinned_paths
 from hudi_vector.blobs.registry import REGISTERED, read_registry
 from hudi_vector.errors import BlobWriteError
 from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.storage.leases import clock_ms
 
 __all__ = ["borrow", "require_there"]
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hudi_vector.blobs.leases import Renewals, clock_ms
+from hudi_vector.storage.leases import Renewals, clock_ms
 
 
 def test_the_clock_is_that_of_the_machine() -> None:
