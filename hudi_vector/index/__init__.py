@@ -10,7 +10,7 @@ from typing import Any
 
 _HOMES = {
     "build_if_missing": "hudi_vector.table_services.vector_index",
-    "compact": "hudi_vector.table_services.index_checks",
+    "compact": "hudi_vector.table_services.index_compact",
     "create": "hudi_vector.table_services.vector_index",
     "describe": "hudi_vector.table_services.vector_index",
     "drop": "hudi_vector.table_services.vector_index",

@@ -11,7 +11,7 @@ from hudi_vector.index.drift import UNKNOWN, Quality
 from hudi_vector.index.model import IndexModel
 from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.storage import Storage, join
-from hudi_vector.storage.side_files import generation_of, names_of, newest, publish
+from hudi_vector.storage.side_files import generation_of, names_of, newest, publish, unseal
 from hudi_vector.table.recent import Recent
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "IndexManifest",
     "ManifestEntry",
     "Setting",
+    "manifest_named",
     "manifests_folder",
     "newest_manifest",
     "publish_manifest",
@@ -58,9 +59,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class IndexManifest:
-    """An index at one generation. `created_ms` is milliseconds since 1970; both are set when it is published.
+    """An index at one generation. `created_ms` is milliseconds since 1970, `name` that of its file.
 
-    `trained` is the quality of the segments that were made when the model was.
+    All three are set when it is published. `trained` is the quality of the segments that were made when the model was.
     """
 
     column: str
@@ -75,6 +76,7 @@ class IndexManifest:
     trained: Quality = UNKNOWN
     created_ms: int = 0
     generation: int = field(default=0, compare=False)
+    name: str = field(default="", compare=False)
 
     @classmethod
     def of(
@@ -113,9 +115,9 @@ def publish_manifest(storage: Storage, folder: str, manifest: IndexManifest, key
     generation = before.generation + 1 if before is not None else 1
     published = replace(manifest, created_ms=time.time_ns() // 1_000_000, generation=generation)
     body = {"manifest_version": MANIFEST_VERSION, **asdict(published)}
-    del body["generation"]
-    publish(storage, manifests_folder(folder, key), _KIND, MANIFEST_VERSION, generation, body)
-    return published
+    del body["generation"], body["name"]
+    name = publish(storage, manifests_folder(folder, key), _KIND, MANIFEST_VERSION, generation, body)
+    return replace(published, name=name)
 
 
 def newest_manifest(storage: Storage, folder: str, key: str = "") -> IndexManifest | None:
@@ -141,6 +143,34 @@ def newest_manifest(storage: Storage, folder: str, key: str = "") -> IndexManife
     if found is None:
         return None
     name, body = found
+    return _READ.first((manifests, name), _manifest(manifests, name, body))
+
+
+def manifest_named(storage: Storage, folder: str, name: str, key: str = "") -> IndexManifest | None:
+    """A manifest of an index by the name of its file, the newest or not.
+
+    Args:
+        storage: The file system.
+        folder: The index's folder.
+        name: The name.
+        key: The list of files it is of, where several share the folder.
+
+    Returns:
+        The manifest, or None where it is gone or not whole.
+
+    Raises:
+        UnsupportedTableError: It is of a version that this package does not know.
+    """
+    manifests = manifests_folder(folder, key)
+    uri = join(manifests, name)
+    try:
+        body = unseal(_KIND, MANIFEST_VERSION, storage.read(uri), uri)
+    except FileNotFoundError:
+        return None
+    return None if body is None else _manifest(manifests, name, body)
+
+
+def _manifest(manifests: str, name: str, body: dict[str, Any]) -> IndexManifest:
     version = body.pop("manifest_version")
     if version != MANIFEST_VERSION:
         raise UnsupportedTableError(
@@ -150,9 +180,9 @@ def newest_manifest(storage: Storage, folder: str, key: str = "") -> IndexManife
     entries = tuple(_entry(**entry) for entry in body.pop("entries"))
     calibration = tuple(Setting(**setting) for setting in body.pop("calibration"))
     trained = Quality(**body.pop("trained", {}))
-    generation = generation_of(name)
-    read = IndexManifest(**body, entries=entries, calibration=calibration, trained=trained, generation=generation)
-    return _READ.first((manifests, name), read)
+    return IndexManifest(
+        **body, entries=entries, calibration=calibration, trained=trained, generation=generation_of(name), name=name
+    )
 
 
 def _entry(file: dict[str, Any], quality: dict[str, float] | None = None, **others: Any) -> ManifestEntry:

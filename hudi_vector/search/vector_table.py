@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from hudi_vector.search.lance_dataset import LanceDataset
 from hudi_vector.search.merge import Winners
 from hudi_vector.search.plain_files import DeltaFiles, PlainFiles
 from hudi_vector.search.plan import SearchPlan, SliceAccess
+from hudi_vector.search.reader_leases import ReaderLeases
 from hudi_vector.search.report import SearchReport
 from hudi_vector.search.tuning import Tuning, checked_tuning
 from hudi_vector.storage import StorageOptions, normalise, open_storage
@@ -104,6 +107,8 @@ class VectorTable:
         self._deleted = deleted
         self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every)
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
+        self._leases = ReaderLeases(name, settings.INDEX_READER_LEASE.read(options))
+        weakref.finalize(self, self._leases.end).atexit = False
         snapshot = self._snapshot(as_of)
         vector_column(snapshot, column, name, 1)
         without_deleted(snapshot, deleted or {})
@@ -115,8 +120,12 @@ class VectorTable:
         self.close()
 
     def close(self) -> None:
-        """Let go of the snapshots. What the process's cache holds leaves it when others need the room."""
+        """Let go of the snapshots and give back what says that their indexes are read.
+
+        What the process's cache holds leaves it when others need the room.
+        """
         self._kept = None
+        self._leases.close()
 
     def refresh(self) -> bool:
         """Look for commits that completed since, and for what became of the indexes.
@@ -354,7 +363,15 @@ class VectorTable:
         known = self._indexes.get(key)
         if known is None:
             known = self._indexes.first(key, self._look_for_indexes(snapshot))
+            self._leases.hold(partial(self._indexes_read, key), snapshot.source.options)
         return known
+
+    def _indexes_read(self, identity: str) -> list[Index]:
+        """The indexes of the snapshots that are kept and of this one; those of others are forgotten."""
+        kept = self._kept
+        identities = {identity, *(kept.identities if kept is not None else ())}
+        self._indexes.forget(lambda key: key not in identities)
+        return [index for known in self._indexes.values() for index in known]
 
     def _look_for_indexes(self, snapshot: Snapshot) -> Sequence[Index]:
         name = spelled(self.column, snapshot.schema, self.name)
