@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -257,7 +258,7 @@ def test_a_table_through_its_life(spark, workspace, table_type):
     assert_exact(spark, str(path), covered=0, metric="l2")
 
 
-def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch):
+def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch, caplog):
     path = tables.fresh_path(workspace, "tended")
     write(spark, path, range(600))
     monkeypatch.setattr(cli, "_session", lambda: spark)
@@ -293,6 +294,25 @@ def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch):
     code, gone = run("compact", *column, "--grace", "0s")
     assert code == 0
     assert sum(one["deleted"].startswith("segments/") for one in gone) == 4
+    assert_exact(spark, str(path), covered=4, metric="l2")
+    leases = path / ".hoodie/vector_index/v1/emb/l2-ivf_sq8/readers"
+    with hv.open(str(path), column="emb", options={"hoodie.vector.cache.max.bytes": "0"}) as reader:
+        query = clustered(4, 77)[0].astype(np.float64)
+        before = reader.search(query, 9, metric="l2", columns=["id"])
+        end = time.monotonic() + 20
+        while not list(leases.glob("0*")) and time.monotonic() < end:
+            time.sleep(0.01)
+        hv.index.create(spark, str(path), "emb", metric="l2", num_partitions=8)
+        assert run("compact", *column, "--grace", "0s") == (0, [])
+        caplog.clear()
+        again = reader.search(query, 9, metric="l2", columns=["id"])
+        assert again.table.equals(before.table)
+        assert again.plan.index == before.plan.index
+        assert "scanned instead" not in caplog.text
+        # A search of the session takes the newest generation, which stays in any case.
+        assert_exact(spark, str(path), covered=4, metric="l2")
+    gone = run("compact", *column, "--grace", "0s")[1]
+    assert sorted(one["deleted"].partition("/")[0] for one in gone) == ["manifests", "models", *["segments"] * 4]
     assert_exact(spark, str(path), covered=4, metric="l2")
     segment = next((path / ".hoodie/vector_index/v1/emb/l2-ivf_sq8/segments").iterdir())
     segment.write_bytes(segment.read_bytes()[:-100])
