@@ -340,7 +340,10 @@ class VectorTable:
                 snapshot = without_deleted(snapshot, gone)
             names = None if wanted is None else self._names(snapshot, wanted)
             if len(vectors):
-                return _hits(asked.find(snapshot, self._known_indexes(snapshot)), names, len(vectors), batch)
+                hits = _hits(asked.find(snapshot, self._known_indexes(snapshot)), names, len(vectors), batch)
+                # After the answer, so that the first one does not share the processor with the lease's thread.
+                self._leases.hold(partial(self._indexes_read, snapshot.identity), snapshot.source.options)
+                return hits
             dimension = vector_column(snapshot, self.column, self.name, 1).dimension
             none = replace(asked, vectors=np.empty((0, dimension), np.float64))
             return _hits(none.find(snapshot, ()), names, 0, batch)
@@ -363,7 +366,6 @@ class VectorTable:
         known = self._indexes.get(key)
         if known is None:
             known = self._indexes.first(key, self._look_for_indexes(snapshot))
-            self._leases.hold(partial(self._indexes_read, key), snapshot.source.options)
         return known
 
     def _indexes_read(self, identity: str) -> list[Index]:
