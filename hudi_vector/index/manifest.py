@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -11,7 +12,7 @@ from hudi_vector.index.drift import UNKNOWN, Quality
 from hudi_vector.index.model import IndexModel
 from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.storage import Storage, join
-from hudi_vector.storage.side_files import generation_of, names_of, newest, publish, unseal
+from hudi_vector.storage.side_files import generation_of, is_side_file, names_of, newest, publish, unseal
 from hudi_vector.table.recent import Recent
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "manifest_named",
     "manifests_folder",
     "newest_manifest",
+    "newest_since",
     "publish_manifest",
 ]
 
@@ -168,6 +170,27 @@ def manifest_named(storage: Storage, folder: str, name: str, key: str = "") -> I
     except FileNotFoundError:
         return None
     return None if body is None else _manifest(manifests, name, body)
+
+
+def newest_since(storage: Storage, folder: str, since_ms: int, key: str = "") -> list[IndexManifest]:
+    """The newest manifest of an index, and each that was it at some time since: searches of then may still read it.
+
+    Args:
+        storage: The file system.
+        folder: The index's folder.
+        since_ms: The time, milliseconds since 1970.
+        key: The list of files it is of, where several share the folder.
+
+    Returns:
+        Those that are whole, the newest first.
+    """
+    files = [file for file in storage.list_files(manifests_folder(folder, key)) if is_side_file(file.name)]
+    read, followed_ms = [], math.inf
+    for file in sorted(files, key=lambda file: file.name, reverse=True):
+        if followed_ms > since_ms:
+            read.append(manifest_named(storage, folder, file.name, key))
+        followed_ms = file.mtime_ns // 1_000_000
+    return [manifest for manifest in read if manifest is not None]
 
 
 def _manifest(manifests: str, name: str, body: dict[str, Any]) -> IndexManifest:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.catalog import Index, others_of
 from hudi_vector.index.homes import IndexPlace
-from hudi_vector.index.manifest import ManifestEntry, publish_manifest
+from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_since, publish_manifest
 from hudi_vector.index.readers import needed_by, readers_of
 from hudi_vector.options import parse_duration
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage
@@ -52,7 +52,7 @@ def compact(
         delta: As for `create`.
         directory: As for `create`.
         storage_options: As for `create`.
-        grace: How old a file that is not needed must be: searches that began before may still read it.
+        grace: For how long a file must not have been needed: searches that began before may still read it.
         kind: Which index, where the column has several.
         metric: Which index, where the column has several.
 
@@ -76,8 +76,9 @@ def compact(
     if len(there) < len(manifest.entries):
         published = replace(manifest, entries=tuple(there))
         manifest = publish_manifest(storage, index.folder, published, index.key)
-    needed, given_up = _of_other_lists(index, at.spec.options)
-    needed |= {f"{manifest.model_id}.arrow", *(entry.segment for entry in there)}
+    since = clock_ms() - window
+    needed, given_up = _of_other_lists(index, since, at.spec.options)
+    needed |= _named_by([manifest, *newest_since(storage, index.folder, since, index.key)])
     gone = []
     for part in ("manifests", "models", "segments"):
         for file in storage.list_files(join(index.folder, part), recursive=True):
@@ -85,8 +86,8 @@ def compact(
             needless = file.name not in needed
             if part == "manifests" and is_side_file(file.name):
                 is_older = key == (index.key or part) and generation_of(file.name) < manifest.generation
-                needless = key in given_up or is_older
-            old = file.mtime_ns // 1_000_000 < clock_ms() - window
+                needless &= key in given_up or is_older
+            old = file.mtime_ns // 1_000_000 < since
             if needless and old:
                 gone.append(file)
     # Whoever begins to read now reads the newest generation, which stays.
@@ -109,15 +110,25 @@ def _deleted(folder: str, storage: Storage, going: Sequence[FileInfo], window: i
     return [file.uri.removeprefix(folder + "/") for file in files if storage.delete(file.uri)]
 
 
-def _of_other_lists(index: Index, storage_options: StorageOptions) -> tuple[set[str], set[str]]:
-    """The models and segments that other lists of files need, and the lists that nobody can search any more."""
+def _of_other_lists(index: Index, since_ms: int, storage_options: StorageOptions) -> tuple[set[str], set[str]]:
+    """What other lists of files need, or did since, and the lists that nobody can search any more."""
     needed, given_up = set(), set()
+    storage = open_storage(index.folder, storage_options)
     for other in others_of(IndexPlace(index.table_uri, index.folder, index.key), storage_options):
         if len(_of_files_that_are(other, storage_options)) < len(other.manifest.entries):
             given_up.add(other.key)  # it names a file that is gone
         else:
-            needed |= {f"{other.manifest.model_id}.arrow", *(entry.segment for entry in other.manifest.entries)}
+            needed |= _named_by([other.manifest, *newest_since(storage, index.folder, since_ms, other.key)])
     return needed, given_up
+
+
+def _named_by(manifests: Iterable[IndexManifest]) -> set[str]:
+    """Manifests, their models and their segments, by name."""
+    return {
+        name
+        for manifest in manifests
+        for name in (manifest.name, f"{manifest.model_id}.arrow", *(entry.segment for entry in manifest.entries))
+    }
 
 
 def _of_files_that_are(index: Index, storage_options: StorageOptions) -> list[ManifestEntry]:

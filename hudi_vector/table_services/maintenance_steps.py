@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "Job", "Outcome", "Step"]
 
+_ALL_COVERED = "every base file is covered by the indexes there are"
+
 
 @dataclass(frozen=True)
 class Job:
@@ -103,17 +105,24 @@ def _clean_blobs(job: Job) -> Outcome:
     return Outcome.of(result, bool(result.bytes or result.deleted or result.expired), report_lines(result))
 
 
-def _refresh_indexes(job: Job) -> Outcome:
+def _look_after_indexes(job: Job) -> Outcome:
+    from hudi_vector.table_services.index_compact import compact
     from hudi_vector.table_services.vector_index import describe, refresh
 
-    stale = [index for index in describe(job.spark, job.table) if index.covered_files < index.files]
-    if not stale:
-        return Outcome(NOTHING, "every base file is covered by the indexes there are")
-    if job.dry_run:
+    known = describe(job.spark, job.table)
+    stale = [index for index in known if index.covered_files < index.files]
+    if job.dry_run and stale:
         lacking = sum(index.files - index.covered_files for index in stale)
         return Outcome(DUE, f"{lacking} segments are missing in {len(stale)} indexes")
+    if job.dry_run:
+        return Outcome(NOTHING, _ALL_COVERED)
     made = [refresh(job.spark, job.table, one.column, kind=one.kind, metric=one.metric) for one in stale]
-    return Outcome(DONE, "; ".join(line for result in made for line in result.lines()))
+    gone = [
+        name for one in known for name in compact(job.spark, job.table, one.column, kind=one.kind, metric=one.metric)
+    ]
+    told = [line for result in made for line in result.lines()]
+    told += [f"{len(gone)} files of indexes were deleted that nothing needs any more"] if gone else []
+    return Outcome(DONE, "; ".join(told)) if told else Outcome(NOTHING, _ALL_COVERED)
 
 
 def _measure(job: Job) -> Outcome:
@@ -130,7 +139,7 @@ STEPS: Sequence[Step] = (
     Step("compact_blobs", MAINTAIN_COMPACT_INTERVAL, _compact_blobs),
     Step("clean_blobs", MAINTAIN_CLEAN_INTERVAL, _clean_blobs),
     # After clustering, whose new files it covers.
-    Step("index", MAINTAIN_INDEX_INTERVAL, _refresh_indexes),
+    Step("index", MAINTAIN_INDEX_INTERVAL, _look_after_indexes),
     # Last, so that the figures are those the other steps leave behind.
     Step("figures", MAINTAIN_FIGURES_INTERVAL, _measure),
 )

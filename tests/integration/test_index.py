@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import numpy as np
@@ -291,11 +292,15 @@ def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch, caplog)
         f"CALL run_clean(table => '{name}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1, "
         "options => 'hoodie.metadata.enable=false,hoodie.embed.timeline.server=false')"
     )
-    code, gone = run("compact", *column, "--grace", "0s")
-    assert code == 0
-    assert sum(one["deleted"].startswith("segments/") for one in gone) == 4
+    home = path / ".hoodie/vector_index/v1/emb/l2-ivf_sq8"
+    assert upkeep(spark, str(path), steps=["index"]).steps[0].state == "nothing to do"
+    assert len(list((home / "segments").iterdir())) == 8, "a generation that named them was the newest a moment ago"
+    for file in home.rglob("*"):
+        os.utime(file, (0, 0))
+    assert "files of indexes were deleted" in upkeep(spark, str(path), steps=["index"]).steps[0].text
+    assert len(list((home / "segments").iterdir())) == 4
     assert_exact(spark, str(path), covered=4, metric="l2")
-    leases = path / ".hoodie/vector_index/v1/emb/l2-ivf_sq8/readers"
+    leases = home / "readers"
     with hv.open(str(path), column="emb", options={"hoodie.vector.cache.max.bytes": "0"}) as reader:
         query = clustered(4, 77)[0].astype(np.float64)
         before = reader.search(query, 9, metric="l2", columns=["id"])
@@ -314,7 +319,7 @@ def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch, caplog)
     gone = run("compact", *column, "--grace", "0s")[1]
     assert sorted(one["deleted"].partition("/")[0] for one in gone) == ["manifests", "models", *["segments"] * 4]
     assert_exact(spark, str(path), covered=4, metric="l2")
-    segment = next((path / ".hoodie/vector_index/v1/emb/l2-ivf_sq8/segments").iterdir())
+    segment = next((home / "segments").iterdir())
     segment.write_bytes(segment.read_bytes()[:-100])
     code, (problem,) = run("verify", *column)
     assert code == 1

@@ -146,6 +146,18 @@ def test_what_a_reader_reads_stays_until_it_is_closed(
         assert_exact(t, caplog, 2)
 
 
+def test_the_grace_of_a_generation_begins_when_another_follows(files: list[str], directory: str) -> None:
+    """However old its files are: a search that began a minute ago may read them."""
+    for path in Path(directory).rglob("*"):
+        os.utime(path, (0, 0))
+    retrained(files, directory)
+    assert compacted(files, directory, "24h") == []
+    newest = max(Path(directory).rglob("manifests/*/0*"), key=lambda path: path.name)
+    long_ago = time.time() - 2 * 86_400
+    os.utime(newest, (long_ago, long_ago))
+    assert compacted(files, directory, "24h") == ["manifests", "models", *["segments"] * 4]
+
+
 def test_a_reader_that_goes_on_gives_the_generation_before_back(
     files: list[str], directory: str, caplog: pytest.LogCaptureFixture
 ) -> None:
