@@ -28,6 +28,7 @@ from hudi_vector.index.model import IndexModel, default_partitions, sample_size,
 from hudi_vector.index.truth import Each, calibrated
 from hudi_vector.index.verified import verified
 from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.record_keys import hashes_of_file
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.table.model import Snapshot
@@ -122,14 +123,14 @@ def create_index(
         return refresh_index(snapshot, spec, known, each)
     akin = None if retrain else _akin(place, files, parameters, spec.options)
     if akin is not None:
-        return _completed(akin, files, spec, each)
+        return _completed(akin, files, spec, each, _hashes_keys(snapshot))
     rows = list(each(partial(_row_count, spec=spec), files))
     model = _trained(files, rows, spec, parameters, each)
     save_model(open_storage(place.folder, spec.options), place.folder, model)
     manifest = IndexManifest.of(spec.column.name, model, asdict(parameters), ())
     if known is not None and known.manifest.model_id == model.model_id:
         manifest = replace(manifest, entries=known.manifest.entries, calibration=known.manifest.calibration)
-    return _completed(Index(place.base, place.folder, manifest, place.key), files, spec, each)
+    return _completed(Index(place.base, place.folder, manifest, place.key), files, spec, each, _hashes_keys(snapshot))
 
 
 def _akin(
@@ -161,7 +162,9 @@ def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each =
         The index as it is then: the same where nothing was lacking.
     """
     files = indexable_files(snapshot)
-    return _completed(known, files, spec, each) if lacking(known, files, spec.options) else known
+    if not lacking(known, files, spec.options):
+        return known
+    return _completed(known, files, spec, each, _hashes_keys(snapshot))
 
 
 def lacking(index: Index, files: Sequence[FileInfo], options: StorageOptions) -> list[FileInfo]:
@@ -180,11 +183,16 @@ def lacking(index: Index, files: Sequence[FileInfo], options: StorageOptions) ->
     return [file for file, entry in entries if entry is None or entry.segment not in there]
 
 
-def _completed(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> Index:
+def _hashes_keys(snapshot: Snapshot) -> bool:
+    """Whether log files may name rows of the base files by their keys."""
+    return snapshot.config.merge_on_read and snapshot.config.populates_meta_fields
+
+
+def _completed(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each, hashes_keys: bool) -> Index:
     """Make the missing segments, and publish."""
     storage, model_id = open_storage(index.folder, spec.options), index.manifest.model_id
     works = [
-        _SegmentWork(index.folder, index.table_uri, model_id, file, spec)
+        _SegmentWork(index.folder, index.table_uri, model_id, file, spec, hashes_keys)
         for file in lacking(index, files, spec.options)
     ]
     made = {entry.file.path: entry for entry in each(_make_segment, works)}
@@ -209,6 +217,7 @@ class _SegmentWork:
     model_id: str
     file: FileInfo
     spec: ScanSpec
+    hashes_keys: bool
 
 
 def _make_segment(work: _SegmentWork) -> ManifestEntry:
@@ -223,7 +232,8 @@ def _make_segment(work: _SegmentWork) -> ManifestEntry:
             f"column '{spec.column.name}' of '{work.file.uri}' has {counts.uneven} vectors that are not of "
             f"{spec.column.dimension} elements; an index is made of vectors of one length"
         )
-    name, size = save_segment(storage, work.folder, model, segment)
+    keys = hashes_of_file(work.file, spec.options) if work.hashes_keys else None
+    name, size = save_segment(storage, work.folder, model, segment, keys)
     return ManifestEntry(segment.file, segment.rows, name, size, segment.clipped, quality_of(segment))
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from hudi_vector.index.joined import AnySegment, read_segment
 from hudi_vector.index.kinds import KINDS
 from hudi_vector.index.model import IndexModel
 from hudi_vector.index.segment import FileFingerprint
-from hudi_vector.index.side_arrays import pack, unpack
+from hudi_vector.index.side_arrays import pack, unpack, unpack_apart
+from hudi_vector.read.key_hashes import KeyHashes
 from hudi_vector.storage import FileInfo, Storage, join
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "indexes_folder",
     "load_model",
     "load_segment",
+    "load_segment_keys",
     "model_uri",
     "path_from",
     "save_model",
@@ -38,6 +41,7 @@ __all__ = [
 
 _ROOT = ".hoodie/vector_index/v1"
 _TAIL_BYTES = 64 << 10
+_KEYS = ("key_hash", "key_row")
 
 
 def indexes_folder(table_uri: str) -> str:
@@ -167,7 +171,9 @@ def segment_uri(folder: str, name: str) -> str:
     return join(segments_folder(folder), name)
 
 
-def save_segment(storage: Storage, folder: str, model: IndexModel, segment: AnySegment) -> tuple[str, int]:
+def save_segment(
+    storage: Storage, folder: str, model: IndexModel, segment: AnySegment, keys: KeyHashes | None = None
+) -> tuple[str, int]:
     """Write a segment, unless it is there and whole; when this returns it is durable.
 
     Args:
@@ -175,6 +181,7 @@ def save_segment(storage: Storage, folder: str, model: IndexModel, segment: AnyS
         folder: The index's folder.
         model: The model it was made by.
         segment: The segment.
+        keys: The hashes of its base file's keys, where log files may touch that.
 
     Returns:
         Its name, and how many bytes it has.
@@ -187,9 +194,9 @@ def save_segment(storage: Storage, folder: str, model: IndexModel, segment: AnyS
         "clipped": segment.clipped,
     }
     uri = segment_uri(folder, name)
-    size = _settle(
-        storage, "segment", uri, lambda: pack("segment", header, {n: getattr(segment, n) for n in segment.ARRAYS})
-    )
+    arrays = {name: getattr(segment, name) for name in segment.ARRAYS}
+    apart = {name: getattr(keys, name) for name in _KEYS} if keys is not None else {}
+    size = _settle(storage, "segment", uri, lambda: pack("segment", header, arrays, apart))
     return name, size
 
 
@@ -212,15 +219,48 @@ def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, fi
     """
     uri = segment_uri(folder, name)
     header, arrays = unpack("segment", storage.open(uri), uri)
-    found = FileFingerprint(**header["file"])
-    if found != file:
-        raise DataFileError(f"the segment '{uri}' is of '{found.path}' with another content than that file has now")
+    found = _file_of(header, uri, file)
     if header["model_id"] != model.model_id:
         raise DataFileError(f"the segment '{uri}' is of the model {header['model_id']}, not of {model.model_id}")
     try:
         return read_segment(model, found, header, arrays)
     except (LookupError, ValueError) as problem:
         raise DataFileError(f"the segment '{uri}' does not fit its model: {problem}") from problem
+
+
+def load_segment_keys(storage: Storage, folder: str, name: str, file: FileFingerprint) -> KeyHashes | None:
+    """Read the hashes of the keys of a segment's base file, and nothing else of the segment.
+
+    Args:
+        storage: The file system.
+        folder: The index's folder.
+        name: The segment's name.
+        file: The base file as it is now.
+
+    Returns:
+        The hashes, views of the file where that is on a local disk; None where the segment has none.
+
+    Raises:
+        DataFileError: It is gone, damaged or of another content.
+        UnsupportedTableError: Another version of this package wrote it.
+    """
+    uri = segment_uri(folder, name)
+    header, arrays = unpack_apart("segment", storage.open(uri), uri, _KEYS)
+    if not arrays:
+        return None
+    _file_of(header, uri, file)
+    found = KeyHashes(*(arrays[name] for name in _KEYS))
+    if {len(array) for array in arrays.values()} != {header["rows"]}:
+        raise DataFileError(f"the segment '{uri}' has not as many hashes of keys as rows")
+    return found
+
+
+def _file_of(header: Mapping[str, Any], uri: str, file: FileFingerprint) -> FileFingerprint:
+    """The base file a segment is of, if that is this one."""
+    found = FileFingerprint(**header["file"])
+    if found != file:
+        raise DataFileError(f"the segment '{uri}' is of '{found.path}' with another content than that file has now")
+    return found
 
 
 def _settle(storage: Storage, kind: str, uri: str, content: Callable[[], bytes]) -> int:

@@ -1,17 +1,18 @@
-"""The joined view of an index for the files of a search, kept in the process's cache between searches."""
+"""What searches need of an index, kept in the process's cache between them: the joined view, and hashes of keys."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from hudi_vector.index.candidates import View
-from hudi_vector.index.files import load_model, load_segment
+from hudi_vector.index.files import load_model, load_segment, load_segment_keys
 from hudi_vector.index.joined import joined_view
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.read.cache import process_cache
+from hudi_vector.read.key_hashes import KeyHashes
 from hudi_vector.storage import StorageOptions, open_storage
 
-__all__ = ["kept_view", "load_view"]
+__all__ = ["kept_view", "load_key_hashes", "load_view"]
 
 
 def load_view(
@@ -56,6 +57,36 @@ def kept_view(folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> V
         entries: The segments.
     """
     found: View | None = process_cache().get(_key(folder, model_id, entries))
+    return found
+
+
+def load_key_hashes(folder: str, entry: ManifestEntry, options: StorageOptions, keep: bool) -> KeyHashes | None:
+    """The hashes of the record keys of a base file, out of its segment; codes are not read for them.
+
+    Args:
+        folder: The index's folder.
+        entry: The segment, and the file it was made of.
+        options: How the storage is opened.
+        keep: Whether they are kept in the process's cache.
+
+    Returns:
+        The hashes; None where the segment has none.
+
+    Raises:
+        DataFileError: The segment is gone or damaged.
+        UnsupportedTableError: Another version of this package wrote it.
+
+    Example:
+        >>> load_key_hashes(folder, manifest.entries[0], StorageOptions(), keep=True)  # doctest: +SKIP
+    """
+    key = ("key hashes", folder, entry.segment)
+    found: KeyHashes | None = process_cache().get(key) if keep else None
+    if found is None:
+        found = load_segment_keys(open_storage(folder, options), folder, entry.segment, entry.file)
+        if keep and found is not None:
+            # Views of a mapped file would hold all of it on the disk once it is deleted.
+            found = found.copy()
+            process_cache().put(key, found, found.nbytes)
     return found
 
 

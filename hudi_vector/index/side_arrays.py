@@ -2,14 +2,17 @@
 
 The file has one row. Each array is a column of type large_list, its elements in the array's C order. The schema's
 metadata has two keys: ``hudi_vector_index``, the header as JSON, and ``sha256``, over the header's bytes and, for each
-array in the order of the columns, a line with its name, numpy type and length, and its bytes.
+array in the order of the columns, a line with its name, numpy type and length, and its bytes. The field of an array
+that is read apart from the others has a ``sha256`` of its own, over the header's bytes, its line and its bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,32 +21,35 @@ import pyarrow as pa
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 
-__all__ = ["FORMAT_VERSION", "Arrays", "pack", "unpack"]
+__all__ = ["FORMAT_VERSION", "Arrays", "pack", "unpack", "unpack_apart"]
 
 MAGIC = "HUDI-VECTOR-INDEX"
 FORMAT_VERSION = 1
+_HEADER, _CHECKSUM = b"hudi_vector_index", b"sha256"
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def pack(kind: str, header: Mapping[str, Any], arrays: Arrays) -> bytes:
+def pack(kind: str, header: Mapping[str, Any], arrays: Arrays, apart: Arrays = MappingProxyType({})) -> bytes:
     """The content of a file of arrays.
 
     Args:
         kind: What it is: ``"model"`` or ``"segment"``.
         header: What JSON can hold.
         arrays: Arrays by name; their shapes are the reader's to know.
+        apart: Further arrays, each of which can be read and proved whole without the others.
 
     Returns:
         An Arrow IPC file.
     """
     text = json.dumps({"magic": MAGIC, "format_version": FORMAT_VERSION, "what": kind, **header}, sort_keys=True)
-    flat = {name: np.ascontiguousarray(array).reshape(-1) for name, array in arrays.items()}
+    flat = {name: np.ascontiguousarray(array).reshape(-1) for name, array in {**arrays, **apart}.items()}
     columns = [
         pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), pa.array(array)) for array in flat.values()
     ]
-    metadata = {"hudi_vector_index": text, "sha256": _checksum(text, flat)}
-    schema = pa.schema([pa.field(n, c.type) for n, c in zip(flat, columns, strict=True)], metadata)
+    own = {name: {_CHECKSUM: _checksum(text, {name: flat[name]})} for name in apart}
+    fields = [pa.field(n, c.type, metadata=own.get(n)) for n, c in zip(flat, columns, strict=True)]
+    schema = pa.schema(fields, {_HEADER: text, _CHECKSUM: _checksum(text, flat)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.record_batch(columns, schema=schema))
@@ -66,14 +72,65 @@ def unpack(kind: str, source: Any, uri: str) -> tuple[dict[str, Any], dict[str, 
         DataFileError: The file is no such file, or damaged.
         UnsupportedTableError: Another version of this package wrote it.
     """
+    held = _held(kind, source, uri)
+    if _checksum(held.text, held.arrays) != held.checksum:
+        raise _damaged(kind, uri)
+    return held.header, held.arrays
+
+
+def unpack_apart(
+    kind: str, source: Any, uri: str, names: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """The header and those arrays of a file that are read apart from the others, checked; nothing else is read.
+
+    Args:
+        kind: What it must be.
+        source: As for `unpack`.
+        uri: Where it lies, for the message.
+        names: The arrays.
+
+    Returns:
+        The header, and one-dimensional arrays by name: none where the file lacks one of them. The header is proved with
+        the arrays, and not without any.
+
+    Raises:
+        DataFileError: The file is no such file, or damaged.
+        UnsupportedTableError: Another version of this package wrote it.
+    """
+    held = _held(kind, source, uri, names)
+    for name, array in held.arrays.items():
+        if _checksum(held.text, {name: array}) != held.own.get(name):
+            raise _damaged(kind, uri)
+    return held.header, held.arrays
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What a file holds, its checksums not compared: the one over all arrays, and those of single ones."""
+
+    text: str
+    header: dict[str, Any]
+    arrays: dict[str, npt.NDArray[Any]]
+    checksum: str
+    own: dict[str, str]
+
+
+def _held(kind: str, source: Any, uri: str, names: Sequence[str] | None = None) -> _Held:
+    """The header, and all arrays of a file or those of some names: none where it lacks one of these."""
     try:
-        table = pa.ipc.open_file(source).read_all()
-        table.validate(full=True)
-        metadata = table.schema.metadata or {}
-        text, checksum = metadata[b"hudi_vector_index"].decode(), metadata[b"sha256"].decode()
+        file = pa.ipc.open_file(source)
+        schema = file.schema
+        text, checksum = schema.metadata[_HEADER].decode(), schema.metadata[_CHECKSUM].decode()
         header = json.loads(text)
         magic, version = header["magic"], header["format_version"]
+        table = _columns(file, source, schema.names if names is None else names)
+        table.validate(full=True)
         arrays = {name: table.column(name).chunk(0).values.to_numpy() for name in table.schema.names}
+        own = {
+            field.name: field.metadata[_CHECKSUM].decode()
+            for field in table.schema
+            if _CHECKSUM in (field.metadata or {})
+        }
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
         raise DataFileError(f"'{uri}' is no {kind} of a vector index, or damaged: {problem}") from problem
     if magic != MAGIC or header.get("what") != kind:
@@ -83,9 +140,21 @@ def unpack(kind: str, source: Any, uri: str) -> tuple[dict[str, Any], dict[str, 
             f"'{uri}' has format version {version} and this hudi-vector knows version {FORMAT_VERSION}; "
             "use the hudi-vector that wrote it, or a newer one"
         )
-    if _checksum(text, arrays) != checksum:
-        raise DataFileError(f"the {kind} '{uri}' is damaged: its content is not what its checksum says")
-    return header, arrays
+    return _Held(text, header, arrays, checksum, own)
+
+
+def _columns(file: pa.ipc.RecordBatchFileReader, source: Any, names: Sequence[str]) -> pa.Table:
+    """Columns of a file, the bytes of no others read; none where it lacks one of them."""
+    if list(names) == file.schema.names:
+        return file.read_all()
+    chosen = [file.schema.get_field_index(name) for name in names]
+    if -1 in chosen:
+        return pa.table({})
+    return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=chosen)).read_all()
+
+
+def _damaged(kind: str, uri: str) -> DataFileError:
+    return DataFileError(f"the {kind} '{uri}' is damaged: its content is not what its checksum says")
 
 
 def _checksum(text: str, arrays: Arrays) -> str:

@@ -13,7 +13,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,8 +26,11 @@ from hudi_vector.errors import DataFileError
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.data_file import DataFile, reading
+from hudi_vector.read.key_hashes import KeyHashes
 from hudi_vector.read.log_keys import log_keys
 from hudi_vector.read.merged import MergedSlice, SlicePlace
+from hudi_vector.read.record_keys import keys_at, keys_of_file
+from hudi_vector.read.spec import ScanSpec
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.deleted_rows import DeletedRows
@@ -36,7 +39,6 @@ from hudi_vector.table.model import FileSlice
 __all__ = ["Touched", "TouchedSlice", "touched_rows"]
 
 _LOG = logging.getLogger("hudi_vector.search")
-_KEY = "_hoodie_record_key"
 _PROPERTIES = ".hoodie/hoodie.properties"
 _BATCH_ROWS = 8192
 _MOST_SHARE = 0.75
@@ -59,13 +61,19 @@ class Touched:
         return DeletedRows.of_mask(mask)
 
 
-def touched_rows(file_slice: FileSlice, options: StorageOptions, keep: bool) -> Touched:
+def touched_rows(
+    file_slice: FileSlice,
+    options: StorageOptions,
+    keep: bool,
+    hashes: Callable[[], KeyHashes | None] | None = None,
+) -> Touched:
     """The rows of a slice's base file whose keys are in its log files.
 
     Args:
         file_slice: The slice; it has a base file and log files.
         options: How the storage is opened.
         keep: Whether the answer is kept in the process's cache.
+        hashes: Gives the hashes of the base file's keys where they are at hand. Without them all its keys are read.
 
     Returns:
         The rows; all of them where keys of a log file cannot be told, or are too many.
@@ -76,31 +84,39 @@ def touched_rows(file_slice: FileSlice, options: StorageOptions, keep: bool) -> 
     key = (file_slice.files, "touched rows")
     found: Touched | None = process_cache().get(key) if keep else None
     if found is None:
-        found = _touched(file_slice, options)
+        found = _touched(file_slice, options, hashes)
         if keep:
             process_cache().put(key, found, found.positions.nbytes + 256)
     return found
 
 
-def _touched(file_slice: FileSlice, options: StorageOptions) -> Touched:
+def _touched(file_slice: FileSlice, options: StorageOptions, hashes: Callable[[], KeyHashes | None] | None) -> Touched:
     base = file_slice.base_file
     assert base is not None
-    data = DataFile(base, options, mapped=True)
-    rows, nothing = int(data.metadata.num_rows), np.empty(0, np.int64)
+    with contextlib.closing(DataFile(base, options, mapped=True)) as data:
+        rows, nothing = int(data.metadata.num_rows), np.empty(0, np.int64)
     try:
-        keys = pa.chunked_array([_keys_of(log, options) for log in file_slice.log_files], pa.string())
+        keys = pa.chunked_array([_keys_of(log, options) for log in file_slice.log_files], pa.string()).unique()
     except DataFileError as problem:
         _require_there(file_slice, options)
         _LOG.info("file group '%s' is merged whole: %s", file_slice.file_id, problem)
         return Touched(nothing, rows, str(problem))
-    with reading(base.uri), contextlib.closing(data):
-        own = data.parquet().read(columns=[_KEY], use_threads=False).column(_KEY)
-    if own.null_count:
+    found = _rows_with(keys, base, options, hashes() if hashes is not None else None)
+    if found is None:
         return Touched(nothing, rows, "rows of the base file have no record key")
-    found = np.flatnonzero(np.asarray(pc.is_in(own.cast(pa.string()), value_set=keys.unique())))
     if len(found) > _MOST_SHARE * rows:
         return Touched(nothing, rows, f"log files touch {len(found)} of {rows} rows")
-    return Touched(found.astype(np.int64), rows)
+    return Touched(found, rows)
+
+
+def _rows_with(keys: pa.Array, base: FileInfo, options: StorageOptions, hashes: KeyHashes | None) -> Ints | None:
+    """The rows of a base file that have one of some keys, ascending; None where rows of it have no key."""
+    if hashes is not None:
+        like = hashes.rows_like(keys)
+        # Another key may have the same hash.
+        return like[np.asarray(pc.is_in(keys_at(base, options, like), value_set=keys), np.bool_)]
+    own = keys_of_file(base, options)
+    return None if own.null_count else np.flatnonzero(np.asarray(pc.is_in(own, value_set=keys)))
 
 
 def _keys_of(log: FileInfo, options: StorageOptions) -> pa.Array:
@@ -122,13 +138,18 @@ class TouchedSlice(MergedSlice):
         file_slice: The slice; it has a base file and log files.
         spec: What is read.
         keep: Whether the merged vectors are kept in the process's cache.
+        touched: Tells which rows they touch.
     """
 
     kind = "touched"
 
+    def __init__(self, file_slice: FileSlice, spec: ScanSpec, keep: bool, touched: Callable[[], Touched]) -> None:
+        super().__init__(file_slice, spec, keep)
+        self._tell = touched
+
     @cached_property
     def _touched(self) -> Touched:
-        return touched_rows(self._slice, self._spec.options, self._cache is not None)
+        return self._tell()
 
     @property
     def size(self) -> int:

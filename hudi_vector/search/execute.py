@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from hudi_vector.errors import DataFileError, UnsupportedTableError
+from hudi_vector.index.load import load_key_hashes
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK
+from hudi_vector.read.key_hashes import KeyHashes
 from hudi_vector.read.lance import LanceSlice
 from hudi_vector.read.merged import MergedSlice
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec, SliceReader
-from hudi_vector.read.touched import TouchedSlice, touched_rows
+from hudi_vector.read.touched import Touched, TouchedSlice, touched_rows
 from hudi_vector.search.merge import SliceHits, break_ties
 from hudi_vector.search.plan import SliceAccess
 
 __all__ = ["Question", "joined", "open_base", "open_slice", "search_slice", "settled", "tie_keys"]
+
+_LOG = logging.getLogger("hudi_vector.search")
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ def open_slice(access: SliceAccess, spec: ScanSpec, keep: bool) -> SliceReader:
     if access.access == "merged":
         return MergedSlice(access.file_slice, spec, keep)
     if access.access == "touched":
-        return TouchedSlice(access.file_slice, spec, keep)
+        return TouchedSlice(access.file_slice, spec, keep, partial(_touched, access, spec, keep))
     assert access.file_slice.base_file is not None
     if access.access in ("lance", "lance_index"):
         return LanceSlice(access.file_slice.base_file, spec, keep)
@@ -68,7 +74,22 @@ def open_base(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:
     assert entry.base_file is not None
     if not entry.log_files:
         return ParquetSlice(entry.base_file, spec, keep, entry.deleted, entry.constants)
-    return ParquetSlice(entry.base_file, spec, keep, lambda: touched_rows(entry, spec.options, keep).left_to_merge)
+    return ParquetSlice(entry.base_file, spec, keep, lambda: _touched(access, spec, keep).left_to_merge)
+
+
+def _touched(access: SliceAccess, spec: ScanSpec, keep: bool) -> Touched:
+    return touched_rows(access.file_slice, spec.options, keep, partial(_hashes, access, spec, keep))
+
+
+def _hashes(access: SliceAccess, spec: ScanSpec, keep: bool) -> KeyHashes | None:
+    """The hashes of the base file's keys out of its segment; None where all keys have to be read."""
+    if access.segment is None or not access.index_folder:
+        return None
+    try:
+        return load_key_hashes(access.index_folder, access.segment, spec.options, keep)
+    except (DataFileError, UnsupportedTableError) as problem:
+        _LOG.warning("record keys of a base file are read: %s; see hudi_vector.index.verify", problem)
+        return None
 
 
 def search_slice(

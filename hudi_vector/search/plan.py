@@ -27,12 +27,16 @@ touches, ``touched`` for what becomes of the others.
 
 @dataclass(frozen=True)
 class SliceAccess:
-    """A slice, how it is read, and why not faster; with an index, its segment."""
+    """A slice, how it is read, and why not faster; with an index, its segment.
+
+    `index_folder` is where that segment lies, if it may tell which rows of the base file log files touch.
+    """
 
     file_slice: FileSlice
     access: Access
     reason: str = ""
     segment: ManifestEntry | None = None
+    index_folder: str = ""
 
     @property
     def is_merged(self) -> bool:

@@ -128,7 +128,8 @@ def _indexed(access: SliceAccess, choice: Choice, version: int) -> tuple[SliceAc
         # Blocks of a commit that never completed are told from others by the timeline before version 8.
         if entry is None or version < _BLOCKS_ARE_COMPLETE:
             return (access,)
-        return (replace(access, access="index", segment=entry, reason=_UNTOUCHED), replace(access, access="touched"))
+        parted = replace(access, segment=entry, index_folder=choice.index.folder)
+        return (replace(parted, access="index", reason=_UNTOUCHED), replace(parted, access="touched"))
     if entry is not None:
         return (replace(access, access="index", segment=entry),)
     why = "written anew since it was indexed" if choice.index.entry_at(base) else "no segment of the index yet"

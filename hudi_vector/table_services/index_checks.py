@@ -10,7 +10,7 @@ import numpy as np
 
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, InvalidTypeError, RefusedError
 from hudi_vector.index.build import indexable_files
-from hudi_vector.index.files import fingerprint_of, load_model, load_segment
+from hudi_vector.index.files import fingerprint_of, load_model, load_segment, load_segment_keys
 from hudi_vector.index.recall_history import note_recall
 from hudi_vector.index.truth import sampled_vectors
 from hudi_vector.search.checks import as_count, as_k, as_share
@@ -191,6 +191,7 @@ def verify(
     for path, entry in sorted(index.entries.items()):
         try:
             load_segment(storage, index.folder, entry.segment, model, entry.file)
+            load_segment_keys(storage, index.folder, entry.segment, entry.file)
             uri = index.uri_of(path)
             of_files = open_storage(uri, at.spec.options)
             file = of_files.info(uri)

@@ -7,11 +7,13 @@ import os
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from support import oracle, tables
+from support import indexed, oracle, tables
 
 import hudi_vector as hv
 from hudi_vector import cli, errors
+from hudi_vector.read.cache import process_cache
 
 DIMENSION = 16
 
@@ -257,6 +259,60 @@ def test_a_table_through_its_life(spark, workspace, table_type):
     hv.index.drop(spark, str(path), "emb")
     assert hv.index.describe(spark, str(path)) == []
     assert_exact(spark, str(path), covered=0, metric="l2")
+
+
+def test_hashes_of_keys_change_no_answer(spark, products, workspace, monkeypatch, caplog):
+    path = tables.fresh_path(workspace, "hashed")
+    kind = {"datasource__write__table__type": "MERGE_ON_READ", "datasource__write__precombine__field": "price"}
+    write(spark, path, range(800), **kind)
+    for made in ("ivf_sq8", "hnsw"):
+        hv.index.create(spark, str(path), "emb", metric="l2", kind=made)
+    for segment in indexed.segment_files(path) + indexed.segment_files(path, "emb/l2-hnsw"):
+        held = pa.ipc.open_file(str(segment)).read_all()
+        assert len(held["key_hash"][0]) == len(held["key_row"][0]) == 200
+    assert "key_hash" not in pa.ipc.open_file(str(indexed.segment_files(products)[0])).schema.names
+    parts = {"datasource__write__partitionpath__field": "category", **kind}
+    write(spark, path, range(0, 400, 7), seed=9, **kind)
+    late = frame(spark, range(1, 400, 9), seed=3).selectExpr("id", "name", "-1D AS price", "category", "emb")
+    tables.write(late, path, **parts)
+    tables.write(frame(spark, range(2, 800, 30)), path, datasource__write__operation="delete", **parts)
+
+    def check():
+        process_cache().clear()
+        assert_exact(spark, str(path), covered=4, metric="l2", k=40)
+        assert hv.last_reports()[0].slices == {"index": 4, "touched": 4}
+        asked = {"metric": "l2", "mode": "approximate", "algorithm": "hnsw", "refine_factor": 9}
+        query = clustered(4, 77)[1].astype(np.float64)
+        expected, _ = answer(spark, str(path), query, mode="exact", metric="l2")
+        spark.conf.set("hoodie.vector.cache.max.bytes", "0")
+        for execution in ("local", "distributed"):
+            assert answer(spark, str(path), query, execution=execution, **asked)[0] == expected
+        spark.conf.unset("hoodie.vector.cache.max.bytes")
+
+    whole = {segment: segment.read_bytes() for segment in indexed.segment_files(path)}
+    with monkeypatch.context() as patch:
+        indexed.forbid_whole_columns(patch)
+        check()
+        for segment in whole:
+            indexed.rewrite_keys(segment, indexed.colliding)
+        indexed.collide(patch)
+        assert_exact(spark, str(path), covered=4, metric="l2", k=40)
+    for segment, content in whole.items():
+        segment.write_bytes(content)
+        own = pa.ipc.open_file(str(segment)).schema.field("key_row").metadata[b"sha256"]
+        segment.write_bytes(content.replace(own, b"0" * 64))
+    problems = hv.index.verify(spark, str(path), "emb", kind="ivf_sq8", metric="l2")
+    assert {problem.segment for problem in problems} == {segment.name for segment in whole}
+    assert_exact(spark, str(path), covered=4, metric="l2", k=40)
+    assert "record keys of a base file are read" in caplog.text
+    for segment, content in whole.items():
+        segment.write_bytes(content)
+        indexed.rewrite_keys(segment, lambda _: None)
+    assert hv.index.verify(spark, str(path), "emb", kind="ivf_sq8", metric="l2") == []
+    assert_exact(spark, str(path), covered=4, metric="l2", k=40)
+    for segment in whole:
+        segment.unlink()
+    assert_exact(spark, str(path), covered=None, metric="l2", k=40)
 
 
 def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch, caplog):

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pytest
 
 from hudi_vector.index.candidates import Candidates
 from hudi_vector.index.joined import joined_view, made_segment
 from hudi_vector.index.kinds import GRAPHS
 from hudi_vector.index.model import IndexModel, train_model
 from hudi_vector.index.segment import FileFingerprint
+from hudi_vector.index.side_arrays import pack, unpack
 from hudi_vector.kernels.metrics import exact_distances
 from hudi_vector.kernels.topk import make_block
+from hudi_vector.read.key_hashes import Hashes, KeyHashes
 
 DTYPES = {"float": "<f4", "double": "<f8", "int8": "i1"}
 SHAPES = ("clustered", "normal", "constant", "duplicates", "far", "tiny", "huge", "mixed", "zeros", "offset", "drifted")
@@ -99,3 +105,44 @@ def true_rows(values: np.ndarray[Any, Any], query: Any, metric: str, k: int, all
         return set()
     limit = np.partition(distances, min(k, among) - 1)[min(k, among) - 1]
     return set(np.flatnonzero((distances <= limit) & np.isfinite(distances)).tolist())
+
+
+def segment_files(table: Path | str, index: str = "emb/l2-ivf_sq8") -> list[Path]:
+    """The segments of an index beside a table."""
+    return sorted((Path(table) / ".hoodie/vector_index/v1" / index / "segments").iterdir())
+
+
+def rewrite_keys(segment: Path, change: Callable[[KeyHashes], KeyHashes | None]) -> None:
+    """Write a segment anew, with other hashes of keys, or with none as a segment of old."""
+    header, arrays = unpack("segment", pa.BufferReader(segment.read_bytes()), str(segment))
+    changed = change(KeyHashes(arrays.pop("key_hash"), arrays.pop("key_row")))
+    apart = {} if changed is None else {"key_hash": changed.key_hash, "key_row": changed.key_row}
+    segment.write_bytes(pack("segment", header, arrays, apart))
+
+
+def colliding(keys: KeyHashes) -> KeyHashes:
+    """The same under a hash of two bits, by which most keys are alike."""
+    hashes = np.empty(len(keys.key_row), np.uint64)
+    hashes[keys.key_row] = keys.key_hash & np.uint64(3)
+    return KeyHashes.of(hashes)
+
+
+def few_bits(keys: pa.Array) -> Hashes:
+    """The hash that `colliding` stands for."""
+    whole = [int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "little") for key in keys.to_pylist()]
+    return np.array([one & 3 for one in whole], np.uint64)
+
+
+def collide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are hashed so from now on, in this process."""
+    for room in ("key_hashes", "record_keys"):
+        monkeypatch.setattr(f"hudi_vector.read.{room}.hashed", few_bits)
+
+
+def forbid_whole_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No search reads all keys of a base file from now on, in this process."""
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("all keys are read")
+
+    monkeypatch.setattr("hudi_vector.read.touched.keys_of_file", refuse)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pyarrow as pa
 import pytest
 from support.indexed import segment_of, vectors
 
+from hudi_vector.errors import DataFileError
 from hudi_vector.index import files
 from hudi_vector.index.homes import beside_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, publish_manifest
 from hudi_vector.index.model import train_model
+from hudi_vector.read.key_hashes import KeyHashes, hashed
 from hudi_vector.storage import StorageOptions, open_storage
 
 
@@ -118,3 +121,54 @@ def test_a_graph_is_what_faiss_wrote(tmp_path: Path, metric: str) -> None:
     else:
         assert found["position"][nodes[0, 0]] == 17
     assert found["always"].tolist() == ([5] if metric == "cosine" else [])
+
+
+@pytest.mark.parametrize("kind", ["ivf_sq8", "hnsw"])
+def test_hashes_of_keys_are_read_by_their_description_and_alone(tmp_path: Path, kind: str) -> None:
+    values = vectors("normal", 300, 6, "float", 4)
+    keys = [f"schlüssel {number % 290}" for number in range(300)]
+    storage, folder = open_storage("file:///", StorageOptions()), f"file://{tmp_path}"
+    model = train_model(values, kind=kind, metric="l2", element="float")
+    segment = segment_of(model, values, np.arange(300) % 10 != 0)
+    name, size = files.save_segment(storage, folder, model, segment, KeyHashes.of(hashed(pa.array(keys))))
+    path = tmp_path / "segments" / name
+    about, found = read_arrow(path)
+    told = sorted(
+        (hashlib.blake2b(key.encode(), digest_size=8).digest()[::-1].hex(), row) for row, key in enumerate(keys)
+    )
+    assert [f"{one:016x}" for one in found["key_hash"].tolist()] == [one for one, _ in told]
+    assert found["key_row"].tolist() == [row for _, row in told]
+    assert (found["key_hash"].dtype, found["key_row"].dtype, about["rows"]) == (np.uint64, np.uint32, 300)
+    schema, text = pa.ipc.open_file(str(path)).schema, json.dumps(about, sort_keys=True).encode()
+    for column in ("key_hash", "key_row"):
+        line = f"\n{column} {found[column].dtype.str} 300\n".encode()
+        own = hashlib.sha256(text + line + found[column].tobytes()).hexdigest()
+        assert schema.field(column).metadata == {b"sha256": own.encode()}
+
+    content = path.read_bytes()
+    array = "graph" if kind == "hnsw" else "codes"
+    for damaged, is_read in ((found[array], True), (found["key_hash"], False), (found["key_row"], False)):
+        at = content.index(damaged.tobytes()) + 40
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        with pytest.raises(DataFileError, match="its content is not what its checksum says"):
+            files.load_segment(storage, folder, name, model, segment.file)
+        if is_read:
+            alone = files.load_segment_keys(storage, folder, name, segment.file)
+            assert alone is not None
+            assert alone.key_row.tolist() == found["key_row"].tolist()
+        else:
+            with pytest.raises(DataFileError, match="its content is not what its checksum says"):
+                files.load_segment_keys(storage, folder, name, segment.file)
+    path.write_bytes(content)
+    other = replace(segment.file, size=9)
+    with pytest.raises(DataFileError, match="with another content than that file has now"):
+        files.load_segment_keys(storage, folder, name, other)
+    path.unlink()
+    fewer = KeyHashes.of(hashed(pa.array(keys[1:])))
+    files.save_segment(storage, folder, model, segment, fewer)
+    with pytest.raises(DataFileError, match="has not as many hashes of keys as rows"):
+        files.load_segment_keys(storage, folder, name, segment.file)
+    path.unlink()
+    without = files.save_segment(storage, folder, model, segment)[1]
+    assert files.load_segment_keys(storage, folder, name, segment.file) is None
+    assert 300 * 12 <= size - without < 300 * 12 + 2048

@@ -14,10 +14,14 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.indexed import collide, colliding, forbid_whole_columns, rewrite_keys, segment_files
 
 import hudi_vector as hv
 from hudi_vector.errors import DataFileError
 from hudi_vector.index.build import Parameters, create_index
+from hudi_vector.index.catalog import Index
+from hudi_vector.index.load import load_key_hashes
+from hudi_vector.read.cache import process_cache
 from hudi_vector.read.log_blocks import AVRO_DATA, CDC_DATA, COMMAND, DELETE, LogBlock
 from hudi_vector.read.log_keys import _DELETES, _keys_of, log_keys
 from hudi_vector.read.spec import ScanSpec
@@ -37,11 +41,15 @@ def table(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     with tarfile.open(FIXTURES / f"{request.param}.tar.gz") as packed:
         packed.extractall(tmp_path, filter="data")
     path = str(tmp_path / "table")
+    indexed(path)
+    return path
+
+
+def indexed(path: str) -> Index:
     snapshot = snapshot_of(path)
     column = vector_column(snapshot, "emb", path, 4)
     spec = ScanSpec(snapshot.source.uri, snapshot.schema, column)
-    create_index(snapshot, spec, Parameters(metric="l2", num_partitions=2))
-    return path
+    return create_index(snapshot, spec, Parameters(metric="l2", num_partitions=2))
 
 
 def snapshot_of(path: str) -> Snapshot:
@@ -70,6 +78,89 @@ def test_the_answer_is_that_of_whole_slices(table: str, cached: bool) -> None:
         assert many.table.drop_columns(["_hudi_query_index"]).equals(pa.concat_tables(singles))
         few = t.search(QUERIES[0], 100, metric="l2", mode="approximate", nprobes=2, refine_factor=9)
         assert len(few) == len(hits)
+
+
+def assert_exact(table: str, cached: bool = False) -> None:
+    process_cache().clear()
+    with hv.open(table, column="emb", options={} if cached else {"hoodie.vector.cache.max.bytes": "0"}) as t:
+        for query in QUERIES:
+            assert ask(t, query, k=4) == ask(t, query, k=4, mode="exact")
+        assert t.search(QUERIES[0], 100, metric="l2").report.slices == {"index": 2, "touched": 2}
+
+
+@pytest.mark.parametrize("collides", [False, True])
+def test_hashes_of_keys_tell_what_log_files_touch(table: str, monkeypatch: pytest.MonkeyPatch, collides: bool) -> None:
+    index, options = indexed(table), StorageOptions()
+    if collides:
+        collide(monkeypatch)
+        for segment in segment_files(table):
+            rewrite_keys(segment, colliding)
+    for entry in snapshot_of(table).file_slices:
+        assert entry.base_file is not None
+        told = touched_rows(entry, options, keep=False)
+        segment = index.entry_of(entry.base_file)
+        assert segment is not None
+        hashes = load_key_hashes(index.folder, segment, options, keep=False)
+        assert hashes is not None
+        found = touched_rows(entry, options, keep=False, hashes=lambda of=hashes: of)
+        assert found.positions.tolist() == told.positions.tolist()
+        assert (found.rows, found.why_all) == (told.rows, told.why_all) == (len(hashes.key_row), "")
+    forbid_whole_columns(monkeypatch)
+    assert_exact(table)
+    assert_exact(table, cached=True)
+
+
+def test_hashes_are_kept_within_the_budget(table: str) -> None:
+    index, options = indexed(table), StorageOptions()
+    entry = index.manifest.entries[0]
+    cache = process_cache()
+    before = cache.budget
+    try:
+        for budget, is_kept in ((1 << 20, True), (0, False)):
+            cache.clear()
+            cache.resize(budget)
+            kept = load_key_hashes(index.folder, entry, options, keep=True)
+            assert kept is not None
+            assert (load_key_hashes(index.folder, entry, options, keep=True) is kept) == is_kept
+            assert cache.nbytes == (12 * entry.rows if is_kept else 0)
+    finally:
+        cache.clear()
+        cache.resize(before)
+
+
+def test_segments_of_old_have_their_keys_read(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for segment in segment_files(table):
+        rewrite_keys(segment, lambda _: None)
+    assert indexed(table).manifest.generation == 2  # they are whole, and kept
+    assert_exact(table)
+    forbid_whole_columns(monkeypatch)
+    with pytest.raises(AssertionError, match="all keys are read"):
+        assert_exact(table)
+
+
+@pytest.mark.parametrize("harm", ["gone", "cut", "hashes", "rows", "another version"])
+def test_segments_that_are_damaged_have_their_keys_read(
+    table: str, harm: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for segment in segment_files(table):
+        content = bytearray(segment.read_bytes())
+        keys: list[Any] = []
+        rewrite_keys(segment, lambda held, keys=keys: keys.append(held) or held)
+        assert segment.read_bytes() == content
+        if harm == "cut":
+            del content[len(content) // 2 :]
+        elif harm == "another version":
+            content = content.replace(b'"format_version": 1', b'"format_version": 2')
+        elif harm != "gone":
+            array = keys[0].key_hash if harm == "hashes" else keys[0].key_row
+            at = content.index(array.tobytes())
+            content[at : at + 4] = b"\xff\xff\xff\xff"
+        segment.unlink() if harm == "gone" else segment.write_bytes(content)
+    process_cache().clear()
+    with hv.open(table, column="emb", options={"hoodie.vector.cache.max.bytes": "0"}) as t:
+        for query in QUERIES:
+            assert ask(t, query, k=4) == ask(t, query, k=4, mode="exact")
+    assert "record keys of a base file are read" in caplog.text
 
 
 def test_nothing_is_left_behind(table: str) -> None:
