@@ -24,12 +24,13 @@ import pyarrow.parquet as pq
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.kernels.topk import Ints
+from hudi_vector.read.base_rows import base_rows
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.data_file import DataFile, reading
 from hudi_vector.read.key_hashes import KeyHashes
 from hudi_vector.read.log_keys import log_keys
 from hudi_vector.read.merged import MergedSlice, SlicePlace
-from hudi_vector.read.record_keys import keys_at, keys_of_file
+from hudi_vector.read.record_keys import keys_of_file
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
 from hudi_vector.table.config import TableConfig
@@ -40,7 +41,6 @@ __all__ = ["Touched", "TouchedSlice", "touched_rows"]
 
 _LOG = logging.getLogger("hudi_vector.search")
 _PROPERTIES = ".hoodie/hoodie.properties"
-_BATCH_ROWS = 8192
 _MOST_SHARE = 0.75
 """Where log files touch more of the base file than this, the whole slice is merged."""
 
@@ -67,7 +67,7 @@ def touched_rows(
     keep: bool,
     hashes: Callable[[], KeyHashes | None] | None = None,
 ) -> Touched:
-    """The rows of a slice's base file whose keys are in its log files.
+    """The rows of a slice's base file whose keys are in its log files; with hashes, seldom others as well.
 
     Args:
         file_slice: The slice; it has a base file and log files.
@@ -110,11 +110,10 @@ def _touched(file_slice: FileSlice, options: StorageOptions, hashes: Callable[[]
 
 
 def _rows_with(keys: pa.Array, base: FileInfo, options: StorageOptions, hashes: KeyHashes | None) -> Ints | None:
-    """The rows of a base file that have one of some keys, ascending; None where rows of it have no key."""
+    """All rows of a base file that have one of some keys, ascending; None where rows of it have no key."""
     if hashes is not None:
-        like = hashes.rows_like(keys)
-        # Another key may have the same hash.
-        return like[np.asarray(pc.is_in(keys_at(base, options, like), value_set=keys), np.bool_)]
+        # Where another key has the same hash, its row is among them: the merge goes by keys, and leaves it as it is.
+        return hashes.rows_like(keys)
     own = keys_of_file(base, options)
     return None if own.null_count else np.flatnonzero(np.asarray(pc.is_in(own, value_set=keys)))
 
@@ -191,28 +190,11 @@ class TouchedSlice(MergedSlice):
     def _write_base(self, path: str, names: set[str]) -> None:
         base = self._slice.base_file
         assert base is not None
-        data = DataFile(base, self._spec.options, mapped=True)
-        with reading(base.uri), contextlib.closing(data):
-            source = data.parquet()
-            schema = source.schema_arrow
-            held = [name for name in schema.names if name in names or name.startswith("_hoodie_")]
-            part = pa.schema([schema.field(name) for name in held], schema.metadata)
-            # Names of nested columns are as Hudi wrote them.
-            with pq.ParquetWriter(path, part, use_compliant_nested_type=False, compression="none") as writer:
-                for rows in self._rows(source, data, held):
-                    writer.write_batch(rows)
-
-    def _rows(self, source: pq.ParquetFile, data: DataFile, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """The touched rows, group by group."""
-        start, positions = 0, self._touched.positions
-        for group in range(data.metadata.num_row_groups):
-            count = data.metadata.row_group(group).num_rows
-            inside = positions[(positions >= start) & (positions < start + count)] - start
-            done = 0
-            if len(inside):
-                for batch in source.iter_batches(_BATCH_ROWS, [group], names, use_threads=False):
-                    wanted = inside[(inside >= done) & (inside < done + batch.num_rows)] - done
-                    done += batch.num_rows
-                    if len(wanted):
-                        yield batch.take(pa.array(wanted))
-            start += count
+        with reading(base.uri), contextlib.closing(DataFile(base, self._spec.options, mapped=True)) as data:
+            schema = data.parquet().schema_arrow
+        held = [field for field in schema if field.name in names or field.name.startswith("_hoodie_")]
+        part = pa.schema(held, schema.metadata)
+        # Names of nested columns are as Hudi wrote them.
+        with pq.ParquetWriter(path, part, use_compliant_nested_type=False, compression="none") as writer:
+            for rows in base_rows(base, self._spec.options, self._touched.positions, part):
+                writer.write_table(rows)

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.indexed import collide, colliding, few_bits
+from support.indexed import collide, colliding, quarter_alike
 
+from hudi_vector.read.base_rows import base_rows
 from hudi_vector.read.key_hashes import KeyHashes, hashed
-from hudi_vector.read.record_keys import hashes_of_file, keys_at, keys_of_file
+from hudi_vector.read.record_keys import hashes_of_file, keys_of_file
 from hudi_vector.read.touched import _rows_with
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 
@@ -37,6 +38,11 @@ def base_file(folder: Path, keys: list[str | None], **written: Any) -> FileInfo:
     return found
 
 
+def rows_at(base: FileInfo, rows: Any) -> list[dict[str, Any]]:
+    schema = pa.schema([("_hoodie_record_key", pa.string()), ("id", pa.int64())])
+    return [row for part in base_rows(base, OPTIONS, rows, schema) for row in part.to_pylist()]
+
+
 @given(KEYS)
 def test_a_hash_is_eight_bytes_of_blake2b(keys: list[str]) -> None:
     expected = [int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "little") for key in keys]
@@ -46,7 +52,7 @@ def test_a_hash_is_eight_bytes_of_blake2b(keys: list[str]) -> None:
 @given(KEYS, KEYS, st.booleans())
 def test_rows_like_keys_are_all_of_the_same_hash(keys: list[str], asked: list[str], collides: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        hash_of = few_bits if collides else hashed
+        hash_of = quarter_alike if collides else hashed
         if collides:
             collide(patch)
         held = KeyHashes.of(hash_of(key_array(keys)))
@@ -89,9 +95,11 @@ def test_rows_with_keys_are_those_that_all_keys_tell(
         assert found is not None
         assert told is not None
         assert found.dtype == told.dtype == np.int64
-        assert found.tolist() == told.tolist() == [row for row, key in enumerate(keys) if key in asked]
-        like = hashes.rows_like(wanted)
-        assert keys_at(base, OPTIONS, like).to_pylist() == [keys[row] for row in like]
+        assert told.tolist() == [row for row, key in enumerate(keys) if key in asked]
+        assert found.tolist() == hashes.rows_like(wanted).tolist()
+        assert set(told.tolist()) <= set(found.tolist())
+        assert collides or found.tolist() == told.tolist()
+        assert rows_at(base, found) == [{"_hoodie_record_key": keys[row], "id": int(row)} for row in found]
         assert keys_of_file(base, OPTIONS).to_pylist() == keys
 
 
@@ -105,7 +113,7 @@ def test_keys_of_few_rows_and_of_many(tmp_path: Path, compression: str, use_dict
     assert hashes is not None
     for rows in ([], [0], [2999, 3000], [7, 8, 1600, 3999], range(1490, 1510), range(0, 4000, 3), range(4000)):
         chosen = np.array(rows, np.int64)
-        assert keys_at(base, OPTIONS, chosen).to_pylist() == [keys[row] for row in rows]
+        assert [row["_hoodie_record_key"] for row in rows_at(base, chosen)] == [keys[row] for row in rows]
         wanted = key_array([keys[row] for row in rows]).unique()
         found, told = _rows_with(wanted, base, OPTIONS, hashes), _rows_with(wanted, base, OPTIONS, None)
         assert found is not None
@@ -124,8 +132,8 @@ def test_a_file_with_a_row_without_key_has_no_hashes(tmp_path: Path) -> None:
     assert hashes_of_file(plain, OPTIONS) is None
 
 
-def test_colliding_is_what_few_bits_hash() -> None:
+def test_colliding_keys_have_the_hash_they_are_looked_for_by() -> None:
     keys = key_array([str(number) for number in range(50)])
-    one, other = colliding(KeyHashes.of(hashed(keys))), KeyHashes.of(few_bits(keys))
+    one, other = colliding(KeyHashes.of(hashed(keys))), KeyHashes.of(quarter_alike(keys))
     assert one.key_hash.tolist() == other.key_hash.tolist()
     assert one.key_row.tolist() == other.key_row.tolist()

@@ -103,8 +103,10 @@ def test_hashes_of_keys_tell_what_log_files_touch(table: str, monkeypatch: pytes
         hashes = load_key_hashes(index.folder, segment, options, keep=False)
         assert hashes is not None
         found = touched_rows(entry, options, keep=False, hashes=lambda of=hashes: of)
-        assert found.positions.tolist() == told.positions.tolist()
-        assert (found.rows, found.why_all) == (told.rows, told.why_all) == (len(hashes.key_row), "")
+        assert (found.rows, told.why_all) == (told.rows, "")
+        assert found.rows == len(hashes.key_row)
+        assert found.why_all or set(found.positions) >= set(told.positions)
+        assert collides or found.positions.tolist() == told.positions.tolist()
     forbid_whole_columns(monkeypatch)
     assert_exact(table)
     assert_exact(table, cached=True)
