@@ -6,6 +6,7 @@ beside the table, so that nothing is computed twice and a later run can see what
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,8 @@ ROW = ["partition", "file_group", "position"]
 _PLACE = ["column", "partition", "chunk"]
 _ORDER = ["first", *RANGE]
 _TASKS_PER_CORE = 8
+_CONTAINERS_PER_TASK = 4
+_SEED = 42  # of the hash by which Spark partitions
 
 
 @dataclass(frozen=True)
@@ -160,10 +163,9 @@ def copy_ranges(references: DataFrame, copier: Copier, target_size: int, expecte
     """
     spark = references.sparkSession
     largest = min(settings.max_element_size for _, settings in copier.settings)
-    chunked = _in_chunks(references, target_size, largest)
-    tasks = max(1, min(expected, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism))
     place = [f"place.{name}" for name in _PLACE]
-    ordered = chunked.repartition(tasks, *place).sortWithinPartitions(*place, *_ORDER)
+    spread = _spread(_in_chunks(references, target_size, largest), _tasks(spark, expected))
+    ordered = spread.sortWithinPartitions(*place, *_ORDER)
     reference = F.struct(*REFERENCE).alias("reference")
     asked = ordered.select(*(F.col(each) for each in place), *RANGE, reference)
     written: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
@@ -184,6 +186,30 @@ def _in_chunks(references: DataFrame, target_size: int, largest: int) -> DataFra
     before = F.sum("own").over(peers) - F.when(F.col("count") <= largest, F.col("count")).otherwise(0)
     chunk = F.floor(before / target_size).alias("chunk")
     return sized.withColumn("place", F.struct("first.column", "first.partition", chunk))
+
+
+def _tasks(spark: SparkSession, expected: int) -> int:
+    """How many tasks fill so many containers: several each, for one is filled while the one before is made durable."""
+    cores = spark.sparkContext.defaultParallelism
+    several = min(expected // _CONTAINERS_PER_TASK, _TASKS_PER_CORE * cores)
+    return max(1, min(expected, max(cores, several)))
+
+
+def _spread(chunked: DataFrame, tasks: int) -> DataFrame:
+    """The rows of a container in one task, and the containers of a partition in one task after the other.
+
+    Spark sends rows to tasks by a hash, which leaves some without work: so it is given numbers whose hashes are known.
+    """
+    jvm: Any = chunked.sparkSession._jvm
+    hash_of = jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32.hashInt
+    number_of: dict[int, int] = {}
+    for number in itertools.count():
+        number_of.setdefault(hash_of(number, _SEED) % tasks, number)
+        if len(number_of) == tasks:
+            break
+    task = F.pmod(F.hash("place.column", "place.partition") + F.col("place.chunk"), F.lit(tasks))
+    numbers = F.array(*(F.lit(number_of[task]) for task in range(tasks)))
+    return chunked.repartition(tasks, numbers[task.cast("int")])
 
 
 def _copy_task(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from hudi_vector.cli import main
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, RefusedError, UnknownColumnError, WriteError
 from hudi_vector.table_services.compaction_files import begun_runs
 from hudi_vector.table_services.service_lease import LEASES, ServiceLease
+from hudi_vector.write.repack import _spread
 
 services = hv.table_services
 OUT = {"img": {"inline.threshold": "0"}}
@@ -194,6 +196,18 @@ def test_equal_blobs_are_stored_once_in_all_groups(spark, workspace):
     assert (done.containers_before, done.containers_after, len(done.commits), done.references) == (4, 1, 2, 16)
     assert len(containers(spark, path)) == 1
     assert not list(path.rglob(f"staging/{done.plan_id}"))
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 8])
+def test_containers_are_spread_evenly(spark, tasks):
+    places = "struct(concat('c', id % 2) AS column, 'p' AS partition, id div 8 AS chunk) AS place"
+    spread = _spread(spark.range(0, 8 * 8 * 3, 1, 5).selectExpr(places), tasks)
+    found = spread.selectExpr("place.column", "place.chunk", "spark_partition_id()").distinct().collect()
+    assert len(found) == 2 * 8 * 3, "a container is filled by one task"
+    for column in ("c0", "c1"):
+        each = Counter(task for named, _, task in found if named == column)
+        assert set(each) == set(range(tasks))
+        assert max(each.values()) - min(each.values()) <= 1
 
 
 def test_whoever_comes_after_a_killed_run_ends_it(spark, shared):
