@@ -308,11 +308,11 @@ def test_a_lease_that_ran_out_keeps_nothing(
 def test_no_lease_is_taken_where_none_is_wanted_or_needed(
     files: list[str], directory: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def threads() -> int:
-        return sum(thread.name == "hudi-vector-lease" for thread in threading.enumerate())
+    before = set(threading.enumerate())  # other tests may have left tables open
 
-    gc.collect()
-    until(lambda: not threads())
+    def threads() -> list[threading.Thread]:
+        return [each for each in threading.enumerate() if each.name == "hudi-vector-lease" and each not in before]
+
     with opened(files, str(tmp_path / "none")) as t:
         assert t.search(QUERY, metric="l2").report.slices == {"parquet": 4}
         assert not threads()
