@@ -135,6 +135,34 @@ class ParquetSlice:
             start += rows
         return np.concatenate(parts) if parts else np.empty(0, np.bool_)
 
+    def kept_filter_columns(self) -> list[pa.ChunkedArray] | None:
+        """The columns that the predicate needs, if the process's cache holds all of them decoded."""
+        names = self._spec.filter_columns
+        if not names or not self.holds(names):
+            return None
+        groups = range(self._data.metadata.num_row_groups)
+        found = []
+        for field in self._spec.filter_schema:
+            parts = [self._kept_column(group, field.name) for group in groups]
+            found.append(pa.chunked_array([chunk for part in parts if part for chunk in part.chunks], field.type))
+        return found if all(len(column) == self.row_count() for column in found) else None
+
+    def there_of(self, passing: npt.NDArray[np.bool_], counts: ScanCounts) -> npt.NDArray[np.bool_]:
+        """Of the rows that pass the predicate those that are there, counted on the way.
+
+        Args:
+            passing: A bool for each row of the file.
+            counts: Where rows and filtered ones are counted.
+
+        Returns:
+            A bool for each row of the file.
+        """
+        allowed = passing if self._deleted is None else passing & ~self._gone()
+        live = len(passing) if self._deleted is None else len(passing) - int(self._gone().sum())
+        counts.rows += live
+        counts.filtered += live - int(allowed.sum())
+        return allowed
+
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Columns of the rows at these positions, in the table's types and in this order."""
         metadata = self._data.metadata
@@ -232,7 +260,7 @@ class ParquetSlice:
     def _may_match(self, group: int, rows: int) -> bool:
         predicate = self._spec.predicate
         assert predicate is not None
-        stats = row_group_stats(self._data.metadata.row_group(group), self._spec.schema)
+        stats = row_group_stats(self._data.metadata.row_group(group), self._spec.filter_schema)
         for name, value in self._constants.items():
             stats[name] = ColumnStats(value, value, 0) if value.is_valid else ColumnStats(null_count=rows)
         return may_match(predicate, stats, rows, self._spec.zone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -68,13 +69,18 @@ class ScanSpec:
         """The columns that order rows of equal distance, the most significant first; none where their place does."""
         return TIE_COLUMNS if self.has_keys else self.ties
 
-    @property
+    @cached_property
     def filter_columns(self) -> tuple[str, ...]:
         """The columns the predicate needs, in the table's order."""
         if self.predicate is None:
             return ()
         needed = columns(self.predicate)
         return tuple(name for name in self.schema.names if name in needed)
+
+    @cached_property
+    def filter_schema(self) -> pa.Schema:
+        """The same with their types."""
+        return pa.schema(self.fields(self.filter_columns))
 
 
 @dataclass

@@ -23,6 +23,7 @@ from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.index.truth import Each
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
+from hudi_vector.read.filtered import allowed_rows
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
@@ -170,7 +171,7 @@ def _search_indexed(
 ) -> tuple[list[SliceHits], ScanCounts]:
     counts = ScanCounts()
     readers = [open_base(access, spec, keep) for _, access in entries]
-    allowed = _allowed(readers, codes, counts, each)
+    allowed = _allowed(readers, codes, spec, counts, each)
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
     for first in range(0, len(question.vectors), question.block_queries):
         part = slice(first, first + question.block_queries)
@@ -195,7 +196,7 @@ def _search_indexed(
             counts.bytes_read += bytes_read
         log.read += time.perf_counter() - begun
     log.write(use.name, counts.bytes_read)
-    parts = [SliceHits(index, joined(hits)) for (index, _), hits in zip(entries, blocks, strict=True)]
+    parts = [SliceHits(index, joined(hits)) for (index, _), hits in zip(entries, blocks, strict=True) if hits]
     return parts, counts
 
 
@@ -290,20 +291,11 @@ def _scanned(work: _Work, segment: int, spec: ScanSpec) -> tuple[Hits, int]:
 
 
 def _allowed(
-    readers: Sequence[ParquetSlice], codes: _Codes, counts: ScanCounts, each: Each
+    readers: Sequence[ParquetSlice], codes: _Codes, spec: ScanSpec, counts: ScanCounts, each: Each
 ) -> list[npt.NDArray[np.bool_]] | None:
     """The filter, and what is deleted, as a bool for each row of each file, and the rows counted."""
     if not any(reader.chooses for reader in readers) and codes.places is None:
         counts.rows += codes.view.rows
         counts.nulls += codes.view.rows - codes.view.vectors
         return None
-
-    def mask(reader: ParquetSlice) -> tuple[npt.NDArray[np.bool_], ScanCounts]:
-        own = ScanCounts()
-        return reader.allowed(own), own
-
-    masks = []
-    for found, own in each(mask, readers):
-        masks.append(found)
-        counts.add(own)
-    return masks
+    return allowed_rows(readers, spec, counts, each)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from hudi_vector import options
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.manifest import ManifestEntry
-from hudi_vector.read.predicate import Predicate, evaluate, restrict
+from hudi_vector.read.predicate import Predicate, columns, evaluate, restrict
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.search.index_choice import Choice, IndexNeed, choose_index
@@ -77,7 +77,7 @@ def make_plan(
         ties=snapshot.ties,
         options=snapshot.source.options,
     )
-    kept = [entry for entry in snapshot.file_slices if _partition_may_match(entry, snapshot, request)]
+    kept = _kept(snapshot, request)
     whole_table = request.why_spark or table_needs_spark(snapshot)
     column = request.column
     need = IndexNeed(
@@ -131,7 +131,7 @@ def _indexed(access: SliceAccess, choice: Choice, version: int) -> tuple[SliceAc
         parted = replace(access, segment=entry, index_folder=choice.index.folder)
         return (replace(parted, access="index", reason=_UNTOUCHED), replace(parted, access="touched"))
     if entry is not None:
-        return (replace(access, access="index", segment=entry),)
+        return (SliceAccess(access.file_slice, "index", access.reason, entry),)
     why = "written anew since it was indexed" if choice.index.entry_at(base) else "no segment of the index yet"
     return (replace(access, reason=why),)
 
@@ -226,10 +226,28 @@ def _execution(
     return "distributed", f"{size} bytes, more than {options.LOCAL_MAX_BYTES.key} = {limit}"
 
 
+def _kept(snapshot: Snapshot, request: SearchRequest) -> list[FileSlice]:
+    """The slices of partitions that may have rows which pass the filter."""
+    if request.predicate is None:
+        return list(snapshot.file_slices)
+    needed = columns(request.predicate)
+    verdicts: dict[tuple[object, ...], bool] = {}
+    kept = []
+    for entry in snapshot.file_slices:
+        place = (entry.partition_path, entry.constants)
+        told = {*snapshot.config.partition_fields, *(name for name, _ in entry.constants)}
+        if needed and needed.isdisjoint(told):
+            verdicts[place] = True
+        elif place not in verdicts:
+            verdicts[place] = _partition_may_match(entry, snapshot, request)
+        if verdicts[place]:
+            kept.append(entry)
+    return kept
+
+
 def _partition_may_match(entry: FileSlice, snapshot: Snapshot, request: SearchRequest) -> bool:
     config = snapshot.config
-    if request.predicate is None:
-        return True
+    assert request.predicate is not None
     values = dict(entry.constants)
     if config.partition_fields and config.plain_key_generator:
         values = partition_values(entry.partition_path, snapshot)

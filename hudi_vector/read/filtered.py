@@ -1,0 +1,72 @@
+"""Which rows of many files pass a filter: columns in memory are looked at together, the others file by file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.predicate import evaluate
+from hudi_vector.read.spec import ScanCounts, ScanSpec
+
+__all__ = ["allowed_rows"]
+
+Bools = npt.NDArray[np.bool_]
+
+_TASKS = 64
+"""Many files are cut into so many parts: to hand one to a thread costs more than a look at its statistics."""
+
+
+def allowed_rows(
+    readers: Sequence[ParquetSlice], spec: ScanSpec, counts: ScanCounts, each: Callable[..., Iterable[Any]] = map
+) -> list[Bools]:
+    """Which rows of files are there and pass the predicate, counted on the way.
+
+    Args:
+        readers: The files.
+        spec: What they are read for.
+        counts: Where rows, pruned and filtered ones are counted.
+        each: How files are gone through whose columns have to be read.
+
+    Returns:
+        For each file a bool for each of its rows.
+    """
+    masks = _in_memory(readers, spec, counts)
+
+    def read(numbers: Sequence[int]) -> tuple[dict[int, Bools], ScanCounts]:
+        own = ScanCounts()
+        return {number: readers[number].allowed(own) for number in numbers}, own
+
+    left = [number for number in range(len(readers)) if number not in masks]
+    step = max(1, len(left) // _TASKS)
+    for found, own in each(read, [left[start : start + step] for start in range(0, len(left), step)]):
+        masks |= found
+        counts.add(own)
+    return [masks[number] for number in range(len(readers))]
+
+
+def _in_memory(readers: Sequence[ParquetSlice], spec: ScanSpec, counts: ScanCounts) -> dict[int, Bools]:
+    """The same of the files whose columns are in memory, by their places: evaluating costs a call more than a row."""
+    held = {number: columns for number, reader in enumerate(readers) if (columns := reader.kept_filter_columns())}
+    if not held:
+        return {}
+    assert spec.predicate is not None
+    names = spec.filter_columns
+    together = pa.table(
+        [
+            pa.chunked_array([chunk for columns in held.values() for chunk in columns[place].chunks], field.type)
+            for place, field in enumerate(spec.filter_schema)
+        ],
+        names=list(names),
+    )
+    passing = evaluate(spec.predicate, together, spec.zone)
+    ends = np.cumsum([0, *(len(columns[0]) for columns in held.values())]).tolist()
+    return {
+        number: readers[number].there_of(passing[start:stop], counts)
+        for number, (start, stop) in zip(held, pairwise(ends), strict=True)
+    }
