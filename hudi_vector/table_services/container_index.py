@@ -32,7 +32,16 @@ from hudi_vector.table_services.references import add_references, distinct
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.retained import list_retained
 
-__all__ = ["CONTAINERS", "RANGES", "ContainerIndex", "container_index", "covered", "live_bytes", "verify_containers"]
+__all__ = [
+    "CONTAINERS",
+    "RANGES",
+    "ContainerIndex",
+    "Fold",
+    "container_index",
+    "covered",
+    "live_bytes",
+    "verify_containers",
+]
 
 CONTAINERS = pa.schema(
     [
@@ -113,8 +122,12 @@ def verify_containers(table: str, kept: KeptReferences, options: StorageOptions)
     return sorted(uri for uri in before.keys() | now.keys() if before.get(uri) != now.get(uri))
 
 
-class _Fold:
-    """Takes references in, file by file; memory holds each distinct range of the blob area once."""
+class Fold:
+    """Takes references in, file by file; memory holds each distinct range of the blob area once.
+
+    Args:
+        area: The files of the blob area.
+    """
 
     def __init__(self, area: list[FileInfo]) -> None:
         places = Places()
@@ -127,6 +140,7 @@ class _Fold:
 
     @property
     def doubts(self) -> tuple[str, ...]:
+        """Paths whose file is not known for sure."""
         return self._referrers.doubts
 
     def add(self, found: FileReferences) -> None:
@@ -201,7 +215,7 @@ def covered(container: Ints, begin: Ints, end: Ints, sizes: Ints) -> Ints:
 
 def _folded(native: NativeTable, kept: KeptReferences) -> ContainerIndex:
     area = _listed(native)
-    fold = _Fold(area)
+    fold = Fold(area)
     gathered = gather(native, kept.whole, fold)
     doubts = tuple(dict.fromkeys([*gathered.doubts, *fold.doubts]))
     index = ContainerIndex(_fingerprint(area, fold.files), fold.containers(), doubts)

@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
 from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
-from hudi_vector.storage import StorageOptions, join, normalise
+from hudi_vector.storage import FileInfo, StorageOptions, join, normalise
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.arguments import texts
+from hudi_vector.table_services.container_index import Fold
+from hudi_vector.table_services.container_use import ContainerUse
 from hudi_vector.table_services.erasure_record import (
     COMPLETE,
     ERASURES,
@@ -33,7 +35,7 @@ from hudi_vector.table_services.retained import BASE, RetainedFile
 from hudi_vector.table_services.savepoints import saved_files
 from hudi_vector.table_services.service_table import ServiceTable
 from hudi_vector.table_services.sharers import sharing_tables
-from hudi_vector.table_services.trash import list_trash
+from hudi_vector.table_services.trash import TrashedFile, list_trash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +44,9 @@ __all__ = ["ErasureResult", "Holder", "check_erasure", "look"]
 
 _LOCAL = StorageOptions()
 _TRASH_NEEDS = "the trash's window to end, or clean_blobs with trash_window='0s'"
+_REPACKED = "compact_blobs with live_threshold=100"
+_CLEANED = "then Hudi's clean, then clean_blobs"
+_CLOCKS_APART_MS = 600_000  # the clock of the storage and ours
 _OWNER = "its owner: the table refers to it and does not own it"
 _KEY = "_hoodie_record_key"
 
@@ -173,31 +178,28 @@ def look(
     root, storage = native.source.uri, native.storage
     area, places, scan = BlobArea(root), Places(), KeyScan(keys)
     files = {places.identity(info.uri): info for info in storage.list_files(area.uri, recursive=True)}
-    identities = {identity: info.uri for identity, info in files.items()}
-    mine = Referrers(identities, places)
+    mine, everyone = Referrers({name: info.uri for name, info in files.items()}, places), Fold(list(files.values()))
     gathered = gather(native, scan, mine)
     tables, doubts = sharing_tables(native, ())
-    everyone = Referrers(identities, places)
     doubts += [doubt for each in tables for doubt in gather(each, reader, everyone).doubts]
     doubts += [*gathered.doubts, *mine.doubts, *everyone.doubts]
+    unknown = tuple(dict.fromkeys(doubts))
     home = places.identity(f"{area.uri}/.").removesuffix(".")
     named = {
         uri: join(BLOB_AREA, uri.removeprefix(home)) if uri.startswith(home) else None for uri, _ in mine.below("")
     }
     there = {info.uri.removeprefix(f"{root}/"): info for info in files.values()}
-    loose = [path for path in there if everyone.of(join(root, path)) is None]
+    use = ContainerUse.of(root, everyone, options)
     trash = list_trash(storage, root)
-    record = find_open(storage, root, keys)
-    if record is None:
-        first = [path for path in loose if ContainerName.parse(root, join(root, path))] + [file.path for file in trash]
-        record = replace(ErasureRecord.new(root, keys, now), suspects=tuple(sorted(set(first))))
+    record = find_open(storage, root, keys) or ErasureRecord.new(root, keys, now)
+    record = _suspecting(record, there, use, trash)
     known = {*record.containers, *filter(None, named.values())}
     holders = list(_data_files(native, scan.held, frozenset(live)))
-    holding = known | (set(loose) & set(record.suspects))
     has_rows = bool(holders)
     holders += [
-        Holder(path, there[path].size, "container", _container_needs(has_rows, path in known, path in loose))
-        for path in sorted(holding & there.keys())
+        Holder(path, info.size, "container", _container_needs(has_rows, path in known, path in use.loose))
+        for path, info in sorted(there.items())
+        if (has_rows and path in known) or (path in use.partly_dead and (path in known or path in record.suspects))
     ]
     holders += [
         Holder(file.trash_path, file.bytes, "trash", _TRASH_NEEDS)
@@ -205,13 +207,29 @@ def look(
         if file.path in known or file.path in record.suspects
     ]
     external = [Holder(uri, 0, "external", _OWNER) for uri, path in named.items() if path is None]
-    unknown = tuple(dict.fromkeys(doubts))
-    record = replace(record, containers=tuple(sorted(known)))
+    record = replace(record, containers=tuple(sorted(known)), rows_ms=now if has_rows or unknown else 0)
     if not holders and not unknown:
         record = replace(record, state=COMPLETE, completed_ms=now, identity=gathered.identity)
     record = publish_record(storage, record)
     report = join(root, ERASURES, record.erasure_id)
     return ErasureResult(root, record.erasure_id, record.keys, holders, external, unknown, report)
+
+
+def _suspecting(
+    record: ErasureRecord, there: Mapping[str, FileInfo], use: ContainerUse, trash: Iterable[TrashedFile]
+) -> ErasureRecord:
+    """The record, with the containers that may have come to hold bytes of the keys since the last look.
+
+    Until a look finds no row of the keys, an upsert or a compaction may move their blobs to new containers; once the
+    rows are gone too, no data file tells of that. What others refer to wholly holds nothing else.
+    """
+    if not record.rows_ms:
+        return record
+    since_ns = (record.rows_ms - _CLOCKS_APART_MS) * 1_000_000
+    is_first = record.generation < 0
+    new = {path for path in use.partly_dead if path in use.loose or (not is_first and there[path].mtime_ns > since_ns)}
+    mine = {path for path in new if ContainerName.parse(record.table, join(record.table, path))}
+    return replace(record, suspects=tuple(sorted({*record.suspects, *mine, *(file.path for file in trash)})))
 
 
 def _data_files(
@@ -236,13 +254,15 @@ def _data_files(
 
 
 def _container_needs(has_rows: bool, is_known: bool, is_loose: bool) -> str:
-    if not is_known:
+    if is_loose and not is_known:
         return "clean_blobs: nothing refers to it, so nobody can say whose bytes it holds"
-    if has_rows:
+    if is_loose:
+        return "clean_blobs"
+    if has_rows and is_known:
         return "the data files first, and clean_blobs after them"
-    if not is_loose:
-        return "compact_blobs, since other rows refer to it, then Hudi's clean, then clean_blobs"
-    return "clean_blobs"
+    if is_known:
+        return f"{_REPACKED}, since other rows refer to it, {_CLEANED}"
+    return f"{_REPACKED}, since nobody can say whose bytes its dead parts are, {_CLEANED}"
 
 
 def _open(root: str, options: StorageOptions) -> NativeTable:

@@ -40,8 +40,10 @@ class ErasureRecord:
         keys: How many keys there are.
         containers: The files of the blob area that rows of the keys have referred to, by their paths from the table's
             folder.
-        suspects: Those to which nothing referred when it was opened, so that nobody can say whose bytes they hold.
+        suspects: Those of which nobody can say whose bytes they hold: at a look during which rows of the keys may have
+            changed, nothing referred to them, or they were new and nothing referred to a part of them.
         opened_ms: When it was opened.
+        rows_ms: When the last look began, if it saw rows of the keys or was in doubt; 0 if it did neither.
         completed_ms: When nothing held any byte, 0 until then.
         identity: The timeline's identity at that time.
         generation: Of the side file that this was read from, −1 for none.
@@ -56,6 +58,7 @@ class ErasureRecord:
     containers: tuple[str, ...]
     suspects: tuple[str, ...]
     opened_ms: int
+    rows_ms: int = 0
     completed_ms: int = 0
     identity: str = ""
     generation: int = -1
@@ -64,7 +67,7 @@ class ErasureRecord:
     def new(cls, table: str, keys: Collection[str], now_ms: int) -> ErasureRecord:
         """A record that was not published yet."""
         salt = secrets.token_hex(16)
-        return cls(table, new_write_id(now_ms), OPEN, salt, _digest(salt, keys), len(set(keys)), (), (), now_ms)
+        return cls(table, new_write_id(now_ms), OPEN, salt, _digest(salt, keys), len(set(keys)), (), (), now_ms, now_ms)
 
     def is_of(self, keys: Collection[str]) -> bool:
         """Whether it is about exactly these keys."""
@@ -105,6 +108,7 @@ def read_erasure(storage: Storage, table: str, erasure_id: str) -> ErasureRecord
         return None
     body: dict[str, Any] = found[1]
     body |= {name: tuple(body[name]) for name in ("containers", "suspects")}
+    body.setdefault("rows_ms", body["opened_ms"])  # records of before there was such a time
     return ErasureRecord(table=table, erasure_id=erasure_id, generation=generation_of(found[0]), **body)
 
 

@@ -78,7 +78,8 @@ def test_through_the_life_of_a_record(table: BlobTable) -> None:
     found = asked(table)
     assert held(found) == {
         name[alone]: "container: clean_blobs",
-        name[shared]: "container: compact_blobs, since other rows refer to it, then Hudi's clean, then clean_blobs",
+        name[shared]: "container: compact_blobs with live_threshold=100, since other rows refer to it, "
+        "then Hudi's clean, then clean_blobs",
     }
     committed(table, {2: inline(b"moved")})
     for file in sorted(table.path.glob("f1*"))[:-1]:
@@ -97,6 +98,39 @@ def test_through_the_life_of_a_record(table: BlobTable) -> None:
     content = b"".join(file.read_bytes() for file in (table.path / ERASURES).rglob("*") if file.is_file())
     assert b'"keys": 1' in content
     assert asked(table, "3").erasure_id != done.erasure_id
+
+
+@pytest.mark.parametrize("others", [None, 40])
+def test_blobs_that_moved_between_two_looks(table: BlobTable, others: int | None) -> None:
+    before = table.container(write_id(OLD, 1))
+    base = committed(table, {1: blob(f"{table.uri}/{before}", 0, 100)})
+    assert len(asked(table, live={"1"}).holders) == 2
+    # An upsert or a compaction wrote them anew, beside those of another row or alone; then the row went.
+    table.clock_ms = NOW + 60_000
+    after = table.container(write_id(NOW, 2))
+    base.unlink()
+    rest = committed(table, {2: None if others is None else blob(f"{table.uri}/{after}", 0, others)})
+    (table.path / before).unlink()
+    found = asked(table)
+    assert list(held(found)) == [after.rpartition("/")[2]], "no data file tells that it holds bytes of the row"
+    assert not found.is_well
+    # What came after the rows had gone cannot hold them.
+    table.clock_ms = NOW + 3_600_000
+    newer = table.container(write_id(NOW, 3))
+    committed(table, {4: blob(f"{table.uri}/{newer}", 0, 1)}, group="f2")
+    rest.unlink()
+    committed(table, {2: None})
+    (table.path / after).unlink()
+    assert asked(table).is_well
+
+
+def test_bytes_that_others_have_too_are_theirs(table: BlobTable) -> None:
+    shared = table.container(write_id(OLD, 1))
+    both = committed(table, {1: blob(f"{table.uri}/{shared}", 0, 100), 2: blob(f"{table.uri}/{shared}", 0, 100)})
+    assert len(asked(table).holders) == 2
+    both.unlink()
+    committed(table, {2: blob(f"{table.uri}/{shared}", 0, 100)})
+    assert asked(table).is_well, "an equal blob that was stored once"
 
 
 @pytest.mark.parametrize("form", ["base", "avro", "parquet"])
@@ -120,8 +154,14 @@ def test_what_nobody_refers_to_at_first_may_be_anybodys(table: BlobTable) -> Non
         loose.rpartition("/")[2]: "container: clean_blobs: nothing refers to it, so nobody can say whose bytes it holds"
     }
     # It was of a write under way: now it is known to be somebody else's.
-    later = committed(table, {2: blob(f"{table.uri}/{loose}")})
-    assert asked(table).is_well
+    later = committed(table, {2: blob(f"{table.uri}/{loose}", 0, 40), 3: blob(f"{table.uri}/{loose}", 60, 40)})
+    assert list(held(asked(table)).values()) == [
+        "container: compact_blobs with live_threshold=100, since nobody can say whose bytes its dead parts are, "
+        "then Hudi's clean, then clean_blobs"
+    ]
+    later.unlink()
+    later = committed(table, {2: blob(f"{table.uri}/{loose}", 0, 60), 3: blob(f"{table.uri}/{loose}", 60, 40)})
+    assert asked(table).is_well, "all of its bytes are of others"
     later.unlink()
     swept(table)
     trashed = asked(table)
