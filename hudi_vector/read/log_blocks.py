@@ -18,9 +18,11 @@ __all__ = [
     "CDC_DATA",
     "COMMAND",
     "DELETE",
+    "INSTANT",
     "MAGIC",
     "PARQUET_DATA",
     "SCHEMA",
+    "TORN",
     "LogBlock",
     "name_of",
     "read_blocks",
@@ -30,7 +32,9 @@ __all__ = [
 
 MAGIC = b"#HUDI#"
 COMMAND, DELETE, AVRO_DATA, PARQUET_DATA, CDC_DATA = 0, 1, 3, 5, 6
-SCHEMA = 2
+TORN = -1
+"""The type of what the end of its file cuts off: its append never came to an end, or the end was lost since."""
+INSTANT, SCHEMA = 0, 2
 
 _NAMES = ("COMMAND", "DELETE", "CORRUPT", "AVRO_DATA", "HFILE_DATA", "PARQUET_DATA", "CDC_DATA")
 _VERSION = 1
@@ -55,8 +59,9 @@ def read_blocks(source: Any) -> Iterator[LogBlock]:
         source: The file, open for reading at random.
 
     Yields:
-        Each block. A block that the end of the file cuts off is left out, as Hudi does: its append never came to an
-        end, so none of its rows count.
+        Each block. What the end of the file cuts off comes last, with the type TORN and the header as far as it is
+        whole; a file with no bytes is such a block. Hudi passes over these: to a query none of their rows count. Who
+        asks what a file may ever have held cannot.
 
     Raises:
         DataFileError: A block is damaged in any other way, or framed as no version known here.
@@ -64,14 +69,14 @@ def read_blocks(source: Any) -> Iterator[LogBlock]:
     source.seek(0, 2)
     end = source.tell()
     offset = 0
-    while end - offset >= len(MAGIC):
+    while offset < end or offset == 0:
         source.seek(offset)
         frame = source.read(_FRAME)
-        if frame[: len(MAGIC)] != MAGIC:
+        if len(frame) >= len(MAGIC) and frame[: len(MAGIC)] != MAGIC:
             raise DataFileError(f"no block begins at byte {offset}, where one must")
-        size = struct.unpack(">q", frame[len(MAGIC) :])[0] if len(frame) == _FRAME else end
+        size = struct.unpack(">q", frame[len(MAGIC) :])[0] if len(frame) == _FRAME else end + 1
         if offset + _FRAME + size > end:
-            _require_no_block_within(source.read(), offset)
+            yield _torn(source.read(), offset)
             return
         if size < 0:
             raise DataFileError(f"the block at byte {offset} is damaged: its length is {size}")
@@ -81,12 +86,19 @@ def read_blocks(source: Any) -> Iterator[LogBlock]:
 
 def name_of(kind: int) -> str:
     """What Hudi calls a type of block."""
+    if kind == TORN:
+        return "cut off"
     return _NAMES[kind] if 0 <= kind < len(_NAMES) else f"unknown ({kind})"
 
 
-def _require_no_block_within(rest: bytes, offset: int) -> None:
+def _torn(rest: bytes, offset: int) -> LogBlock:
     if MAGIC in rest:
         raise DataFileError(f"the block at byte {offset} is damaged: another one begins before its end")
+    try:
+        header, _ = _entries(memoryview(rest), 8)
+    except struct.error:
+        header = {}
+    return LogBlock(offset, TORN, header, memoryview(rest))
 
 
 def _block(body: memoryview, offset: int) -> LogBlock:
@@ -114,7 +126,7 @@ def _entries(body: memoryview, place: int) -> tuple[dict[int, bytes], int]:
     entries = {}
     for _ in range(count):
         key, length = struct.unpack_from(">ii", body, place)
-        if length < 0:
+        if not 0 <= length <= len(body) - place - 8:
             raise struct.error(f"an entry of {length} bytes")
         entries[key] = bytes(body[place + 8 : place + 8 + length])
         place += 8 + length

@@ -17,6 +17,7 @@ from hudi_vector.read.log_blocks import (
     COMMAND,
     DELETE,
     PARQUET_DATA,
+    TORN,
     LogBlock,
     name_of,
     read_blocks,
@@ -89,7 +90,8 @@ def log_keys(source: Any) -> pa.Array:
     """
     found: dict[str, None] = {}
     for block in read_blocks(source):
-        if block.kind != COMMAND:
+        # No reader of Hudi's takes in rows of a block that is cut off.
+        if block.kind not in (COMMAND, TORN):
             found.update(dict.fromkeys(_keys_of(block)))
     if None in found:
         raise DataFileError("a row of the log file has no record key")

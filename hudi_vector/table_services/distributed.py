@@ -8,7 +8,7 @@ they are used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -122,7 +122,7 @@ def _outcome(files: Sequence[RetainedFile], options: StorageOptions) -> _Outcome
     with pa.ipc.new_stream(sink, _CODED, options=settings) as writer:
         for place, file in enumerate(files):
             found = references_of(file, options)
-            bare.append(FileReferences(file, doubt=found.doubt, is_gone=found.is_gone))
+            bare.append(FileReferences(file, doubt=found.doubt, is_gone=found.is_gone, torn=found.torn))
             numbers = pa.repeat(pa.scalar(place, pa.int32()), found.references.num_rows)
             writer.write_table(found.references.add_column(0, "file", numbers).cast(_CODED).unify_dictionaries())
     return _Outcome(tuple(bare), sink.getvalue().to_pybytes())
@@ -137,4 +137,4 @@ def _files_of(outcome: _Outcome) -> Iterator[FileReferences]:
     for place, bare in enumerate(outcome.files):
         coded = pa.Table.from_batches(parts.pop(place, []), _CODED)
         references = pa.table([coded[field.name].cast(field.type) for field in REFERENCES], schema=REFERENCES)
-        yield FileReferences(bare.file, references, bare.doubt, bare.is_gone)
+        yield replace(bare, references=references)

@@ -13,7 +13,7 @@ from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services.base_references import parquet_references
 from hudi_vector.table_services.lance_references import lance_references
-from hudi_vector.table_services.log_references import log_references
+from hudi_vector.table_services.log_references import TornTail, log_references
 from hudi_vector.table_services.references import REFERENCES
 from hudi_vector.table_services.retained import LOG, RetainedFile
 
@@ -36,6 +36,8 @@ class FileReferences:
         doubt: Why the file cannot be read, None where it was.
         is_gone: Whether the file is not there any more.
         was_opened: Whether the file itself was read, and not what an earlier run kept of it.
+        torn: What the end of a log file cuts off. Whether that is a doubt is for the timeline to say: a tail whose
+            write never completed counts for nobody.
     """
 
     file: RetainedFile
@@ -43,6 +45,7 @@ class FileReferences:
     doubt: str | None = None
     is_gone: bool = False
     was_opened: bool = True
+    torn: TornTail | None = None
 
 
 Reader = Callable[[Sequence[RetainedFile], StorageOptions], Iterable[FileReferences]]
@@ -74,7 +77,8 @@ def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences
         # Mapped memory would end the process if the file were cut short meanwhile.
         with storage.open(uri, mapped=False) as source:
             if file.kind == LOG:
-                return FileReferences(file, log_references(source))
+                references, torn = log_references(source)
+                return FileReferences(file, references, torn=torn)
             return FileReferences(file, parquet_references(source, remote=storage.scheme != "file"))
     except UNREADABLE as problem:
         if isinstance(problem, FileNotFoundError) or isinstance(problem.__cause__, FileNotFoundError):

@@ -8,6 +8,7 @@ from typing import Protocol
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table.timeline import Timeline
 from hudi_vector.table_services.file_references import FileReferences, Reader
 from hudi_vector.table_services.retained import list_retained
 
@@ -49,6 +50,7 @@ def gather(table: NativeTable, read: Reader, taker: Taker) -> Gathered:
     """
     seen: set[FileInfo] = set()
     doubts: dict[str, None] = {}
+    torn: dict[FileInfo, FileReferences] = {}
     opened, identity = 0, ""
     for _ in range(_MOST_LISTINGS):
         try:
@@ -60,12 +62,17 @@ def gather(table: NativeTable, read: Reader, taker: Taker) -> Gathered:
         doubts.update(dict.fromkeys(listed.doubts))
         new = [file for file in listed.files if file.info not in seen]
         if not new:
-            return Gathered(identity, tuple(doubts), len(listed.files), opened)
+            # A tail that was being written when it was read belongs to a file that has another size by now.
+            cut = [torn[file.info] for file in listed.files if file.info in torn]
+            lost = filter(None, (_lost(found, table, timeline) for found in cut))
+            return Gathered(identity, (*doubts, *lost), len(listed.files), opened)
         for found in read(new, table.source.options):
             opened += found.was_opened and not found.is_gone
             if found.is_gone:
                 continue  # if the next listing shows it again, it is read again
             seen.add(found.file.info)
+            if found.torn is not None:
+                torn[found.file.info] = found
             if found.doubt is None:
                 taker.add(found)
             else:
@@ -75,3 +82,28 @@ def gather(table: NativeTable, read: Reader, taker: Taker) -> Gathered:
                 )
     doubts[f"'{table.source.uri}' changed during {_MOST_LISTINGS} listings, or lists files that are not there"] = None
     return Gathered(identity, tuple(doubts), len(seen), opened)
+
+
+def _lost(found: FileReferences, table: NativeTable, timeline: Timeline) -> str | None:
+    """The doubt about a log file with a torn tail; none where the write of that never completed."""
+    assert found.torn is not None
+    # Until table version 8 a log file bears the instant of its base file, and only its blocks tell who wrote them.
+    named = found.file.instant if table.config.version >= 8 else None
+    writers = [each for each in dict.fromkeys((found.torn.instant, named)) if each is not None]
+    completed = [each for each in writers if _may_have_completed(each, timeline)]
+    if writers and not completed:
+        return None
+    why = f"instant {completed[0]} has completed" if completed else "nobody can tell whether its write has completed"
+    where = f"is cut off in the block at byte {found.torn.offset}" if found.file.info.size else "is empty"
+    return (
+        f"the log file '{found.file.info.uri}' {where} and {why}, so that it may have referred to anything; Hudi's "
+        "compaction of its file group, and clean after it, remove the file"
+    )
+
+
+def _may_have_completed(instant: str, timeline: Timeline) -> bool:
+    """Whether an instant is completed, or older than the active timeline and so archived."""
+    if instant in timeline.pending:
+        return False
+    archived = timeline.start is not None and instant < timeline.start
+    return archived or any(instant == commit.requested for commit in timeline.commits)

@@ -91,7 +91,9 @@ class KeptReferences:
                 yield FileReferences(by_info[info], known, was_opened=False)
         for found in self._reader(unknown, options):
             self.opened += not found.is_gone
-            if found.doubt is None and not found.is_gone and is_settled(found.file.info):
+            # A torn file is read each time, so that each time it is asked whether its write has completed.
+            is_whole = found.doubt is None and found.torn is None and not found.is_gone
+            if is_whole and is_settled(found.file.info):
                 self._keep(found.file.info, found.references)
             yield found
 

@@ -19,6 +19,7 @@ from hudi_vector.read.log_blocks import (
     COMMAND,
     DELETE,
     PARQUET_DATA,
+    TORN,
     LogBlock,
     read_blocks,
     rows_of_block,
@@ -86,6 +87,12 @@ class KeyScan:
             elif block.kind == CDC_DATA:
                 # Their rows need not have Hudi's own columns, so that nobody can say whose they are.
                 raise DataFileError("it holds changes of rows, which bear no record key; Hudi's clean removes it")
+            elif block.kind == TORN:
+                if block.content:
+                    raise DataFileError(
+                        f"the block at byte {block.offset} is cut off, so that nobody can say whose rows it holds; "
+                        "Hudi's compaction of its file group, and clean after it, remove the file"
+                    )
             elif block.kind not in (COMMAND, DELETE):
                 yield self._avro(block)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,9 @@ from hudi_vector.read.log_blocks import (
     CDC_DATA,
     COMMAND,
     DELETE,
+    INSTANT,
     PARQUET_DATA,
+    TORN,
     LogBlock,
     read_blocks,
     rows_of_block,
@@ -22,14 +25,22 @@ from hudi_vector.table_services.avro_references import avro_references
 from hudi_vector.table_services.base_references import parquet_references
 from hudi_vector.table_services.references import add_references, distinct
 
-__all__ = ["log_references"]
+__all__ = ["TornTail", "log_references"]
 
 # What a change says of itself; the row before it and the row after it are records.
 _PRIMITIVE = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
 _OF_A_CHANGE = frozenset({"op", "ts_ms", "record_key"})
 
 
-def log_references(source: Any) -> pa.Table:
+@dataclass(frozen=True)
+class TornTail:
+    """What the end of a log file cuts off: where it begins, and the instant that wrote it, where that can be read."""
+
+    offset: int
+    instant: str | None
+
+
+def log_references(source: Any) -> tuple[pa.Table, TornTail | None]:
     """The distinct references of all blobs in a log file.
 
     Args:
@@ -37,20 +48,25 @@ def log_references(source: Any) -> pa.Table:
 
     Returns:
         A table of `hudi_vector.table_services.references.REFERENCES`. Blocks of deleted keys and commands have none.
+        And the tail that is cut off, of which nobody knows what it referred to, None where the file is whole.
 
     Raises:
         DataFileError: A block is damaged, or of a type that cannot be read.
         InvalidBlobError: A blob is OUT_OF_LINE and names no path.
 
     Example:
-        >>> log_references(pa.BufferReader(b"")).num_rows
-        0
+        >>> log_references(pa.BufferReader(b""))[1]
+        TornTail(offset=0, instant=None)
     """
     found: list[pa.Table] = []
+    torn = None
     for block in read_blocks(source):
-        if block.kind not in (COMMAND, DELETE):
+        if block.kind == TORN:
+            instant = block.header.get(INSTANT)
+            torn = TornTail(block.offset, instant.decode() if instant else None)
+        elif block.kind not in (COMMAND, DELETE):
             add_references(found, _of(block))
-    return distinct(found)
+    return distinct(found), torn
 
 
 def _of(block: LogBlock) -> pa.Table:

@@ -51,6 +51,15 @@ def swept(table: BlobTable) -> None:
     sweep(mark(), mark, limits=SweepLimits(100))
 
 
+def test_what_is_cut_off_may_be_of_any_record(table: BlobTable) -> None:
+    instant = table.instant()
+    log = table.log("f1", instant, {1: inline(b"x")})
+    log.write_bytes(log.read_bytes()[:-1])
+    assert "is cut off, so that nobody can say whose rows it holds" in asked(table).doubts[0]
+    log.write_bytes(b"")
+    assert asked(table).doubts == (), "its write never completed, and no byte of it is left"
+
+
 def test_through_the_life_of_a_record(table: BlobTable) -> None:
     alone, shared, other = (table.container(write_id(OLD, number)) for number in range(3))
     base = committed(table, {1: blob(f"{table.uri}/{alone}"), 2: blob(f"{table.uri}/{shared}", 5)})

@@ -8,14 +8,29 @@ from pathlib import Path
 
 import pytest
 from hudi import HudiTable
-from support.blob_states import DAY, HOUR, NOW, OLD, BlobTable, blob, block, digits, inline, write_id
+from support.blob_states import (
+    DAY,
+    HOUR,
+    NOW,
+    OLD,
+    WITH_META,
+    BlobTable,
+    avro_block,
+    blob,
+    block,
+    digits,
+    inline,
+    rows_of,
+    write_id,
+)
 
 from hudi_vector.blobs import manifest
 from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.errors import DataFileError, InvalidArgumentError, TableNotFoundError
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services import mark as mark_module
-from hudi_vector.table_services.file_references import references_of
+from hudi_vector.table_services.file_references import read_here, references_of
+from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_files import list_marks, publish_mark, read_mark
 from hudi_vector.table_services.mark_report import MARKS, MarkReport
@@ -325,6 +340,13 @@ DOUBTS = {
     "a log of changes": (".f_20260101000000000.log.1_0-1-2.cdc", b"garbage", "no block begins"),
     "a torn base file": ("f_0-1-2_20260101000000000.parquet", b"PAR1", "cannot be read"),
     "an unknown block": (".f_20260101000000000.log.1_0-1-2", block(9, {}, b""), "of type unknown"),
+    "an empty log file": (".f_20260101000000000.log.1_0-1-2", b"", "is empty and instant 20260101000000000 has"),
+    "a torn log file": (
+        ".f_20260101000000000.log.1_0-1-2",
+        block(3, {}, b"")[:-1],
+        "is cut off in the block at byte 0",
+    ),
+    "an empty log of changes": (".f_20260101000000000.log.1_0-1-2.cdc", b"", "is empty and instant"),
 }
 
 
@@ -332,6 +354,7 @@ DOUBTS = {
 def test_any_doubt_keeps_everything(table: BlobTable, name: str, content: bytes, doubt: str) -> None:
     path = table.container(write_id(OLD, 1))
     table.file(name, content)
+    table.complete("20260101000000000")
     report = marked(table)
     assert report.candidates == ()
     assert len(report.doubts) == 1
@@ -340,6 +363,73 @@ def test_any_doubt_keeps_everything(table: BlobTable, name: str, content: bytes,
     assert [(file.path, file.reason) for file in report.kept] == [
         (path, "nothing that was read refers to it, but a doubt keeps everything")
     ]
+
+
+def tail_lost(table: BlobTable, instant: str, path: str, name: str = "") -> Path:
+    """A log file of an instant, whose second block refers to a container and lost its last byte."""
+    first, second = (
+        avro_block(rows_of({key: blob(f"{table.uri}/{path}")}, instant, "f1", "", "f1"), WITH_META, instant)
+        for key in (1, 2)
+    )
+    return table.raw_log("f1", name or instant, first.replace(path.encode(), b"x" * len(path)) + second[:-1])
+
+
+def test_what_a_log_file_lost_may_have_referred_to_anything(table: BlobTable) -> None:
+    path = table.container(write_id(OLD, 1))
+    instant = table.instant()
+    log = tail_lost(table, instant, path)
+    kept = KeptReferences(table.uri)
+    table.begin(instant)
+    assert unneeded(table, reader=kept, ignore_stale_pending=True) == [path]
+    kept.save()
+    for file in table.timeline.iterdir():
+        file.unlink()  # as a rollback does
+    assert unneeded(table, reader=kept) == [path]
+    kept.save()
+    table.complete(instant)
+    (doubt,) = marked(table, reader=kept).doubts
+    assert doubt == (
+        f"the log file 'file://{log}' is cut off in the block at byte {(log.stat().st_size + 1) // 2} and instant {instant} "
+        "has completed, so that it may have referred to anything; Hudi's compaction of its file group, and clean after "
+        "it, remove the file"
+    )
+    # Archived with others that completed.
+    for file in table.timeline.iterdir():
+        file.unlink()
+    table.complete(table.instant())
+    assert "has completed" in marked(table, reader=kept).doubts[0]
+    log.unlink()
+    assert unneeded(table, reader=kept) == [path]
+
+
+def test_older_versions_name_log_files_after_their_base_file(tmp_path: Path) -> None:
+    table = BlobTable(tmp_path / "t", OLD, properties={"hoodie.table.version": "6"})
+    path, base, writer = table.container(write_id(OLD, 1)), table.instant(), table.instant()
+    log = tail_lost(table, writer, path, base)
+    for name in (f"{base}.commit", f"{writer}.deltacommit.inflight"):
+        table.file(f".hoodie/{name}", b"")
+    # The head of the torn block tells who wrote it.
+    assert unneeded(table, ignore_stale_pending=True) == [path]
+    table.file(f".hoodie/{writer}.deltacommit", b"")
+    assert f"instant {writer} has completed" in marked(table).doubts[0]
+    (table.path / ".hoodie" / f"{writer}.deltacommit").unlink()
+    log.write_bytes(b"")
+    assert "is empty and nobody can tell whether its write has completed" in marked(table).doubts[0]
+
+
+def test_a_log_file_that_grows_while_it_is_read_is_read_again(table: BlobTable) -> None:
+    path, instant = table.container(write_id(OLD, 1)), table.instant()
+    whole = table.log("f1", instant, {1: blob(f"{table.uri}/{path}")})
+    content = whole.read_bytes()
+    whole.write_bytes(content[:-9])
+    table.complete(instant)
+
+    def grown(files, options):  # type: ignore[no-untyped-def]
+        yield from read_here(files, options)
+        if whole.stat().st_size < len(content):
+            whole.write_bytes(content)
+
+    assert unneeded(table, reader=grown) == []
 
 
 def test_a_file_that_is_still_written_is_a_doubt_for_now(table: BlobTable) -> None:

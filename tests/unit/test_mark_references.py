@@ -36,7 +36,7 @@ from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.table_services.base_references import parquet_references
 from hudi_vector.table_services.file_references import references_of
 from hudi_vector.table_services.lance_references import lance_fields
-from hudi_vector.table_services.log_references import log_references
+from hudi_vector.table_services.log_references import TornTail, log_references
 from hudi_vector.table_services.references import REFERENCES, add_references, references_in
 from hudi_vector.table_services.retained import BASE, LOG, RetainedFile
 
@@ -50,7 +50,9 @@ def of_parquet(content: bytes) -> list[tuple[Any, ...]]:
 
 
 def of_log(*blocks: bytes) -> list[tuple[Any, ...]]:
-    return told(log_references(pa.BufferReader(b"".join(blocks))))
+    references, torn = log_references(pa.BufferReader(b"".join(blocks)))
+    assert torn is None
+    return told(references)
 
 
 def told(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -200,10 +202,15 @@ def test_rows_without_blobs_are_not_decoded() -> None:
 GOOD = avro_block(rows(BLOBS), WITH_META, NOW)
 
 
-@pytest.mark.parametrize("cut", [3, 7, 20, 200, len(GOOD) - 1])
-def test_a_torn_tail_is_left_out_as_hudi_does(cut: int) -> None:
-    assert of_log(GOOD, GOOD[:cut]) == FOUND
-    assert of_log(GOOD[:cut]) == []
+@pytest.mark.parametrize(
+    ("cut", "instant"), [(0, None), (3, None), (7, None), (20, None), (40, None), (1500, NOW), (len(GOOD) - 1, NOW)]
+)
+def test_a_torn_tail_is_told(cut: int, instant: str | None) -> None:
+    references, torn = log_references(pa.BufferReader(GOOD + GOOD[:cut]))
+    assert told(references) == FOUND
+    assert torn == (TornTail(len(GOOD), instant) if cut else None)
+    references, torn = log_references(pa.BufferReader(GOOD[:cut]))
+    assert (told(references), torn) == ([], TornTail(0, instant))
 
 
 @pytest.mark.parametrize(
