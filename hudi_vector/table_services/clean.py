@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.leases import CLEAN
+from hudi_vector.errors import RefusedError
 from hudi_vector.options import CLEAN_TRASH_WINDOW
 from hudi_vector.table_services.guards import require_table
 from hudi_vector.table_services.hudi_clean import clean_with_hudi, require_sense
 from hudi_vector.table_services.mark_files import read_mark
+from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.report_file import reported
 from hudi_vector.table_services.result import CleanResult, RestoreResult
 from hudi_vector.table_services.service_lease import ServiceLease
@@ -45,7 +47,7 @@ def clean_blobs(
     run_hudi_clean: bool = False,
     retained_commits: int | None = None,
 ) -> CleanResult:
-    """Mark, empty the trash of what is over its window, and sweep what the mark and a second one agree on.
+    """Mark, sweep what the mark and a second one agree on, and empty the trash of what is over its window.
 
     Args:
         spark: A registered session.
@@ -85,10 +87,32 @@ def clean_blobs(
     done = (clean_with_hudi(spark, place.path, retained_commits),) if run_hudi_clean else ()
     found = place.first_mark(done)
     reported(CleanResult.of(found, trash, dry_run=True), report)
-    # Before the sweep, so that a dry run knows all that will leave the trash.
-    expired = [] if found.doubts else place.empty_trash(window, dry_run)
-    result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
-    return reported(replace(result, expired=expired, opened_files=place.references.opened), report)
+    marks = [found]
+
+    def again() -> MarkReport:
+        marks.append(place.mark())
+        return marks[-1]
+
+    result = sweep(found, again, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
+    # After the sweep, so that one that is refused raises before anything is gone for good.
+    result = _with_expired(result, place, window, marks)
+    return reported(replace(result, opened_files=place.references.opened), report)
+
+
+def _with_expired(result: CleanResult, place: ServiceTable, window_ms: int, marks: Sequence[MarkReport]) -> CleanResult:
+    """The result with what left the trash; where the real run would be refused, nothing does."""
+    if result.refusal:
+        return result
+    try:
+        # As of the mark: what this very run swept stays, whatever the window.
+        expired = place.empty_trash(window_ms, marks, marks[0].made_ms, result.dry_run)
+    except RefusedError as problem:
+        return replace(result, notes=(*result.notes, f"the trash was not emptied: {problem}"))
+    kept = [*result.kept, *expired.kept]
+    stay = f"{len(expired.kept)} of the files in the trash stay although their time is over, since data files "
+    stay += "may refer to them; restore_blobs brings them back"
+    notes = (*result.notes, stay) if expired.kept else result.notes
+    return replace(result, expired=expired.gone, kept=kept, notes=notes)
 
 
 def mark_blobs(

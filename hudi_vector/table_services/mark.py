@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.manifest import Upload, list_uploads
-from hudi_vector.blobs.names import new_write_id
+from hudi_vector.blobs.names import BLOB_AREA, new_write_id
 from hudi_vector.blobs.pins import file_infos
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError
 from hudi_vector.storage import FileInfo, StorageOptions, normalise, open_storage
@@ -26,6 +26,7 @@ from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.compaction_files import begun_runs
+from hudi_vector.table_services.dangling import dangling_files, dangling_notes
 from hudi_vector.table_services.file_references import Reader, read_here
 from hudi_vector.table_services.gather import Gathered, gather
 from hudi_vector.table_services.mark_report import KeptFile, MarkReport, UnneededFile
@@ -34,6 +35,7 @@ from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.savepoints import saved_files
 from hudi_vector.table_services.sharers import claims_of_writes, sharing_tables
+from hudi_vector.table_services.sites import Site
 from hudi_vector.table_services.verdict import Case, judge, reason_of_reference
 
 __all__ = ["find_unneeded"]
@@ -120,13 +122,19 @@ class _Mark:
         doubts += [doubt for each in gathered for doubt in each.doubts] + list(referrers.doubts)
         case = Case(uri, self.now_ms, self.grace_ms, uploads[uri], pending, referrers, self._saved(doubts), {})
         case = replace(case, named={**claims, **_named(case)}, compacting=compacting)
-        home = places.identity(f"{area.uri}/.").removesuffix(".")
+        home = _home(area.uri, places)
         judged = [
             judge(info, case) if places.identity(info.uri).startswith(home) else _linked(info, case) for info in files
         ]
         judged += [judge(info, case, is_ours=False) for info in outside]
-        judged += _managed_outside(case, {places.identity(info.uri) for info in outside}, options)
-        return self._made(judged, doubts, notes, gathered, sum(info.size for info in [*files, *outside]))
+        homes = {home: f"{BLOB_AREA}/", **{_home(root, places): f"{root.rstrip('/')}/" for root in self.roots}}
+        site = Site(uri, options)
+        dangling = dangling_files(site, case, places, homes)
+        judged += _managed_outside(
+            case, (*homes, *(places.identity(site.uri(file.path)) for file in dangling)), options
+        )
+        report = self._made(judged, doubts, notes, gathered, sum(info.size for info in [*files, *outside]))
+        return replace(report, dangling=tuple(dangling), notes=(*report.notes, *dangling_notes(dangling)))
 
     def _made(
         self,
@@ -225,9 +233,14 @@ def _named(case: Case) -> dict[str, Upload]:
     return {container.path: upload for upload in running for container in upload.containers}
 
 
-def _managed_outside(case: Case, judged: set[str], options: StorageOptions) -> list[KeptFile]:
+def _home(folder: str, places: Places) -> str:
+    """What the identities of a folder's files begin with."""
+    return places.identity(f"{folder.rstrip('/')}/.").removesuffix(".")
+
+
+def _managed_outside(case: Case, own: tuple[str, ...], options: StorageOptions) -> list[KeptFile]:
     """The files elsewhere that references call managed: RFC-100 would delete them, this package does not."""
-    found = [(uri, referrer) for uri, referrer in case.referrers.managed_outside() if uri not in judged]
+    found = [(uri, referrer) for uri, referrer in case.referrers.managed_outside() if not uri.startswith(own)]
     infos = file_infos([uri for uri, _ in found], options, lenient=True)
     return [
         KeptFile(uri, int(info.size or 0) if info else 0, f"managed_outside: {reason_of_reference(referrer, case)}")

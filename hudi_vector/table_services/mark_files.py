@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +17,7 @@ __all__ = ["list_marks", "publish_mark", "read_mark"]
 
 _KIND, _VERSION = "mark", 1
 _TUPLES = ("doubts", "notes", "roots")
+_LISTS: Mapping[str, Any] = {"candidates": UnneededFile, "kept": KeptFile, "dangling": KeptFile}
 _LOCAL = StorageOptions()
 
 
@@ -37,8 +39,8 @@ def publish_mark(report: MarkReport, options: StorageOptions = _LOCAL) -> str:
         True
     """
     storage, folder = open_storage(report.table, options), join(report.table, MARKS, report.mark_id)
-    body = {name: value for name, value in asdict(report).items() if name not in ("table", "candidates", "kept")}
-    lists = {"candidates": table_of(UnneededFile, report.candidates), "kept": table_of(KeptFile, report.kept)}
+    body = {name: value for name, value in asdict(report).items() if name not in ("table", *_LISTS)}
+    lists = {name: table_of(kind, getattr(report, name)) for name, kind in _LISTS.items()}
     for name, files in lists.items():
         body[name] = asdict(publish_table(storage, folder, name, files))
     # The side file comes last: a mark without it was never published.
@@ -69,13 +71,9 @@ def read_mark(table: str, mark_id: str, options: StorageOptions = _LOCAL) -> Mar
         raise InvalidArgumentError(f"'{table}' has no mark {mark_id!r}; give the id that mark_blobs or a dry run named")
     body: dict[str, Any] = dict(found[1])
     body |= {name: tuple(body.get(name, ())) for name in _TUPLES}
-    candidates, kept = (load_table(storage, folder, SideTable(**body.pop(name))) for name in ("candidates", "kept"))
-    return MarkReport(
-        table=root,
-        candidates=tuple(UnneededFile(**row) for row in candidates.to_pylist()),
-        kept=tuple(KeptFile(**row) for row in kept.to_pylist()),
-        **body,
-    )
+    lists = {name: load_table(storage, folder, SideTable(**body.pop(name))) for name in _LISTS if name in body}
+    body |= {name: tuple(_LISTS[name](**row) for row in rows.to_pylist()) for name, rows in lists.items()}
+    return MarkReport(table=root, **body)
 
 
 def list_marks(table: str, options: StorageOptions = _LOCAL) -> list[str]:

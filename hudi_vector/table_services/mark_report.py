@@ -55,6 +55,8 @@ class MarkReport:
         retained_files: How many data files the table retains, those of tables that share its blobs included.
         opened_files: How many of them were read, and not known from an earlier run.
         roots: The managed roots, whose files were judged too; normalised.
+        dangling: The files of the table that retained data files refer to and that are not in their place, with the
+            reason; those in the trash have its bytes.
     """
 
     mark_id: str
@@ -69,6 +71,7 @@ class MarkReport:
     retained_files: int = 0
     opened_files: int = 0
     roots: tuple[str, ...] = ()
+    dangling: tuple[KeptFile, ...] = ()
 
     @property
     def distinct(self) -> tuple[UnneededFile, ...]:

@@ -88,8 +88,12 @@ class Referrers:
         """The files that references name below a folder, given as the beginning of their identities."""
         return ((uri, self._of[uri]) for uri in sorted(self._of) if uri.startswith(folder))
 
+    def not_listed(self) -> Iterator[tuple[str, Referrer]]:
+        """The files that references name and that no listing of the table's own files showed."""
+        return ((uri, self._of[uri]) for uri in sorted(self._of.keys() - self._area.keys()))
+
     def managed_outside(self) -> Iterable[tuple[str, Referrer]]:
-        """The files outside of the blob area that references call managed."""
+        """The files that references call managed and that no listing of the table's own files showed."""
         return ((uri, self._of[uri]) for uri in sorted(self._managed))
 
     def _resolved(self, uri: str, path: str, file: RetainedFile) -> str:

@@ -38,9 +38,12 @@ class CleanResult:
         table: The table's base path.
         candidates: The files that nothing needs, by the mark.
         deleted: Those that are gone from their place now: by this run, or already before it (with 0 bytes).
-        kept: The files that stay: what the mark kept, and candidates that the sweep did not take, with the reason.
+        kept: The files that stay: what the mark kept, candidates that the sweep did not take, and files in the trash
+            whose time is over and that are needed after all, with the reason.
         failed: Candidates that storage would not move or delete; they are in their place.
         expired: Files whose time in the trash was over and that are deleted for good.
+        dangling: Files of the table that data files refer to and that are not in their place, by the mark: in the
+            trash, from where `restore_blobs` brings them back, or gone.
         bytes: The bytes that went to the trash, or for good; in a dry run those that would go.
         report: Where the mark's report lies.
         mark_id: The mark.
@@ -60,6 +63,7 @@ class CleanResult:
     kept: list[CleanFile] = field(default_factory=list)
     failed: list[CleanFile] = field(default_factory=list)
     expired: list[CleanFile] = field(default_factory=list)
+    dangling: list[CleanFile] = field(default_factory=list)
     bytes: int = 0
     report: str = ""
     mark_id: str = ""
@@ -79,6 +83,7 @@ class CleanResult:
             table=report.table,
             candidates=[CleanFile.of(file) for file in report.distinct],
             kept=[CleanFile.of(file) for file in report.kept],
+            dangling=[CleanFile.of(file) for file in report.dangling],
             bytes=sum(file.bytes for file in report.distinct),
             report=join(report.table, MARKS, report.mark_id),
             mark_id=report.mark_id,
@@ -100,7 +105,7 @@ class CleanResult:
 
         Returns:
             Rows of `path`, `bytes`, `action` (``trash``, ``delete``, ``keep``, ``failed``, ``unneeded`` after a mark,
-            or ``expire`` for files that leave the trash for good) and `reason`, by path.
+            ``expire`` for files that leave the trash for good, or ``dangling``) and `reason`, by path.
         """
         stays = {file.path: ("keep", file) for file in self.kept} | {
             file.path: ("failed", file) for file in self.failed
@@ -108,6 +113,7 @@ class CleanResult:
         goes = _ACTIONS[self.trash]
         shown = [(goes, file) for file in self.candidates if file.path not in stays]
         shown += [*stays.values(), *(("expire", file) for file in self.expired)]
+        shown += [("dangling", file) for file in self.dangling]
         return [_row(action, file) for action, file in sorted(shown, key=lambda pair: (pair[1].path, pair[0]))]
 
 

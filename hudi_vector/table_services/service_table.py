@@ -20,7 +20,6 @@ from hudi_vector.options import (
     parse_names,
 )
 from hudi_vector.storage import StorageOptions
-from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.container_index import verify_containers
 from hudi_vector.table_services.file_references import Reader, read_here
@@ -30,9 +29,8 @@ from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_files import publish_mark
 from hudi_vector.table_services.mark_report import MarkReport
-from hudi_vector.table_services.result import CleanFile
 from hudi_vector.table_services.service_lease import ServiceLease
-from hudi_vector.table_services.trash import expire
+from hudi_vector.table_services.trash import Expired, expire
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,10 +117,13 @@ class ServiceTable:
         publish_mark(found, self.options)
         return found
 
-    def empty_trash(self, window_ms: int, dry_run: bool) -> list[CleanFile]:
-        """Delete for good what has been in the trash for longer than the window."""
-        run = partial(expire, self.table, window_ms=window_ms, now_ms=clock_ms(), options=self.options)
-        if dry_run:
+    def empty_trash(self, window_ms: int, marks: Sequence[MarkReport], now_ms: int, dry_run: bool) -> Expired:
+        """Delete for good what has been in the trash for longer than the window, and what no mark found needed."""
+        needed = {file.path: file.reason for mark in marks for file in mark.dangling}
+        doubt = next((doubt for mark in marks for doubt in mark.doubts), None)
+        stays = needed.get if doubt is None else lambda path: needed.get(path, f"a doubt keeps everything: {doubt}")
+        run = partial(expire, self.table, window_ms=window_ms, now_ms=now_ms, stays=stays, options=self.options)
+        if dry_run or doubt is not None:
             return run(dry_run=True)
         with ServiceLease(self.table, CLEAN, options=self.options):
             return run()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -23,7 +23,17 @@ from hudi_vector.table_services.result import CleanFile, RestoreResult
 from hudi_vector.table_services.sites import Site, is_outside
 from hudi_vector.table_services.sweep_record import ENDED, SweepRecord, read_sweep
 
-__all__ = ["OUTSIDE_TRASH", "TRASH", "TrashedFile", "expire", "list_trash", "restore", "same_content", "trash_path"]
+__all__ = [
+    "OUTSIDE_TRASH",
+    "TRASH",
+    "Expired",
+    "TrashedFile",
+    "expire",
+    "list_trash",
+    "restore",
+    "same_content",
+    "trash_path",
+]
 
 TRASH = ".hoodie/blob_service/v1/trash"
 OUTSIDE_TRASH = ".hoodie/blob_service/v1/trash_outside"
@@ -146,35 +156,58 @@ def restore(
     return RestoreResult(root, restored, kept, sum(file.bytes for file in restored))
 
 
+@dataclass(frozen=True)
+class Expired:
+    """The files whose time in the trash is over: those that are gone for good, and those that stay, with the reason."""
+
+    gone: list[CleanFile]
+    kept: list[CleanFile]
+
+
+def _nothing_stays(path: str) -> str | None:  # noqa: ARG001
+    return None
+
+
 def expire(
-    table: str, *, window_ms: int, now_ms: int, dry_run: bool = False, options: StorageOptions = _LOCAL
-) -> list[CleanFile]:
-    """Delete for good what has been in the trash for longer than the window.
+    table: str,
+    *,
+    window_ms: int,
+    now_ms: int,
+    stays: Callable[[str], str | None] = _nothing_stays,
+    dry_run: bool = False,
+    options: StorageOptions = _LOCAL,
+) -> Expired:
+    """Delete for good what has been in the trash for longer than the window and is still not needed.
 
     Args:
         table: The table's base path.
         window_ms: How long files stay after their sweep, milliseconds.
         now_ms: The time, milliseconds since 1970, UTC.
+        stays: Tells why a file stays all the same, by the path from which it was swept; None where nothing needs it.
         dry_run: Whether to only list them.
         options: How storage is opened.
 
     Returns:
-        The files that are gone; those that storage would not delete stay for the next time. What no record names
-        stays.
+        The files that are gone, and those that `stays` holds. Those that storage would not delete wait for the next
+        time. What no record names stays, and so does what a killed sweep took: its time begins when the next sweep
+        ends its record.
     """
     root = normalise(table)
     storage = open_storage(root, options)
     by_sweep: dict[str, list[TrashedFile]] = defaultdict(list)
     for file in list_trash(storage, root):
         by_sweep[file.sweep_id].append(file)
-    gone = []
+    gone, kept = [], []
     for sweep_id, files in sorted(by_sweep.items()):
         record = read_sweep(storage, root, sweep_id)
         if record is None:
             _LOG.warning("the trash of sweep %s of %s stays: its record cannot be read", sweep_id, root)
-        elif max(record.begun_ms, record.ended_ms) + window_ms < now_ms:
+        elif record.state == ENDED and record.ended_ms + window_ms < now_ms:
             own = {file.path for file in record.files}
-            due = [file for file in files if file.path in own]
+            held = {file: reason for file in files if file.path in own and (reason := stays(file.path)) is not None}
+            due = [file for file in files if file.path in own and file not in held]
+            over = "its time in the trash is over, but"
+            kept += [CleanFile(file.trash_path, file.bytes, f"{over} {reason}") for file, reason in held.items()]
             reason = f"swept by {sweep_id} more than {window_ms} ms ago"
             deleted = [True] * len(due) if dry_run else Site(root, options).each(partial(_deleted, storage, root), due)
             gone += [
@@ -182,7 +215,7 @@ def expire(
                 for file, is_gone in zip(due, deleted, strict=True)
                 if is_gone
             ]
-    return gone
+    return Expired(gone, kept)
 
 
 def same_content(storage: Storage, one: str, other: str) -> bool:

@@ -198,6 +198,46 @@ def test_the_commands(spark, workspace, clean_session, capsys, tmp_path):
     assert stored(spark, path) == {i: content(i + 3000, 100) for i in range(2)}
 
 
+def test_what_is_needed_again_does_not_leave_the_trash(spark, workspace):
+    services = hv.table_services
+    path = tables.fresh_path(workspace, "revived")
+    for version in range(1, 5):
+        write(rows(spark, [100] * 2, ts=version), path, blobs=OUT, options={"hoodie.clean.automatic": "false"})
+    found = [file for file in path.rglob("*.parquet") if ".hoodie" not in file.parts]
+    aside = {file: file.read_bytes() for file in found if not file.name.startswith(".")}
+    swept = services.clean_blobs(spark, str(path), grace="0s", run_hudi_clean=True, retained_commits=1, max_share=100)
+    old = min((file for file in aside if not file.exists()), key=lambda file: file.name[-22:])
+    old.write_bytes(aside[old])  # a file of a writer that read an older snapshot
+
+    dry = services.clean_blobs(spark, str(path), trash_window="0s", dry_run=True)
+    real = services.clean_blobs(spark, str(path), trash_window="0s")
+    assert real.rows() == dry.rows()
+    needed = {file.path for file in real.dangling}
+    assert 0 < len(needed) < len(swept.deleted)
+    assert len(real.expired) == len(swept.deleted) - len(needed)
+    assert {file.reason.partition(",")[0] for file in real.kept if "/trash/" in file.path} == {
+        "its time in the trash is over"
+    }
+    assert any("restore_blobs brings" in note for note in real.notes)
+    assert {file.path for file in services.restore_blobs(spark, str(path)).restored} == needed
+    assert services.mark_blobs(spark, str(path)).dangling == []
+
+
+def test_a_refused_sweep_leaves_the_trash_alone(spark, workspace):
+    services = hv.table_services
+    path = tables.fresh_path(workspace, "refused")
+    for version in range(1, 5):
+        write(rows(spark, [100] * 2, ts=version), path, blobs=OUT, options={"hoodie.clean.automatic": "false"})
+    hudi = {"run_hudi_clean": True, "retained_commits": 1}
+    swept = services.clean_blobs(spark, str(path), grace="0s", max_share=100, max_files=1, **hudi)
+    assert len(swept.deleted) == 1
+    limits = {"grace": "0s", "max_share": 0, "trash_window": "0s"}
+    assert services.clean_blobs(spark, str(path), dry_run=True, **limits).expired == []
+    with pytest.raises(RefusedError, match="bytes in the blob area would go"):
+        services.clean_blobs(spark, str(path), **limits)
+    assert len(services.restore_blobs(spark, str(path)).restored) == 1
+
+
 def test_the_upkeep_of_a_table(spark, workspace, clean_session, tmp_path, capsys):
     path, page = tables.fresh_path(workspace, "upkeep"), tmp_path / "page.html"
     for version in range(1, 4):

@@ -40,7 +40,7 @@ def test_to_the_trash_and_back(options: StorageOptions) -> None:
     assert (set(area.in_place()), set(area.in_trash())) == ({files[0]}, set(files[1:]))
     back = restore("s3a://lake/t/", paths=files[1:2], options=options)
     assert (back.bytes, set(area.in_place())) == (6, set(files[:2]))
-    gone = expire("s3a://lake/t/", window_ms=1000, now_ms=OLD_MS + 1001, options=options)
+    gone = expire("s3a://lake/t/", window_ms=1000, now_ms=OLD_MS + 1001, options=options).gone
     assert len(gone) == 2
     assert area.in_place() == {path: content[path] for path in files[:2]}
     assert area.in_trash() == {}
@@ -96,7 +96,7 @@ def test_several_files_go_at_the_same_time(options: StorageOptions, monkeypatch:
     assert 4 <= most <= 16
     sweep(area.mark(), area.mark, limits=ALL, options=options, now_ms=lambda: OLD_MS + LEASE_MS)
     most = 0
-    assert len(expire(area.table, window_ms=0, now_ms=OLD_MS + 2 * LEASE_MS, options=options)) == 24
+    assert len(expire(area.table, window_ms=0, now_ms=OLD_MS + 2 * LEASE_MS, options=options).gone) == 24
     assert area.in_trash() == {}
     assert 4 <= most <= 16
 

@@ -87,7 +87,7 @@ def test_to_the_trash_and_back(rooted: Rooted) -> None:
     back = restore(rooted.table.uri, paths=[rooted.deep])
     assert [file.path for file in back.restored] == [rooted.deep]
     assert [file.path for file in rooted.mark().candidates] == [], "restored files are new"
-    gone = expire(rooted.table.uri, window_ms=DAY, now_ms=NOW + DAY + 1)
+    gone = expire(rooted.table.uri, window_ms=DAY, now_ms=NOW + DAY + 1).gone
     assert {file.path.rpartition("/")[2] for file in gone} == {"orphan.png", rooted.own.rpartition("/")[2]}
     assert rooted.contents() == {path: content[path] for path in (rooted.kept, rooted.deep)}
 

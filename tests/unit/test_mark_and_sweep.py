@@ -9,14 +9,20 @@ from support.blob_states import DAY, NOW, OLD, BlobTable, blob, write_id
 from support.swept import dying
 
 from hudi_vector.blobs import manifest
+from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.table_services.file_references import read_here
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_files import publish_mark, read_mark
 from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.result import CleanResult
 from hudi_vector.table_services.service_lease import LEASE_MS
+from hudi_vector.table_services.service_table import ServiceTable
 from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.trash import restore
+from hudi_vector.table_services.trash import list_trash, restore
+
+LOCAL = StorageOptions()
+STORAGE = open_storage("file:///", LOCAL)
 
 
 def mark(table: BlobTable) -> MarkReport:
@@ -112,3 +118,81 @@ def test_killed_anywhere_no_reference_dangles(after: bool, tmp_path: Path) -> No
         assert in_place(table) == {live, *left[:1]}
         restore(str(table.path))
         assert in_place(table) == {live, *dead}
+
+
+def test_what_is_in_the_trash_and_needed_is_told_and_stays_there(table: BlobTable) -> None:
+    revived, dead = (table.container(write_id(OLD, number)) for number in range(2))
+    sweep_id = swept(table, mark(table)).sweep_id
+    trashed = {file.path: file for file in list_trash(STORAGE, table.uri, sweep_id)}
+    refer(table, revived)
+    report = mark(table)
+    (dangling,) = report.dangling
+    assert (dangling.path, dangling.bytes, report.kept, report.doubts) == (revived, 100, (), ())
+    assert dangling.reason.endswith("refers to it, and it is in the trash, from where restore_blobs brings it back")
+    assert report.notes == (
+        f"1 file that data files refer to is in the trash, such as '{revived}'; restore_blobs brings back what was "
+        "swept",
+    )
+    assert read_mark(table.uri, publish_mark(report)) == report
+    assert [row for row in CleanResult.of(report, None).rows() if row["action"] == "dangling"] == [
+        {"path": revived, "bytes": 100, "action": "dangling", "reason": dangling.reason}
+    ]
+    place = ServiceTable(None, table.uri, table.uri, LOCAL, DAY, {})  # type: ignore[arg-type] # nothing asks Spark
+    (table.path / "stray.csv").write_bytes(b"")
+    doubtful = mark(table)
+    expired = place.empty_trash(0, [report, doubtful], NOW + DAY, dry_run=False)
+    assert (expired.gone, {file.path for file in expired.kept}) == ([], {file.trash_path for file in trashed.values()})
+    reasons = {file.path: file.reason for file in expired.kept}
+    assert reasons[trashed[revived].trash_path] == f"its time in the trash is over, but {dangling.reason}"
+    assert "but a doubt keeps everything: 'file://" in reasons[trashed[dead].trash_path]
+    expired = place.empty_trash(0, [report], NOW + DAY, dry_run=False)
+    assert [file.path for file in expired.gone] == [trashed[dead].trash_path]
+    assert [file.path for file in expired.kept] == [trashed[revived].trash_path]
+    restore(table.uri)
+    assert in_place(table) == {revived}
+    assert mark(table).dangling == ()
+
+
+def test_what_is_gone_is_no_file_outside(table: BlobTable, tmp_path: Path) -> None:
+    gone = table.container(write_id(OLD, 1))
+    (table.path / gone).unlink()
+    refer(table, gone)
+    root = tmp_path.resolve() / "media"
+    root.mkdir()
+    instant = table.instant()
+    table.base("f2", instant, {1: blob(f"{root}/lost.png"), 2: blob(str(tmp_path / "elsewhere"))})
+    table.complete(instant)
+    report = mark(table)
+    assert [(file.path, file.reason.rpartition(", and ")[2]) for file in report.dangling] == [
+        (gone, "there is no such file")
+    ]
+    assert {file.path for file in report.kept} == {f"file://{root}/lost.png", f"file://{tmp_path}/elsewhere"}
+    assert report.notes == (
+        f"1 file that data files refer to is gone, such as '{gone}'; hv.blobs.verify lists the rows that have them now",
+    )
+    report = find_unneeded(table.uri, grace_ms=DAY, now_ms=NOW, managed_roots=[str(root)])
+    assert [file.path for file in report.dangling] == [gone, f"file://{root}/lost.png"]
+    assert [file.path for file in report.kept] == [f"file://{tmp_path}/elsewhere"]
+
+
+def test_what_comes_after_the_area_was_listed_neither_dangles_nor_lies_outside(table: BlobTable) -> None:
+    made: list[str] = []
+
+    def uploading(files, options):  # type: ignore[no-untyped-def]
+        if not made:
+            made.append(table.container(write_id(OLD, 1)))
+            refer(table, made[0])
+        yield from read_here(files, options)
+
+    refer(table, table.container(write_id(OLD, 2)), "f2")
+    report = find_unneeded(table.uri, grace_ms=DAY, now_ms=NOW, reader=uploading)
+    assert (report.dangling, len(report.kept), report.notes) == ((), 1, ())
+
+
+def test_a_trashed_file_is_known_at_another_mount(table: BlobTable, tmp_path: Path) -> None:
+    dead = table.container(write_id(OLD, 1))
+    swept(table, mark(table))
+    instant = table.instant()
+    table.base("f1", instant, {1: blob(f"file://{tmp_path}/mounted/{dead}")})
+    table.complete(instant)
+    assert [file.path for file in mark(table).dangling] == [dead]

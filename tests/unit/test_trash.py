@@ -113,12 +113,12 @@ def test_the_trash_is_emptied_after_its_window(area: Area) -> None:
     second = swept(area, 2, at=OLD_MS + WEEK)
     [old] = [file for file in list_trash(area.storage, area.table) if file.sweep_id == first]
     expected = [CleanFile(old.trash_path, 6, f"swept by {first} more than {WEEK} ms ago")]
-    assert expire(area.table, window_ms=WEEK, now_ms=OLD_MS + WEEK) == []
-    assert expire(area.table, window_ms=WEEK, now_ms=OLD_MS + WEEK + 1, dry_run=True) == expected
+    assert expire(area.table, window_ms=WEEK, now_ms=OLD_MS + WEEK).gone == []
+    assert expire(area.table, window_ms=WEEK, now_ms=OLD_MS + WEEK + 1, dry_run=True).gone == expected
     assert len(area.in_trash()) == 2
-    assert expire(area.table, window_ms=WEEK, now_ms=OLD_MS + WEEK + 1) == expected
+    assert expire(area.table, window_ms=WEEK, now_ms=OLD_MS + WEEK + 1).gone == expected
     assert [file.sweep_id for file in list_trash(area.storage, area.table)] == [second]
-    assert expire(area.table, window_ms=WEEK, now_ms=OLD_MS + WEEK + 1) == []
+    assert expire(area.table, window_ms=WEEK, now_ms=OLD_MS + WEEK + 1).gone == []
 
 
 def test_the_window_begins_when_the_sweep_ends(area: Area) -> None:
@@ -126,15 +126,38 @@ def test_the_window_begins_when_the_sweep_ends(area: Area) -> None:
     times = iter(range(OLD_MS, OLD_MS + 10**9, 60_000))
     sweep(area.mark(), area.mark, limits=SweepLimits(100), now_ms=lambda: next(times))
     ended = next(times)
-    assert expire(area.table, window_ms=WEEK, now_ms=OLD_MS + WEEK + 60_000) == []
-    assert len(expire(area.table, window_ms=WEEK, now_ms=ended + WEEK)) == 1
+    assert expire(area.table, window_ms=WEEK, now_ms=OLD_MS + WEEK + 60_000).gone == []
+    assert len(expire(area.table, window_ms=WEEK, now_ms=ended + WEEK).gone) == 1
+
+
+def test_what_is_needed_again_stays_whatever_its_time(area: Area) -> None:
+    swept(area, 1, 2)
+    first, second = sorted(list_trash(area.storage, area.table), key=lambda file: file.path)
+    needed = {first.path: "a row refers to it"}
+    kept = [CleanFile(first.trash_path, 6, "its time in the trash is over, but a row refers to it")]
+    for dry_run in (True, False):
+        found = expire(area.table, window_ms=0, now_ms=OLD_MS + 1, stays=needed.get, dry_run=dry_run)
+        assert ([file.path for file in found.gone], found.kept) == ([second.trash_path], kept)
+    assert set(area.in_trash()) == {first.path}
+
+
+def test_the_time_of_what_a_killed_sweep_took_begins_later(tmp_path: Path) -> None:
+    area = Area(f"file://{tmp_path}/t")
+    area.put(1)
+    with dying(3, after=True):
+        sweep(area.mark(), area.mark, limits=SweepLimits(100), now_ms=lambda: OLD_MS)
+    assert len(area.in_trash()) == 1
+    assert expire(area.table, window_ms=0, now_ms=OLD_MS * 2).gone == []
+    sweep(area.mark(), area.mark, limits=SweepLimits(100), now_ms=lambda: OLD_MS + WEEK)
+    assert expire(area.table, window_ms=WEEK, now_ms=OLD_MS + 2 * WEEK).gone == []
+    assert len(expire(area.table, window_ms=WEEK, now_ms=OLD_MS + 2 * WEEK + 1).gone) == 1
 
 
 def test_without_a_record_the_trash_stays(area: Area, caplog: pytest.LogCaptureFixture) -> None:
     swept(area, 1)
     for info in area.storage.list_files(join(area.table, SWEEPS), recursive=True):
         area.storage.delete(info.uri)
-    assert expire(area.table, window_ms=0, now_ms=OLD_MS * 2) == []
+    assert expire(area.table, window_ms=0, now_ms=OLD_MS * 2).gone == []
     assert "its record cannot be read" in caplog.text
     assert len(restore(area.table).restored) == 1
 
@@ -155,7 +178,7 @@ def test_what_is_no_sweeps_is_left_alone(tmp_path: Path) -> None:
     result = restore(area.table)
     assert len(result.restored) == 1
     assert [file.reason for file in result.kept] == ["refused: it does not bear the name of a container"]
-    assert expire(area.table, window_ms=0, now_ms=OLD_MS * 2) == []
+    assert expire(area.table, window_ms=0, now_ms=OLD_MS * 2).gone == []
     assert (trash / sweep_id / "img" / "no-container").exists()
     assert (precious / "x").read_bytes() == (trash / "other" / "x").read_bytes() == b"mine"
     assert (trash / sweep_id / "linked").is_symlink()
@@ -182,7 +205,7 @@ def test_what_storage_will_not_move_or_delete_stays(tmp_path: Path, monkeypatch:
         patch.setattr(type(area.storage), "move", broken)
         patch.setattr(type(area.storage), "delete", broken)
         assert [file.reason for file in restore(area.table).kept] == ["it could not be moved: not allowed"]
-        assert expire(area.table, window_ms=0, now_ms=OLD_MS * 2) == []
+        assert expire(area.table, window_ms=0, now_ms=OLD_MS * 2).gone == []
     path = area.put(1)
     with monkeypatch.context() as patch:
         patch.setattr(type(area.storage), "delete", broken)
