@@ -15,7 +15,8 @@ from pyspark import SparkContext
 
 from hudi_vector.search.distributed import balanced
 from hudi_vector.storage import StorageOptions
-from hudi_vector.table_services.file_references import FileReferences, Reader, read_here, references_of
+from hudi_vector.table_services.file_references import FILES_READ, FileReferences, Reader, read_here, references_of
+from hudi_vector.table_services.progress import jobs_followed
 from hudi_vector.table_services.references import REFERENCES
 from hudi_vector.table_services.retained import RetainedFile
 
@@ -74,8 +75,13 @@ def spread_reader(context: SparkContext, limits: SpreadLimits, here: Reader = re
         if limits.allow(files):
             yield from here(files, options)
             return
+        done = 0
         for tasks in waves(files, context.defaultParallelism * _TASKS_PER_CORE):
-            for outcome in context.parallelize(tasks, len(tasks)).mapPartitions(_task(options)).collect():
+            count = sum(map(len, tasks))
+            with jobs_followed(context, count, FILES_READ, before=done, whole=len(files)):
+                outcomes = context.parallelize(tasks, len(tasks)).mapPartitions(_task(options)).collect()
+            done += count
+            for outcome in outcomes:
                 yield from _files_of(outcome)
 
     return read

@@ -14,12 +14,15 @@ from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services.base_references import parquet_references
 from hudi_vector.table_services.lance_references import lance_references
 from hudi_vector.table_services.log_references import TornTail, log_references
+from hudi_vector.table_services.progress import followed
 from hudi_vector.table_services.references import REFERENCES
 from hudi_vector.table_services.retained import LOG, RetainedFile
 
-__all__ = ["UNREADABLE", "FileReferences", "Reader", "read_here", "references_of"]
+__all__ = ["FILES_READ", "UNREADABLE", "FileReferences", "Reader", "read_here", "references_of"]
 
 _FILES_AT_ONCE = 64
+FILES_READ = "data files read"
+"""What is shown of a run while references are read."""
 
 UNREADABLE = (HudiVectorError, pa.ArrowException, OSError, ValueError, EOFError, LookupError, TypeError, struct.error)
 """What damaged bytes make decoders raise."""
@@ -88,7 +91,7 @@ def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences
 
 
 def read_here(files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
-    """Read retained files with the threads of this process.
+    """Read retained files with the threads of this process, and show how many are done.
 
     Args:
         files: The files.
@@ -97,6 +100,10 @@ def read_here(files: Sequence[RetainedFile], options: StorageOptions) -> Iterato
     Yields:
         The references of each file, in order, a few files in memory at a time.
     """
+    yield from followed(_read(files, options), len(files), FILES_READ)
+
+
+def _read(files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
     for first in range(0, len(files), _FILES_AT_ONCE):
         some = files[first : first + _FILES_AT_ONCE]
         threads = default_threads(local=some[0].table.startswith("file:"))

@@ -30,6 +30,7 @@ from hudi_vector.table_services.avro_names import with_full_names
 from hudi_vector.table_services.avro_references import avro_references
 from hudi_vector.table_services.base_references import reference_leaves
 from hudi_vector.table_services.file_references import UNREADABLE, FileReferences
+from hudi_vector.table_services.progress import followed
 from hudi_vector.table_services.references import distinct, references_in
 from hudi_vector.table_services.retained import LOG, RetainedFile
 
@@ -53,7 +54,8 @@ class KeyScan:
     def __call__(self, files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
         """What the rows of the keys refer to, file by file."""
         threads = default_threads(local=not files or files[0].table.startswith("file:"))
-        yield from in_threads(lambda file: self._read(file, options), files, threads)
+        found = in_threads(lambda file: self._read(file, options), files, threads)
+        yield from followed(found, len(files), "data files searched")
 
     def _read(self, file: RetainedFile, options: StorageOptions) -> FileReferences:
         uri = file.info.uri

@@ -61,7 +61,14 @@ def followed(
 
 @contextlib.contextmanager
 def jobs_followed(
-    context: SparkContext, total: int, what: str, *, stream: TextIO | None = None, every: float | None = None
+    context: SparkContext,
+    total: int,
+    what: str,
+    *,
+    before: int = 0,
+    whole: int | None = None,
+    stream: TextIO | None = None,
+    every: float | None = None,
 ) -> Iterator[None]:
     """Show how much is done of the Spark jobs that this thread runs meanwhile, by their tasks.
 
@@ -69,6 +76,8 @@ def jobs_followed(
         context: The Spark application.
         total: How many things are worked at, in tasks of about as many.
         what: What is done with them, such as ``files indexed``.
+        before: How many others were done before these.
+        whole: How many there are in all; `total` where these are all.
         stream: Where a terminal may be; the standard error by default.
         every: Seconds between two looks, for tests.
 
@@ -85,9 +94,10 @@ def jobs_followed(
 
     def watch() -> None:
         while not over.wait(every or (_TERMINAL_S if on_terminal else _LOG_S)):
-            _show(shown if on_terminal else None, f"{int(_share_done(context, group) * total)} of {total} {what}")
+            done = before + int(_share_done(context, group) * total)
+            _show(shown if on_terminal else None, f"{done} of {total if whole is None else whole} {what}")
 
-    before = context.getLocalProperty(_GROUP)
+    outer = context.getLocalProperty(_GROUP)
     context.setLocalProperty(_GROUP, group)
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -96,7 +106,7 @@ def jobs_followed(
     finally:
         over.set()
         watcher.join()
-        context.setLocalProperty(_GROUP, before)  # type: ignore[arg-type] # None takes it away
+        context.setLocalProperty(_GROUP, outer)  # type: ignore[arg-type] # None takes it away
         if on_terminal:
             _wipe(shown)
 

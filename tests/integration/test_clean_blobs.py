@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 
@@ -13,6 +14,7 @@ from support.blobs import content, rows, stored, write
 import hudi_vector as hv
 from hudi_vector.cli import main
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, RefusedError
+from hudi_vector.table_services import progress
 from hudi_vector.table_services.maintenance_history import History, read_history
 from hudi_vector.table_services.service_lease import ServiceLease
 
@@ -101,11 +103,16 @@ def test_the_second_run_opens_only_changed_files(spark, path):
     assert services.mark_blobs(spark, str(path)).opened_files == 0
 
 
-def test_the_executors_find_what_the_driver_finds(spark, path, clean_session):
+def test_the_executors_find_what_the_driver_finds(spark, path, clean_session, caplog, monkeypatch):
+    monkeypatch.setattr(progress, "_LOG_S", 0.01)
     spark.conf.set("hoodie.blob.clean.execution", "local")
     here = hv.table_services.mark_blobs(spark, str(path), grace="0s", verify_index=True)
     spark.conf.set("hoodie.blob.clean.execution", "distributed")
-    spread = hv.table_services.mark_blobs(spark, str(path), grace="0s", verify_index=True)
+    with caplog.at_level(logging.INFO, "hudi_vector"):
+        spread = hv.table_services.mark_blobs(spark, str(path), grace="0s", verify_index=True)
+    shown = [text for text in caplog.messages if text.endswith(" data files read")]
+    assert shown
+    assert {text.split()[2] for text in shown} == {str(spread.retained_files)}
     assert (spread.candidates, spread.kept, spread.doubts, spread.notes) == (here.candidates, here.kept, (), ())
     assert spread.opened_files == here.opened_files > 0
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
+from pathlib import Path
 
 import pytest
+from support.blob_states import DAY, NOW, OLD, BlobTable, blob
 
+from hudi_vector.table_services import progress
+from hudi_vector.table_services.erasure import look
+from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.progress import followed
 
 
@@ -40,3 +46,21 @@ def test_what_is_quick_shows_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         assert list(followed([], 0, "files swept", stream=io.StringIO())) == []
     assert caplog.messages == []
+
+
+def test_a_mark_and_a_search_for_keys_show_how_many_data_files_they_have_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = BlobTable(tmp_path / "t", OLD)
+    for number in range(3):
+        instant = table.instant()
+        table.base(f"f{number}", instant, {1: blob(f"/elsewhere/{number}", managed=False)})
+        table.complete(instant, "commit")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "_TERMINAL_S", 0.0)
+    find_unneeded(table.uri, grace_ms=DAY, now_ms=NOW)
+    wiped = "\r\x1b[K"
+    assert terminal.getvalue() == "".join(f"{wiped}{done} of 3 data files read" for done in range(3)) + wiped
+    look(table.uri, ["1"], ())
+    assert f"{wiped}2 of 3 data files searched{wiped}" in terminal.getvalue()
