@@ -36,13 +36,14 @@ Times are milliseconds since 1970 in UTC, by the clock of the driver.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.files import default_threads, in_threads
 from hudi_vector.blobs.names import is_write_id, new_write_id
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.side_tables import (
@@ -75,8 +76,10 @@ __all__ = [
     "open_upload",
     "read_checksums",
     "read_upload",
+    "read_uploads",
     "renew_lease",
     "stage",
+    "upload_ids",
     "uploads_folder",
 ]
 
@@ -316,10 +319,38 @@ def list_uploads(table: str, *, options: StorageOptions = _LOCAL) -> list[Upload
     Raises:
         UnsupportedTableError: Another version of this package wrote one of the manifests.
     """
+    return read_uploads(table, upload_ids(table, options=options), options=options)
+
+
+def upload_ids(table: str, *, options: StorageOptions = _LOCAL) -> list[str]:
+    """The ids of all writes of a table that have a manifest, or the beginning of one; the oldest first.
+
+    Args:
+        table: The table's base path.
+        options: How storage is opened.
+    """
+    root = normalise(table)
+    return sorted(name for name in _open(root, options).list_folders(join(root, UPLOADS)) if is_write_id(name))
+
+
+def read_uploads(table: str, write_ids: Sequence[str], *, options: StorageOptions = _LOCAL) -> list[Upload]:
+    """The manifests of some writes, several at a time where storage is far.
+
+    Args:
+        table: The table's base path.
+        write_ids: The writes.
+        options: How storage is opened.
+
+    Returns:
+        The uploads, in the order of the ids; none for a write that announced nothing.
+
+    Raises:
+        UnsupportedTableError: Another version of this package wrote one of the manifests.
+    """
     root = normalise(table)
     storage = _open(root, options)
-    names = sorted(name for name in storage.list_folders(join(root, UPLOADS)) if is_write_id(name))
-    found = (_read(root, name, storage) for name in names)
+    threads = 1 if storage.scheme == "file" else default_threads(local=False)
+    found = in_threads(lambda write_id: _read(root, write_id, storage), write_ids, threads)
     return [upload for upload in found if upload is not None]
 
 

@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 
 from hudi_vector.storage import join, normalise, scheme_of
 
-__all__ = ["BLOB_AREA", "EXTENSIONS", "ContainerName", "is_write_id", "new_write_id", "reference_base"]
+__all__ = ["BLOB_AREA", "EXTENSIONS", "ContainerName", "is_write_id", "new_write_id", "reference_base", "written_ms"]
 
 BLOB_AREA = ".hoodie/blobs"
 EXTENSIONS = {"raw": "blob", "lance": "lance", "parquet": "parquet"}
@@ -52,6 +52,23 @@ def new_write_id(now_ms: int) -> str:
     """
     at = datetime.fromtimestamp(now_ms // 1000, timezone.utc)
     return f"{at:%Y%m%d%H%M%S}{now_ms % 1000:03d}_{secrets.token_hex(6)}"
+
+
+def written_ms(write_id: str) -> int | None:
+    """When an id was made, milliseconds since 1970; None where its digits are no time.
+
+    Args:
+        write_id: What `new_write_id` made.
+
+    Example:
+        >>> written_ms(new_write_id(1234))
+        1234
+    """
+    try:
+        second = datetime.strptime(write_id[:14], "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+    return int(second.timestamp()) * 1000 + int(write_id[14:17])
 
 
 def is_write_id(text: object) -> bool:

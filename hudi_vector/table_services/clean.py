@@ -96,6 +96,8 @@ def clean_blobs(
     result = sweep(found, again, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
     # After the sweep, so that one that is refused raises before anything is gone for good.
     result = _with_expired(result, place, window, marks)
+    if not dry_run:
+        place.forget_marks(found.made_ms)
     return reported(replace(result, opened_files=place.references.opened), report)
 
 

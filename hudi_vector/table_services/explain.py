@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.manifest import COMMITTED, UPLOADS, Upload, list_uploads
+from hudi_vector.blobs.manifest import COMMITTED, UPLOADS, Upload, list_uploads, read_uploads
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName, is_write_id
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
@@ -165,8 +165,15 @@ def explain_blob(
         >>> hv.table_services.explain_blob(spark, "photos", path).reason  # doctest: +SKIP
     """
     place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots)
-    reader = place.references.whole
-    return explain(place.table, path, grace_ms=place.grace_ms, options=place.options, reader=reader, **place.marking)
+    return explain(
+        place.table,
+        path,
+        grace_ms=place.grace_ms,
+        options=place.options,
+        reader=place.references.whole,
+        uploads=place.uploads,
+        **place.marking,
+    )
 
 
 def explain(
@@ -288,11 +295,11 @@ def _referrers(native: NativeTable, files: dict[RetainedFile, int]) -> tuple[Blo
 def _upload(table: str, uri: str, options: StorageOptions) -> Upload | None:
     """The write that made a file, by the file's name or by its manifest."""
     name = ContainerName.parse(table, uri) if BlobArea(table).owns(uri) else None
-    uploads = {upload.write_id: upload for upload in list_uploads(table, options=options)}
-    if name is not None and name.write_id in uploads:
-        return uploads[name.write_id]
+    if name is not None and (own := read_uploads(table, [name.write_id], options=options)):
+        return own[0]
     path = uri.removeprefix(f"{table}/")
-    naming = [each for each in uploads.values() if any(container.path == path for container in each.containers)]
+    uploads = list_uploads(table, options=options)
+    naming = [each for each in uploads if any(container.path == path for container in each.containers)]
     return naming[-1] if naming else None
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.manifest import Upload, list_uploads
+from hudi_vector.blobs.manifest import Upload
 from hudi_vector.blobs.names import BLOB_AREA, new_write_id
 from hudi_vector.blobs.pins import file_infos
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError
@@ -29,6 +29,7 @@ from hudi_vector.table_services.compaction_files import begun_runs
 from hudi_vector.table_services.dangling import dangling_files, dangling_notes
 from hudi_vector.table_services.file_references import Reader, read_here
 from hudi_vector.table_services.gather import Gathered, gather
+from hudi_vector.table_services.kept_uploads import UploadReader, all_uploads
 from hudi_vector.table_services.mark_report import KeptFile, MarkReport, UnneededFile
 from hudi_vector.table_services.pending import PendingInstant, is_stale, pending_ingests
 from hudi_vector.table_services.places import Places
@@ -52,6 +53,7 @@ def find_unneeded(
     managed_roots: Sequence[str] = (),
     other_tables: Sequence[str] = (),
     reader: Reader = read_here,
+    uploads: UploadReader = all_uploads,
     writers_zone: str | None = None,
     ignore_stale_pending: bool = False,
 ) -> MarkReport:
@@ -67,6 +69,7 @@ def find_unneeded(
             the same rule, but for their names.
         other_tables: The base paths of tables that may refer to this table's blobs, besides those in its registry.
         reader: Reads the retained files; by default the threads of this process.
+        uploads: Reads the manifests of writes; those of writes that ended need not have their containers.
         writers_zone: The zone of the JVM that writes, where it is known; else pending instants count as begun 26
             hours earlier, unless the timeline is in UTC.
         ignore_stale_pending: Whether pending instants that have shown neither heartbeat nor lease for 7 days hold
@@ -89,7 +92,8 @@ def find_unneeded(
         raise InvalidArgumentError(f"a grace of {grace_ms} ms is negative; it is the age that a file must have")
     native = NativeTable(Source(normalise(table), table, options))
     tables, doubts = sharing_tables(native, other_tables)
-    mark = _Mark(native, now, grace_ms, _require_apart(managed_roots, tables), writers_zone, ignore_stale_pending)
+    roots = _require_apart(managed_roots, tables)
+    mark = _Mark(native, now, grace_ms, roots, writers_zone, ignore_stale_pending, uploads)
     return mark.report(tables, reader, doubts)
 
 
@@ -101,6 +105,7 @@ class _Mark:
     roots: tuple[str, ...]
     writers_zone: str | None
     ignore_stale: bool
+    read_uploads: UploadReader
 
     def report(self, tables: Sequence[NativeTable], reader: Reader, doubts: list[str]) -> MarkReport:
         uri, options = self.native.source.uri, self.native.source.options
@@ -108,7 +113,7 @@ class _Mark:
         files = self.native.storage.list_files(area.uri, recursive=True)
         outside = [info for root in self.roots for info in open_storage(root, options).list_files(root, recursive=True)]
         doubts += _tables_within(self.roots, outside)
-        uploads = {each.source.uri: _uploads(each, doubts) for each in tables}
+        uploads = {each.source.uri: self._uploads(each, doubts) for each in tables}
         compacting = self._compacting(doubts)
         pending, notes = self._pending(tables, uploads, doubts)
         places = Places()
@@ -192,21 +197,20 @@ class _Mark:
             return {}
         return {each.path: run.plan.plan_id for run in runs for each in run.plan.candidates}
 
+    def _uploads(self, table: NativeTable, doubts: list[str]) -> dict[str, Upload]:
+        try:
+            found = self.read_uploads(table.source.uri, table.source.options)
+        except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
+            doubts.append(f"the manifests of uploads to '{table.source.uri}' cannot be read: {problem}")
+            return {}
+        return {upload.write_id: upload for upload in found}
+
     def _saved(self, doubts: list[str]) -> dict[str, str]:
         try:
             return saved_files(self.native)
         except (OSError, HudiVectorError, LookupError, TypeError) as problem:
             doubts.append(f"the savepoints of '{self.native.source.uri}' cannot be read: {problem}")
             return {}
-
-
-def _uploads(table: NativeTable, doubts: list[str]) -> dict[str, Upload]:
-    try:
-        found = list_uploads(table.source.uri, options=table.source.options)
-    except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
-        doubts.append(f"the manifests of uploads to '{table.source.uri}' cannot be read: {problem}")
-        return {}
-    return {upload.write_id: upload for upload in found}
 
 
 def _tables_within(roots: Sequence[str], listed: Sequence[FileInfo]) -> list[str]:

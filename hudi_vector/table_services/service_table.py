@@ -25,9 +25,10 @@ from hudi_vector.table_services.container_index import verify_containers
 from hudi_vector.table_services.file_references import Reader, read_here
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.kept_references import KeptReferences
+from hudi_vector.table_services.kept_uploads import KeptUploads
 from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import publish_mark
+from hudi_vector.table_services.mark_files import forget_marks, publish_mark
 from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.trash import Expired, expire
@@ -82,6 +83,11 @@ class ServiceTable:
         """The references of its data files, for all marks of one run."""
         return KeptReferences(self.table, self.options, self.reader, verify=self.verify_index)
 
+    @cached_property
+    def uploads(self) -> KeptUploads:
+        """The writes to it, for all marks of one run."""
+        return KeptUploads(self.table, self.options, verify=self.verify_index)
+
     def limits(self, max_share: int | None, max_files: int | None) -> SweepLimits:
         """How much may go."""
         return SweepLimits(
@@ -91,9 +97,15 @@ class ServiceTable:
     def mark(self) -> MarkReport:
         """What nothing needs now."""
         found = find_unneeded(
-            self.table, grace_ms=self.grace_ms, options=self.options, reader=self.references, **self.marking
+            self.table,
+            grace_ms=self.grace_ms,
+            options=self.options,
+            reader=self.references,
+            uploads=self.uploads,
+            **self.marking,
         )
         self.keep_references()
+        self._keep_uploads()
         return found
 
     def keep_references(self, *, forget: bool = True) -> None:
@@ -104,6 +116,21 @@ class ServiceTable:
             _LOG.warning(
                 "the references of %s were not kept, and the next mark reads them anew: %s", self.table, problem
             )
+
+    def _keep_uploads(self) -> None:
+        try:
+            self.uploads.save()
+        except OSError as problem:
+            _LOG.warning(
+                "the ended writes of %s were not kept, and the next mark reads them anew: %s", self.table, problem
+            )
+
+    def forget_marks(self, now_ms: int) -> None:
+        """Remove marks that nobody needs any more; those that cannot be removed wait for the next run."""
+        try:
+            forget_marks(self.table, now_ms=now_ms, options=self.options)
+        except OSError as problem:
+            _LOG.warning("marks of %s that nobody needs stay until the next run: %s", self.table, problem)
 
     def first_mark(self, done: Sequence[str] = ()) -> MarkReport:
         """A mark that says what was done before it, and what it found wrong in what was kept; published."""

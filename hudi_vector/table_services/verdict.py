@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, PREPARED, UNREADABLE, Upload
-from hudi_vector.blobs.names import ContainerName
+from hudi_vector.blobs.names import ContainerName, written_ms
 from hudi_vector.storage import FileInfo
 from hudi_vector.table_services.mark_report import KeptFile, UnneededFile
 from hudi_vector.table_services.pending import PendingInstant
@@ -88,7 +88,7 @@ def _kept_by(file: FileInfo, name: ContainerName | None, case: Case, is_ours: bo
         return f"write '{upload.write_id}'{to} is {upload.state} and may commit until {until}, and the grace after it"
     if not file.mtime_ns:
         return "its storage tells no modification time"
-    written = 0 if name is None else _written(name)
+    written = 0 if name is None else written_ms(name.write_id)
     if written is None:
         return "its name tells no time"
     born = max(file.mtime_ns // 1_000_000, written)
@@ -140,16 +140,6 @@ def _ended(name: ContainerName, case: Case) -> str:
         PREPARED: "was prepared and not written in time",
     }
     return f", and its write '{name.write_id}' {ends.get(upload.state, 'ended without a commit')}"
-
-
-def _written(name: ContainerName) -> int | None:
-    """When a container's write began, by its id."""
-    digits = name.write_id[:17]
-    try:
-        began = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc)
-    except ValueError:
-        return None
-    return (began - _EPOCH) // timedelta(milliseconds=1) + int(digits[14:])
 
 
 def _at(ms: int) -> str:

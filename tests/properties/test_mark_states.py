@@ -16,8 +16,8 @@ from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.blobs.registry import REGISTERED, enter
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.container_index import container_index, verify_containers
-from hudi_vector.table_services.file_references import read_here
 from hudi_vector.table_services.kept_references import KeptReferences
+from hudi_vector.table_services.kept_uploads import KeptUploads
 from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_report import MarkReport
 
@@ -250,10 +250,13 @@ def test_what_was_kept_changes_no_verdict(history: list[tuple], more: list[tuple
         known: set[Path] = set()
         for part in (history, [], more, []):
             played(model, part)
-            kept = KeptReferences(path)
-            plain, quick, whole = (
-                find_unneeded(path, grace_ms=DAY, now_ms=NOW, reader=reader) for reader in (read_here, kept, kept.whole)
+            kept, uploads = KeptReferences(path), KeptUploads(path)
+            plain = find_unneeded(path, grace_ms=DAY, now_ms=NOW)
+            quick, whole = (
+                find_unneeded(path, grace_ms=DAY, now_ms=NOW, reader=reader, uploads=uploads)
+                for reader in (kept, kept.whole)
             )
+            uploads.save()
             assert (plain.candidates, plain.kept, plain.doubts) == (quick.candidates, quick.kept, quick.doubts)
             assert (plain.candidates, plain.kept, plain.doubts) == (whole.candidates, whole.kept, whole.doubts)
             assert {file.path for file in quick.candidates} == model.expected()
