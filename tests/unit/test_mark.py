@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,24 @@ def test_writes_that_may_commit_keep_theirs(table: BlobTable, state: str) -> Non
 
 def test_a_damaged_manifest_keeps_for_ever(table: BlobTable) -> None:
     assert "for ever" in reason(table, uploaded(table, manifest.UNREADABLE))
+
+
+def test_a_damaged_manifest_holds_its_write_until_its_folder_is_removed(table: BlobTable, tmp_path: Path) -> None:
+    path, committed_one = uploaded(table, manifest.UNREADABLE), uploaded(table, manifest.COMMITTED)
+    folder = table.path / manifest.UPLOADS / committed_one.split("/")[-2]
+    max(folder.iterdir()).write_bytes(b"torn")
+    report = marked(table)
+    (found,) = report.candidates
+    assert (found.path, "ended without a commit" in found.reason) == (committed_one, True)
+    assert [file.path for file in report.kept] == [path]
+    media = tmp_path / "media"
+    media.mkdir()
+    (media / "x").write_bytes(b"")
+    assert "is damaged, so nobody can say" in marked(table, managed_roots=[str(media)]).doubts[0]
+    other = BlobTable(tmp_path / "other", OLD)
+    assert "is damaged, so nobody can say" in marked(other, other_tables=[table.uri]).doubts[0]
+    shutil.rmtree(table.path / manifest.UPLOADS / path.split("/")[-2])
+    assert set(unneeded(table)) == {path, committed_one}
 
 
 def test_what_an_open_manifest_names_is_kept_wherever_it_lies(table: BlobTable) -> None:
