@@ -95,9 +95,10 @@ def _lost(found: FileReferences, table: NativeTable, timeline: Timeline) -> str 
         return None
     why = f"instant {completed[0]} has completed" if completed else "nobody can tell whether its write has completed"
     where = f"is cut off in the block at byte {found.torn.offset}" if found.file.info.size else "is empty"
+    later = "" if completed or not timeline.pending else "mark again once no write is under way, and if it stays so, "
     return (
-        f"the log file '{found.file.info.uri}' {where} and {why}, so that it may have referred to anything; Hudi's "
-        "compaction of its file group, and clean after it, remove the file"
+        f"the log file '{found.file.info.uri}' {where} and {why}, so that it may have referred to anything; {later}"
+        "Hudi's compaction of its file group, and clean after it, remove the file"
     )
 
 

@@ -434,6 +434,7 @@ def test_older_versions_name_log_files_after_their_base_file(tmp_path: Path) -> 
     (table.path / ".hoodie" / f"{writer}.deltacommit").unlink()
     log.write_bytes(b"")
     assert "is empty and nobody can tell whether its write has completed" in marked(table).doubts[0]
+    assert "mark again once no write is under way" in marked(table).doubts[0]
 
 
 def test_a_log_file_that_grows_while_it_is_read_is_read_again(table: BlobTable) -> None:
