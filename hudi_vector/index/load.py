@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
+from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.candidates import View
 from hudi_vector.index.files import load_model, load_segment, load_segment_keys
 from hudi_vector.index.joined import joined_view
@@ -11,8 +13,11 @@ from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.key_hashes import KeyHashes
 from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.table.recent import Recent
 
-__all__ = ["kept_view", "load_key_hashes", "load_view"]
+__all__ = ["damaged_segments", "kept_view", "load_key_hashes", "load_view"]
+
+_LOADING: Recent[tuple[object, ...], threading.Lock] = Recent(256)
 
 
 def load_view(
@@ -37,15 +42,49 @@ def load_view(
     Example:
         >>> load_view(folder, model_id, manifest.entries, StorageOptions(), keep=True)  # doctest: +SKIP
     """
-    found = kept_view(folder, model_id, entries) if keep else None
-    if found is not None:
-        return found
+    if not keep:
+        return _joined(folder, model_id, entries, options)
+    key = _key(folder, model_id, entries)
+    # Threads that ask at once would each hold one.
+    with _LOADING.first(key, threading.Lock()):
+        found = kept_view(folder, model_id, entries)
+        if found is None:
+            found = _joined(folder, model_id, entries, options)
+            process_cache().put(key, found, found.nbytes)
+    return found
+
+
+def _joined(folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions) -> View:
     storage = open_storage(folder, options)
     model = load_model(storage, folder, model_id)
-    view = joined_view(model, [load_segment(storage, folder, entry.segment, model, entry.file) for entry in entries])
-    if keep:
-        process_cache().put(_key(folder, model_id, entries), view, view.nbytes)
-    return view
+    return joined_view(model, [load_segment(storage, folder, entry.segment, model, entry.file) for entry in entries])
+
+
+def damaged_segments(
+    folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions
+) -> dict[str, str]:
+    """What is wrong with segments: those that cannot be read, each with the reason.
+
+    Args:
+        folder: The index's folder.
+        model_id: The model of the segments.
+        entries: The segments.
+        options: How the storage is opened.
+
+    Returns:
+        The reason by the segment's name; without the model, all of them.
+    """
+    storage, wrong = open_storage(folder, options), {}
+    try:
+        model = load_model(storage, folder, model_id)
+    except (DataFileError, UnsupportedTableError) as problem:
+        return {entry.segment: str(problem) for entry in entries}
+    for entry in entries:
+        try:
+            load_segment(storage, folder, entry.segment, model, entry.file)
+        except (DataFileError, UnsupportedTableError) as problem:
+            wrong[entry.segment] = str(problem)
+    return wrong
 
 
 def kept_view(folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> View | None:

@@ -13,11 +13,15 @@ from hudi_vector.index.files import fingerprint_of
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 
-__all__ = ["verified"]
+__all__ = ["is_as_indexed", "verified", "was_as_indexed"]
 
 _LOG = logging.getLogger("hudi_vector.index")
 _THREADS = 16
 _NEVER = -1
+_MOST_COMPARED = 1 << 18
+
+# A file that was compared once is known by its time from then on.
+_SAME: dict[tuple[str, int, str], bool] = {}
 
 
 def verified(index: Index, files: Sequence[FileInfo], options: StorageOptions) -> Index:
@@ -33,9 +37,7 @@ def verified(index: Index, files: Sequence[FileInfo], options: StorageOptions) -
     """
     covered = index.covered(files)
     changed = {index.entry_at(file): file for file in files if index.entry_at(file) and not index.entry_of(file)}
-    changed |= {
-        entry: file for (file, entry), same in zip(covered, _same(index, covered, options), strict=True) if not same
-    }
+    changed |= {entry: file for (file, entry), same in zip(covered, _same(covered, options), strict=True) if not same}
     if not changed:
         return index
     _LOG.warning(
@@ -50,20 +52,44 @@ def verified(index: Index, files: Sequence[FileInfo], options: StorageOptions) -
     return replace(index, manifest=replace(index.manifest, entries=entries))
 
 
-def _same(index: Index, covered: Sequence[tuple[FileInfo, ManifestEntry]], options: StorageOptions) -> list[bool]:
+def _same(covered: Sequence[tuple[FileInfo, ManifestEntry]], options: StorageOptions) -> list[bool]:
     """Whether the footers are those that were indexed; a file that cannot be read is for its reader to tell."""
-
-    def same(one: tuple[FileInfo, ManifestEntry]) -> bool:
-        file, entry = one
-        try:
-            return fingerprint_of(open_storage(file.uri, options), index.table_uri, file) == entry.file
-        except DataFileError:
-            return False
-
     if len(covered) < 2:
-        return [same(one) for one in covered]
+        return [is_as_indexed(file, entry, options) for file, entry in covered]
     with ThreadPoolExecutor(min(_THREADS, len(covered))) as threads:
-        return list(threads.map(same, covered))
+        return list(threads.map(lambda one: is_as_indexed(one[0], one[1], options), covered))
+
+
+def was_as_indexed(file: FileInfo, entry: ManifestEntry) -> bool | None:
+    """What the comparison of a base file with its segment said in this process; None before there was one.
+
+    Args:
+        file: The file, as it is listed now.
+        entry: Its segment.
+    """
+    return _SAME.get((file.uri, file.mtime_ns, entry.segment))
+
+
+def is_as_indexed(file: FileInfo, entry: ManifestEntry, options: StorageOptions) -> bool:
+    """Whether a base file has the footer that was indexed.
+
+    Args:
+        file: The file, as it is listed now.
+        entry: Its segment.
+        options: How the storage is opened.
+
+    Returns:
+        False too where the file cannot be read, which is for its reader to tell.
+    """
+    try:
+        found = fingerprint_of(open_storage(file.uri, options), "", file)
+    except DataFileError:
+        return False
+    same = (found.size, found.footer) == (entry.file.size, entry.file.footer)
+    if len(_SAME) >= _MOST_COMPARED:
+        _SAME.clear()
+    _SAME[file.uri, file.mtime_ns, entry.segment] = same
+    return same
 
 
 def _left_out(entry: ManifestEntry) -> ManifestEntry:

@@ -6,7 +6,6 @@ the table's own vectors and the same arithmetic as a scan's, so that the answer 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,12 +22,14 @@ from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.index.truth import Each
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
+from hudi_vector.read.cache import process_cache
 from hudi_vector.read.filtered import allowed_rows
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.read.vectors import joined as one_block
 from hudi_vector.search.execute import Question, joined, open_base, search_slice, settled, tie_keys
+from hudi_vector.search.fitting import Entry, fitting, without_damaged
 from hudi_vector.search.in_memory import scans_sooner
 from hudi_vector.search.lance_choice import LANCE_INDEX, LanceIndexUse
 from hudi_vector.search.lance_index import search_covered
@@ -37,8 +38,6 @@ from hudi_vector.search.plan import IndexUse, SliceAccess
 from hudi_vector.search.probe_log import ProbeLog
 
 __all__ = ["search_slices"]
-
-_LOG = logging.getLogger("hudi_vector.search")
 
 _MOST_CANDIDATES = 4096
 """A query with more candidates than this is answered by a scan: reading so many rows one by one takes longer."""
@@ -77,23 +76,26 @@ def search_slices(
         if of_lance:
             yield search_covered(of_lance, use, spec, question, bounds, keep, each)
         entries = [entry for entry in entries if entry[1].access != LANCE_INDEX]
+    elif use is not None:
+        entries = fitting(entries, use, spec, each)
     # By name, so that every search of the same segments takes the same view.
-    covered = sorted((entry for entry in entries if entry[1].access == "index"), key=lambda entry: _name_of(entry[1]))
-    view = None
-    if covered:
-        assert use is not None
-        begun = time.perf_counter()
-        view = _view(covered, use, spec, keep, beside)
-        if view is not None:
-            log = ProbeLog(opened=time.perf_counter() - begun)
-            yield _search_indexed(covered, view, use, spec, question, bounds, keep, each, log)
+    covered = sorted((entry for entry in entries if _is_covered(entry)), key=lambda entry: _name_of(entry[1]))
+    searched: set[int] = set()
+    if isinstance(use, IndexUse) and covered and not _sooner(covered, use, spec, keep):
+        for part in _parts(covered, keep):
+            begun = time.perf_counter()
+            own, codes = _codes(part, use, spec, keep, beside)
+            if codes is not None:
+                searched |= {index for index, _ in own}
+                log = ProbeLog(opened=time.perf_counter() - begun)
+                yield _search_indexed(own, codes, use, spec, question, bounds, keep, each, log)
 
     def scan(entry: tuple[int, SliceAccess]) -> tuple[list[SliceHits], ScanCounts]:
         hits, counts = search_slice(*entry, spec, question, bounds, keep)
         return [hits], counts
 
     # The largest first, so that no thread is left alone with one at the end.
-    others = [entry for entry in entries if view is None or entry[1].access != "index"]
+    others = [entry for entry in entries if entry[0] not in searched]
     yield from each(scan, sorted(others, key=lambda entry: -entry[1].file_slice.size))
 
 
@@ -135,27 +137,52 @@ def _kept_with_others(
     return None if view is None else _Codes(view, np.array([place_of[entry.segment] for entry in segments], np.int64))
 
 
-def _view(
-    covered: Sequence[tuple[int, SliceAccess]],
-    use: IndexUse,
-    spec: ScanSpec,
-    keep: bool,
-    beside: Sequence[ManifestEntry],
-) -> _Codes | None:
-    """The codes of the slices an index covers, or None where their vectors are scanned instead."""
-    segments = [access.segment for _, access in covered if access.segment is not None]
-    if use.certain and keep and spec.predicate is None:
-        readers = (open_base(access, spec, keep) for _, access in covered)
-        if scans_sooner(use, readers, sum(segment.rows for segment in segments), spec):
-            return None
-    kept = _kept_with_others(use, segments, beside) if keep else None
-    if kept is not None:
-        return kept
+def _is_covered(entry: Entry) -> bool:
+    return entry[1].access == "index" and entry[1].segment is not None
+
+
+def _sooner(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool) -> bool:
+    """Whether a scan of vectors in memory is ahead of the codes."""
+    if not (use.certain and keep and spec.predicate is None):
+        return False
+    readers = (open_base(access, spec, keep) for _, access in covered)
+    return scans_sooner(use, readers, sum(access.segment.rows for _, access in covered if access.segment), spec)
+
+
+def _parts(covered: Sequence[Entry], keep: bool) -> Iterator[Sequence[Entry]]:
+    """The slices, all together if the cache has room for their codes; else so many at a time that half of it has."""
+    budget = process_cache().budget if keep else 0
+    if not budget or sum(access.size for _, access in covered) <= budget:
+        yield covered
+        return
+    part: list[Entry] = []
+    size = 0
+    for entry in covered:
+        if part and size + entry[1].size > budget // 2:
+            yield part
+            part, size = [], 0
+        part.append(entry)
+        size += entry[1].size
+    yield part
+
+
+def _codes(
+    covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool, beside: Sequence[ManifestEntry]
+) -> tuple[Sequence[Entry], _Codes | None]:
+    """The codes of the slices an index covers, of those whose segments can be read."""
     try:
-        return _Codes(load_view(use.folder, use.model_id, segments, spec.options, keep))
-    except (DataFileError, UnsupportedTableError) as problem:
-        _LOG.warning("the files of an index are scanned instead: %s; see hudi_vector.index.verify", problem)
-        return None
+        return covered, _loaded(covered, use, spec, keep, beside)
+    except (DataFileError, UnsupportedTableError):
+        covered = [entry for entry in without_damaged(covered, use, spec) if _is_covered(entry)]
+        return covered, _loaded(covered, use, spec, keep, ()) if covered else None
+
+
+def _loaded(
+    covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool, beside: Sequence[ManifestEntry]
+) -> _Codes:
+    segments = [access.segment for _, access in covered if access.segment is not None]
+    kept = _kept_with_others(use, segments, beside) if keep else None
+    return kept or _Codes(load_view(use.folder, use.model_id, segments, spec.options, keep))
 
 
 def _search_indexed(
@@ -170,7 +197,7 @@ def _search_indexed(
     log: ProbeLog,
 ) -> tuple[list[SliceHits], ScanCounts]:
     counts = ScanCounts()
-    readers = [open_base(access, spec, keep) for _, access in entries]
+    readers = _Readers(entries, spec, keep)
     allowed = _allowed(readers, codes, spec, counts, each)
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
     for first in range(0, len(question.vectors), question.block_queries):
@@ -198,6 +225,28 @@ def _search_indexed(
     log.write(use.name, counts.bytes_read)
     parts = [SliceHits(index, joined(hits)) for (index, _), hits in zip(entries, blocks, strict=True) if hits]
     return parts, counts
+
+
+class _Readers(Sequence[ParquetSlice]):
+    """The base files of slices, opened when they are asked for: of many files, few hold candidates."""
+
+    def __init__(self, entries: Sequence[Entry], spec: ScanSpec, keep: bool) -> None:
+        self._entries, self._spec, self._keep = entries, spec, keep
+        self._opened: dict[int, ParquetSlice] = {}
+
+    @property
+    def choose(self) -> bool:
+        """Whether some rows may be left out, by the predicate or because they are deleted."""
+        slices = (access.file_slice for _, access in self._entries)
+        return self._spec.predicate is not None or any(each.log_files or each.deleted is not None for each in slices)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, number: Any) -> Any:
+        if number not in self._opened:
+            self._opened.setdefault(number, open_base(self._entries[number][1], self._spec, self._keep))
+        return self._opened[number]
 
 
 @dataclass(frozen=True)
@@ -291,10 +340,10 @@ def _scanned(work: _Work, segment: int, spec: ScanSpec) -> tuple[Hits, int]:
 
 
 def _allowed(
-    readers: Sequence[ParquetSlice], codes: _Codes, spec: ScanSpec, counts: ScanCounts, each: Each
+    readers: _Readers, codes: _Codes, spec: ScanSpec, counts: ScanCounts, each: Each
 ) -> list[npt.NDArray[np.bool_]] | None:
     """The filter, and what is deleted, as a bool for each row of each file, and the rows counted."""
-    if not any(reader.chooses for reader in readers) and codes.places is None:
+    if not readers.choose and codes.places is None:
         counts.rows += codes.view.rows
         counts.nulls += codes.view.rows - codes.view.vectors
         return None

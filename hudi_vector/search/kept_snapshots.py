@@ -42,10 +42,17 @@ class KeptSnapshots:
     Args:
         source: Where they come from.
         refresh_every: Seconds after which they are chosen again; None for never.
+        on_choice: Called before one is chosen.
     """
 
-    def __init__(self, source: SnapshotSource, refresh_every: float | None = None) -> None:
+    def __init__(
+        self,
+        source: SnapshotSource,
+        refresh_every: float | None = None,
+        on_choice: Callable[[], None] = lambda: None,
+    ) -> None:
         self._source = source
+        self._on_choice = on_choice
         self._every = refresh_every
         self._lock = threading.Lock()
         self._newest: _Chosen | None = None
@@ -78,6 +85,7 @@ class KeptSnapshots:
 
     def _choose(self, as_of: AsOf | None) -> Snapshot:
         begun = time.monotonic()
+        self._on_choice()
         chosen = _Chosen(self._source.snapshot(as_of), begun)
         if as_of is not None:
             self._past.put(as_of, chosen)

@@ -22,6 +22,7 @@ from hudi_vector.search.plan import IndexUse, SearchPlan, SliceAccess
 from hudi_vector.search.tuning import AS_SET, Tuning
 from hudi_vector.storage import scheme_of
 from hudi_vector.table.model import FileSlice, Snapshot
+from hudi_vector.table.recent import Recent
 
 __all__ = ["SearchRequest", "make_plan", "table_needs_spark"]
 
@@ -84,15 +85,15 @@ def make_plan(
         column.dimension, column.element, request.metric, request.k, request.queries, request.predicate is not None
     )
     tuning = request.tuning.settled(conf)
-    slices = tuple(_access(entry, snapshot, whole_table) for entry in kept)
     use: IndexUse | None
     beside: tuple[ManifestEntry, ...] = ()
     if snapshot.lance_indexes is not None:
         own, why = choose_lance_index(snapshot.lance_indexes, column.name, need, tuning, snapshot.source.uri)
-        slices, use = tuple(covered_by(access, own) for access in slices), own
+        accesses = _laid_out(kept, snapshot, whole_table, None)
+        slices, use = tuple(covered_by(access, own) for access in accesses), own
     else:
         choice = choose_index(indexes, need, tuning, conf)
-        slices, use, why = _through_index(slices, choice, snapshot), choice.use, choice.reason
+        slices, use, why = _laid_out(kept, snapshot, whole_table, choice.index), choice.use, choice.reason
         beside = _beside(snapshot, kept, choice)
     used = any(access.access in ("index", LANCE_INDEX) for access in slices)
     execution, reason = _execution(slices, whole_table, request.execution, conf)
@@ -113,26 +114,53 @@ def make_plan(
     )
 
 
-def _through_index(slices: Sequence[SliceAccess], choice: Choice, snapshot: Snapshot) -> tuple[SliceAccess, ...]:
-    """The same slices, those through their segments of the index that have one."""
-    return tuple(part for access in slices for part in _indexed(access, choice, snapshot.config.version))
+def _laid_out(
+    kept: Sequence[FileSlice], snapshot: Snapshot, whole_table: str | None, index: Index | None
+) -> tuple[SliceAccess, ...]:
+    """How slices are read: through their segments of the index those that have one.
+
+    What was found for a slice is kept as long as a snapshot and an index are searched again and again: over many files,
+    finding it anew takes longer than the search.
+    """
+    key = (id(snapshot), id(index), whole_table)
+    laid = _LAID.get(key) or _LAID.first(key, _Laid(snapshot, index, {}))
+    found: list[SliceAccess] = []
+    for entry in kept:
+        accesses = laid.accesses.get(id(entry))
+        if accesses is None:
+            accesses = _indexed(_access(entry, snapshot, whole_table), index, snapshot.config.version)
+            laid.accesses[id(entry)] = accesses
+        found += accesses
+    return tuple(found)
 
 
-def _indexed(access: SliceAccess, choice: Choice, version: int) -> tuple[SliceAccess, ...]:
+@dataclass(frozen=True)
+class _Laid:
+    """Accesses by the identity of a slice. The snapshot and the index are held, so that no other has their identity."""
+
+    snapshot: Snapshot
+    index: Index | None
+    accesses: dict[int, tuple[SliceAccess, ...]]
+
+
+_LAID: Recent[tuple[int, int, str | None], _Laid] = Recent(8)
+
+
+def _indexed(access: SliceAccess, index: Index | None, version: int) -> tuple[SliceAccess, ...]:
     """The same slice through its segment of the index, where it has one; what its log files touch is merged."""
     base = access.file_slice.base_file
-    if choice.index is None or access.access not in ("parquet", "merged") or base is None:
+    if index is None or access.access not in ("parquet", "merged") or base is None:
         return (access,)
-    entry = choice.index.entry_of(base)
+    entry = index.entry_of(base)
     if access.access == "merged":
         # Blocks of a commit that never completed are told from others by the timeline before version 8.
         if entry is None or version < _BLOCKS_ARE_COMPLETE:
             return (access,)
-        parted = replace(access, segment=entry, index_folder=choice.index.folder)
+        parted = replace(access, segment=entry, index_folder=index.folder)
         return (replace(parted, access="index", reason=_UNTOUCHED), replace(parted, access="touched"))
     if entry is not None:
         return (SliceAccess(access.file_slice, "index", access.reason, entry),)
-    why = "written anew since it was indexed" if choice.index.entry_at(base) else "no segment of the index yet"
+    why = "written anew since it was indexed" if index.entry_at(base) else "no segment of the index yet"
     return (replace(access, reason=why),)
 
 

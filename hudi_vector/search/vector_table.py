@@ -73,6 +73,9 @@ class SearchHits:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
+    def __getitem__(self, key: Any) -> Any:
+        return self.table[key]
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__arrow_c_stream__":
             raise AttributeError(name)
@@ -105,7 +108,7 @@ class VectorTable:
         self._zone = zone
         # None where rows are told by keys and not by their places.
         self._deleted = deleted
-        self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every)
+        self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every, self._forget_indexes)
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
         self._leases = ReaderLeases(name, settings.INDEX_READER_LEASE.read(options))
         weakref.finalize(self, self._leases.end).atexit = False
@@ -340,7 +343,7 @@ class VectorTable:
                 snapshot = without_deleted(snapshot, gone)
             names = None if wanted is None else self._names(snapshot, wanted)
             if len(vectors):
-                hits = _hits(asked.find(snapshot, self._known_indexes(snapshot)), names, len(vectors), batch)
+                hits = _hits(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, len(vectors), batch)
                 # After the answer, so that the first one does not share the processor with the lease's thread.
                 self._leases.hold(partial(self._indexes_read, snapshot.identity), snapshot.source.options)
                 return hits
@@ -360,8 +363,14 @@ class VectorTable:
             )
         return []
 
-    def _known_indexes(self, snapshot: Snapshot) -> Sequence[Index]:
-        """The indexes, looked for once for each snapshot."""
+    def _forget_indexes(self) -> None:
+        """A table may get an index, or have it refreshed, without a commit."""
+        self._indexes.forget(lambda _: True)
+
+    def _known_indexes(self, snapshot: Snapshot, tuning: Tuning) -> Sequence[Index]:
+        """The indexes, looked for once for each snapshot, unless the search wants none."""
+        if tuning.settled(self._options).mode == "exact":
+            return []
         key = snapshot.identity
         known = self._indexes.get(key)
         if known is None:
@@ -517,11 +526,13 @@ def _hits(found: Found, names: list[str] | None, queries: int, batch: bool) -> S
 
 def _places(plan: SearchPlan, winners: Winners) -> pa.Table:
     """Where the rows lie; NULL for those that were merged."""
+    found, place = np.unique(winners.slice_index, return_inverse=True)
+    chosen = [plan.slices[number] for number in found.tolist()]
     files = [
         entry.file_slice.base_file.uri if entry.file_slice.base_file is not None and not entry.is_merged else None
-        for entry in plan.slices
+        for entry in chosen
     ]
-    paths = pa.array(files, pa.string()).take(pa.array(winners.slice_index))
+    paths = pa.array(files, pa.string()).take(pa.array(place))
     merged = np.asarray(paths.is_null())
     return pa.table([paths, pa.array(winners.position, mask=merged)], schema=_REFS)
 

@@ -68,7 +68,7 @@ def search_changes(
     def ranked(point: Any) -> dict[tuple[str, str], tuple[int, float]]:
         found = search(
             spark, table, column, query, k, metric=metric, filter=filter, max_distance=max_distance, as_of=point,
-            mode="exact",
+            mode="auto", recall_target=1.0,
         )  # fmt: skip
         if _KEY not in found.columns:
             raise UnsupportedTableError(

@@ -45,7 +45,7 @@ DIMENSION, ROWS = 6, 120
 QUERY = np.random.default_rng(5).standard_normal(DIMENSION) * 2
 LEASE = "hoodie.vector.index.reader.lease.ms"
 HOUR, MINUTE = 3_600_000, 60_000
-GONE = "the files of an index are scanned instead"
+GONE = "cannot be read, its file is scanned"
 
 
 def vectors(seed: int) -> np.ndarray[Any, Any]:
