@@ -33,7 +33,7 @@ class ReferenceRules:
         check_files: Whether files must be there and be long enough; those that are lent must be there in any case.
         options: How storage is opened.
         pins: Takes what is seen of files that are not the table's own.
-        pin_all: Whether that is so of all of them, or only of those that are lent: their owner's cleaner looks there.
+        pin_all: Whether that is so of all of them, or only of those that a table owns: its cleaner looks there.
     """
 
     area: BlobArea
@@ -93,7 +93,7 @@ def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Inco
             "only bytes that this package stored are managed, give managed = false"
         ),
     )
-    if not (rules.check_files or incoming.whole_files or lent.any()):
+    if not (rules.check_files or incoming.whole_files or lent.any() or own.any()):
         return incoming
     # What is not to be checked need not be within reach either.
     infos = file_infos(uris, rules.options, lenient=not rules.check_files)
@@ -102,7 +102,7 @@ def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Inco
     sizes = np.append(known, _UNKNOWN)[code]
     if rules.check_files:
         _check_ranges(incoming, sizes, spot)
-    noted = np.flatnonzero(~own if rules.pin_all else lent)
+    noted = np.flatnonzero(own | lent | rules.pin_all)
     rules.pins.note([paths[at] for at in noted], [infos[at] for at in noted])
     return _filled(incoming, sizes) if incoming.whole_files else incoming
 

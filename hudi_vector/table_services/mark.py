@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.manifest import Upload
+from hudi_vector.blobs.manifest import UNREADABLE, Upload
 from hudi_vector.blobs.names import BLOB_AREA, new_write_id
 from hudi_vector.blobs.pins import file_infos
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError
@@ -118,8 +118,10 @@ class _Mark:
         pending, notes = self._pending(tables, uploads, doubts)
         places = Places()
         identities = {places.identity(info.uri): info.uri for info in [*files, *outside]}
-        # What the table's own writes pin lies outside of its area.
-        claiming = [upload for each in tables[not outside :] for upload in uploads[each.source.uri].values()]
+        claiming = [upload for each in tables for upload in uploads[each.source.uri].values()]
+        if not outside:
+            # A damaged manifest of the table's own keeps the containers of that write.
+            claiming = [each for each in claiming if each.table != uri or each.state != UNREADABLE]
         paths = {identity: found.removeprefix(f"{uri}/") for identity, found in identities.items()}
         claims = claims_of_writes(claiming, self.now_ms - self.grace_ms, paths, places, options, doubts)
         referrers = Referrers(identities, places)

@@ -1,4 +1,4 @@
-"""Blobs that other tables lend to a write: their cleaners are made to see it before the commit."""
+"""Blobs that are there already and that a write refers to: cleaners are made to see it before the commit."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ _PAUSE_S = 1.0
 def borrow(
     upload: Upload, lenders: tuple[str, ...], options: StorageOptions, patience_ms: int = _PATIENCE_MS
 ) -> list[str]:
-    """Make sure that no cleaner takes what a write refers to in other tables, from now on.
+    """Make sure that no cleaner takes what a write refers to, from now on.
 
-    The manifest names these files. A sweep that begins from now on reads it and keeps them; one that began before holds
-    its lease until it ends, and is waited for.
+    The manifest names these files. A sweep that begins from now on reads it and keeps them. One of another table that
+    began before holds its lease until it ends, and is waited for; one of this table has kept them because the rows they
+    were copied from were still retained, or else they are found missing, here or after the commit.
 
     Args:
         upload: The write, with its pins published.
@@ -36,15 +37,16 @@ def borrow(
         patience_ms: How long to wait for a sweep, milliseconds.
 
     Returns:
-        The files, by URI.
+        The files of both kinds, by URI.
 
     Raises:
         BlobWriteError: A table is not registered any more, its cleaner does not end, or a file is gone.
     """
-    if not lenders or not upload.pins:
+    if not upload.pins:
         return []
     area = BlobArea(upload.table, lenders)
-    owners = {uri: owner for uri in map(area.file, pinned_paths(upload, options)) if (owner := area.lender(uri))}
+    files = set(map(area.file, pinned_paths(upload, options)))
+    owners = {uri: owner for uri in files if (owner := area.lender(uri))}
     for owner in sorted(set(owners.values())):
         _await_sweep(owner, options, patience_ms)
         if read_registry(owner, options).get(upload.table) != REGISTERED:
@@ -52,12 +54,13 @@ def borrow(
                 f"nothing was written: '{upload.table}' is not registered with '{owner}' any more, and refers to its "
                 "blobs; register both tables again, or write the bytes"
             )
-    require_there(list(owners), options, "nothing was written")
-    return list(owners)
+    kept = sorted({*owners, *filter(area.owns, files)})
+    require_there(kept, options, "nothing was written")
+    return kept
 
 
 def require_there(uris: list[str], options: StorageOptions, outcome: str) -> None:
-    """Make sure that files of other tables are there.
+    """Make sure that files are there.
 
     Args:
         uris: The files.
@@ -70,8 +73,8 @@ def require_there(uris: list[str], options: StorageOptions, outcome: str) -> Non
     for uri, info in zip(uris, file_infos(uris, options, lenient=False), strict=True):
         if info is None or info.type != pafs.FileType.File:
             raise BlobWriteError(
-                f"{outcome}: '{uri}', which its rows refer to, is gone; bring it back with restore_blobs of its "
-                "table, or write the rows again with the bytes"
+                f"{outcome}: '{uri}', which its rows refer to, is gone; bring it back with restore_blobs of the "
+                "table it is of, or write the rows again with the bytes"
             )
 
 

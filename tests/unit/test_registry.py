@@ -229,6 +229,26 @@ def test_a_write_keeps_references_to_a_lender(
     assert len(marked(owner).candidates) == 2
 
 
+@pytest.mark.parametrize(("pin", "check"), [("true", True), ("false", False)])
+def test_a_write_keeps_what_it_copies_from_an_earlier_state_of_its_table(
+    owner: BlobTable, pin: str, check: bool
+) -> None:
+    """No retained file refers to it any more: only the manifest tells, until the commit."""
+    path, orphan = owner.container(write_id(OLD, 1)), owner.container(write_id(OLD, 2))
+    writing = Writing(owner, pin=pin)
+    staged = writing.stage(f"{owner.uri}/{path}", check_files=check)
+    assert borrow(staged, (), LOCAL) == [f"{owner.uri}/{path}"]
+    report = marked(owner)
+    assert [file.path for file in report.candidates] == [orphan]
+    assert f"write '{staged.write_id}' is staged and may commit until" in report.kept[0].reason
+    (owner.path / path).unlink()
+    with pytest.raises(BlobWriteError, match=r"nothing was written: .* is gone; bring it back with restore_blobs"):
+        borrow(staged, (), LOCAL)
+    manifest.abort(owner.uri, staged.write_id)
+    owner.container(write_id(OLD, 1))
+    assert len(marked(owner).candidates) == 2
+
+
 def test_writes_whose_claims_are_unknown_stop_everything(owner: BlobTable, user: BlobTable) -> None:
     path = owner.container(write_id(OLD, 1))
     share([owner.uri, user.uri])
