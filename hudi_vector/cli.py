@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +36,9 @@ _OTHER_TABLE: dict[str, Any] = {
     "default": [],
     "help": "a table that may refer to this one's blobs; may be given again",
 }
-_NOT_ARGUMENTS = frozenset({"command", "run", "service", "table", "format"})
+_NOT_ARGUMENTS = frozenset({"command", "run", "service", "table", "format", "conf"})
+_SPARK, _HUDI = "spark.", "hoodie."
+_QUIET = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,7 +73,12 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("bundles", help="list which Hudi bundle belongs to which Spark").set_defaults(run=_bundles)
     blobs = commands.add_parser("blobs", help="look after the blobs of a table")
     of_blobs = blobs.add_subparsers(dest="blobs_command", required=True)
-    table = argparse.ArgumentParser(add_help=False)
+    session = argparse.ArgumentParser(add_help=False)
+    session.add_argument(
+        "--conf", metavar="KEY=VALUE", action="append", default=[],
+        help="a setting of Spark (spark.…), or of Hudi and this package (hoodie.…); may be given again",
+    )  # fmt: skip
+    table = argparse.ArgumentParser(add_help=False, parents=[session])
     table.add_argument("--table", required=True, metavar="PATH", help="the path of a Hudi table, or its name")
     table.add_argument("--format", choices=("table", "json"), default="table", help="json is one object a line")
     inventory = of_blobs.add_parser("inventory", parents=[table], help="count blobs and bytes by where they lie")
@@ -79,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--deep", action="store_true", help="read the bytes and compare checksums")
     verify.set_defaults(run=_verify)
     _add_services(commands, table)
+    _add_index(commands, session)
     return parser
 
 
@@ -142,7 +152,6 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     erasure.set_defaults(run=_erasure)
     _add_registry(commands, table)
     _add_compaction(commands, table)
-    _add_index(commands)
 
 
 def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
@@ -174,11 +183,11 @@ def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
     cluster.set_defaults(run=_service, service="cluster")
 
 
-def _add_index(commands: Any) -> None:
+def _add_index(commands: Any, session: argparse.ArgumentParser) -> None:
     """The vector indexes of a table, or of files, which need no Spark."""
     index = commands.add_parser("index", help="make vector indexes and look after them")
     of_index = index.add_subparsers(dest="index_command", required=True)
-    table = argparse.ArgumentParser(add_help=False)
+    table = argparse.ArgumentParser(add_help=False, parents=[session])
     subject = table.add_mutually_exclusive_group(required=True)
     subject.add_argument("--table", metavar="PATH", help="the path of a Hudi table, or its name")
     subject.add_argument(
@@ -273,7 +282,7 @@ def _inventory(chosen: argparse.Namespace) -> int:
 
     if chosen.picture:
         require_matplotlib()
-    rows = _collected(hv.blobs.inventory(_session(), chosen.table), "column", "partition", "container")
+    rows = _collected(hv.blobs.inventory(_session(chosen.conf), chosen.table), "column", "partition", "container")
     _print(rows, chosen.format)
     if chosen.picture:
         draw(rows, chosen.picture)
@@ -283,7 +292,9 @@ def _inventory(chosen: argparse.Namespace) -> int:
 def _verify(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
-    rows = _collected(hv.blobs.verify(_session(), chosen.table, deep=chosen.deep), "column", "partition", "key")
+    rows = _collected(
+        hv.blobs.verify(_session(chosen.conf), chosen.table, deep=chosen.deep), "column", "partition", "key"
+    )
     _print(rows, chosen.format)
     return 1 if rows else 0
 
@@ -292,14 +303,14 @@ def _service(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
     service: Callable[..., _Result] = getattr(hv.table_services, chosen.service)
-    return _shown(service(_session(), chosen.table, **_given(chosen)), chosen.format)
+    return _shown(service(_session(chosen.conf), chosen.table, **_given(chosen)), chosen.format)
 
 
 def _told(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
     service: Callable[..., BlobExplanation | BlobContainers] = getattr(hv.table_services, chosen.service)
-    found = service(_session(), chosen.table, **_given(chosen))
+    found = service(_session(chosen.conf), chosen.table, **_given(chosen))
     _print(found.rows(), chosen.format)
     sys.stderr.writelines(f"hudi-vector: {line}\n" for line in found.lines())
     return 1 if found.doubts else 0
@@ -319,13 +330,15 @@ def _erasure(chosen: argparse.Namespace) -> int:
                 keys += [line.rstrip("\n") for line in file if line.strip()]
         except (OSError, UnicodeDecodeError) as problem:
             raise InvalidArgumentError(f"the keys in '{chosen.keys_file}' cannot be read: {problem}") from None
-    return _shown(hv.table_services.check_erasure(_session(), chosen.table, keys), chosen.format)
+    return _shown(hv.table_services.check_erasure(_session(chosen.conf), chosen.table, keys), chosen.format)
 
 
 def _registry(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
-    listed: list[str] = getattr(hv.table_services, chosen.service)(_session(), chosen.table, **_given(chosen))
+    listed: list[str] = getattr(hv.table_services, chosen.service)(
+        _session(chosen.conf), chosen.table, **_given(chosen)
+    )
     _print([{"table": path} for path in listed], chosen.format)
     return 0
 
@@ -334,7 +347,9 @@ def _index(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
     given = {key: value for key, value in _given(chosen).items() if value is not None and key != "index_command"}
-    session = None if chosen.table is None else _session()
+    if chosen.table is None and chosen.conf:
+        raise InvalidArgumentError("--conf is for tables: indexes over files are made without a session")
+    session = None if chosen.table is None else _session(chosen.conf)
     done = getattr(hv.index, chosen.index_command.replace("-", "_"))(session, chosen.table, **given)
     listed = done if isinstance(done, list) else [done]
     _print([{"deleted": one} if isinstance(one, str) else asdict(one) for one in listed], chosen.format)
@@ -351,18 +366,62 @@ def _shown(result: _Result, form: str) -> int:
     return 0 if result.is_well else 1
 
 
-def _session() -> SparkSession:
+def _session(given: Sequence[str]) -> SparkSession:
+    """A session with the settings of the command, and with those of spark-submit where the command has none."""
     from pyspark.sql import SparkSession
 
     import hudi_vector as hv
 
-    quiet: dict[str, Any] = {
-        "spark.log.level": "ERROR",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.ui.enabled": "false",
-    }
-    builder = SparkSession.builder.appName("hudi-vector").config(map=quiet)
-    return hv.register(hv.configure(builder).getOrCreate())
+    of_spark, of_hudi = _settings(given)
+    builder = SparkSession.builder.appName("hudi-vector").config(map={**_QUIET, **_submitted(), **of_spark})
+    with _stdout_for_rows():
+        spark = hv.configure(builder).getOrCreate()
+    # Spark's launchers drop settings of other names than its own, so that Hudi's come to them with a prefix.
+    for name, value in spark.sparkContext.getConf().getAll():
+        key = name.removeprefix(_SPARK)
+        if key.startswith(_HUDI) and spark.conf.get(key, None) is None:
+            spark.conf.set(key, value)
+    for key, value in of_hudi.items():
+        spark.conf.set(key, value)
+    return hv.register(spark)
+
+
+@contextlib.contextmanager
+def _stdout_for_rows() -> Iterator[None]:
+    """A JVM that starts meanwhile prints to the standard error: Ivy's first line would stand before the rows."""
+    rows = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(rows, 1)
+        os.close(rows)
+
+
+def _settings(given: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Settings of Spark, for its start, and of Hudi and this package, for the session."""
+    of_spark: dict[str, str] = {}
+    of_hudi: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        key = name.strip()
+        key = key.removeprefix(_SPARK) if key.startswith(_SPARK + _HUDI) else key
+        if not equals or not key.startswith((_SPARK, _HUDI)):
+            raise InvalidArgumentError(
+                f"--conf {text!r} is no setting: give KEY=VALUE, with a key that begins with {_SPARK} or {_HUDI}"
+            )
+        (of_hudi if key.startswith(_HUDI) else of_spark)[key] = value
+    return of_spark, of_hudi
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit was given: a builder's settings would stand over it, and its lists be lost."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 def _collected(frame: DataFrame, *order: str) -> list[dict[str, Any]]:
@@ -392,3 +451,7 @@ def _print(rows: list[dict[str, Any]], form: str) -> None:
         aligned = zip(line, widths, numbers, strict=True)
         text = "  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in aligned)
         sys.stdout.write(text.rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

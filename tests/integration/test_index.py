@@ -318,7 +318,7 @@ def test_hashes_of_keys_change_no_answer(spark, products, workspace, monkeypatch
 def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch, caplog):
     path = tables.fresh_path(workspace, "tended")
     write(spark, path, range(600))
-    monkeypatch.setattr(cli, "_session", lambda: spark)
+    monkeypatch.setattr(cli, "_session", lambda _: spark)
 
     def run(*words: str) -> tuple[int, list[dict]]:
         code = cli.main(["index", words[0], "--table", str(path), "--format", "json", *words[1:]])

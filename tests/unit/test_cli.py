@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import Any
 import pytest
 
 import hudi_vector as hv
-from hudi_vector import options
+from hudi_vector import cli, options
 from hudi_vector.blobs.picture import DEAD, bars, draw
 from hudi_vector.cli import main
+
+ROOT = Path(hv.__file__).parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def test_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,10 +79,28 @@ def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert "usage: hudi-vector" in capsys.readouterr().err
 
 
-def test_the_module_is_the_command() -> None:
-    code = "from hudi_vector.cli import main; raise SystemExit(main())"
-    ran = subprocess.run([sys.executable, "-c", code, "bundles"], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("program", [["-m", "hudi_vector"], [cli.__file__]], ids=["package", "file"])
+def test_the_package_is_the_command(program: list[str]) -> None:
+    command = [sys.executable, *program]
+    ran = subprocess.run([*command, "bundles"], capture_output=True, text=True, check=True, cwd=ROOT, env=ENVIRONMENT)
     assert "Spark 3.5" in ran.stdout
+    wrong = subprocess.run([*command, "nosuch"], capture_output=True, check=False, cwd=ROOT, env=ENVIRONMENT)
+    assert wrong.returncode == 2
+
+
+@pytest.mark.parametrize("setting", ["hoodie.blob.clean.grace", "=1h", "fs.s3a.endpoint=x", "hoodie.", ""])
+@pytest.mark.parametrize("command", [["clean-blobs"], ["maintain"], ["blobs", "verify"], ["index", "describe"]])
+def test_a_setting_has_a_key_and_a_value(command: list[str], setting: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--table", "t", "--conf", setting]) == 2
+    assert capsys.readouterr().err == (
+        f"hudi-vector: --conf {setting!r} is no setting: give KEY=VALUE, with a key that begins with spark. or hoodie.\n"
+    )
+
+
+def test_settings_are_for_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    conf = ["--conf", "hoodie.vector.index.external.enabled=false"]
+    assert main(["index", "describe", "--file", "x.parquet", *conf]) == 2
+    assert "--conf is for tables" in capsys.readouterr().err
 
 
 def test_a_picture_needs_matplotlib(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
