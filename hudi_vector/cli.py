@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
+from hudi_vector.errors import (
+    DimensionMismatchError,
+    HudiVectorError,
+    InvalidArgumentError,
+    InvalidBlobError,
+    InvalidTypeError,
+    InvalidVectorError,
+    TableNotFoundError,
+)
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
@@ -37,6 +45,8 @@ _OTHER_TABLE: dict[str, Any] = {
     "help": "a table that may refer to this one's blobs; may be given again",
 }
 _NOT_ARGUMENTS = frozenset({"command", "run", "service", "table", "format", "conf"})
+_WRONG_USE = (InvalidArgumentError, InvalidTypeError, TableNotFoundError)
+_WRONG_DATA = (DimensionMismatchError, InvalidVectorError, InvalidBlobError)
 _SPARK, _HUDI = "spark.", "hoodie."
 _QUIET = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
 
@@ -48,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: What stood behind the command; the process's own arguments by default.
 
     Returns:
-        The exit code: 0 done or nothing to do, 1 refused or something found wrong, 2 wrong use, or a table or file that
-        is not as it must be.
+        The exit code: 0 done or nothing to do, 1 refused, failed or something found wrong, 2 wrong use: arguments and
+        settings that are not allowed, or a table that is not there.
 
     Example:
         >>> main(["options"])  # doctest: +ELLIPSIS
@@ -60,9 +70,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run: Callable[[argparse.Namespace], int] = chosen.run
     try:
         return run(chosen)
-    except HudiVectorError as problem:
-        sys.stderr.write(f"hudi-vector: {problem}\n")
-        return 1 if isinstance(problem, RefusedError) else 2
+    except _expected() as problem:
+        sys.stderr.write(f"hudi-vector: {_sentence(chosen.command, problem)}\n")
+        return 2 if isinstance(problem, _WRONG_USE) and not isinstance(problem, _WRONG_DATA) else 1
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """What storage, Spark and this package raise when something is wrong elsewhere than in the code."""
+    if "pyspark" not in sys.modules:
+        return HudiVectorError, OSError
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return HudiVectorError, OSError, Py4JError, PySparkException
+
+
+def _sentence(command: str, problem: Exception) -> str:
+    if isinstance(problem, HudiVectorError):
+        return str(problem)
+    if isinstance(problem, OSError):
+        place = f": '{problem.filename}'" if problem.filename else ""
+        return f"{command} failed: {problem.strerror or problem}{place}"
+    from hudi_vector.spark.gateway import first_sentence
+    from hudi_vector.spark.worker_errors import from_worker
+
+    return str(from_worker(problem) or f"{command} failed: {first_sentence(problem)}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -426,14 +458,7 @@ def _submitted() -> dict[str, str]:
 
 def _collected(frame: DataFrame, *order: str) -> list[dict[str, Any]]:
     """The rows in order; sorted here, since Spark would compute them twice to sort them."""
-    from pyspark.errors import PySparkException
-
-    from hudi_vector.spark.worker_errors import from_worker
-
-    try:
-        rows = [row.asDict() for row in frame.collect()]
-    except PySparkException as problem:
-        raise from_worker(problem) or problem from None
+    rows = [row.asDict() for row in frame.collect()]
     return sorted(rows, key=lambda row: [row[name] or "" for name in order])
 
 

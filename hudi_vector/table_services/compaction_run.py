@@ -27,7 +27,7 @@ from hudi_vector.blobs.manifest import (
     renew_lease,
     stage,
 )
-from hudi_vector.errors import HudiVectorError, RefusedError
+from hudi_vector.errors import DataFileError, HudiVectorError, RefusedError
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.storage.leases import Renewals
 from hudi_vector.table_services.compaction_files import (
@@ -389,11 +389,13 @@ class Compaction:
 
     def _referred(self, containers: Sequence[PlannedContainer]) -> dict[str, int]:
         """How many references of the newest snapshot there are to each of some containers that still has any."""
+        from hudi_vector.write.failures import in_one_sentence
         from hudi_vector.write.repack import referring
 
         root = self.table.source.uri
         sizes = {join(root, each.path): each.bytes for each in containers}
-        counted = referring(self._rewriting.opened(), sizes).groupBy("file").count().collect()
+        with in_one_sentence(f"counting the references of '{self.name}' failed", DataFileError):
+            counted = referring(self._rewriting.opened(), sizes).groupBy("file").count().collect()
         return {row["file"].removeprefix(f"{root}/"): row["count"] for row in counted}
 
 

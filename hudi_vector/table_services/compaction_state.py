@@ -11,7 +11,7 @@ from hudi_vector.blobs.manifest import Upload, list_uploads
 from hudi_vector.blobs.names import ContainerName
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.tally import MANAGED
-from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.storage import join, open_storage
 from hudi_vector.table_services.compaction_plan import CompactionPlan, ContainerState, PlannedContainer
 
@@ -35,8 +35,12 @@ def container_states(
         table: The table.
         columns: Only containers that were written for these.
         in_order: Whether to look how far blobs lie in the order of the rows, which reads the references once more.
+
+    Raises:
+        DataFileError: The rows could not be read.
     """
     from hudi_vector.spark.blob_inventory import inventory
+    from hudi_vector.write.failures import in_one_sentence
     from hudi_vector.write.row_order import disorder
 
     area = table.area
@@ -48,7 +52,10 @@ def container_states(
         for container in upload.containers
     }
     totals: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for row in inventory(spark, table.source.name).where(f"kind = '{MANAGED}' AND container IS NOT NULL").collect():
+    counted = inventory(spark, table.source.name).where(f"kind = '{MANAGED}' AND container IS NOT NULL")
+    with in_one_sentence(f"counting the blobs of '{table.label}' failed", DataFileError):
+        rows = counted.collect()
+    for row in rows:
         for count in ("blobs", "shared", "dead_bytes", "dangling"):
             totals[row["container"]][count] += row[count]
     orders = disorder(table, {uri: sizes[uri] for uri in totals if uri in sizes}) if in_order else {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
-from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
+from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
 from hudi_vector.storage import FileInfo, StorageOptions, join, normalise
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
@@ -130,11 +130,14 @@ def check_erasure(spark: SparkSession, table: str, keys: str | Iterable[str]) ->
         InvalidTypeError: A key is no text.
         UnsupportedTableError: The table has no ``_hoodie_record_key``.
         TableNotFoundError: There is no such table.
+        DataFileError: The newest rows could not be read.
 
     Example:
         >>> hv.table_services.check_erasure(spark, "photos", ["user-17"]).holders  # doctest: +SKIP
     """
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+    from hudi_vector.write.failures import in_one_sentence
 
     wanted = _texts(keys)
     place = ServiceTable.of(spark, table)
@@ -142,7 +145,8 @@ def check_erasure(spark: SparkSession, table: str, keys: str | Iterable[str]) ->
     frame = spark.read.format("hudi").load(place.path)
     # Not by the column itself: with a record index Hudi 1.2 finds nothing by keys that hold a field's name.
     key = F.concat(F.col(_KEY), F.lit(""))
-    live = {row[0] for row in frame.where(key.isin(wanted)).select(_KEY).distinct().collect()}
+    with in_one_sentence(f"looking for the keys in '{table}' failed", DataFileError):
+        live = {row[0] for row in frame.where(key.isin(wanted)).select(_KEY).distinct().collect()}
     found = look(place.table, wanted, live, place.options, reader=place.references)
     place.keep_references(forget=False)
     return found

@@ -11,11 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 from hudi_vector.blobs.names import BLOB_AREA, reference_base
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE
+from hudi_vector.errors import DataFileError
 from hudi_vector.schema import blob_struct
 from hudi_vector.spark.blob_api import read_blob
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.table.timeline import Instant
 from hudi_vector.write.commits import TOKEN_KEY
+from hudi_vector.write.failures import in_one_sentence
 from hudi_vector.write.references import blob_at, moved_blob, with_blob
 from hudi_vector.write.repack import key_columns, staged
 from hudi_vector.write.rewrite import Rewriting, committed_now, reapply_overwritten, same_rows, still_there
@@ -43,10 +45,14 @@ def count_by_size(table: BlobTable, settings: Mapping[str, BlobSettings]) -> tup
     Args:
         table: The table.
         settings: Those of each BLOB column.
+
+    Raises:
+        DataFileError: The rows could not be read.
     """
     out, into = _flags(table, settings)
     found = table.frame.select(_count(out).alias("out"), _count(into).alias("into")).agg(F.sum("out"), F.sum("into"))
-    row = found.first()
+    with in_one_sentence(_failed(table), DataFileError):
+        row = found.first()
     return (int(row[0] or 0), int(row[1] or 0)) if row else (0, 0)
 
 
@@ -78,8 +84,9 @@ def store_by_size(
     number = {"out": _count(out), "into": _count(into)}
     marked = table.frame.select(*key_columns(table), *(count.alias(name) for name, count in number.items()))
     targets = staged(marked.where("out + into > 0"), f"{folder}/{BY_SIZE}")
-    moved = targets.agg(F.sum("out"), F.sum("into")).first()
-    left = still_there(table, targets) if moved and (moved[0] or moved[1]) else None
+    with in_one_sentence(_failed(table), DataFileError):
+        moved = targets.agg(F.sum("out"), F.sum("into")).first()
+        left = still_there(table, targets) if moved and (moved[0] or moved[1]) else None
     if moved is None or left is None:
         return BySize()
     rows = same_rows(table, left.select("key", "partition", "version"))
@@ -96,6 +103,10 @@ def store_by_size(
     committed(done.instant)
     restored = reapply_overwritten(work, left, seen, done.instant, folder)
     return BySize(int(moved[0]), int(moved[1]), done.instant, restored)
+
+
+def _failed(table: BlobTable) -> str:
+    return f"reading the sizes of the blobs of '{table.label}' failed"
 
 
 def _flags(table: BlobTable, settings: Mapping[str, BlobSettings]) -> tuple[Mapping[str, Column], Mapping[str, Column]]:

@@ -1,4 +1,4 @@
-"""What Spark and Hudi raise while they write, as one sentence."""
+"""What Spark and Hudi raise while they read and write, as one sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
 
-from hudi_vector.errors import WriteError
+from hudi_vector.errors import HudiVectorError, WriteError
 from hudi_vector.spark.gateway import first_sentence
 from hudi_vector.spark.worker_errors import from_worker
 
@@ -19,16 +19,16 @@ _LOG = logging.getLogger(__name__)
 
 
 @contextmanager
-def in_one_sentence(failed: str) -> Iterator[None]:
+def in_one_sentence(failed: str, error: type[HudiVectorError] = WriteError) -> Iterator[None]:
     """Raise what Spark or Hudi raise inside as an error of this package; the log has all that they say.
 
     Args:
         failed: What failed, as the beginning of the sentence: ``"the write to 't' failed"``.
+        error: What stands for anything that Spark and Hudi raise.
 
     Raises:
-        HudiVectorError: What a task of this package raised.
+        HudiVectorError: What a task of this package raised; anything of Spark and Hudi, by its first sentence.
         PythonException: What a function of the user's own raised, with its frames.
-        WriteError: Anything else, by its first sentence.
     """
     try:
         yield
@@ -37,4 +37,4 @@ def in_one_sentence(failed: str) -> Iterator[None]:
         if known is None and isinstance(problem, PythonException):
             raise
         _LOG.error("%s", failed, exc_info=problem)
-        raise known or WriteError(f"{failed}: {first_sentence(problem)}") from None
+        raise known or error(f"{failed}: {first_sentence(problem)}") from None

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
+from hudi_vector.errors import DataFileError
 from hudi_vector.spark.blob_table import BlobTable
+from hudi_vector.write.failures import in_one_sentence
 from hudi_vector.write.repack import referring
 
 __all__ = ["disorder"]
@@ -23,6 +25,9 @@ def disorder(table: BlobTable, sizes: Mapping[str, int]) -> dict[str, int]:
     Returns:
         For each file that rows refer to: 0 where its blobs lie as the rows do, about 100 where they lie at random. The
         first row that refers to a file counts as one that follows.
+
+    Raises:
+        DataFileError: The rows could not be read.
     """
     place = ["partition", "file_group", "position"]
     first = F.min(F.struct("column", *place)).alias("first")
@@ -32,4 +37,6 @@ def disorder(table: BlobTable, sizes: Mapping[str, int]) -> dict[str, int]:
     follows = (F.lag("file").over(rows) == F.col("file")) & (end <= F.col("begin"))
     told = ranges.select("file", F.coalesce(follows, F.lit(False)).alias("follows"))
     counted = told.groupBy("file").agg(F.count(F.lit(1)).alias("ranges"), F.sum((~F.col("follows")).cast("long")))
-    return {file: (max(0, breaks - 1) * 100) // ranges for file, ranges, breaks in counted.collect()}
+    with in_one_sentence(f"reading the order of the rows of '{table.label}' failed", DataFileError):
+        found = counted.collect()
+    return {file: (max(0, breaks - 1) * 100) // ranges for file, ranges, breaks in found}
