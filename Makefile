@@ -5,6 +5,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 EXTRAS := demo,bench,test,lint
 
+# Histories of tables that tests write themselves, and of those that Hudi writes. Without a seed each run has new ones.
+SOAK_LEVELS    ?= one two
+HISTORIES_one  := tests/properties/test_mark_states.py tests/properties/test_sweep.py
+HISTORIES_two  := tests/integration/test_clean_histories.py
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak lint format bench docs clean
 
@@ -27,8 +32,9 @@ test: setup ## Run all tests, on two cores: a file goes to the process that is f
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
 		tests/integration tests/programs tests/properties tests/unit
 
-soak: setup ## Run the long tests
-	$(BIN)/python -m pytest -m soak
+soak: setup ## Run the long tests once; with SOAK_MINUTES=30 random histories alone, for so long, on SOAK_LEVELS=one or two
+	SOAK_SEED=$(SOAK_SEED) SOAK_MINUTES=$(SOAK_MINUTES) $(BIN)/python -m pytest -m soak \
+		$(if $(SOAK_MINUTES),$(foreach level,$(SOAK_LEVELS),$(HISTORIES_$(level))))
 
 lint: setup ## Check style and types
 	$(BIN)/ruff check .

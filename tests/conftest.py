@@ -7,11 +7,13 @@ import fcntl
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.soak import Soak
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 # The same examples on every run: a failure found once is found again.
 settings.register_profile("project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("project")
+
+SOAK = Soak.told()
 
 collect_ignore_glob: list[str] = []
 
@@ -29,6 +33,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = [item for item in items if item.get_closest_marker("soak") is None]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    if config.getoption("-m") != "soak":
+        return None
+    return f"random histories: SOAK_SEED={SOAK.seed} SOAK_MINUTES={SOAK.minutes or ''}"
+
+
+@pytest.fixture(scope="session")
+def soak(request: pytest.FixtureRequest) -> Soak:
+    """The seeds of this run; the minutes it was told are shared by the tests that go on so long."""
+    tests = sum("soak" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    return replace(SOAK, minutes=None if SOAK.minutes is None else SOAK.minutes / tests)
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from support.blob_states import DAY, HOUR, NOW, BlobTable, blob, inline, write_id
+from support.soak import Soak
 
 from hudi_vector.blobs import manifest
 from hudi_vector.blobs.containers import WrittenContainer
@@ -235,10 +236,14 @@ def test_a_doubt_keeps_everything(history: list[tuple], grace: int, last: list[t
 
 
 @pytest.mark.soak
-@settings(max_examples=3000)
-@given(history=st.lists(st.one_of(ordinary, rooted), max_size=40), grace=graces)
-def test_long_histories(history: list[tuple], grace: int) -> None:
-    agrees(history, grace, rooted=True)
+def test_long_histories(soak: Soak) -> None:
+    @settings(max_examples=300, print_blob=True)
+    @given(history=st.lists(st.one_of(ordinary, rooted), max_size=40), grace=graces)
+    def long_history(history: list[tuple], grace: int) -> None:
+        agrees(history, grace, rooted=True)
+
+    for number in soak.seeds(10):
+        seed(number)(long_history)()
 
 
 @settings(max_examples=30)

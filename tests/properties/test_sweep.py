@@ -7,7 +7,7 @@ import uuid
 from typing import ClassVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from support.soak import Soak
 from support.swept import OLD_MS, Area, dying
 
 from hudi_vector.table_services.guards import SweepLimits
@@ -192,3 +193,13 @@ def test_no_history_loses_a_file(scheme: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("os.fsync", lambda _: None)
     machine = type("Sweeping", (Sweeping,), {"scheme": scheme})
     run_state_machine_as_test(machine, settings=settings(max_examples=100, stateful_step_count=30, deadline=None))
+
+
+@pytest.mark.soak
+def test_no_long_history_loses_a_file(soak: Soak, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a local disk: objects have the time of the clock, so that histories among them do not repeat."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    longer = settings(max_examples=50, stateful_step_count=100, deadline=None, print_blob=True)
+    for number in soak.seeds(10):
+        machine = seed(number)(type("Sweeping", (Sweeping,), {"scheme": "file"}))
+        run_state_machine_as_test(machine, settings=longer)

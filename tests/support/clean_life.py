@@ -10,12 +10,13 @@ import contextlib
 import io
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 import hudi_vector as hv
@@ -26,6 +27,7 @@ from hudi_vector.write import blob_write
 from hudi_vector.write.files import Files
 from support import tables
 from support.blobs import content, rows, stored, write
+from support.quick import QUICK
 
 DAY = 86_400_000
 COLUMN = {"img": {"inline.threshold": "1KB", "container.maxElementSize": "4KB"}}
@@ -37,6 +39,7 @@ OPTIONS = {
 SIZES = (None, 20, 1500, 3000, 9000)
 
 Rows = dict[int, bytes | None]
+Step = tuple[str, int]  # with the seed of its choices
 
 
 class Killed(BaseException):
@@ -46,28 +49,38 @@ class Killed(BaseException):
 class Life:
     """One table; each step leaves the model and the table in agreement."""
 
-    def __init__(self, spark: SparkSession, path: Path, table_type: str, seed: int) -> None:
-        self.spark, self.path, self.table_type = spark, path, table_type
-        self.choice = random.Random(seed)
+    def __init__(self, spark: SparkSession, path: Path, table_type: str, options: Mapping[str, str] = OPTIONS) -> None:
+        self.spark, self.path, self.table_type, self.options = spark, path, table_type, options
+        self.choice = random.Random(0)
         self.name = tables.fresh_name("life")
         self.version = 0
         self.model: Rows = {}
         self.before: Rows | None = None  # what a rollback of the last commit brings back
         self.saved: tuple[str, Rows] | None = None
         self.last = ""
-        self.history: list[str] = []
+        self.history: list[Step] = []
         self.write()
         spark.sql(f"CREATE TABLE {self.name} USING hudi LOCATION '{path}'")
 
-    def step(self, name: str) -> None:
+    def step(self, name: str, seed: int = 0) -> None:
         """Do one thing, and check everything that is retained."""
-        self.history.append(name)
+        self.history.append((name, seed))
+        self.choice = random.Random(seed)
         getattr(self, name)()
         self.check()
 
     def steps(self) -> list[str]:
         """What may come next."""
-        always = ["write"] * 4 + ["delete", "overwrite", "killed", "hudi_clean", "clean", "clean", "give_back"]
+        always = ["write"] * 4 + [
+            "delete",
+            "overwrite",
+            "killed",
+            "hudi_clean",
+            "clean",
+            "clean",
+            "give_back",
+            "repack",
+        ]
         service = ["cluster"] if self.table_type == "cow" else ["compact"] * 2
         undo = ["roll_back"] if self.before is not None else []
         return always + service + undo + (["unsave"] if self.saved else ["save"])
@@ -110,6 +123,14 @@ class Life:
     def cluster(self) -> None:
         self.before = None
         self._call("run_clustering", "op => 'scheduleAndExecute'")
+
+    def repack(self) -> None:
+        """Our compaction of blobs, of every container of which a byte is dead."""
+        self.before = None
+        done = hv.table_services.compact_blobs(
+            self.spark, str(self.path), live_threshold=100, assume_single_writer=True, options={**QUICK, **self.options}
+        )
+        assert done.doubts == (), self.history
 
     def hudi_clean(self) -> None:
         """Hudi's clean by the way of ours."""
@@ -199,7 +220,7 @@ class Life:
 
     def _write(self, frame: Any, **more: Any) -> Any:
         return write(
-            frame, self.path, blobs=COLUMN, table_type=self.table_type, partition_by=None, options=OPTIONS, **more
+            frame, self.path, blobs=COLUMN, table_type=self.table_type, partition_by=None, options=self.options, **more
         )
 
     def _clean(self, **more: Any) -> Any:
@@ -209,6 +230,29 @@ class Life:
 
     def _call(self, procedure: str, arguments: str) -> None:
         self.spark.sql(f"CALL {procedure}(table => '{self.name}', {arguments})").collect()
+
+
+def random_steps(life: Life, seed: int, count: int) -> Iterator[Step]:
+    """Steps that may come next, drawn when they are due."""
+    choice = random.Random(seed)
+    for _ in range(count):
+        yield choice.choice(life.steps()), choice.getrandbits(32)
+
+
+def play(life: Life, steps: Iterable[Step]) -> None:
+    """A whole life; steps that cannot come where they stand are left out."""
+    for name, seed in steps:
+        if name in life.steps():
+            life.step(name, seed)
+    try:
+        if life.saved:
+            life.step("restore")
+    except Py4JJavaError as problem:
+        # Hudi 1.2 fails so at times, and leaves the restore pending; what is retained must read back all the same.
+        assert "Unable to find completion time for instant" in str(problem)
+        life.check()
+        return
+    life.end()
 
 
 def table_in(content: bytes) -> list[dict[str, Any]] | None:
