@@ -19,8 +19,8 @@ class CompactResult:
         table: The table's base path.
         candidates: The containers that are repacked, by the plan.
         kept: Those that stay, with the reason.
-        released: Candidates that no row of the newest snapshot refers to any more; older snapshots still do, and the
-            cleaner takes them when those are gone.
+        released: Candidates that no row of the newest snapshot refers to any more, nor a registered table; older
+            snapshots still do, and the cleaner takes them when those are gone.
         bytes: Bytes that were copied to new containers; in a dry run those that would be, before de-duplication.
         blobs: Blobs that were copied.
         references: References that were rewritten.

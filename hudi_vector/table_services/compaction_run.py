@@ -48,6 +48,7 @@ from hudi_vector.table_services.compaction_result import CompactResult
 from hudi_vector.table_services.compaction_state import require_suitable, settings_of
 from hudi_vector.table_services.pending import pending_ingests
 from hudi_vector.table_services.service_lease import ServiceLease
+from hudi_vector.table_services.sharers import named_by_others
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,6 +159,9 @@ class Compaction:
         self._end(run)
         left = self._referred(plan.candidates)
         released = [each for each in plan.candidates if each.path not in left]
+        lent = named_by_others(self._native(), [join(plan.table, each.path) for each in released])
+        released = [each for each in released if join(plan.table, each.path) not in lent]
+        done.notes += [f"another table refers to '{uri}', which stays" for uri in sorted(lent)]
         done.doubts += [f"{count} rows still refer to '{path}', which stays" for path, count in sorted(left.items())]
         return CompactResult(
             table=plan.table,

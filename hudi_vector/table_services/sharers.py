@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from hudi_vector.blobs.manifest import UNREADABLE, Upload
 from hudi_vector.blobs.pins import pinned_paths
@@ -11,9 +11,12 @@ from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import StorageOptions, normalise
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.file_references import read_here
+from hudi_vector.table_services.gather import gather
 from hudi_vector.table_services.places import Places
+from hudi_vector.table_services.referrers import Referrers
 
-__all__ = ["claims_of_writes", "sharing_tables"]
+__all__ = ["claims_of_writes", "named_by_others", "sharing_tables"]
 
 
 def sharing_tables(native: NativeTable, listed: Sequence[str]) -> tuple[list[NativeTable], list[str]]:
@@ -45,6 +48,24 @@ def sharing_tables(native: NativeTable, listed: Sequence[str]) -> tuple[list[Nat
         if table.config.bootstrapped
     ]
     return tables, doubts
+
+
+def named_by_others(native: NativeTable, uris: Collection[str]) -> set[str]:
+    """The files of a table that retained files of tables in its registry refer to.
+
+    Args:
+        native: The table.
+        uris: Some of its files.
+
+    Returns:
+        Those among them; tables that cannot be read are passed over.
+    """
+    others = sharing_tables(native, ())[0][1:]
+    places = Places()
+    referrers = Referrers({places.identity(uri): uri for uri in uris} if others else {}, places)
+    for other in others:
+        gather(other, read_here, referrers)
+    return {uri for uri in uris if referrers.of(uri) is not None} if others else set()
 
 
 def claims_of_writes(
