@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_report_header(config: pytest.Config) -> str | None:
     if config.getoption("-m") != "soak":
         return None
-    return f"random histories: SOAK_SEED={SOAK.seed} SOAK_MINUTES={SOAK.minutes or ''}"
+    return f"random histories: SOAK_SEED={SOAK.seed} SOAK_MINUTES={'' if SOAK.minutes is None else SOAK.minutes}"
 
 
 @pytest.fixture(scope="session")
