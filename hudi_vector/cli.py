@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -69,10 +70,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = chosen.run
     try:
-        return run(chosen)
+        with _warnings_in_sentences():
+            return run(chosen)
     except _expected() as problem:
         sys.stderr.write(f"hudi-vector: {_sentence(chosen.command, problem)}\n")
         return 2 if isinstance(problem, _WRONG_USE) and not isinstance(problem, _WRONG_DATA) else 1
+
+
+@contextlib.contextmanager
+def _warnings_in_sentences() -> Iterator[None]:
+    """What is logged as a warning, on the standard error and without frames, unless the process logs by itself."""
+    log, handler = logging.getLogger("hudi_vector"), logging.StreamHandler()
+    if log.hasHandlers():
+        yield
+        return
+    handler.setFormatter(_NoFrames("%(levelname)s: %(message)s"))
+    handler.setLevel(logging.WARNING)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+class _NoFrames(logging.Formatter):
+    def formatException(self, ei: Any) -> str:  # noqa: ARG002, N802 - as logging has it
+        """Nothing: the sentence that ends the command says what failed."""
+        return ""
 
 
 def _expected() -> tuple[type[Exception], ...]:

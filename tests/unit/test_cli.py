@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -136,3 +137,18 @@ def test_the_bars_of_a_picture() -> None:
 def test_a_picture_is_drawn(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     draw(rows, str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_logged_has_no_frames(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: object) -> int:
+        try:
+            raise ValueError("in the middle")
+        except ValueError as problem:
+            logging.getLogger("hudi_vector.write.failures").error("it failed", exc_info=problem)
+        return 1
+
+    monkeypatch.setattr(cli, "_options", failing)
+    monkeypatch.setattr(logging.getLogger("hudi_vector"), "propagate", False)  # pytest logs by itself
+    assert cli.main(["options"]) == 1
+    assert capsys.readouterr().err == "ERROR: it failed\n"
+    assert logging.getLogger("hudi_vector").handlers == []
