@@ -287,7 +287,8 @@ RECALL_TARGET: Option[str] = Option(
     "1",
     SHARE,
     "The part of the true nearest rows an indexed search has to find on average, such as 0.95; with 1 answers are "
-    "exact. Probes and candidates are taken from the calibration kept with the index.",
+    "exact. Probes and candidates are taken from the calibration kept with the index, which knows searches of up to "
+    "1,000 rows; where more are wanted, or nothing that was measured reached the target, answers are exact.",
 )
 INDEX_BATCH_MAX_QUERIES: Option[int] = Option(
     "hoodie.vector.index.exact.max.queries",

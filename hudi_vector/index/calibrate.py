@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,16 @@ from hudi_vector.index.candidates import View
 from hudi_vector.index.manifest import Setting
 from hudi_vector.kernels.topk import Ints
 
-__all__ = ["CALIBRATED_K", "calibrate", "setting_for"]
-
-CALIBRATED_K = 10
-"""How many rows the searches of a calibration want."""
+__all__ = ["calibrate", "setting_at", "setting_for", "settings_at"]
 
 _WIDENINGS = (1, 2, 5, 10, 20)
+_FEWEST_CANDIDATES, _MOST_CANDIDATES = 10, 5000
 _CANDIDATE_COST = 2000
 """What reading one candidate's vector from its file costs, in codes scored: about 0.1 ms against 50 ns."""
 
 
 def calibrate(
-    view: View, queries: npt.NDArray[Any], segments: Ints, positions: Ints, k: int = CALIBRATED_K
+    view: View, queries: npt.NDArray[Any], segments: Ints, positions: Ints, k: int = 10
 ) -> tuple[Setting, ...]:
     """Measure which part of the true nearest rows is found, with few lists and candidates and with many.
 
@@ -53,22 +52,81 @@ def calibrate(
         return ()
     query = np.repeat(np.arange(len(queries)), k).reshape(known.shape)[known]
     truth = _keys(view, query, segments[known], positions[known])
-    measured = []
+
+    def measure(nprobes: int, candidates: int) -> Setting:
+        found = view.candidates(queries, k, nprobes=nprobes, candidates=candidates, certain=False)
+        hit = np.isin(truth, _keys(view, found.query, found.segment, found.position))
+        return Setting(nprobes, candidates, float(hit.mean()), round(found.scored_codes / len(queries)), k)
+
+    least = max(k, _FEWEST_CANDIDATES)
+    counts = [least * widening for widening in _WIDENINGS if widening == 1 or least * widening <= _MOST_CANDIDATES]
+    measured, before = [], 0.0
     for nprobes in view.efforts:
-        for widening in _WIDENINGS:
-            found = view.candidates(queries, k, nprobes=nprobes, candidates=k * widening, certain=False)
-            hit = np.isin(truth, _keys(view, found.query, found.segment, found.position))
-            measured.append(Setting(nprobes, k * widening, float(hit.mean()), round(found.scored_codes / len(queries))))
-        if measured[-1].recall == 1.0 and measured[-len(_WIDENINGS)].recall == 1.0:
-            break  # more lists cost more and find nothing more
+        here = [measure(nprobes, counts[-1]), measure(nprobes, counts[0])]
+        for count in counts[1:-1]:
+            if here[-1].recall >= here[0].recall:
+                break  # more candidates cost more and find nothing more
+            here.append(measure(nprobes, count))
+        measured.extend(here)
+        if here[0].recall == 1.0 and (here[1].recall == 1.0 or here[1].recall <= before):
+            break  # and so do more lists
+        before = here[1].recall
     return _best(measured)
+
+
+def settings_at(settings: Sequence[Setting], k: int) -> list[Setting]:
+    """The settings a search of k rows may go by: those of the next k that was measured.
+
+    Args:
+        settings: From `calibrate`, for one k or several.
+        k: How many rows the search wants.
+
+    Returns:
+        The settings; none where only smaller k were measured.
+
+    Example:
+        >>> ten, hundred = Setting(1, 10, 0.9, 100, 10), Setting(4, 200, 0.9, 400, 100)
+        >>> [settings_at([ten, hundred], k) for k in (7, 11, 101)] == [[ten], [hundred], []]
+        True
+    """
+    measured = min((setting.k for setting in settings if setting.k >= k), default=None)
+    return [setting for setting in settings if setting.k == measured]
+
+
+def setting_at(settings: Sequence[Setting], k: int, target: float) -> Setting | None:
+    """The setting a search of k rows goes by.
+
+    The candidates that find a part of the nearest of many rows find at least as large a part of fewer. Of lists more
+    are looked at than a setting says where they hold fewer than k rows, so that a search of fewer rows needs at least
+    as many as the k below.
+
+    Args:
+        settings: From `calibrate`, for one k or several.
+        k: How many rows the search wants.
+        target: The recall wanted, above 0 to 1.
+
+    Returns:
+        The setting, or None where none reached the recall, or only smaller k were measured.
+
+    Example:
+        >>> ten, hundred = Setting(4, 10, 0.9, 400, 10), Setting(1, 200, 0.9, 100, 100)
+        >>> setting_at([ten, hundred], 40, 0.9)
+        Setting(nprobes=4, candidates=200, recall=0.9, scored=100, k=100)
+    """
+    chosen = setting_for(settings_at(settings, k), target)
+    below = max((setting.k for setting in settings if setting.k < k), default=None)
+    if chosen is None or chosen.k == k or below is None:
+        return chosen
+    fewer = settings_at(settings, below)
+    lower = setting_for(fewer, target) or max(fewer, key=lambda setting: setting.recall)
+    return replace(chosen, nprobes=max(chosen.nprobes, lower.nprobes))
 
 
 def setting_for(settings: Sequence[Setting], target: float) -> Setting | None:
     """The cheapest setting that reached a recall.
 
     Args:
-        settings: From `calibrate`.
+        settings: From `calibrate`, for one k.
         target: The recall wanted, above 0 to 1.
 
     Returns:

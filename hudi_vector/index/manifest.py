@@ -48,15 +48,17 @@ class ManifestEntry:
 
 @dataclass(frozen=True)
 class Setting:
-    """How many lists to look at and candidates to take, for k = 10, and what that gave on held-out queries.
+    """How many lists to look at and candidates to take, for searches of k rows, and what that gave on held-out queries.
 
     `recall` is the part of the true nearest that was among the candidates; `scored` how many codes a query cost.
+    Manifests that name no k are of a time when only k = 10 was measured.
     """
 
     nprobes: int
     candidates: int
     recall: float
     scored: int
+    k: int = 10
 
 
 @dataclass(frozen=True)

@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.index.calibrate import CALIBRATED_K, calibrate
+from hudi_vector.index.calibrate import calibrate
 from hudi_vector.index.candidates import View
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.load import load_view
 from hudi_vector.index.manifest import ManifestEntry, Setting
+from hudi_vector.index.true_rows import Each, true_rows
 from hudi_vector.kernels.metrics import Floats
-from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, rank_within
+from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage import FileInfo
 
 __all__ = ["Each", "calibrated", "sampled_vectors"]
 
-_QUERIES = 64
+_ROUNDS = ((64, (1, 10, 30, 100)), (24, (300, 1000)))
+"""How many vectors ask for how many rows; fewer for many rows, of which the part that is found differs less."""
+
+_QUERIES = max(queries for queries, _ in _ROUNDS)
 _MOST_ROWS = 2_000_000
-
-Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""A function applied to each of some items, in any process, its values in the items' order."""
-
-
-@dataclass(frozen=True)
-class _Work:
-    """The scan of one file for all queries: executors get it."""
-
-    file: FileInfo
-    spec: ScanSpec
-    metric: str
-    queries: Floats
 
 
 def calibrated(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> tuple[Setting, ...]:
-    """Measure how much of the index has to be looked at for which recall.
+    """Measure how much of the index has to be looked at for which recall, for searches of few rows and of many.
 
     Args:
         index: The index.
@@ -49,17 +39,24 @@ def calibrated(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Ea
         each: How files are gone through.
 
     Returns:
-        Settings, the cheapest first; none where there are too few rows to tell.
+        Settings, by k and the cheapest first; none of a k that there are too few rows to tell of.
     """
     chosen, view = _some(index, files, spec)
-    if len(view) <= CALIBRATED_K:
+    sizes = [[k for k in ks if k < len(view)] for _, ks in _ROUNDS]
+    if not any(sizes):
         return ()
-    segment, position = _held_out(view, _QUERIES)
+    segment, position = _chance(view, _QUERIES)
     queries, asked = _vectors(chosen, spec, segment, position)
     segment, position = segment[asked], position[asked]
-    works = [_Work(file, spec, index.manifest.metric, queries) for file in chosen]
-    near_segment, near_position = _nearest(list(each(_scanned, works)), segment, position)
-    return calibrate(view, queries, near_segment, near_position, CALIBRATED_K)
+    mixed = np.random.default_rng(2).permutation(len(queries))
+    rounds = [(mixed[:count], ks) for (count, _), ks in zip(_ROUNDS, sizes, strict=True) if ks]
+    asks = [(queries[part], ks[-1] + 1) for part, ks in rounds]
+    found: list[Setting] = []
+    for (part, ks), true in zip(rounds, true_rows(asks, chosen, spec, index.manifest.metric, each), strict=True):
+        near_segment, near_position = true.but(segment[part], position[part])
+        for k in ks:
+            found.extend(calibrate(view, queries[part], near_segment[:, :k], near_position[:, :k], k))
+    return tuple(found)
 
 
 def _some(index: Index, files: Sequence[FileInfo], spec: ScanSpec) -> tuple[list[FileInfo], View]:
@@ -91,10 +88,11 @@ def sampled_vectors(index: Index, files: Sequence[FileInfo], spec: ScanSpec, cou
         Shape (n, d), float64, n at most `count`.
     """
     chosen, view = _some(index, files, spec)
-    return _vectors(chosen, spec, *_held_out(view, count))[0]
+    return _vectors(chosen, spec, *_chance(view, count))[0]
 
 
-def _held_out(view: View, count: int) -> tuple[Ints, Ints]:
+def _chance(view: View, count: int) -> tuple[Ints, Ints]:
+    """Rows that have a code, chosen by chance: their segments, and their positions there."""
     picked = np.random.default_rng(1).choice(len(view), min(count, len(view)), replace=False)
     row = np.sort(view.row[picked].astype(np.int64))
     segment = np.searchsorted(view.bases, row, side="right") - 1
@@ -111,28 +109,3 @@ def _vectors(chosen: Sequence[FileInfo], spec: ScanSpec, segment: Ints, position
         parts.append(block.values.astype(np.float64))
         asked.append(here[np.isin(position[here], block.positions)])
     return np.concatenate(parts), np.concatenate(asked)
-
-
-def _scanned(work: _Work) -> Hits:
-    top = TopK(work.queries, work.metric, CALIBRATED_K + 1, Bounds.of(len(work.queries)))
-    for block in ParquetSlice(work.file, work.spec, keep=False).blocks(ScanCounts()):
-        if len(block):
-            top.offer(block)
-    return top.hits()
-
-
-def _nearest(found: Sequence[Hits], segment: Ints, position: Ints) -> tuple[Ints, Ints]:
-    """The segments and positions of each query's nearest rows but itself, shape (m, k); −1 where there are fewer."""
-    of = np.repeat(np.arange(len(found)), [len(hits) for hits in found])
-    query = np.concatenate([hits.query for hits in found])
-    distance = np.concatenate([hits.distance for hits in found])
-    at = np.concatenate([hits.position for hits in found])
-    others = ~((of == segment[query]) & (at == position[query]))
-    of, query, distance, at = of[others], query[others], distance[others], at[others]
-    order, rank = rank_within(query, distance, of, at)
-    order, rank = order[rank < CALIBRATED_K], rank[rank < CALIBRATED_K]
-    near_segment = np.zeros((len(segment), CALIBRATED_K), np.int64)
-    near_position = np.full((len(segment), CALIBRATED_K), -1, np.int64)
-    near_segment[query[order], rank] = of[order]
-    near_position[query[order], rank] = at[order]
-    return near_segment, near_position

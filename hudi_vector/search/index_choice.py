@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.index.calibrate import CALIBRATED_K, setting_for
+from hudi_vector.index.calibrate import setting_at, settings_at
 from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.faiss_library import is_installed
 from hudi_vector.index.homes import beside_table, in_directory
 from hudi_vector.index.kinds import GRAPHS
+from hudi_vector.index.manifest import Setting
 from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.search.plan import IndexUse
 from hudi_vector.search.tuning import KINDS, Tuning
@@ -138,12 +139,12 @@ def _approximate(
     calibration = best.manifest.calibration
     # Calibration knows nothing of filters, under which the nearest rows may lie in further lists.
     aim = max(target, _FILTERED_RECALL) if need.has_filter else target
-    setting = setting_for(calibration, aim)
+    setting = setting_at(calibration, need.k, aim)
     if calibration and setting is None and tuning.nprobes is None:
         return _certain(best, asked, need, conf)
     use = _use(best, conf, certain=False)
     if setting is not None:
-        refine_factor = -(-setting.candidates // CALIBRATED_K)
+        refine_factor = -(-setting.candidates // need.k)
         use = replace(use, nprobes=setting.nprobes, refine_factor=refine_factor)
     if tuning.nprobes is not None:
         use = replace(use, nprobes=tuning.nprobes)
@@ -154,17 +155,20 @@ def _approximate(
 
 def _certain(best: Index, asked: str | None, need: IndexNeed, conf: Mapping[str, str]) -> Choice:
     if best.manifest.kind == GRAPHS:
-        found = max(setting.recall for setting in best.manifest.calibration)
-        return _none(
-            asked,
-            need,
-            f"no effort that was measured for its hnsw index found more than {found:.3f}: add nprobes, or aim lower",
-            "or",
-        )
+        return _none(asked, need, _why_not_reached(best.manifest.calibration, need.k), "or")
     most = options.INDEX_BATCH_MAX_QUERIES.read(conf)
     if asked is None and need.queries > most:
         return Choice(reason=f"{need.queries} queries, more than {options.INDEX_BATCH_MAX_QUERIES.key} = {most}")
     return Choice(best, _use(best, conf, certain=True))
+
+
+def _why_not_reached(calibration: Sequence[Setting], k: int) -> str:
+    """Why walks through graphs are not known to reach the recall that was asked for."""
+    found = max((setting.recall for setting in settings_at(calibration, k)), default=None)
+    if found is None:
+        most = max(setting.k for setting in calibration)
+        return f"its hnsw index was measured for k up to {most}: add nprobes, or ask for fewer rows"
+    return f"no effort that was measured for its hnsw index found more than {found:.3f}: add nprobes, or aim lower"
 
 
 def _require_no_shortcut(tuning: Tuning) -> None:

@@ -61,6 +61,32 @@ def test_a_target_that_nothing_reached_is_exact() -> None:
     assert effort(choose(index(calibration=()), recall_target=0.9)) == (False, None, None)
 
 
+def test_a_target_is_reached_whatever_k_is() -> None:
+    many = (Setting(16, 200, 0.97, 900, 100), Setting(64, 2000, 0.96, 3000, 1000))
+    known = index(calibration=(*CALIBRATION, *many))
+    for k, expected in (
+        (1, (False, 8, 20)),
+        (10, (False, 8, 2)),
+        (11, (False, 16, 19)),
+        (100, (False, 16, 2)),
+        (101, (False, 64, 20)),
+        (1000, (False, 64, 2)),
+        (1001, (True, None, None)),
+    ):
+        assert effort(choose(known, need=replace(NEED, k=k), recall_target=0.95)) == expected
+    # Fewer rows are not looked for in fewer lists than still fewer were.
+    uneven = index(calibration=(*CALIBRATION, Setting(1, 200, 0.97, 900, 100)))
+    assert effort(choose(uneven, need=replace(NEED, k=50), recall_target=0.95)) == (False, 8, 4)
+    assert effort(choose(uneven, need=replace(NEED, k=100), recall_target=0.95)) == (False, 1, 2)
+    # What reached it for few rows says nothing of many.
+    assert effort(choose(known, need=replace(NEED, k=100), recall_target=0.99)) == (True, None, None)
+    assert effort(choose(index(), need=replace(NEED, k=11), mode="approximate")) == (True, None, None)
+    assert effort(choose(index(), need=replace(NEED, k=11), mode="approximate", nprobes=3)) == (False, 3, None)
+    assert choose(index("hnsw"), need=replace(NEED, k=11), recall_target=0.9).reason == (
+        "its hnsw index was measured for k up to 10: add nprobes, or ask for fewer rows"
+    )
+
+
 def test_which_index() -> None:
     both = (index("ivf_flat"), index("ivf_sq8"), index(metric="cosine"))
     found = choose(*both)

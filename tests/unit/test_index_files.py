@@ -147,6 +147,13 @@ def test_readers_take_the_newest_whole_manifest(place: Any, model: IndexModel) -
     found = manifest.newest_manifest(storage, folder)
     assert found == second
     assert found.entries[0].file == segment.file
+    older = dataclasses.asdict(setting)
+    del older["k"]  # manifests of the time when only k = 10 was measured
+    body = {**dataclasses.asdict(second), "manifest_version": 1, "calibration": [older]}
+    del body["generation"], body["name"]
+    storage.publish(f"{folder}/manifests/00000002-{'f' * 32}", seal("index-manifest", 1, body))
+    assert [one.k for one in manifest.newest_manifest(storage, folder).calibration] == [10]
+    storage.delete(f"{folder}/manifests/00000002-{'f' * 32}")
     cut = seal("index-manifest", 1, {"manifest_version": 1})[:-3]
     storage.publish(join(folder, "manifests", f"00000009-{'0' * 32}"), cut)
     assert manifest.newest_manifest(storage, folder) == second
