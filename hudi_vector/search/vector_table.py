@@ -110,6 +110,7 @@ class VectorTable:
         self._deleted = deleted
         self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every, self._forget_indexes)
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
+        self._looked_for: Recent[str, bool] = Recent(8)
         self._leases = ReaderLeases(name, settings.INDEX_READER_LEASE.read(options))
         weakref.finalize(self, self._leases.end).atexit = False
         snapshot = self._snapshot(as_of)
@@ -364,8 +365,8 @@ class VectorTable:
         return []
 
     def _forget_indexes(self) -> None:
-        """A table may get an index, or have it refreshed, without a commit."""
-        self._indexes.forget(lambda _: True)
+        """A table may get an index, or have it refreshed, without a commit; leases stay until others are known."""
+        self._looked_for.forget(lambda _: True)
 
     def _known_indexes(self, snapshot: Snapshot, tuning: Tuning) -> Sequence[Index]:
         """The indexes, looked for once for each snapshot, unless the search wants none."""
@@ -373,8 +374,10 @@ class VectorTable:
             return []
         key = snapshot.identity
         known = self._indexes.get(key)
-        if known is None:
-            known = self._indexes.first(key, self._look_for_indexes(snapshot))
+        if known is None or not self._looked_for.get(key):
+            known = self._look_for_indexes(snapshot)
+            self._indexes.put(key, known)
+            self._looked_for.put(key, True)
         return known
 
     def _indexes_read(self, identity: str) -> list[Index]:
