@@ -24,9 +24,10 @@ from hudi_vector.index.homes import IndexHome, IndexPlace, beside_table
 from hudi_vector.index.joined import made_segment
 from hudi_vector.index.kinds import GRAPHS, check_choices
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
-from hudi_vector.index.model import IndexModel, default_partitions, sample_size, train_model
-from hudi_vector.index.truth import Each, calibrated
+from hudi_vector.index.model import IndexModel, default_partitions, sample_size, train_model, working
+from hudi_vector.index.truth import HELD_OUT, Each, HeldOut, calibrated
 from hudi_vector.index.verified import verified
+from hudi_vector.kernels.topk import Ints, VectorBlock
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.record_keys import hashes_of_file
 from hudi_vector.read.spec import ScanCounts, ScanSpec
@@ -125,12 +126,13 @@ def create_index(
     if akin is not None:
         return _completed(akin, files, spec, each, _hashes_keys(snapshot))
     rows = list(each(partial(_row_count, spec=spec), files))
-    model = _trained(files, rows, spec, parameters, each)
+    model, held = _trained(files, rows, spec, parameters, each)
     save_model(open_storage(place.folder, spec.options), place.folder, model)
     manifest = IndexManifest.of(spec.column.name, model, asdict(parameters), ())
     if known is not None and known.manifest.model_id == model.model_id:
-        manifest = replace(manifest, entries=known.manifest.entries, calibration=known.manifest.calibration)
-    return _completed(Index(place.base, place.folder, manifest, place.key), files, spec, each, _hashes_keys(snapshot))
+        manifest = replace(manifest, entries=known.manifest.entries)
+    index = Index(place.base, place.folder, manifest, place.key)
+    return _completed(index, files, spec, each, _hashes_keys(snapshot), held)
 
 
 def _akin(
@@ -188,7 +190,14 @@ def _hashes_keys(snapshot: Snapshot) -> bool:
     return snapshot.config.merge_on_read and snapshot.config.populates_meta_fields
 
 
-def _completed(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each, hashes_keys: bool) -> Index:
+def _completed(
+    index: Index,
+    files: Sequence[FileInfo],
+    spec: ScanSpec,
+    each: Each,
+    hashes_keys: bool,
+    held: HeldOut | None = None,
+) -> Index:
     """Make the missing segments, and publish."""
     storage, model_id = open_storage(index.folder, spec.options), index.manifest.model_id
     works = [
@@ -204,7 +213,8 @@ def _completed(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Ea
     if not manifest.trained.imbalance:
         manifest = replace(manifest, trained=mean_quality((one.rows, one.quality) for one in manifest.entries))
     if not manifest.calibration:
-        manifest = replace(manifest, calibration=calibrated(replace(index, manifest=manifest), files, spec, each))
+        measured = calibrated(replace(index, manifest=manifest), files, spec, each, held)
+        manifest = replace(manifest, calibration=measured)
     return replace(index, manifest=publish_manifest(storage, index.folder, manifest, index.key))
 
 
@@ -254,32 +264,34 @@ class _SampleWork:
     spec: ScanSpec
 
 
-def _sampled(work: _SampleWork) -> npt.NDArray[Any]:
+def _sampled(work: _SampleWork) -> VectorBlock:
     """Vectors of rows chosen by chance, the same each time for one file."""
     seed = int.from_bytes(hashlib.sha256(work.file.name.encode()).digest()[:8], "little")
     chosen = np.random.default_rng(seed).choice(work.rows, min(work.wanted, work.rows), replace=False)
     reader = ParquetSlice(work.file, work.spec, keep=False)
-    return reader.vectors_at(np.sort(chosen).astype(np.int64), ScanCounts()).values
+    return reader.vectors_at(np.sort(chosen).astype(np.int64), ScanCounts())
 
 
 def _trained(
     files: Sequence[FileInfo], rows: Sequence[int], spec: ScanSpec, parameters: Parameters, each: Each
-) -> IndexModel:
+) -> tuple[IndexModel, HeldOut | None]:
+    """The model, and sampled vectors that it was not trained on."""
     if parameters.kind == GRAPHS:
         rows = [0] * len(files)  # nothing is trained
     total = sum(rows)
     wanted = parameters.sample or sample_size(parameters.num_partitions or default_partitions(total))
-    share = min(1.0, wanted / max(total, 1))
+    share = min(1.0, (wanted + HELD_OUT) / max(total, 1))
     works = [
         _SampleWork(file, count, math.ceil(count * share), spec)
         for file, count in zip(files, rows, strict=True)
         if count
     ]
-    parts = [part for part in each(_sampled, works) if len(part)]
     column = spec.column
-    sample = np.concatenate(parts) if parts else np.empty((0, column.dimension), column.dtype)
-    return train_model(
-        sample,
+    blocks = list(each(_sampled, works))
+    sample = np.concatenate([np.empty((0, column.dimension), column.dtype), *(block.values for block in blocks)])
+    out = _held_out(sample, parameters.metric)
+    model = train_model(
+        np.delete(sample, out, axis=0),
         kind=parameters.kind,
         metric=parameters.metric,
         element=column.element,
@@ -289,3 +301,15 @@ def _trained(
         rows=total,
         max_iters=parameters.max_iters,
     )
+    if not len(out):
+        return model, None
+    number = np.repeat(np.arange(len(works)), [len(block) for block in blocks])[out]
+    uris = tuple(works[place].file.uri for place in number.tolist())
+    position = np.concatenate([block.positions for block in blocks])[out]
+    return model, HeldOut(sample[out].astype(np.float64), uris, position.astype(np.int64))
+
+
+def _held_out(sample: npt.NDArray[Any], metric: str) -> Ints:
+    """Which vectors of a sample are not trained on but ask in the calibration: such as have a code, a third at most."""
+    able = np.flatnonzero(working(sample, metric)[1])
+    return np.sort(np.random.default_rng(1).choice(able, min(HELD_OUT, len(able) // 3), replace=False))

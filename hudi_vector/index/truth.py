@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,29 @@ from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage import FileInfo
 
-__all__ = ["Each", "calibrated", "sampled_vectors"]
+__all__ = ["HELD_OUT", "Each", "HeldOut", "calibrated", "sampled_vectors"]
 
 _ROUNDS = ((64, (1, 10, 30, 100)), (24, (300, 1000)))
 """How many vectors ask for how many rows; fewer for many rows, of which the part that is found differs less."""
 
-_QUERIES = max(queries for queries, _ in _ROUNDS)
+HELD_OUT = max(queries for queries, _ in _ROUNDS)
+"""How many vectors ask."""
+
 _MOST_ROWS = 2_000_000
 
 
-def calibrated(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> tuple[Setting, ...]:
+@dataclass(frozen=True)
+class HeldOut:
+    """Vectors that the model was not trained on, shape (n, d), and where each lies: its file's URI, its place there."""
+
+    values: Floats
+    uris: tuple[str, ...]
+    position: Ints
+
+
+def calibrated(
+    index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each, held: HeldOut | None = None
+) -> tuple[Setting, ...]:
     """Measure how much of the index has to be looked at for which recall, for searches of few rows and of many.
 
     Args:
@@ -37,6 +51,7 @@ def calibrated(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Ea
         files: Base files; of very many rows only some are used.
         spec: The column, and how its files are opened.
         each: How files are gone through.
+        held: The vectors that ask; by default some of the index by chance.
 
     Returns:
         Settings, by k and the cheapest first; none of a k that there are too few rows to tell of.
@@ -45,9 +60,7 @@ def calibrated(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Ea
     sizes = [[k for k in ks if k < len(view)] for _, ks in _ROUNDS]
     if not any(sizes):
         return ()
-    segment, position = _chance(view, _QUERIES)
-    queries, asked = _vectors(chosen, spec, segment, position)
-    segment, position = segment[asked], position[asked]
+    queries, segment, position = _chance(view, HELD_OUT, chosen, spec) if held is None else _placed(held, chosen)
     mixed = np.random.default_rng(2).permutation(len(queries))
     rounds = [(mixed[:count], ks) for (count, _), ks in zip(_ROUNDS, sizes, strict=True) if ks]
     asks = [(queries[part], ks[-1] + 1) for part, ks in rounds]
@@ -88,15 +101,23 @@ def sampled_vectors(index: Index, files: Sequence[FileInfo], spec: ScanSpec, cou
         Shape (n, d), float64, n at most `count`.
     """
     chosen, view = _some(index, files, spec)
-    return _vectors(chosen, spec, *_chance(view, count))[0]
+    return _chance(view, count, chosen, spec)[0]
 
 
-def _chance(view: View, count: int) -> tuple[Ints, Ints]:
-    """Rows that have a code, chosen by chance: their segments, and their positions there."""
+def _placed(held: HeldOut, chosen: Sequence[FileInfo]) -> tuple[Floats, Ints, Ints]:
+    """Vectors, the numbers of their files, -1 for those of none of these, and their positions there."""
+    numbers = {file.uri: number for number, file in enumerate(chosen)}
+    return held.values, np.array([numbers.get(uri, -1) for uri in held.uris], np.int64), held.position
+
+
+def _chance(view: View, count: int, chosen: Sequence[FileInfo], spec: ScanSpec) -> tuple[Floats, Ints, Ints]:
+    """The vectors of rows that have a code, chosen by chance; the numbers of their files, and their positions there."""
     picked = np.random.default_rng(1).choice(len(view), min(count, len(view)), replace=False)
     row = np.sort(view.row[picked].astype(np.int64))
     segment = np.searchsorted(view.bases, row, side="right") - 1
-    return segment, row - view.bases[segment]
+    position = row - view.bases[segment]
+    values, there = _vectors(chosen, spec, segment, position)
+    return values, segment[there], position[there]
 
 
 def _vectors(chosen: Sequence[FileInfo], spec: ScanSpec, segment: Ints, position: Ints) -> tuple[Floats, Ints]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from support.written_table import WrittenTable, rows_of
 
@@ -18,10 +19,12 @@ import hudi_vector as hv
 from hudi_vector.errors import DataFileError, InvalidArgumentError, MissingDependencyError, UnsupportedTableError
 from hudi_vector.index import load
 from hudi_vector.index.build import Parameters, create_index, refresh_index
+from hudi_vector.index.calibrate import calibrate
 from hudi_vector.index.catalog import Index, drop_index, indexed_columns, list_indexes
 from hudi_vector.index.files import load_model
 from hudi_vector.index.kinds import KINDS
 from hudi_vector.index.manifest import publish_manifest
+from hudi_vector.index.model import train_model
 from hudi_vector.index.verified import _SAME
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.spec import ScanSpec, VectorColumn
@@ -289,6 +292,39 @@ def test_a_table_without_vectors(tmp_path: Path) -> None:
     assert_exact(table, {"index": 1})
     assert hits(table)[0][0] == []
     assert indexed_columns(index.table_uri, place(table)[1].options) == ["emb"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_that_calibrate_were_not_trained_on(
+    table: WrittenTable, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained, asked = [], []
+
+    def training(sample: Any, **more: Any) -> Any:
+        trained.append(np.array(sample, np.float64))
+        return train_model(sample, **more)
+
+    def calibrating(view: Any, queries: Any, segments: Any, positions: Any, k: int) -> Any:
+        asked.append((queries, segments, positions))
+        return calibrate(view, queries, segments, positions, k)
+
+    monkeypatch.setattr("hudi_vector.index.build.train_model", training)
+    monkeypatch.setattr("hudi_vector.index.truth.calibrate", calibrating)
+    index = built(table, kind=kind)
+    assert {setting.k for setting in index.manifest.calibration} == {1, 10, 30, 100}
+    parts = [pq.read_table(file)["emb"].to_pylist() for file in table.path.glob("a/*.parquet")]
+    known = {row: np.frombuffer(row, "<f4").astype(np.float64) for part in parts for row in part if row is not None}
+    seen = {row.tobytes() for row in trained[0]}
+    for queries, _, positions in asked:
+        assert len(queries) == 64
+        assert not seen & {row.tobytes() for row in queries}
+        for query, position in zip(queries, positions[:, 0].tolist(), strict=True):
+            distances = sorted(float(((row - query) ** 2).sum()) for row in known.values())
+            assert distances[0] == 0.0
+            nearest = [float(((known[part[position]] - query) ** 2).sum()) for part in parts if part[position] in known]
+            assert distances[1] in nearest  # not the row that asks
+    if kind != "hnsw":
+        assert len(seen) == len(known) - 64
 
 
 def test_wrong_parameters(table: WrittenTable) -> None:
