@@ -16,10 +16,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.errors import DataFileError, RefusedError, UnsupportedTableError
 from hudi_vector.index.catalog import Index, opened_index, others_of
 from hudi_vector.index.drift import mean_quality, quality_of
-from hudi_vector.index.files import fingerprint_of, load_model, save_model, save_segment, segments_folder
+from hudi_vector.index.files import (
+    fingerprint_of,
+    load_model,
+    load_segment,
+    save_model,
+    save_segment,
+    segments_folder,
+)
 from hudi_vector.index.homes import IndexHome, IndexPlace, beside_table
 from hudi_vector.index.joined import made_segment
 from hudi_vector.index.kinds import GRAPHS, check_choices
@@ -36,6 +43,9 @@ from hudi_vector.table.model import Snapshot
 
 _MOST_OTHERS = 16
 """How many other lists of files are looked through for segments that can be shared."""
+
+_MOST_STARTS = 3
+"""How often a refresh begins anew since another job made the index anew."""
 
 __all__ = ["Each", "Parameters", "create_index", "indexable_files", "lacking", "refresh_index"]
 
@@ -121,10 +131,11 @@ def create_index(
     if known is not None and place.key:
         known = verified(known, files, spec.options)
     if known is not None and not retrain:
-        return refresh_index(snapshot, spec, known, each)
+        return refresh_index(snapshot, spec, known, each, reads=False)
     akin = None if retrain else _akin(place, files, parameters, spec.options)
     if akin is not None:
-        return _completed(akin, files, spec, each, _hashes_keys(snapshot))
+        done = _completed(akin, files, spec, each, _hashes_keys(snapshot), lacking(akin, files, spec.options))
+        return _brought_up(done, akin.manifest.model_id, snapshot, spec, each)
     rows = list(each(partial(_row_count, spec=spec), files))
     model, held = _trained(files, rows, spec, parameters, each)
     save_model(open_storage(place.folder, spec.options), place.folder, model)
@@ -132,7 +143,14 @@ def create_index(
     if known is not None and known.manifest.model_id == model.model_id:
         manifest = replace(manifest, entries=known.manifest.entries)
     index = Index(place.base, place.folder, manifest, place.key)
-    return _completed(index, files, spec, each, _hashes_keys(snapshot), held)
+    missing = _to_make(index, files, spec, each)
+    done = _completed(index, files, spec, each, _hashes_keys(snapshot), missing, held, replaces=retrain)
+    return _brought_up(done, model.model_id, snapshot, spec, each)
+
+
+def _brought_up(done: Index, model_id: str, snapshot: Snapshot, spec: ScanSpec, each: Each) -> Index:
+    """An index that was made, or that which another job made meanwhile, brought up to date."""
+    return done if done.manifest.model_id == model_id else refresh_index(snapshot, spec, done, each, reads=False)
 
 
 def _akin(
@@ -151,26 +169,40 @@ def _akin(
     return None if best is None else verified(best, files, options)
 
 
-def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each = map) -> Index:
-    """Make the segments that an index lacks, with its own model, and publish it anew.
+def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each = map, *, reads: bool = True) -> Index:
+    """Make the segments that an index lacks, and those that are damaged, with its own model, and publish it anew.
 
     Args:
         snapshot: The table.
         spec: The column, and how its files are opened; without a predicate.
         known: The index.
         each: How files are gone through.
+        reads: Whether segments are read to find the damaged ones; otherwise those of another length than they had.
 
     Returns:
-        The index as it is then: the same where nothing was lacking.
+        The index as it is then: the same where nothing was lacking. One that another job made anew meanwhile, with
+        another model, is the one that is refreshed.
+
+    Raises:
+        RefusedError: Others made the index anew again and again.
     """
     files = indexable_files(snapshot)
-    if not lacking(known, files, spec.options):
-        return known
-    return _completed(known, files, spec, each, _hashes_keys(snapshot))
+    for _ in range(_MOST_STARTS):
+        missing = _to_make(known, files, spec, each) if reads else lacking(known, files, spec.options)
+        if not missing:
+            return known
+        done = _completed(known, files, spec, each, _hashes_keys(snapshot), missing)
+        if done.manifest.model_id == known.manifest.model_id:
+            return done
+        known = verified(done, files, spec.options) if done.key else done
+    raise RefusedError(
+        f"the index of '{known.manifest.column}' was made anew {_MOST_STARTS} times while it was being refreshed; "
+        "refresh it when no other job makes it"
+    )
 
 
 def lacking(index: Index, files: Sequence[FileInfo], options: StorageOptions) -> list[FileInfo]:
-    """The files that have no segment, or whose segment is there no more.
+    """The files that have no segment, or whose segment is there no more or not of the length it had.
 
     Args:
         index: The index.
@@ -180,9 +212,41 @@ def lacking(index: Index, files: Sequence[FileInfo], options: StorageOptions) ->
     Returns:
         The files.
     """
-    there = {file.name for file in open_storage(index.folder, options).list_files(segments_folder(index.folder))}
+    listed = open_storage(index.folder, options).list_files(segments_folder(index.folder))
+    sizes = {file.name: file.size for file in listed}
     entries = ((file, index.entry_of(file)) for file in files)
-    return [file for file, entry in entries if entry is None or entry.segment not in there]
+    return [file for file, entry in entries if entry is None or sizes.get(entry.segment) != entry.bytes]
+
+
+def _to_make(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> list[FileInfo]:
+    """The files that have no segment, or whose segment is not whole: all are read."""
+    missing = lacking(index, files, spec.options)
+    gone = {file.uri for file in missing}
+    there = [(file, entry) for file, entry in index.covered(files) if file.uri not in gone]
+    works = [_Existing(index.folder, index.manifest.model_id, entry, spec.options) for _, entry in there]
+    whole = each(_is_whole, works) if works else ()
+    return [*missing, *(file for (file, _), fit in zip(there, whole, strict=True) if not fit)]
+
+
+@dataclass(frozen=True)
+class _Existing:
+    """What reading one segment takes: executors get it."""
+
+    folder: str
+    model_id: str
+    entry: ManifestEntry
+    options: StorageOptions
+
+
+def _is_whole(work: _Existing) -> bool:
+    model = _model_of(work.folder, work.model_id, work.options)
+    try:
+        load_segment(open_storage(work.folder, work.options), work.folder, work.entry.segment, model, work.entry.file)
+    except DataFileError:
+        return False
+    except UnsupportedTableError:  # a newer hudi-vector wrote it, and can read it
+        return True
+    return True
 
 
 def _hashes_keys(snapshot: Snapshot) -> bool:
@@ -196,25 +260,27 @@ def _completed(
     spec: ScanSpec,
     each: Each,
     hashes_keys: bool,
+    missing: Sequence[FileInfo],
     held: HeldOut | None = None,
+    replaces: bool = False,
 ) -> Index:
-    """Make the missing segments, and publish."""
+    """Make the missing segments, and publish; what another model has become meanwhile only where this replaces it."""
     storage, model_id = open_storage(index.folder, spec.options), index.manifest.model_id
-    works = [
-        _SegmentWork(index.folder, index.table_uri, model_id, file, spec, hashes_keys)
-        for file in lacking(index, files, spec.options)
-    ]
+    works = [_SegmentWork(index.folder, index.table_uri, model_id, file, spec, hashes_keys) for file in missing]
     made = {entry.file.path: entry for entry in each(_make_segment, works)}
-    # Another builder may have published meanwhile: what it made with this model is kept.
-    latest = newest_manifest(storage, index.folder, index.key)
-    theirs = {entry.file.path: entry for entry in latest.entries} if latest and latest.model_id == model_id else {}
-    entries = {**index.entries, **theirs, **made}
-    manifest = replace(index.manifest, entries=tuple(entries.values()))
+    manifest = replace(index.manifest, entries=tuple({**index.entries, **made}.values()))
     if not manifest.trained.imbalance:
         manifest = replace(manifest, trained=mean_quality((one.rows, one.quality) for one in manifest.entries))
     if not manifest.calibration:
         measured = calibrated(replace(index, manifest=manifest), files, spec, each, held)
         manifest = replace(manifest, calibration=measured)
+    # Another builder may have published meanwhile: what it made with this model is kept.
+    latest = newest_manifest(storage, index.folder, index.key)
+    if latest is not None and latest.model_id == model_id:
+        entries = {**index.entries, **{entry.file.path: entry for entry in latest.entries}, **made}
+        manifest = replace(manifest, entries=tuple(entries.values()))
+    elif latest is not None and not replaces:
+        return replace(index, manifest=latest)
     return replace(index, manifest=publish_manifest(storage, index.folder, manifest, index.key))
 
 

@@ -115,7 +115,7 @@ def save_model(storage: Storage, folder: str, model: IndexModel) -> str:
     if len(model.codebook):
         arrays["codebook"] = model.codebook
     uri = model_uri(folder, model.model_id)
-    _settle(storage, "model", uri, lambda: pack("model", header, arrays))
+    _settle(storage, "model", uri, header, lambda: pack("model", header, arrays))
     return uri
 
 
@@ -196,7 +196,7 @@ def save_segment(
     uri = segment_uri(folder, name)
     arrays = {name: getattr(segment, name) for name in segment.ARRAYS}
     apart = {name: getattr(keys, name) for name in _KEYS} if keys is not None else {}
-    size = _settle(storage, "segment", uri, lambda: pack("segment", header, arrays, apart))
+    size = _settle(storage, "segment", uri, header, lambda: pack("segment", header, arrays, apart))
     return name, size
 
 
@@ -263,16 +263,14 @@ def _file_of(header: Mapping[str, Any], uri: str, file: FileFingerprint) -> File
     return found
 
 
-def _settle(storage: Storage, kind: str, uri: str, content: Callable[[], bytes]) -> int:
+def _settle(storage: Storage, kind: str, uri: str, header: Mapping[str, Any], content: Callable[[], bytes]) -> int:
     """Write a file whose name its content decides, unless it is there and whole; how many bytes it has."""
     found = storage.info(uri)
     if found is not None:
-        try:
-            unpack(kind, storage.open(uri), uri)
-        except DataFileError:
-            storage.delete(uri)
-        else:
-            return found.size
+        with suppress(DataFileError):
+            if header.items() <= unpack(kind, storage.open(uri), uri)[0].items():
+                return found.size
+        storage.delete(uri)
     made = content()
     with suppress(FileExistsError):  # on an object store, somebody else was quicker with the same
         storage.publish(uri, made)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hudi_vector.errors import HudiVectorError, InvalidArgumentError, InvalidTypeError, RefusedError
+from hudi_vector.errors import DataFileError, HudiVectorError, InvalidArgumentError, InvalidTypeError, RefusedError
 from hudi_vector.index.build import indexable_files
 from hudi_vector.index.files import fingerprint_of, load_model, load_segment, load_segment_keys
 from hudi_vector.index.recall_history import note_recall
@@ -170,7 +170,8 @@ def verify(
         metric: Which index, where the column has several.
 
     Returns:
-        What is wrong; nothing if all is well. Searches scan what a problem concerns.
+        What is wrong; nothing if all is well. Searches scan what a problem concerns, and `refresh` makes damaged
+        segments of the newest snapshot anew.
 
     Raises:
         InvalidArgumentError: There is no such index.
@@ -186,8 +187,9 @@ def verify(
     try:
         model = load_model(storage, index.folder, index.manifest.model_id)
     except HudiVectorError as problem:
-        return [IndexProblem("", index.manifest.model_id, str(problem))]
-    found = []
+        remedy = "make the index anew with hudi_vector.index.create"
+        return [IndexProblem("", index.manifest.model_id, f"{problem}; {remedy}")]
+    found, mended = [], {entry.file.path for _, entry in index.covered(indexable_files(at.snapshot))}
     for path, entry in sorted(index.entries.items()):
         try:
             load_segment(storage, index.folder, entry.segment, model, entry.file)
@@ -197,6 +199,9 @@ def verify(
             file = of_files.info(uri)
             if file is not None and fingerprint_of(of_files, index.table_uri, file) != entry.file:
                 found.append(IndexProblem(path, entry.segment, "the base file was written anew since it was indexed"))
+        except DataFileError as problem:
+            remedy = "; hudi_vector.index.refresh makes it anew" if path in mended else ""
+            found.append(IndexProblem(path, entry.segment, f"{problem}{remedy}"))
         except HudiVectorError as problem:
             found.append(IndexProblem(path, entry.segment, str(problem)))
     return found

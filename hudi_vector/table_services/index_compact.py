@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.catalog import Index, others_of
 from hudi_vector.index.homes import IndexPlace
-from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_since, publish_manifest
+from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, newest_since, publish_manifest
 from hudi_vector.index.readers import needed_by, readers_of
 from hudi_vector.options import parse_duration
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage
@@ -72,10 +72,7 @@ def compact(
     at = subject.place(column)
     index = the_index(at, kind, metric)
     storage = open_storage(index.folder, at.spec.options)
-    there, manifest = _of_files_that_are(index, at.spec.options), index.manifest
-    if len(there) < len(manifest.entries):
-        published = replace(manifest, entries=tuple(there))
-        manifest = publish_manifest(storage, index.folder, published, index.key)
+    manifest = _without_gone_files(index, storage, at.spec.options)
     since = clock_ms() - window
     needed, given_up = _of_other_lists(index, since, at.spec.options)
     needed |= _named_by([manifest, *newest_since(storage, index.folder, since, index.key)])
@@ -92,6 +89,18 @@ def compact(
                 gone.append(file)
     # Whoever begins to read now reads the newest generation, which stays.
     return _deleted(index.folder, storage, gone, window)
+
+
+def _without_gone_files(index: Index, storage: Storage, storage_options: StorageOptions) -> IndexManifest:
+    """The newest manifest, published anew where it names base files that are gone."""
+    there = {entry.file.path for entry in _of_files_that_are(index, storage_options)}
+    # Others may have published while the files were asked for: only what is gone is taken from what they made.
+    latest = newest_manifest(storage, index.folder, index.key) or index.manifest
+    gone = index.entries.keys() - there
+    kept = tuple(entry for entry in latest.entries if entry.file.path not in gone)
+    if len(kept) == len(latest.entries):
+        return latest
+    return publish_manifest(storage, index.folder, replace(latest, entries=kept), index.key)
 
 
 def _deleted(folder: str, storage: Storage, going: Sequence[FileInfo], window: int) -> list[str]:

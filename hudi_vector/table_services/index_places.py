@@ -55,11 +55,12 @@ class Place:
         """The column's indexes; segments of files that were written anew since cover nothing."""
         return _indexes_at(self.homes, self.snapshot)
 
-    def segments(self) -> frozenset[str]:
-        """The segments there are, of whatever index or list of files."""
+    def segments(self) -> frozenset[tuple[str, int]]:
+        """The segments there are, of whatever index or list of files, and when each was written."""
         storage = self.snapshot.source.options
         folders = [segments_folder(place.folder) for home in self.homes for place in home.places(storage)]
-        return frozenset(file.name for folder in folders for file in open_storage(folder, storage).list_files(folder))
+        listed = (file for folder in folders for file in open_storage(folder, storage).list_files(folder))
+        return frozenset((file.name, file.mtime_ns) for file in listed)
 
 
 @dataclass(frozen=True)

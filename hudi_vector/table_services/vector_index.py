@@ -257,7 +257,9 @@ def refresh(
     kind: str | None = None,
     metric: str | None = None,
 ) -> IndexResult:
-    """Make the segments of the base files that came since the index was made or refreshed.
+    """Make the segments of the base files that came since the index was made or refreshed, and those that are damaged.
+
+    All segments are read, by the executors, to tell the damaged ones. `build_if_missing` compares their lengths only.
 
     Args:
         spark: As for `create`.
@@ -375,7 +377,8 @@ def _run(subject: IndexSubject, column: Any, job: Callable[[Place], Index]) -> I
     before = at.segments()
     index = job(at)
     manifest = index.manifest
-    made = [entry for entry in manifest.entries if entry.segment not in before]
+    written = {name for name, _ in at.segments() - before}
+    made = [entry for entry in manifest.entries if entry.segment in written]
     return IndexResult(
         table=at.snapshot.source.uri if subject.files is None else at.snapshot.source.name,
         column=manifest.column,

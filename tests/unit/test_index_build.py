@@ -16,7 +16,13 @@ import pytest
 from support.written_table import WrittenTable, rows_of
 
 import hudi_vector as hv
-from hudi_vector.errors import DataFileError, InvalidArgumentError, MissingDependencyError, UnsupportedTableError
+from hudi_vector.errors import (
+    DataFileError,
+    InvalidArgumentError,
+    MissingDependencyError,
+    RefusedError,
+    UnsupportedTableError,
+)
 from hudi_vector.index import load
 from hudi_vector.index.build import Parameters, create_index, refresh_index
 from hudi_vector.index.calibrate import calibrate
@@ -33,6 +39,7 @@ from hudi_vector.storage import open_storage
 from hudi_vector.storage.side_files import publish
 from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.index_compact import _without_gone_files
 
 QUERIES = np.random.default_rng(5).standard_normal((6, 4))
 
@@ -122,6 +129,71 @@ def test_of_two_builders_nothing_is_lost(table: WrittenTable) -> None:
     publish_manifest(storage, first.folder, first.manifest)
     assert len(refresh_index(snapshot, spec, known).manifest.entries) == 3
     assert_exact(table, {"index": 3})
+
+
+def test_a_refresh_does_not_undo_a_retraining(table: WrittenTable) -> None:
+    old = built(table)
+    table.commit({("b", "f4"): rows_of(40, "b", 3, first=900)})
+    snapshot, spec = place(table)
+    retrained = []
+
+    def interrupted(run: Any, items: Any) -> Any:
+        if not retrained:
+            retrained.append(built(table, num_partitions=3))
+        return map(run, items)
+
+    found = refresh_index(snapshot, spec, old, interrupted)
+    assert old.manifest.model_id != retrained[0].manifest.model_id == found.manifest.model_id
+    assert found.manifest.generation == retrained[0].manifest.generation  # it lacks nothing
+    (newest,) = list_indexes(old.table_uri, "emb", spec.options)
+    assert newest.manifest == found.manifest
+    assert_exact(table, {"index": 4})
+
+
+def test_a_refresh_gives_up_where_an_index_is_made_anew_again_and_again(table: WrittenTable) -> None:
+    old = built(table)
+    table.commit({("b", "f4"): rows_of(40, "b", 3, first=900)})
+    snapshot, spec = place(table)
+    partitions = iter(range(3, 100))
+
+    def interrupted(run: Any, items: Any) -> Any:
+        made = built(table, num_partitions=next(partitions))
+        part = replace(made.manifest, entries=made.manifest.entries[:3])
+        publish_manifest(open_storage(old.folder, spec.options), old.folder, part)
+        return map(run, items)
+
+    with pytest.raises(RefusedError, match="was made anew 3 times while it was being refreshed"):
+        refresh_index(snapshot, spec, old, interrupted)
+
+
+def test_compaction_drops_nothing_that_was_published_meanwhile(table: WrittenTable) -> None:
+    stale = built(table)
+    _, spec = place(table)
+    table.commit({("b", "f4"): rows_of(40, "b", 3, first=900)})
+    newest = refresh_index(*place(table), built(table, num_partitions=3))
+    storage = open_storage(stale.folder, spec.options)
+    assert _without_gone_files(stale, storage, spec.options) == newest.manifest
+    next(table.path.glob("a/f1*.parquet")).unlink()
+    compacted = _without_gone_files(stale, storage, spec.options)
+    assert compacted.model_id == newest.manifest.model_id != stale.manifest.model_id
+    assert len(compacted.entries) == 3
+    assert compacted.generation == newest.manifest.generation + 1
+
+
+def test_of_two_builds_where_none_was_the_first_stays(table: WrittenTable) -> None:
+    snapshot, spec = place(table)
+    theirs = []
+
+    def interrupted(run: Any, items: Any) -> Any:
+        if not theirs:
+            theirs.append(built(table, num_partitions=3))
+        return map(run, items)
+
+    found = create_index(snapshot, spec, Parameters(metric="l2"), interrupted, retrain=False)
+    assert found.manifest == theirs[0].manifest
+    again = create_index(snapshot, spec, Parameters(metric="l2"), interrupted)  # what is asked for anew is made anew
+    assert again.manifest.model_id != found.manifest.model_id
+    assert list_indexes(found.table_uri, "emb", spec.options)[0].manifest == again.manifest
 
 
 def test_new_files_are_scanned_until_they_are_indexed(table: WrittenTable) -> None:

@@ -407,6 +407,43 @@ def test_a_directory_has_to_be_one_that_executors_reach(directory: str, tmp_path
 
 
 @pytest.mark.parametrize(
+    ("job", "damage"), [("refresh", "flipped"), ("create", "flipped"), ("refresh", "cut"), ("build_if_missing", "cut")]
+)
+@pytest.mark.parametrize("kind", ["ivf_sq8", "hnsw"])
+def test_a_damaged_segment_is_named_and_made_anew(
+    files: list[str], directory: str, kind: str, job: str, damage: str
+) -> None:
+    named: dict[str, Any] = {"files": files, "directory": directory, "column": "emb"}
+    choice = {} if job == "refresh" else {"kind": kind, "metric": "l2"}
+    hv.index.create(None, **named, kind=kind, metric="l2")
+    segments = sorted(Path(directory).rglob("segments/*.arrow"))
+    whole = [file.read_bytes() for file in segments]
+    broken = bytearray(whole[1])
+    broken[len(broken) // 2] ^= 255
+    segments[1].write_bytes(broken if damage == "flipped" else broken[:-200])
+    (problem,) = hv.index.verify(None, **named)
+    assert problem.segment == segments[1].name
+    assert problem.problem.endswith("; hudi_vector.index.refresh makes it anew")
+    made = getattr(hv.index, job)(None, **named, **choice)
+    assert (made.segments_made, made.segments_kept) == (1, 3)
+    assert [file.read_bytes() for file in segments] == whole
+    assert hv.index.verify(None, **named) == []
+    again = getattr(hv.index, job)(None, **named, **choice)
+    assert (again.segments_made, again.segments_kept) == (0, 4)
+
+
+def test_a_segment_of_another_file_is_no_segment(files: list[str], directory: str) -> None:
+    built(directory, files=files)
+    first, second = sorted(Path(directory).rglob("segments/*.arrow"))[:2]
+    shutil.copy(first, second)
+    named: dict[str, Any] = {"files": files, "directory": directory, "column": "emb"}
+    assert len(hv.index.verify(None, **named)) == 1
+    hv.index.refresh(None, **named)
+    assert hv.index.verify(None, **named) == []
+    assert_exact(directory, {"index": 4}, files=files)
+
+
+@pytest.mark.parametrize(
     ("job", "named", "sentence"),
     [
         ("build_if_missing", {}, "give exactly one of table, files and delta"),
