@@ -144,7 +144,7 @@ def indexed_columns(table_uri: str, options: StorageOptions) -> list[str]:
 
 
 def drop_index(index: Index, options: StorageOptions) -> None:
-    """Remove an index; its manifests first, so that nobody begins to use what is going, then its readers' leases.
+    """Remove an index; its manifests first, so that nobody begins to use what is going, then leases and measurements.
 
     Models and segments stay where other lists of files share them: `hudi_vector.index.compact` removes what none needs.
 
@@ -155,6 +155,7 @@ def drop_index(index: Index, options: StorageOptions) -> None:
     storage = open_storage(index.folder, options)
     forget(storage, manifests_folder(index.folder, index.key), ())
     forget(storage, readers_folder(index.folder, index.key), ())
+    forget(storage, join(index.folder, "recall", index.key), ())
     if others_of(IndexPlace(index.table_uri, index.folder, index.key), options, most=1):
         return
     for part in ("segments", "models"):

@@ -470,6 +470,19 @@ def test_wrong_input(files: list[str], directory: str, job: str, named: dict[str
     assert "\n" not in str(raised.value)
 
 
+def test_the_history_of_recall_goes_with_the_index(files: list[str], directory: str) -> None:
+    named: dict[str, Any] = {"files": files, "directory": directory, "column": "emb"}
+    built(directory, files=files)
+    built(directory, files=files[:2])
+    hv.index.recall(None, **named, sample=5)
+    hv.index.recall(None, **{**named, "files": files[:2]}, sample=5)
+    assert len(hv.index.describe(None, **named)[0].recalls) == 1
+    hv.index.drop(None, **named)
+    built(directory, files=files)
+    assert hv.index.describe(None, **named)[0].recalls == ()
+    assert len(hv.index.describe(None, **{**named, "files": files[:2]})[0].recalls) == 1
+
+
 def test_an_encrypted_file_is_refused_in_a_sentence(tmp_path: Path, directory: str) -> None:
     pe = pytest.importorskip("pyarrow.parquet.encryption")
 
