@@ -6,7 +6,7 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.faiss_library import library
 from hudi_vector.kernels import product
 
-__all__ = ["FAISS_KINDS", "GRAPHS", "KINDS", "check_choices"]
+__all__ = ["FAISS_KINDS", "GRAPHS", "KINDS", "check_choices", "require_kind"]
 
 GRAPHS = "hnsw"
 """The kind that has a graph for each base file in the place of lists and codes."""
@@ -35,8 +35,7 @@ def check_choices(kind: str, dimension: int, **given: int | None) -> None:
         InvalidArgumentError: One of them is not allowed.
         MissingDependencyError: The kind needs faiss, which is not installed.
     """
-    if kind not in KINDS:
-        raise InvalidArgumentError(f"unknown kind of index {kind!r}; give {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    require_kind(kind)
     for name, value in given.items():
         if value is not None and name not in _TAKEN[kind]:
             takers = " or ".join(other for other in KINDS if name in _TAKEN[other])
@@ -56,3 +55,19 @@ def check_choices(kind: str, dimension: int, **given: int | None) -> None:
         )
     if kind in FAISS_KINDS:
         library(kind)
+
+
+def require_kind(kind: object) -> None:
+    """Refuse what is no kind of index.
+
+    Args:
+        kind: What was given for one.
+
+    Raises:
+        InvalidArgumentError: There is no such kind.
+
+    Example:
+        >>> require_kind("ivf_flat")
+    """
+    if kind not in KINDS:
+        raise InvalidArgumentError(f"unknown kind of index {kind!r}; give {', '.join(KINDS[:-1])} or {KINDS[-1]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
@@ -109,6 +110,8 @@ def recall(
     k, asking = as_k(k), as_count(sample, "sample", 2) or _USUAL_SAMPLE
     if at_least is not None and not isinstance(at_least, (int, float)):
         raise InvalidTypeError(f"at_least must be a number, not {at_least!r}")
+    if at_least is not None and math.isnan(at_least):
+        raise InvalidArgumentError("at_least must be a number, not NaN: no recall is below that")
     wanted = Tuning("approximate", recall_target=as_share(recall_target, "recall_target"))
     subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
     at = subject.place(column)
@@ -119,6 +122,8 @@ def recall(
     wanted = replace(wanted, algorithm=index.manifest.kind)
     found, seconds = subject.answers(at, index, queries, k + 1, wanted)
     truth, exact = subject.answers(at, index, queries, k + 1, Tuning("exact"))
+    if min(len(true) for true in truth) < 2:
+        raise InvalidArgumentError(f"'{at.spec.column.name}' has fewer than two rows with a vector: none to be found")
     # By distance, so that rows as near as the last true one count as well; the nearest is the row that asked.
     shares = [float((got[1:] <= true[-1]).sum()) / len(true[1:]) for got, true in zip(found, truth, strict=True)]
     known = index.manifest

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector import options
-from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.index.build import Each, indexable_files
 from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.files import segments_folder
 from hudi_vector.index.homes import IndexHome, beside_table, columns_at, in_directory
+from hudi_vector.index.kinds import require_kind
 from hudi_vector.index.reachable import require_reachable
 from hudi_vector.index.verified import verified
 from hudi_vector.kernels.metrics import metric_named
@@ -82,12 +83,14 @@ class IndexSubject:
 
         Raises:
             InvalidArgumentError: Not exactly one of table, files and delta is named, or no directory for files.
-            InvalidTypeError: An argument is no text.
+            InvalidTypeError: An argument is no text, or the storage settings are no mapping of texts.
         """
         if sum(value is not None for value in (table, files, delta)) != 1:
             raise InvalidArgumentError("give exactly one of table, files and delta")
         if table is not None and spark is None:
             raise InvalidArgumentError("indexes of Hudi tables are looked after through Spark; give a session")
+        files = list(files) if isinstance(files, Iterable) and not isinstance(files, str) else files
+        _require_settings(storage_options)
         place = as_text(directory, "directory", allow_null=True)
         if place is None and table is None:
             place = options.INDEX_EXTERNAL_DIR.in_session(spark) if spark is not None else None
@@ -224,7 +227,7 @@ class IndexSubject:
         from hudi_vector.search.plain_files import DeltaFiles, PlainFiles
 
         if self.files is not None:
-            first = next(iter(self.files), "") if not isinstance(self.files, str) else ""
+            first = next(iter(self.files), "") if isinstance(self.files, list) else ""
             return PlainFiles(self.files, self._options(str(first)), column).snapshot()
         uri = as_text(self.delta, "delta") or ""
         return DeltaFiles(uri, self._options(uri), dict(self.storage_options or {}), column).snapshot()
@@ -285,9 +288,26 @@ def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
 
 
 def chosen(indexes: Sequence[Index], kind: str | None, metric: str | None) -> list[Index]:
-    """The indexes of a kind and for a metric; None stands for any."""
+    """The indexes of a kind and for a metric; None stands for any.
+
+    Raises:
+        InvalidArgumentError: There is no such kind, or no such metric.
+    """
+    if kind is not None:
+        require_kind(kind)
     wanted = None if metric is None else metric_named(metric)
     return [m for m in indexes if kind in (None, m.manifest.kind) and wanted in (None, m.manifest.metric)]
+
+
+def _require_settings(storage_options: Any) -> None:
+    if storage_options is None:
+        return
+    if not isinstance(storage_options, Mapping):
+        raise InvalidTypeError(f"storage_options must be a dictionary of texts, not {storage_options!r}")
+    # Values may be secrets, which messages do not repeat.
+    wrong = [key for key, value in storage_options.items() if not (isinstance(key, str) and isinstance(value, str))]
+    if wrong:
+        raise InvalidTypeError(f"storage_options must be a dictionary of texts; the setting {wrong[0]!r} is none")
 
 
 def _indexes_at(homes: Sequence[IndexHome], snapshot: Snapshot) -> list[Index]:

@@ -457,6 +457,16 @@ def test_a_segment_of_another_file_is_no_segment(files: list[str], directory: st
         ("build_if_missing", {"files": "here", "column": "emd"}, "did you mean 'emb'"),
         ("build_if_missing", {"files": "here", "column": None}, "'column' must be text"),
         ("build_if_missing", {"files": "here", "column": "price"}, "a search needs a VECTOR"),
+        ("create", {"files": 123}, "files must be a list of paths or URIs, not 123"),
+        ("create", {"files": ["a"], "storage_options": 5}, "storage_options must be a dictionary of texts, not 5"),
+        (
+            "recall",
+            {"files": ["a"], "storage_options": {"fs.s3a.endpoint": 5}},
+            "texts; the setting 'fs.s3a.endpoint' is none",
+        ),
+        ("drop", {"files": "here", "kind": "bogus"}, "unknown kind of index 'bogus'; give ivf_flat"),
+        ("refresh", {"files": "here", "kind": 5}, "unknown kind of index 5; give ivf_flat"),
+        ("recall", {"files": "here", "at_least": float("nan")}, "at_least must be a number, not NaN"),
         ("refresh", {"files": "here"}, "has 0 such indexes .*; make one with hudi_vector.index.create"),
         ("drop", {"files": "here", "column": None}, "'column' must be text"),
         ("drop", {"files": "here", "column": "emd"}, "did you mean 'emb'"),
@@ -468,6 +478,10 @@ def test_wrong_input(files: list[str], directory: str, job: str, named: dict[str
     with pytest.raises((ValueError, TypeError, LookupError, OSError), match=sentence) as raised:
         getattr(hv.index, job)(None, **{"column": "emb", "directory": directory, **named})
     assert "\n" not in str(raised.value)
+
+
+def test_files_may_come_from_a_generator(files: list[str], directory: str) -> None:
+    assert built(directory, files=(file for file in files)).segments_made == 4
 
 
 def test_the_history_of_recall_goes_with_the_index(files: list[str], directory: str) -> None:
