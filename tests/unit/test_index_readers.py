@@ -23,7 +23,7 @@ from support.written_table import WrittenTable, rows_of
 
 import hudi_vector as hv
 from hudi_vector.errors import InvalidOptionError, UnsupportedTableError
-from hudi_vector.index.build import Parameters, create_index, refresh_index
+from hudi_vector.index.build import Parameters, _completed, create_index, indexable_files
 from hudi_vector.index.catalog import Index, drop_index
 from hudi_vector.index.files import save_model
 from hudi_vector.index.homes import beside_table
@@ -83,7 +83,8 @@ def retrained(files: list[str], directory: str) -> Index:
     save_model(open_storage(known.folder, StorageOptions()), known.folder, model)
     anew = IndexManifest.of("emb", model, known.manifest.parameters, ())
     index = Index(known.table_uri, known.folder, anew, known.key)
-    made = refresh_index(snapshot, external_scan(snapshot, "emb"), index)
+    spec, every = external_scan(snapshot, "emb"), indexable_files(snapshot)
+    made = _completed(index, every, spec, map, hashes_keys=False, missing=every, replaces=True)
     assert made.manifest.model_id != known.manifest.model_id
     return made
 
