@@ -9,7 +9,7 @@ from hudi_vector.index.catalog import Index
 from hudi_vector.storage import StorageOptions, join, open_storage
 from hudi_vector.storage.side_files import generation_of, names_of, publish, unseal
 
-__all__ = ["note_recall", "recalls_of"]
+__all__ = ["measurements_of", "note_recall"]
 
 _KIND, _VERSION = "index-recall", 1
 _SHOWN = 100
@@ -20,7 +20,7 @@ def note_recall(index: Index, measured: Mapping[str, Any], options: StorageOptio
 
     Args:
         index: The index.
-        measured: What was measured, in values that JSON can hold, `measured_ms` and `recall` among them.
+        measured: What was measured, in values that JSON can hold: `measured_ms`, `recall`, `milliseconds` and others.
         options: How the storage is opened.
     """
     storage, folder = open_storage(index.folder, options), _folder(index)
@@ -28,8 +28,10 @@ def note_recall(index: Index, measured: Mapping[str, Any], options: StorageOptio
     publish(storage, folder, _KIND, _VERSION, generation_of(names[0]) + 1 if names else 1, dict(measured))
 
 
-def recalls_of(index: Index, options: StorageOptions) -> tuple[tuple[int, float], ...]:
-    """When recall was measured, in milliseconds since 1970, and what it was: the last hundred times, the oldest first.
+def measurements_of(index: Index, options: StorageOptions) -> tuple[tuple[int, float, float], ...]:
+    """When an index was measured, its recall and its latency: the last hundred times, the oldest first.
+
+    Times are in milliseconds since 1970, latencies the median of a search in milliseconds.
 
     Args:
         index: The index.
@@ -38,7 +40,8 @@ def recalls_of(index: Index, options: StorageOptions) -> tuple[tuple[int, float]
     storage, folder = open_storage(index.folder, options), _folder(index)
     uris = [join(folder, name) for name in names_of(storage, folder)[:_SHOWN]]
     found = [unseal(_KIND, _VERSION, storage.read(uri), uri) for uri in uris]
-    return tuple(sorted((body["measured_ms"], body["recall"]) for body in found if body is not None))
+    kept = (body for body in found if body is not None)
+    return tuple(sorted((body["measured_ms"], body["recall"], body["milliseconds"]) for body in kept))
 
 
 def _folder(index: Index) -> str:

@@ -58,6 +58,7 @@ class IndexFigures:
         bytes: Bytes of its segments.
         imbalance: How uneven its lists are; 1 if they are of one length.
         recall: The recall that was measured last, None where none was.
+        milliseconds: The median latency of a search that was measured last, None where none was.
     """
 
     name: str
@@ -67,6 +68,7 @@ class IndexFigures:
     bytes: int
     imbalance: float
     recall: float | None = None
+    milliseconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def _indexes(spark: SparkSession, table: str) -> tuple[IndexFigures, ...]:
             bytes=one.bytes,
             imbalance=one.imbalance,
             recall=one.recalls[-1][1] if one.recalls else None,
+            milliseconds=one.latencies[-1][1] if one.latencies else None,
         )
         for one in describe(spark, table)
     )

@@ -14,8 +14,14 @@ from hudi_vector.table_services.maintenance_history import History, Run
 __all__ = ["html_report", "write_report"]
 
 _COLOURS = {"live": "#228833", "dead": "#bbbbbb", "trash": "#ee6677", "dangling": "#aa3377"}
-_INDEX_COLOURS = {"files": "#bbbbbb", "covered": "#228833", "recall": "#4477aa"}
-_INDEX_HEADS = ("index", "files covered", "rows", "bytes", "imbalance", "recall")
+_INDEX_COLOURS = {
+    "files": "#bbbbbb",
+    "covered": "#228833",
+    "recall": "#4477aa",
+    "latency": "#ee6677",
+    "imbalance": "#aa3377",
+}
+_INDEX_HEADS = ("index", "files covered", "rows", "bytes", "imbalance", "recall", "latency")
 _RUNS_SHOWN = 50
 _HEADS = ("column", "blobs", "live", "inline", "managed", "external", "dead", "dangling")
 _PAGE = """<!DOCTYPE html>
@@ -112,18 +118,26 @@ def _indexes(measured: Sequence[tuple[int, Figures]]) -> Iterable[str]:
         times = [when for when, _ in points]
         lines = {"files": [index.files for _, index in points], "covered": [index.covered for _, index in points]}
         yield Chart(f"Files of {name}", times, lines, _INDEX_COLOURS, is_bytes=False).svg()
-        recalls = [(when, index.recall) for when, index in points if index.recall is not None]
-        if recalls:
-            percent = {"recall": [round(100 * recall) for _, recall in recalls]}
-            title = f"Recall of {name}, in %"
-            yield Chart(title, [when for when, _ in recalls], percent, _INDEX_COLOURS, is_bytes=False).svg()
+        yield from _line(f"Imbalance of {name}, in %", "imbalance", [(at, 100 * one.imbalance) for at, one in points])
+        recalls = [(at, 100 * one.recall) for at, one in points if one.recall is not None]
+        yield from _line(f"Recall of {name}, in %", "recall", recalls)
+        latencies = [(at, 1000 * one.milliseconds) for at, one in points if one.milliseconds is not None]
+        yield from _line(f"Latency of {name}, in µs", "latency", latencies)
+
+
+def _line(title: str, label: str, points: Sequence[tuple[int, float]]) -> Iterable[str]:
+    """A chart of one line; none where nothing was measured."""
+    if points:
+        values = {label: [round(value) for _, value in points]}
+        yield Chart(title, [at for at, _ in points], values, _INDEX_COLOURS, is_bytes=False).svg()
 
 
 def _of_index(index: IndexFigures) -> list[str]:
     recall = "not measured" if index.recall is None else f"{index.recall:.3f}"
+    latency = "not measured" if index.milliseconds is None else f"{index.milliseconds:.1f} ms"
     covered = f"{number_text(index.covered)} of {number_text(index.files)}"
     sizes = [number_text(index.rows), bytes_text(index.bytes)]
-    return [index.name, covered, *sizes, f"{index.imbalance:.2f}", recall]
+    return [index.name, covered, *sizes, f"{index.imbalance:.2f}", recall, latency]
 
 
 def _columns(figures: Figures) -> str:

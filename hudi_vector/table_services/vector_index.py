@@ -16,7 +16,7 @@ from hudi_vector.index.build import Parameters, create_index, indexable_files, r
 from hudi_vector.index.catalog import Index, drop_index
 from hudi_vector.index.drift import mean_quality, retraining
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry
-from hudi_vector.index.recall_history import recalls_of
+from hudi_vector.index.recall_history import measurements_of
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.search.checks import as_count, as_share, as_text
 from hudi_vector.table_services.index_places import IndexSubject, Place, chosen, the_index
@@ -95,6 +95,7 @@ class IndexDescription:
         imbalance: How many times more codes a probe of one list looks at than if all lists were of one length.
         proposal: Why the index should be made anew, in one sentence; empty where nothing speaks for it.
         recalls: When `recall` measured, in milliseconds since 1970, and what; the oldest first.
+        latencies: When `recall` measured, and the median of a search in milliseconds; the oldest first.
     """
 
     column: str
@@ -112,6 +113,7 @@ class IndexDescription:
     imbalance: float
     proposal: str
     recalls: tuple[tuple[int, float], ...] = ()
+    latencies: tuple[tuple[int, float], ...] = ()
 
 
 def create(
@@ -411,6 +413,7 @@ def _described(index: Index, snapshot: Snapshot) -> IndexDescription:
     files, manifest = indexable_files(snapshot), index.manifest
     covering = [entry for _, entry in index.covered(files)]
     quality = mean_quality((entry.rows, entry.quality) for entry in covering)
+    measured = measurements_of(index, snapshot.source.options)
     return IndexDescription(
         column=manifest.column,
         kind=manifest.kind,
@@ -426,7 +429,8 @@ def _described(index: Index, snapshot: Snapshot) -> IndexDescription:
         error=quality.error,
         imbalance=round(quality.imbalance, 3),
         proposal=_proposal(manifest, covering),
-        recalls=recalls_of(index, snapshot.source.options),
+        recalls=tuple((at, recall) for at, recall, _ in measured),
+        latencies=tuple((at, milliseconds) for at, _, milliseconds in measured),
     )
 
 

@@ -70,6 +70,7 @@ def test_indexes_that_lie_elsewhere(clean_session, workspace):
     assert measured.recall > 0.5
     (described,) = hv.index.describe(spark, files=files)
     assert described.recalls == ((measured.measured_ms, measured.recall),)
+    assert described.latencies == ((measured.measured_ms, measured.milliseconds),)
     with pytest.raises(errors.InvalidArgumentError, match="give exactly one of table, files and delta"):
         hv.index.describe(spark, table, files=files)
 

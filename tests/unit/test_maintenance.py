@@ -137,18 +137,28 @@ def test_the_page(tmp_path: Path) -> None:
 def test_the_page_shows_indexes_over_time() -> None:
     name = "emb, l2, ivf_sq8"
     first = replace(FIGURES, indexes=(IndexFigures(name, 4, 4, 900, 1 << 20, 1.254),))
-    later = replace(FIGURES, indexes=(IndexFigures(name, 5, 3, 700, 1 << 20, 2.5, 0.957),))
+    later = replace(FIGURES, indexes=(IndexFigures(name, 5, 3, 700, 1 << 20, 2.5, 0.957, 1.234),))
     assert Figures.of(asdict(later)) == later
     body = asdict(FIGURES)
     del body["indexes"]  # as an older run noted it
     assert Figures.of(body) == FIGURES
     history = History((run(NOW, figures=first), run(NOW + DAY, figures=FIGURES), run(NOW + 2 * DAY, figures=later)))
     page = html_report("file:///t", history, NOW + 2 * DAY)
-    assert [chart.get("aria-label") for chart in svgs(page)][-2:] == [f"Files of {name}", f"Recall of {name}, in %"]
-    said = [title.text.partition(": ")[2] for chart in svgs(page)[-2:] for title in chart.iter("title")]
-    assert said == ["files 4", "files 5", "covered 4", "covered 3", "recall 96"]
+    shown = [f"Files of {name}", f"Imbalance of {name}, in %", f"Recall of {name}, in %", f"Latency of {name}, in µs"]
+    assert [chart.get("aria-label") for chart in svgs(page)][-4:] == shown
+    said = [title.text.partition(": ")[2] for chart in svgs(page)[-4:] for title in chart.iter("title")]
+    assert said == [
+        "files 4",
+        "files 5",
+        "covered 4",
+        "covered 3",
+        "imbalance 125",
+        "imbalance 250",
+        "recall 96",
+        "latency 1,234",
+    ]
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", page.partition("Vector indexes")[2].partition("</table>")[0])
-    assert cells == [name, "3 of 5", "700", "1 MiB", "2.50", "0.957"]
+    assert cells == [name, "3 of 5", "700", "1 MiB", "2.50", "0.957", "1.2 ms"]
 
 
 def test_a_page_without_figures() -> None:
