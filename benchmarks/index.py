@@ -140,12 +140,12 @@ def batch(case: Case, kinds: Sequence[str], figures: Figures) -> None:
     """Many queries at once, without Spark."""
     import hudi_vector as hv
 
-    asked = case.asked()
+    asked, truth = case.batch(), case.batch_truth()
     ways = [("exact", {"mode": "exact"})]
     ways += [(f"{kind}, recall target 0.95", {"algorithm": kind, "recall_target": 0.95}) for kind in kinds]
     with hv.open(case.table, column="emb") as t:
         for size in (100, 1000):
-            many = np.resize(asked, (size, asked.shape[1]))
+            many = asked[:size]
             exact = 0.0
             for subject, way in ways:
                 t.search_batch(many, K, metric="l2", columns=["id"], **way)
@@ -154,10 +154,7 @@ def batch(case: Case, kinds: Sequence[str], figures: Figures) -> None:
                 seconds = time.perf_counter() - begun
                 exact = exact or seconds
                 rows = found.column("id").to_numpy().reshape(size, K)
-                shares = [
-                    len(set(mine) & set(true)) / K
-                    for mine, true in zip(rows, np.resize(case.truth(), (size, K)), strict=True)
-                ]
+                shares = [len(set(mine) & set(true)) / K for mine, true in zip(rows, truth[:size], strict=True)]
                 figures.add(
                     f"batch of {size}, {subject}", recall=float(np.mean(shares)), queries_per_second=size / seconds,
                     of_exact=exact / seconds,

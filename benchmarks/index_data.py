@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float32]
 
 K = 10
+BATCH = 1000
 _CLUSTERS, _DIRECTIONS = 200, 20
 _TRUTH_ELEMENTS = 1 << 25
 
@@ -60,27 +61,36 @@ class Case:
 
     def asked(self) -> npt.NDArray[np.float64]:
         """Queries that are not among its rows, shape (m, d)."""
-        return np.load(self.folder / "queries.npy").astype(np.float64)
+        return self.batch()[: self.queries]
+
+    def batch(self) -> npt.NDArray[np.float64]:
+        """The queries of the largest batch, all of them different, shape (at least 1,000, d)."""
+        return np.load(self.folder / "batch.npy").astype(np.float64)
 
     def truth(self) -> npt.NDArray[np.int64]:
         """The nearest rows of each query by l2, shape (m, 10)."""
-        loaded: npt.NDArray[np.int64] = np.load(self.folder / "truth.npy")
+        return self.batch_truth()[: self.queries]
+
+    def batch_truth(self) -> npt.NDArray[np.int64]:
+        """The nearest rows of each query of the largest batch."""
+        loaded: npt.NDArray[np.int64] = np.load(self.folder / "batch_truth.npy")
         return loaded
 
     def prepare(self, cache: Path) -> None:
         """Draw or fetch the vectors and find the truth, in a new folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
+        most = max(BATCH, self.queries)
         if self.name == "clusters":
             space = Space.of(self.dimension)
-            rows, asked = space.draw(self.vectors, 100), space.draw(self.queries, 7)
+            rows, asked = space.draw(self.vectors, 100), space.draw(most, 7)
         else:
             every = real_vectors(self.name, cache, 20_000 if self.name == "glosses-384" else None)
-            order = np.random.default_rng(0).permutation(len(every))[: self.vectors + self.queries]
-            asked, rows = every[order[: self.queries]], every[order[self.queries :]]
+            order = np.random.default_rng(0).permutation(len(every))[: self.vectors + most]
+            asked, rows = every[order[:most]], every[order[most:]]
         np.save(self.folder / "rows.npy", rows)
-        np.save(self.folder / "queries.npy", asked)
-        np.save(self.folder / "truth.npy", nearest(rows, asked))
+        np.save(self.folder / "batch.npy", asked)
+        np.save(self.folder / "batch_truth.npy", nearest(rows, asked))
 
 
 @dataclass(frozen=True)

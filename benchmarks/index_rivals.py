@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from index_data import Case, Figures, K, percentiles
+from index_data import BATCH, Case, Figures, K, percentiles
 
 _CANDIDATES = 20
 _PROBES = (4, 16, 64)
@@ -132,8 +132,8 @@ def _timed(case: Case, figures: Figures, subject: str, run: Callable[[Any], Any]
         run(query)
         times.append(1000 * (time.perf_counter() - begun))
     cpu = 1000 * (time.process_time() - used) / len(times)
-    many = np.resize(asked, (1000, asked.shape[1]))
+    many = case.batch()[:BATCH]
     begun = time.perf_counter()
     run(many)
     seconds = time.perf_counter() - begun
-    figures.add(subject, **percentiles(times), cpu=cpu, queries_per_second=1000 / seconds)
+    figures.add(subject, **percentiles(times), cpu=cpu, queries_per_second=len(many) / seconds)
