@@ -64,7 +64,7 @@ class Case:
         return self.batch()[: self.queries]
 
     def batch(self) -> npt.NDArray[np.float64]:
-        """The queries of the largest batch, all of them different, shape (at least 1,000, d)."""
+        """The queries of the largest batch, all of them different, shape (n, d): 1,000 but for small sets."""
         return np.load(self.folder / "batch.npy").astype(np.float64)
 
     def truth(self) -> npt.NDArray[np.int64]:
@@ -86,6 +86,7 @@ class Case:
             rows, asked = space.draw(self.vectors, 100), space.draw(most, 7)
         else:
             every = real_vectors(self.name, cache, 20_000 if self.name == "glosses-384" else None)
+            most = min(most, max(self.queries, len(every) // 10))  # few vectors are rows rather than queries
             order = np.random.default_rng(0).permutation(len(every))[: self.vectors + most]
             asked, rows = every[order[:most]], every[order[most:]]
         np.save(self.folder / "rows.npy", rows)
