@@ -6,7 +6,7 @@ import hashlib
 import io
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -15,8 +15,18 @@ import pyarrow.parquet as pq
 from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.errors import DataFileError
 from hudi_vector.storage import Storage, join
+from hudi_vector.storage.side_files import forget, generation_of, publish
 
-__all__ = ["CHECKSUMS_OF_BLOBS", "PINS", "SideTable", "checksums_of", "load_table", "publish_table", "table_of"]
+__all__ = [
+    "CHECKSUMS_OF_BLOBS",
+    "PINS",
+    "SideTable",
+    "checksums_of",
+    "load_table",
+    "publish_table",
+    "replace_table",
+    "table_of",
+]
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -71,6 +81,37 @@ def publish_table(storage: Storage, folder: str, kind: str, table: pa.Table) -> 
     name = f"{kind}-{uuid.uuid4().hex}.parquet"
     storage.publish(join(folder, name), content)
     return SideTable(name, len(content), hashlib.sha256(content).hexdigest())
+
+
+def replace_table(
+    storage: Storage,
+    folder: str,
+    kind: tuple[str, int],
+    before: tuple[str, dict[str, Any]] | None,
+    named: str,
+    table: pa.Table,
+    **body: Any,
+) -> tuple[str, dict[str, Any]]:
+    """Publish the next side file of a folder that holds one side table and the side file that names it.
+
+    Args:
+        storage: The file system.
+        folder: The folder.
+        kind: What the side file is, and its version.
+        before: The newest one, as `hudi_vector.storage.side_files.newest` found it. It and its table stay, since others
+            may still read them; what is older goes.
+        named: What the table is called, in the side file's body too.
+        table: All of it.
+        body: What else the side file says.
+
+    Returns:
+        The side file's name and its body.
+    """
+    made = publish_table(storage, folder, named, table)
+    body = {**body, named: asdict(made)}
+    name = publish(storage, folder, *kind, generation_of(before[0]) + 1 if before else 0, body)
+    forget(storage, folder, {name, made.name, *((before[0], before[1][named]["name"]) if before else ())})
+    return name, body
 
 
 def load_table(storage: Storage, folder: str, file: SideTable) -> pa.Table:

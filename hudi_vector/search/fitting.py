@@ -61,15 +61,15 @@ def fitting(entries: Sequence[Entry], use: IndexUse, spec: ScanSpec, each: Each 
 
 
 def without_damaged(entries: Sequence[Entry], use: IndexUse, spec: ScanSpec) -> list[Entry]:
-    """The slices without the segments that cannot be read: each is tried, and not tried again for a minute.
+    """The slices whose segments can be read: each is tried, and one that cannot is not tried again for a minute.
 
     Args:
-        entries: The slices with their places in the plan.
+        entries: The slices with their places in the plan, all with a segment.
         use: The index.
         spec: What is read.
 
     Returns:
-        The slices.
+        Those of the slices.
     """
     segments = [access.segment for _, access in entries if access.segment is not None]
     wrong = damaged_segments(use.folder, use.model_id, segments, spec.options)
@@ -78,9 +78,7 @@ def without_damaged(entries: Sequence[Entry], use: IndexUse, spec: ScanSpec) -> 
             "a segment of an index cannot be read, its file is scanned: %s; see hudi_vector.index.verify", reason
         )
         _DAMAGED[use.folder, name] = time.monotonic() + _SECONDS
-    return [
-        entry if entry[1].segment and entry[1].segment.segment not in wrong else _uncovered(entry) for entry in entries
-    ]
+    return [entry for entry in entries if entry[1].segment is not None and entry[1].segment.segment not in wrong]
 
 
 def _known(use: IndexUse, access: SliceAccess) -> bool | None:

@@ -173,7 +173,7 @@ def _codes(
     try:
         return covered, _loaded(covered, use, spec, keep, beside)
     except (DataFileError, UnsupportedTableError):
-        covered = [entry for entry in without_damaged(covered, use, spec) if _is_covered(entry)]
+        covered = without_damaged(covered, use, spec)
         return covered, _loaded(covered, use, spec, keep, ()) if covered else None
 
 

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table
+from hudi_vector.blobs.side_tables import SideTable, load_table, replace_table
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo, StorageOptions, join
-from hudi_vector.storage.side_files import forget, generation_of, newest, publish
+from hudi_vector.storage.side_files import newest
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.file_references import FileReferences
@@ -250,11 +249,8 @@ def _load(native: NativeTable) -> ContainerIndex | None:
 def _publish(native: NativeTable, index: ContainerIndex) -> None:
     storage, folder = native.storage, _folder(native)
     before = newest(storage, folder, _KIND, _VERSION)
-    table = publish_table(storage, folder, "containers", index.containers)
-    body: dict[str, Any] = {"fingerprint": index.fingerprint, "containers": asdict(table)}
-    name = publish(storage, folder, _KIND, _VERSION, generation_of(before[0]) + 1 if before else 0, body)
-    # Others may still read what the side file before this one names.
-    forget(storage, folder, {name, table.name, *((before[0], before[1]["containers"]["name"]) if before else ())})
+    kind = (_KIND, _VERSION)
+    replace_table(storage, folder, kind, before, "containers", index.containers, fingerprint=index.fingerprint)
 
 
 def _folder(native: NativeTable) -> str:

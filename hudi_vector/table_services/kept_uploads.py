@@ -8,13 +8,13 @@ or gone is read anew from the manifests, so that it changes no verdict.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, Upload, list_uploads, read_uploads, upload_ids
-from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, table_of
+from hudi_vector.blobs.side_tables import SideTable, load_table, replace_table, table_of
 from hudi_vector.errors import DataFileError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.side_files import forget, generation_of, newest, publish
+from hudi_vector.storage.side_files import newest
 from hudi_vector.table_services.kept_references import KEPT_REFERENCES
 
 __all__ = ["KeptUploads", "UploadReader", "all_uploads"]
@@ -100,17 +100,10 @@ class KeptUploads:
         if not self._is_changed:
             return
         rows = [each for ended in self._ended.values() for each in ended.values()]
-        table = publish_table(self._storage, self._folder, "ended", table_of(_Ended, rows))
-        before, body = self._newest, {"ended": asdict(table)}
-        generation = generation_of(before[0]) + 1 if before else 0
-        name = publish(self._storage, self._folder, _KIND, _VERSION, generation, body)
-        # Others may still read what the side file before this one names.
-        forget(
-            self._storage,
-            self._folder,
-            {name, table.name, *((before[0], before[1]["ended"]["name"]) if before else ())},
+        self._newest = replace_table(
+            self._storage, self._folder, (_KIND, _VERSION), self._newest, "ended", table_of(_Ended, rows)
         )
-        self._newest, self._is_changed = (name, body), False
+        self._is_changed = False
 
     def _loaded(self) -> Iterator[_Ended]:
         if self._newest is None:

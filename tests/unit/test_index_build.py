@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -131,17 +132,23 @@ def test_of_two_builders_nothing_is_lost(table: WrittenTable) -> None:
     assert_exact(table, {"index": 3})
 
 
+def with_another_build(table: WrittenTable) -> tuple[Callable[[Any, Any], Any], list[Index]]:
+    """A way to go through files during which another job makes the index, once; and what it made."""
+    made: list[Index] = []
+
+    def interrupted(run: Any, items: Any) -> Any:
+        if not made:
+            made.append(built(table, num_partitions=3))
+        return map(run, items)
+
+    return interrupted, made
+
+
 def test_a_refresh_does_not_undo_a_retraining(table: WrittenTable) -> None:
     old = built(table)
     table.commit({("b", "f4"): rows_of(40, "b", 3, first=900)})
     snapshot, spec = place(table)
-    retrained = []
-
-    def interrupted(run: Any, items: Any) -> Any:
-        if not retrained:
-            retrained.append(built(table, num_partitions=3))
-        return map(run, items)
-
+    interrupted, retrained = with_another_build(table)
     found = refresh_index(snapshot, spec, old, interrupted)
     assert old.manifest.model_id != retrained[0].manifest.model_id == found.manifest.model_id
     assert found.manifest.generation == retrained[0].manifest.generation  # it lacks nothing
@@ -182,13 +189,7 @@ def test_compaction_drops_nothing_that_was_published_meanwhile(table: WrittenTab
 
 def test_of_two_builds_where_none_was_the_first_stays(table: WrittenTable) -> None:
     snapshot, spec = place(table)
-    theirs = []
-
-    def interrupted(run: Any, items: Any) -> Any:
-        if not theirs:
-            theirs.append(built(table, num_partitions=3))
-        return map(run, items)
-
+    interrupted, theirs = with_another_build(table)
     found = create_index(snapshot, spec, Parameters(metric="l2"), interrupted, retrain=False)
     assert found.manifest == theirs[0].manifest
     again = create_index(snapshot, spec, Parameters(metric="l2"), interrupted)  # what is asked for anew is made anew
