@@ -234,7 +234,8 @@ def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
     cluster.add_argument(
         "--assume-single-writer", action="store_true", help="promise that nobody else writes meanwhile"
     )
-    cluster.add_argument("--dry-run", action="store_true", help="only show what would happen")
+    cluster.add_argument("--plan", metavar="ID", help="run this plan, as a dry run named it")
+    cluster.add_argument("--dry-run", action="store_true", help="only show what would happen, in the same rows")
     cluster.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
     cluster.set_defaults(run=_service, service="cluster")
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hudi_vector.table_services.compaction_run import Compaction
+    from hudi_vector.write.row_order import Order
 
 __all__ = ["COMPACT", "Wanted", "compact_blobs", "of_plan", "publish", "tell_by_default"]
 
@@ -38,6 +39,7 @@ COMPACT = "compact"
 
 _LOG = logging.getLogger(__name__)
 _SMALL_PART = 4  # of the target
+_DISORDER_PERCENT = 10
 
 
 def compact_blobs(
@@ -174,7 +176,7 @@ class Wanted:
         )
 
     def plan(
-        self, work: Compaction, columns: tuple[str, ...], *, deduplicate: bool, disorder_percent: int | None = None
+        self, work: Compaction, columns: tuple[str, ...], *, deduplicate: bool, order: Order | None = None
     ) -> CompactionPlan:
         """Decide what is repacked.
 
@@ -182,14 +184,13 @@ class Wanted:
             work: The table.
             columns: The BLOB columns whose containers are looked at.
             deduplicate: Whether equal blobs are stored once.
-            disorder_percent: How many blobs of a container may lie out of the order of their rows; None for any.
+            order: How the rows will lie; containers too much of which does not lie so are repacked too.
         """
         from hudi_vector.blobs.names import new_write_id
 
-        now, limits = clock_ms(), replace(self._limits, disorder_percent=disorder_percent)
+        now, limits = clock_ms(), replace(self._limits, disorder_percent=_DISORDER_PERCENT if order else None)
         work.tell("counting references")
-        in_order = disorder_percent is not None
-        states = container_states(work.spark, work.table, columns, in_order=in_order) if columns else []
+        states = container_states(work.spark, work.table, columns, order=order) if columns else []
         return CompactionPlan(
             plan_id=new_write_id(now),
             table=work.table.source.uri,

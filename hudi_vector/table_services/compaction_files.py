@@ -23,7 +23,6 @@ from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedCo
 __all__ = [
     "COMPACTIONS",
     "ENDED",
-    "ORDERING",
     "PLANNED",
     "REPACKING",
     "RESIZING",
@@ -37,7 +36,7 @@ __all__ = [
 ]
 
 COMPACTIONS = ".hoodie/blob_service/v1/compactions"
-REPACKING, RESIZING, ORDERING = "repack", "resize", "order"
+REPACKING, RESIZING = "repack", "resize"
 PLANNED, RUNNING, ENDED = "planned", "running", "ended"
 
 _KIND, _VERSION = "compaction", 1
@@ -53,7 +52,7 @@ class PendingCommit:
         write_id: The folder of its staged rows; the upload of the same name, where the commit repacks.
         token: The token it carries.
         seen: What was committed before its rows were read.
-        kind: `REPACKING`, `RESIZING` where blobs change places by the inline thresholds, or `ORDERING` where rows do.
+        kind: `REPACKING`, or `RESIZING` where blobs change places by the inline thresholds.
     """
 
     write_id: str

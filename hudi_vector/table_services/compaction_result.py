@@ -63,6 +63,11 @@ class CompactResult:
         """Whether nothing was refused or doubtful."""
         return not (self.doubts or self.refusal)
 
+    @property
+    def deleted(self) -> list[PlannedContainer]:
+        """Always empty: a compaction deletes nothing, and the cleaner takes what it `released`."""
+        return []
+
     def rows(self) -> list[dict[str, Any]]:
         """A row for each container that rows refer to, the same for a dry run and the real one.
 

@@ -33,7 +33,6 @@ from hudi_vector.storage.leases import Renewals
 from hudi_vector.table_services.compaction_files import (
     COMPACTIONS,
     ENDED,
-    ORDERING,
     REPACKING,
     RESIZING,
     RUNNING,
@@ -334,9 +333,6 @@ class Compaction:
                 self._drop(pending.write_id)
             self._remove_staged(pending.write_id)
             return "before its commit, and nothing refers to what it copied"
-        if pending.kind == ORDERING:
-            self._remove_staged(pending.write_id)
-            return f"after its commit {commit.instant}, which put rows in order"
         folder = self._folder(pending.write_id)
         if pending.kind == RESIZING:
             targets = self.spark.read.parquet(f"{folder}/{BY_SIZE}")

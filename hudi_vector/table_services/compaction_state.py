@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hudi_vector.spark.blob_table import BlobTable
+    from hudi_vector.write.row_order import Order
 
 __all__ = ["container_states", "require_suitable", "settings_of"]
 
@@ -26,7 +27,7 @@ _CHECKSUMS = ("none", "crc32", "sha256")
 
 
 def container_states(
-    spark: SparkSession, table: BlobTable, columns: Sequence[str], *, in_order: bool = False
+    spark: SparkSession, table: BlobTable, columns: Sequence[str], *, order: Order | None = None
 ) -> list[ContainerState]:
     """The containers that rows of the newest snapshot refer to.
 
@@ -34,14 +35,15 @@ def container_states(
         spark: A registered session.
         table: The table.
         columns: Only containers that were written for these.
-        in_order: Whether to look how far blobs lie in the order of the rows, which reads the references once more.
+        order: How the rows will lie, to look how far blobs do, which reads the references once more; containers are
+            told as they will be when it holds.
 
     Raises:
         DataFileError: The rows could not be read.
     """
     from hudi_vector.spark.blob_inventory import inventory
     from hudi_vector.write.failures import in_one_sentence
-    from hudi_vector.write.row_order import disorder
+    from hudi_vector.write.row_order import laid_out
 
     area = table.area
     files = open_storage(area.uri, table.options).list_files(area.uri, recursive=True)
@@ -58,11 +60,14 @@ def container_states(
     for row in rows:
         for count in ("blobs", "shared", "dead_bytes", "dangling"):
             totals[row["container"]][count] += row[count]
-    orders = disorder(table, {uri: sizes[uri] for uri in totals if uri in sizes}) if in_order else {}
+    laid = laid_out(table, {uri: sizes[uri] for uri in totals if uri in sizes}, order) if order else {}
     found = []
     for uri, total in totals.items():
         name = ContainerName.parse(area.table, uri)
         if name is None or name.column not in columns or not total["blobs"] or uri not in sizes:
+            continue
+        lies = laid.get(uri)
+        if lies and not lies.ranges:
             continue
         path = uri.removeprefix(f"{area.table}/")
         found.append(
@@ -72,10 +77,10 @@ def container_states(
                 column=name.column,
                 bytes=sizes[uri],
                 payload=payloads.get(path, sizes[uri]),
-                live=sizes[uri] - total["dead_bytes"],
-                ranges=total["blobs"] - total["shared"],
+                live=max(0, sizes[uri] - total["dead_bytes"] - (lies.leaving_bytes if lies else 0)),
+                ranges=total["blobs"] - total["shared"] - (lies.leaving if lies else 0),
                 dangling=total["dangling"],
-                disorder=orders.get(uri, 0),
+                disorder=lies.disorder if lies else 0,
             )
         )
     return found

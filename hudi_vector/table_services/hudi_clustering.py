@@ -1,119 +1,175 @@
-"""Hudi's own clustering: what it would rewrite, and the run of it."""
+"""Hudi's own clustering: the plan that it makes, scheduled and executed as it was reviewed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.table.model import FileSlice
-from hudi_vector.table.native import NativeTable
+from py4j.protocol import Py4JJavaError
 
 if TYPE_CHECKING:
     from hudi_vector.table_services.compaction_run import Compaction
 
-__all__ = ["CLUSTER", "ClusteredGroup", "all_groups", "cluster_with_hudi", "groups_of_hudi", "require_no_comma"]
+__all__ = ["end_with_hudi", "inputs_of", "plan_of_hudi", "run_with_hudi"]
 
-CLUSTER = "cluster"
 _SORT_COLUMNS = "hoodie.clustering.plan.strategy.sort.columns"
 
-
-@dataclass(frozen=True)
-class ClusteredGroup:
-    """A file group that a clustering rewrites: its place, and the bytes of its newest base file and log files."""
-
-    path: str
-    bytes: int
-
-    def row(self) -> dict[str, Any]:
-        """What is reported of it."""
-        return {
-            "path": self.path,
-            "bytes": self.bytes,
-            "live": self.bytes,
-            "action": CLUSTER,
-            "reason": "its rows are put in order",
-        }
+Place = tuple[str, str]
+"""The partition and the id of a file group."""
 
 
-def all_groups(work: Compaction) -> list[ClusteredGroup]:
-    """All file groups of the newest snapshot, by path."""
-    return [_group(each) for each in sorted(_slices(work), key=_place)]
-
-
-def groups_of_hudi(work: Compaction, order: Sequence[str], options: Mapping[str, str]) -> list[ClusteredGroup]:
-    """The file groups that Hudi would cluster, by path; nothing is scheduled.
+def plan_of_hudi(work: Compaction, order: Sequence[str], options: Mapping[str, str], partitions: Sequence[str]) -> str:
+    """What Hudi would cluster; nothing is scheduled.
 
     Args:
         work: The table.
         order: The columns by which rows would be sorted.
         options: Hudi's settings.
-    """
-    from hudi_vector.write.client import hudi_client
-    from hudi_vector.write.failures import in_one_sentence
+        partitions: The paths of the table's partitions.
 
-    slices = {_place(each): each for each in _slices(work)}
+    Returns:
+        Its ``HoodieClusteringPlan`` as Avro's JSON, empty where it would cluster nothing.
+
+    Raises:
+        WriteError: Hudi gave up.
+    """
+    settings = {**options, **({_SORT_COLUMNS: ",".join(order)} if order else {})}
     jvm: Any = work.spark._jvm
     hudi = jvm.org.apache.hudi
-    settings = {**options, **({_SORT_COLUMNS: ",".join(order)} if order else {})}
-    with (
-        in_one_sentence(f"planning the clustering of '{work.name}' failed"),
-        hudi_client(work.spark, work.path, settings) as client,
-    ):
+    with _client(work, settings, "planning") as client:
         config, context = client.getConfig(), client.getEngineContext()
         table = hudi.table.HoodieSparkTable.create(config, context)
         actions = hudi.table.action.cluster
         strategy = actions.strategy.ClusteringPlanStrategy.checkAndGetClusteringPlanStrategy(config)
         planner = reduce(getattr, strategy.split("."), jvm)(table, context, config)
         if not planner.checkPrecondition():
-            return []
+            return ""
         nothing = hudi.common.util.Option.empty()
         executor = actions.ClusteringPlanActionExecutor(
             context, config, table, client.createNewInstantTime(False), nothing
         )
-        partitions = sorted({partition for partition, _ in slices})
-        plan = planner.generateClusteringPlan(executor, hudi.util.Lazy.eagerly(partitions))
-        if not plan.isPresent():
-            return []
-        told = [each for group in plan.get().getInputGroups() for each in group.getSlices()]
-        places = sorted((each.getPartitionPath(), each.getFileId()) for each in told)
-    return [_group(slices[place]) for place in places if place in slices]
+        plan = planner.generateClusteringPlan(executor, hudi.util.Lazy.eagerly(list(partitions)))
+        made = plan.isPresent() and not plan.get().getInputGroups().isEmpty()
+        return str(hudi.avro.HoodieAvroUtils.avroToJsonString(plan.get(), False)) if made else ""
 
 
-def require_no_comma(options: Mapping[str, str]) -> None:
-    """Make sure that Hudi's procedure can be given some settings.
+def inputs_of(plan: str) -> list[list[Place]]:
+    """The file groups whose rows come to lie together, for each of the groups of Hudi's plan.
+
+    Args:
+        plan: From `plan_of_hudi`.
+
+    Example:
+        >>> slices = [{"fileId": {"string": "a"}, "partitionPath": {"string": "p"}}]
+        >>> inputs_of(json.dumps({"inputGroups": {"array": [{"slices": {"array": slices}}]}}))
+        [[('p', 'a')]]
+    """
+    if not plan:
+        return []
+    groups = json.loads(plan)["inputGroups"]["array"]
+    return [
+        [(_text(each["partitionPath"]), _text(each["fileId"])) for each in group["slices"]["array"]] for group in groups
+    ]
+
+
+def run_with_hudi(
+    work: Compaction, plan: str, options: Mapping[str, str], begun: Callable[[str], None], check: Callable[[], None]
+) -> str:
+    """Schedule a plan as it is, and execute it.
+
+    Args:
+        work: The table.
+        plan: From `plan_of_hudi`.
+        options: Hudi's settings.
+        begun: Gets the instant before anything is written of it.
+        check: Called while the lock of the table's writers is held, if they take turns by one, before the plan is
+            scheduled; what it raises stops it.
+
+    Returns:
+        The instant.
 
     Raises:
-        InvalidArgumentError: One holds a comma.
+        WriteError: Hudi gave the clustering up; then it is not pending either.
     """
-    for key, value in options.items():
-        if "," in key + value:
-            raise InvalidArgumentError(f"'{key} = {value}' holds a comma, at which Hudi's procedure cuts options")
+    jvm: Any = work.spark._jvm
+    hudi = jvm.org.apache.hudi
+    decoded = _decoded(work, plan)
+    with _client(work, options, "scheduling") as client:
+        nothing, turns = hudi.common.util.Option.empty(), client.getTransactionManager()
+        turns.beginStateChange(nothing, nothing)
+        try:
+            check()
+            instant: str = client.createNewInstantTime(False)
+            begun(instant)
+            _request(jvm, client, instant, decoded)
+        finally:
+            turns.endStateChange(nothing)
+    work.tell(f"scheduled {instant}")
+    end_with_hudi(work, instant, options)
+    return instant
 
 
-def cluster_with_hudi(work: Compaction, order: Sequence[str], options: Mapping[str, str]) -> tuple[str, ...]:
-    """Let Hudi schedule and execute; gives the instants it completed."""
+def end_with_hudi(work: Compaction, instant: str, options: Mapping[str, str]) -> None:
+    """Execute a clustering that was scheduled, and maybe begun.
+
+    Args:
+        work: The table.
+        instant: The instant, which is pending.
+        options: Hudi's settings.
+
+    Raises:
+        WriteError: Hudi gave it up; then it is not pending any more.
+    """
+    with _client(work, options, f"instant {instant} of") as client:
+        try:
+            client.cluster(instant, True)
+        except Py4JJavaError:
+            # Writers are refused by a clustering that stays pending.
+            with suppress(Py4JJavaError):
+                client.purgePendingClustering(instant)
+            raise
+
+
+def _text(union: dict[str, str] | None) -> str:
+    """Avro's JSON of an optional text."""
+    return union["string"] if union else ""
+
+
+def _request(jvm: Any, client: Any, instant: str, plan: Any) -> None:
+    """What Hudi's own executor of plans does with the plan it has made."""
+    hudi = jvm.org.apache.hudi
+    meta = hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext()).getMetaClient()
+    layouts = hudi.common.table.timeline.versioning.TimelineLayoutVersion
+    action = "clustering" if meta.getTimelineLayoutVersion().equals(layouts.LAYOUT_VERSION_2) else "replacecommit"
+    state = getattr(hudi.common.table.timeline, "HoodieInstant$State").REQUESTED
+    metadata = (
+        hudi.avro.model.HoodieRequestedReplaceMetadata.newBuilder()
+        .setOperationType(hudi.common.model.WriteOperationType.CLUSTER.name())
+        .setExtraMetadata({})
+        .setClusteringPlan(plan)
+        .build()
+    )
+    meta.getActiveTimeline().saveToPendingClusterCommit(meta.createNewInstant(state, action, instant), metadata)
+
+
+def _decoded(work: Compaction, plan: str) -> Any:
+    jvm: Any = work.spark._jvm
+    avro = jvm.org.apache.avro
+    schema = jvm.org.apache.hudi.avro.model.HoodieClusteringPlan.getClassSchema()
+    decoder = avro.io.DecoderFactory.get().jsonDecoder(schema, plan)
+    return avro.specific.SpecificDatumReader(schema).read(None, decoder)
+
+
+@contextmanager
+def _client(work: Compaction, options: Mapping[str, str], doing: str) -> Iterator[Any]:
+    from hudi_vector.write.client import hudi_client
     from hudi_vector.write.failures import in_one_sentence
 
-    path = work.path.replace("'", "\\'")
-    settings = ",".join(f"{key}={value}" for key, value in options.items()).replace("'", "\\'")
-    call = f"call run_clustering(path => '{path}', op => 'scheduleAndExecute'"
-    call += f", order => '{','.join(order)}'" if order else ""
-    call += f", options => '{settings}'" if settings else ""
-    with in_one_sentence(f"Hudi's clustering of '{work.name}' failed"):
-        done = work.spark.sql(call + ")").collect()
-    return tuple(row["timestamp"] for row in done if row["state"] == "COMPLETED")
-
-
-def _slices(work: Compaction) -> Sequence[FileSlice]:
-    return NativeTable(work.table.source).snapshot().file_slices
-
-
-def _place(each: FileSlice) -> tuple[str, str]:
-    return each.partition_path, each.file_id
-
-
-def _group(each: FileSlice) -> ClusteredGroup:
-    return ClusteredGroup("/".join(part for part in _place(each) if part), each.size)
+    with (
+        in_one_sentence(f"{doing} the clustering of '{work.name}' failed"),
+        hudi_client(work.spark, work.path, options) as client,
+    ):
+        yield client

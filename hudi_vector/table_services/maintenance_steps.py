@@ -77,7 +77,7 @@ def _cluster(job: Job) -> Outcome:
 
     order = parse_names(MAINTAIN_CLUSTER_ORDER.in_session(job.spark))
     result = cluster(job.spark, job.table, order_by=order, dry_run=job.dry_run)
-    has_work = bool(result.groups or result.moved_out or result.moved_in or result.compaction.candidates)
+    has_work = bool(result.candidates or result.moved_out or result.moved_in)
     return Outcome.of(result, has_work, result.lines())
 
 

@@ -39,12 +39,12 @@ class BySize:
     restored: int = 0
 
 
-def count_by_size(table: BlobTable, settings: Mapping[str, BlobSettings]) -> tuple[int, int]:
+def count_by_size(table: BlobTable, settings: BlobSettings) -> tuple[int, int]:
     """How many blobs of a table would leave their rows, and how many would come into them.
 
     Args:
         table: The table.
-        settings: Those of each BLOB column.
+        settings: How blobs are stored.
 
     Raises:
         DataFileError: The rows could not be read.
@@ -58,7 +58,7 @@ def count_by_size(table: BlobTable, settings: Mapping[str, BlobSettings]) -> tup
 
 def store_by_size(
     work: Rewriting,
-    settings: Mapping[str, BlobSettings],
+    settings: BlobSettings,
     folder: str,
     token: str,
     before_commit: Callable[[frozenset[Instant]], None],
@@ -68,7 +68,7 @@ def store_by_size(
 
     Args:
         work: The table.
-        settings: Those of each BLOB column.
+        settings: How blobs are stored.
         folder: Where keys are kept in between, those of the rows that change in its `BY_SIZE`.
         token: A text for the commit to carry.
         before_commit: Called with what was committed before the rows were read, when all is ready; what it raises stops
@@ -94,9 +94,9 @@ def store_by_size(
         wanted = F.when(applies, _from_anywhere(blob_at(name), table))
         rows = with_blob(rows, name, F.when(applies, _inline(wanted)).otherwise(blob_at(name)))
     before_commit(seen)
-    blobs = {name: {"check_files": False, "pin": "false"} for name in settings}
+    blobs = {name: {"check_files": False, "pin": "false"} for name in table.columns}
     key = table.config.record_key_fields
-    options = {**work.settings(), TOKEN_KEY: token}
+    options = {**settings.to_options(), **work.settings(), TOKEN_KEY: token}
     done = write(rows, work.table, record_key=key, operation="upsert", blobs=blobs, options=options)
     if done.instant is None:
         return BySize()
@@ -109,10 +109,11 @@ def _failed(table: BlobTable) -> str:
     return f"reading the sizes of the blobs of '{table.label}' failed"
 
 
-def _flags(table: BlobTable, settings: Mapping[str, BlobSettings]) -> tuple[Mapping[str, Column], Mapping[str, Column]]:
+def _flags(table: BlobTable, settings: BlobSettings) -> tuple[Mapping[str, Column], Mapping[str, Column]]:
     """For each column, whether a row's blob is to leave it, and whether it is to come into it."""
-    out = {name: _too_large(table.blob(name), each.inline_threshold) for name, each in settings.items()}
-    return out, {name: _small(table, name, each.inline_threshold) for name, each in settings.items()}
+    threshold = settings.inline_threshold
+    out = {name: _too_large(table.blob(name), threshold) for name in table.columns}
+    return out, {name: _small(table, name, threshold) for name in table.columns}
 
 
 def _too_large(blob: Column, threshold: int) -> Column:

@@ -19,7 +19,7 @@ from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.write.repack import key_columns, staged
 
-__all__ = ["centres_of", "numbered", "ordered"]
+__all__ = ["beside_numbers", "centres_of", "numbered", "ordered"]
 
 _MOST_CLUSTERS = 1024
 _PER_CLUSTER = 16  # vectors of the sample
@@ -80,18 +80,32 @@ def ordered(
         vectors: Those of the columns that are vectors, in the order they were numbered.
         tasks: How many tasks write them.
     """
-    names = table.frame.columns
+    rows, by = beside_numbers(table, order, numbers, vectors)
+    place = [F.col(f"{_MADE}partition"), *by]
+    names = [F.col(f"`{name}`") for name in table.frame.columns]
+    return rows.repartitionByRange(tasks, *place).sortWithinPartitions(*place).select(*names)
+
+
+def beside_numbers(
+    table: BlobTable, order: Sequence[str], numbers: DataFrame, vectors: Sequence[str]
+) -> tuple[DataFrame, list[Column]]:
+    """The rows of a table with the clusters of their vectors, and what they are sorted by within each partition.
+
+    Args:
+        table: The table.
+        order: Columns by which rows are ordered.
+        numbers: From `numbered`.
+        vectors: Those of the columns that are vectors, in the order they were numbered.
+    """
     made = numbers.select(*(F.col(name).alias(_MADE + name) for name in numbers.columns))
     same = [
         column == F.col(_MADE + name)
         for column, name in zip(_plain(table), ("key", "partition", "version"), strict=True)
     ]
-    rows = table.frame.join(made, same)
     by = [
         F.col(f"{_MADE}cluster{list(vectors).index(name)}") if name in vectors else F.col(f"`{name}`") for name in order
     ]
-    place = [F.col(f"{_MADE}partition"), *by, F.col(f"{_MADE}key")]
-    return rows.repartitionByRange(tasks, *place).sortWithinPartitions(*place).select(*(F.col(f"`{n}`") for n in names))
+    return table.frame.join(made, same), [*by, F.col(f"{_MADE}key")]
 
 
 def _plain(table: BlobTable) -> list[Column]:

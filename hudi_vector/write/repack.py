@@ -7,7 +7,7 @@ beside the table, so that nothing is computed twice and a later run can see what
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,7 @@ _REFERENCES = (
     "key STRING, partition STRING, version STRING, file_group STRING, position BIGINT, column STRING, path STRING, "
     "file STRING, begin BIGINT, count BIGINT"
 )
+_OF_ROW = ("key", "partition", "version", "file_group", "position")
 MOVES = "moves"
 """Where `copy_ranges` keeps what it made, in its folder."""
 REFERENCE = ["key", "partition", "version", "column", "path"]
@@ -92,12 +93,13 @@ def key_columns(table: BlobTable) -> list[Column]:
     ]
 
 
-def referring(table: BlobTable, sizes: Mapping[str, int]) -> DataFrame:
+def referring(table: BlobTable, sizes: Mapping[str, int], also: Sequence[Column] = ()) -> DataFrame:
     """The references of the newest snapshot to some files.
 
     Args:
         table: The table.
         sizes: The bytes of each file, by its URI as `hudi_vector.storage.normalise` spells it.
+        also: What else is wanted of the rows.
 
     Returns:
         A row for each row and BLOB column that refers to one of them: its key and place, and the range.
@@ -108,9 +110,13 @@ def referring(table: BlobTable, sizes: Mapping[str, int]) -> DataFrame:
         *key_columns(table),
         name.alias("file_group"),
         F.monotonically_increasing_id().alias("position"),
+        *also,
         *(table.stored(column).alias(f"blob{number}") for number, column in enumerate(table.columns)),
     )
-    return rows.mapInArrow(_References(table.columns, table.area, dict(sizes)), _REFERENCES)
+    blobs = len(table.columns)
+    carried = rows.columns[: len(rows.columns) - blobs]
+    more = "".join(f", {name} {rows.schema[name].dataType.simpleString()}" for name in carried[len(_OF_ROW) :])
+    return rows.mapInArrow(_References(table.columns, table.area, dict(sizes), tuple(carried)), _REFERENCES + more)
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,7 @@ class _References:
     columns: tuple[str, ...]
     area: BlobArea
     sizes: dict[str, int]
+    carried: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         wanted = pa.array(list(self.sizes), pa.string())
@@ -127,11 +134,17 @@ class _References:
         with in_few_words():
             for batch in batches:
                 for number, column in enumerate(self.columns):
-                    yield _of_column(batch, column, StoredBlobs.of(batch[f"blob{number}"], self.area), wanted, sizes)
+                    stored = StoredBlobs.of(batch[f"blob{number}"], self.area)
+                    yield _of_column(batch, column, stored, wanted, sizes, self.carried)
 
 
 def _of_column(
-    batch: pa.RecordBatch, column: str, blobs: StoredBlobs, wanted: pa.Array, sizes: np.ndarray[Any, Any]
+    batch: pa.RecordBatch,
+    column: str,
+    blobs: StoredBlobs,
+    wanted: pa.Array,
+    sizes: np.ndarray[Any, Any],
+    carried: Sequence[str],
 ) -> pa.RecordBatch:
     which = pc.index_in(blobs.file, wanted)
     rows = np.flatnonzero(blobs.outside & np.asarray(which.is_valid()))
@@ -139,10 +152,11 @@ def _of_column(
     begin, count = blobs.begin[rows], blobs.count[rows]
     count = np.where(count == TO_THE_END, np.maximum(size - begin, 0), count)
     taken = batch.take(pa.array(rows))
-    kept = {name: taken[name] for name in ("key", "partition", "version", "file_group", "position")}
+    kept = {name: taken[name] for name in _OF_ROW}
+    more = {name: taken[name] for name in carried[len(_OF_ROW) :]}
     at = pa.array(rows)
     found = {"path": blobs.path.take(at), "file": blobs.file.take(at), "begin": begin, "count": count}
-    return pa.RecordBatch.from_pydict({**kept, "column": pa.repeat(column, len(rows)), **found})
+    return pa.RecordBatch.from_pydict({**kept, "column": pa.repeat(column, len(rows)), **found, **more})
 
 
 def copy_ranges(references: DataFrame, copier: Copier, target_size: int, expected: int, folder: str) -> Copied:

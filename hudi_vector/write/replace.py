@@ -23,7 +23,6 @@ from hudi_vector.table.model import FileSlice
 from hudi_vector.table.native import NativeTable
 from hudi_vector.write.client import hudi_client
 from hudi_vector.write.coarse_order import numbered, ordered
-from hudi_vector.write.commits import TOKEN_KEY
 from hudi_vector.write.failures import in_one_sentence
 from hudi_vector.write.hudi_options import CODEC, DEFAULT_CODEC
 from hudi_vector.write.rewrite import Rewriting, committed_now, is_conflict
@@ -42,7 +41,7 @@ def replace_in_order(
     order: Sequence[str],
     vectors: Sequence[VectorColumn],
     folder: str,
-    token: str,
+    begun: Callable[[str], None],
     before_commit: Callable[[], None],
 ) -> str | None:
     """Rewrite all file groups of a table, rows in order within each partition.
@@ -53,7 +52,7 @@ def replace_in_order(
         order: Columns; a vector column stands for the cluster of each row.
         vectors: Those that are vectors.
         folder: Where the clusters are kept in between.
-        token: A text for the commit to carry.
+        begun: Gets the instant of each attempt before anything is written of it.
         before_commit: Called when all is written; what it raises stops the commit.
 
     Returns:
@@ -82,7 +81,7 @@ def replace_in_order(
                 before_commit()
                 return committed_now(table) == seen
 
-            instant = _replace(work, path, rows, count, slices, settings, token, is_undisturbed)
+            instant = _replace(work, path, rows, count, slices, settings, begun, is_undisturbed)
             if instant is not None:
                 return instant
     raise RefusedError(
@@ -106,13 +105,14 @@ def _replace(
     count: int,
     slices: Iterable[FileSlice],
     settings: Mapping[str, str],
-    token: str,
+    begun: Callable[[str], None],
     is_undisturbed: Callable[[], bool],
 ) -> str | None:
     """Write the rows and commit them in the place of some file groups; None where others came in between."""
     with hudi_client(work.spark, path, settings) as client:
         instant: str = client.startCommit(_ACTION)
         try:
+            begun(instant)
             statuses = _written(work, client, instant, rows)
             written = sum(int(status.getStat().getNumWrites()) for status in statuses)
             if any(status.hasErrors() for status in statuses) or written != count:
@@ -120,7 +120,7 @@ def _replace(
                     f"{written} rows of '{work.table}' were written anew instead of {count}, so nothing was "
                     "committed; rows of equal key and sequence number cannot be put in order"
                 )
-            if is_undisturbed() and _commit(work, client, instant, statuses, slices, token):
+            if is_undisturbed() and _commit(work, client, instant, statuses, slices):
                 return instant
         except BaseException:
             with suppress(Py4JJavaError):
@@ -146,7 +146,7 @@ def _written(work: Rewriting, client: Any, instant: str, rows: DataFrame) -> Any
     return hudi.data.HoodieJavaRDD.getJavaRDD(data).collect()
 
 
-def _commit(work: Rewriting, client: Any, instant: str, statuses: Any, slices: Iterable[FileSlice], token: str) -> bool:
+def _commit(work: Rewriting, client: Any, instant: str, statuses: Any, slices: Iterable[FileSlice]) -> bool:
     jvm: Any = work.spark._jvm
     option = jvm.org.apache.hudi.common.util.Option
     replaced: dict[str, list[str]] = defaultdict(list)
@@ -155,7 +155,7 @@ def _commit(work: Rewriting, client: Any, instant: str, statuses: Any, slices: I
     # A distributed list of what was written, not the writing itself, which Spark might do again.
     told = work.spark.sparkContext._jsc.parallelize(statuses, 1)
     try:
-        client.commit(instant, told, option.of({TOKEN_KEY: token}), _ACTION, dict(replaced), option.empty())
+        client.commit(instant, told, option.empty(), _ACTION, dict(replaced), option.empty())
     except Py4JJavaError as problem:
         if is_conflict(problem):
             return False

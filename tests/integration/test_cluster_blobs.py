@@ -13,6 +13,7 @@ from support.swept import Killed
 
 import hudi_vector as hv
 from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError
+from hudi_vector.table_services.clustering_files import begun_clusterings
 from hudi_vector.table_services.compaction_files import begun_runs
 
 services = hv.table_services
@@ -47,10 +48,13 @@ def test_blobs_follow_their_rows(spark, path, clean_session):
     dry = services.cluster(spark, str(path), order_by="rank", dry_run=True, options=QUICK)
     assert (dry.moved_out, dry.moved_in, dry.instants, dry.refusal) == (7, 7, (), None)
     assert sorted(file.name for file in (path / ".hoodie/timeline").iterdir()) == timeline
-    done = services.cluster(spark, str(path), order_by="rank", options=QUICK)
+    spark.conf.unset("hoodie.storage.blob.inline.threshold")
+    done = services.cluster(spark, str(path), plan=dry.plan_id, options=QUICK)
+    spark.conf.set("hoodie.storage.blob.inline.threshold", "100")
     assert len(done.instants) == 1
+    assert done.rows() == dry.rows()
+    assert (done.candidates, done.kept, done.deleted, done.bytes) == (dry.candidates, dry.kept, [], dry.bytes)
     groups = [row for row in done.rows() if row["action"] == "cluster"]
-    assert groups == [row for row in dry.rows() if row["action"] == "cluster"]
     assert sum(row["bytes"] for row in groups) == done.bytes > 0
     assert (done.moved_out, done.moved_in, done.restored_rows) == (7, 7, 0)
     assert done.is_well
@@ -66,8 +70,49 @@ def test_blobs_follow_their_rows(spark, path, clean_session):
     assert [place[1] for place in places] == [3000 * number for number in range(30)]
     kinds = {row["id"]: row["doc"]["scan"]["data"] is not None for row in table}
     assert kinds == {i: i % 2 == 1 for i in range(30)}
-    again = services.cluster(spark, str(path), options=QUICK)
-    assert (again.moved_out, again.moved_in, again.compaction.candidates) == (0, 0, [])
+    again = services.cluster(spark, str(path), dry_run=True, options=QUICK)
+    assert (again.moved_out, again.moved_in) == (0, 0)
+    assert {each.column for each in again.compaction.candidates} == {"doc.scan"}, "what left its rows is joined later"
+    once_more = services.cluster(spark, str(path), plan=dry.plan_id, options=QUICK)
+    assert (once_more.instants, once_more.rows()) == (done.instants, dry.rows())
+    assert (once_more.moved_out, once_more.moved_in, once_more.compaction.commits) == (0, 0, ())
+
+
+def kill_at(beginning):
+    """A report of progress under which the process dies."""
+
+    def progress(sentence):
+        if sentence.startswith(beginning):
+            raise Killed
+
+    return progress
+
+
+def test_a_killed_run_goes_on_with_its_plan_and_no_other_plan_holds_then(spark, path, clean_session):
+    spark.conf.set("hoodie.storage.blob.inline.threshold", "100")
+    before = answers(spark, path)
+    first, second = (
+        services.cluster(spark, str(path), order_by=by, dry_run=True, options=QUICK) for by in ("id", "rank")
+    )
+    with pytest.raises(Killed):
+        services.cluster(spark, str(path), plan=first.plan_id, options=QUICK, progress=kill_at("scheduled"))
+    (begun,) = begun_clusterings(f"file://{path}")
+    assert (begun.plan.plan_id, begun.plan.order_by, len(begun.instants)) == (first.plan_id, ("id",), 1)
+    done = services.cluster(spark, str(path), plan=first.plan_id, options=QUICK)
+    assert done.instants == begun.instants
+    assert done.rows() == first.rows()
+    assert f"in its clustering {begun.instants[0]}, which was completed" in done.compaction.notes[0]
+    assert begun_clusterings(f"file://{path}") == []
+    assert answers(spark, path) == before
+    (name,) = path.glob(f"*_{begun.instants[0]}.parquet")
+    assert pq.read_table(name, columns=["id"])["id"].to_pylist() == list(range(30))
+    timeline = sorted(file.name for file in (path / ".hoodie/timeline").iterdir())
+    with pytest.raises(RefusedError, match=rf"changed since plan '{second.plan_id}' was made; make another plan"):
+        services.cluster(spark, str(path), plan=second.plan_id, options=QUICK)
+    dry = services.cluster(spark, str(path), plan=second.plan_id, dry_run=True, options=QUICK)
+    assert dry.rows() == second.rows()
+    assert "make another plan" in dry.refusal
+    assert sorted(file.name for file in (path / ".hoodie/timeline").iterdir()) == timeline
 
 
 @pytest.mark.soak
@@ -215,7 +260,9 @@ def test_refusals(spark, path):
         services.cluster(spark, str(path), order_by="nope")
     with pytest.raises(InvalidArgumentError, match="rows are ordered by columns of plain values and by VECTOR columns"):
         services.cluster(spark, str(path), order_by=["rank", "doc"])
+    with pytest.raises(InvalidArgumentError, match=f"{path}' has no clustering plan 'x'; a dry run publishes one"):
+        services.cluster(spark, str(path), plan="x")
+    with pytest.raises(InvalidArgumentError, match="a plan says how rows are put in order; leave order_by out"):
+        services.cluster(spark, str(path), plan="x", order_by="rank")
     with pytest.raises(RefusedError, match=r"by the vectors of 'vec' replaces .* no lock .* give assume_single_writer"):
         services.cluster(spark, str(path), order_by=["rank", "vec"])
-    with pytest.raises(InvalidArgumentError, match="holds a comma"):
-        services.cluster(spark, str(path), options={"a": "b,c"})

@@ -70,7 +70,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["compact-blobs", "--table", "t", "--live-threshold", "half"],
         ["compact-blobs", "--table", "t", "--no-trash"],
         ["cluster"],
-        ["cluster", "--table", "t", "--plan", "p"],
+        ["cluster", "--table", "t", "--grace", "1h"],
     ],
 )
 def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,113 @@
+"""Clusterings on storage: the plan, and how far a run of it came, so that another can end what a killed one began.
+
+``{table}/.hoodie/blob_service/v1/clusterings/{plan id}/`` holds side files whose newest has the plan and says how far
+it is: *planned*; *running*, with the instants that were begun, noted before anything else is written of them; *ended*.
+What becomes of containers is a plan of its own, as of a blob compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from hudi_vector.blobs.names import is_write_id
+from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import generation_of, newest, publish
+from hudi_vector.table_services.clustering_plan import ClusteringPlan, PlannedGroup
+from hudi_vector.table_services.compaction_files import PLANNED, RUNNING, publish_plan, read_run
+
+__all__ = ["CLUSTERINGS", "ClusteringRun", "begun_clusterings", "publish_clustering", "read_clustering"]
+
+CLUSTERINGS = ".hoodie/blob_service/v1/clusterings"
+
+_KIND, _VERSION = "clustering", 1
+_LOCAL = StorageOptions()
+
+
+@dataclass(frozen=True)
+class ClusteringRun:
+    """A plan and how far it is.
+
+    Attributes:
+        plan: The plan.
+        state: *planned*, *running* or *ended*.
+        instants: Those under which rows were to be put in order, the last of them the one that counts.
+        generation: Of its newest side file; -1 for a new plan.
+    """
+
+    plan: ClusteringPlan
+    state: str = PLANNED
+    instants: tuple[str, ...] = ()
+    generation: int = -1
+
+
+def publish_clustering(run: ClusteringRun, options: StorageOptions = _LOCAL) -> ClusteringRun:
+    """Make a plan durable, or note how far it is.
+
+    Args:
+        run: The plan, and its new state.
+        options: How storage is opened.
+
+    Returns:
+        The run as it is now.
+    """
+    plan = run.plan
+    if run.generation < 0:
+        publish_plan(plan.compaction, options)
+    body = {key: value for key, value in asdict(plan).items() if key not in ("table", "compaction", "settings")}
+    body |= {"compaction": plan.compaction.plan_id, "settings": plan.settings.to_options()}
+    body |= {"state": run.state, "instants": run.instants}
+    folder = join(plan.table, CLUSTERINGS, plan.plan_id)
+    publish(open_storage(plan.table, options), folder, _KIND, _VERSION, run.generation + 1, body)
+    return replace(run, generation=run.generation + 1)
+
+
+def read_clustering(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> ClusteringRun:
+    """A plan that was published, and how far it is.
+
+    Args:
+        table: The table's base path.
+        plan_id: The plan.
+        options: How storage is opened.
+
+    Raises:
+        InvalidArgumentError: The table has no such plan, or no whole one.
+        DataFileError: The list of its containers is gone or damaged.
+        UnsupportedTableError: Another version of this package wrote it.
+    """
+    root = normalise(table)
+    folder = join(root, CLUSTERINGS, plan_id) if is_write_id(plan_id) else None
+    found = newest(open_storage(root, options), folder, _KIND, _VERSION) if folder else None
+    if found is None:
+        raise InvalidArgumentError(
+            f"'{table}' has no clustering plan '{plan_id}'; a dry run publishes one and names it in its result"
+        )
+    body: dict[str, Any] = dict(found[1])
+    state, instants = body.pop("state"), tuple(body.pop("instants"))
+    compaction = read_run(root, body.pop("compaction"), options).plan
+    settings = BlobSettings.of(body.pop("settings"))
+    groups = tuple(PlannedGroup(**{**each, "files": tuple(each["files"])}) for each in body.pop("groups"))
+    for name in ("order_by", "vectors", "pending"):
+        body[name] = tuple(body[name])
+    plan = ClusteringPlan(table=root, groups=groups, settings=settings, compaction=compaction, **body)
+    return ClusteringRun(plan, state, instants, generation_of(found[0]))
+
+
+def begun_clusterings(table: str, options: StorageOptions = _LOCAL) -> Sequence[ClusteringRun]:
+    """The clusterings that were begun and not ended, the oldest first.
+
+    Args:
+        table: The table's base path.
+        options: How storage is opened.
+    """
+    root = normalise(table)
+    storage = open_storage(root, options)
+    found = []
+    for name in sorted(filter(is_write_id, storage.list_folders(join(root, CLUSTERINGS)))):
+        newest_file = newest(storage, join(root, CLUSTERINGS, name), _KIND, _VERSION)
+        if newest_file is not None and newest_file[1]["state"] == RUNNING:
+            found.append(read_clustering(root, name, options))
+    return found
