@@ -149,6 +149,7 @@ class Option(Generic[T]):
     description: str
     allowed: tuple[str, ...] = ()
     minimum: int | None = None
+    maximum: int | None = None
 
     def read(self, conf: Mapping[str, str]) -> T:
         """The value in ``conf``, or the default.
@@ -199,11 +200,8 @@ class Option(Generic[T]):
         """
         if isinstance(self.default, int):
             number = self._number(text)
-            if number is None or (self.minimum is not None and number < self.minimum):
-                raise InvalidOptionError(
-                    f"{self.key} = {text!r} is not allowed: give {self._numbers()}"
-                    + (f", {self.minimum} or more" if self.minimum is not None else "")
-                )
+            if number is None or not self._is_within(number):
+                raise InvalidOptionError(f"{self.key} = {text!r} is not allowed: give {self._numbers()}{self.limits}")
             return number
         if not self.allowed:
             return text.strip()
@@ -211,6 +209,17 @@ class Option(Generic[T]):
         if value not in self.allowed:
             raise InvalidOptionError(f"{self.key} = {text!r} is not allowed: give one of {', '.join(self.allowed)}")
         return value
+
+    @property
+    def limits(self) -> str:
+        """How a message ends that says which numbers are allowed."""
+        if self.maximum is not None:
+            return f", {self.minimum or 0} to {self.maximum}"
+        return "" if self.minimum is None else f", {self.minimum} or more"
+
+    def _is_within(self, number: int) -> bool:
+        low = self.minimum is None or number >= self.minimum
+        return low and (self.maximum is None or number <= self.maximum)
 
     def _number(self, text: str) -> int | None:
         if self.unit == BYTES:
@@ -485,6 +494,7 @@ CLEAN_MAX_SHARE: Option[int] = Option(
     "The cleaner refuses to run where more than this share of the bytes in a table's blob area would go; "
     "100 turns this off.",
     minimum=0,
+    maximum=100,
 )
 CLEAN_MAX_FILES: Option[int] = Option(
     "hoodie.blob.clean.max.files",
@@ -570,6 +580,7 @@ COMPACT_LIVE_THRESHOLD: Option[int] = Option(
     "Containers of whose bytes the newest snapshot refers to less than this share are repacked by `compact_blobs`; "
     "0 leaves all but small ones as they are.",
     minimum=0,
+    maximum=100,
 )
 COMPACT_TARGET_SIZE: Option[int] = Option(
     "hoodie.blob.compact.target.size",
@@ -679,8 +690,7 @@ def markdown(listed: Sequence[Option[int] | Option[str]] = ALL) -> str:
         if option.allowed:
             allowed = ", ".join(f"`{value}`" for value in option.allowed)
         else:
-            least = "" if option.minimum is None else f", {option.minimum} or more"
             usual = "text" if isinstance(option.default, str) else "a whole number"
-            allowed = f"{_ALLOWED.get(option.unit, usual)}{least}"
+            allowed = f"{_ALLOWED.get(option.unit, usual)}{option.limits}"
         rows.append(f"| `{option.key}` | `{option.default}` | {allowed} | {option.unit} | {option.description} |")
     return "\n".join(rows) + "\n"

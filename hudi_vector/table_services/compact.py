@@ -164,11 +164,8 @@ class Wanted:
                 f"small_threshold = {small} is above the target size of {target} bytes, so that new containers would "
                 "be small at once; give less"
             )
-        live = COMPACT_LIVE_THRESHOLD.in_session(spark, live_threshold)
-        if live > 100:
-            raise InvalidArgumentError(f"live_threshold = {live} is no share; give 0 to 100 percent")
         self._limits = Thresholds(
-            live_percent=live,
+            live_percent=COMPACT_LIVE_THRESHOLD.in_session(spark, live_threshold),
             target_size=target,
             small_size=small,
             group_size=COMPACT_GROUP_SIZE.in_session(spark, group_size),

@@ -117,7 +117,7 @@ def too_much(going: Iterable[int], total_bytes: int, max_share: int) -> str | No
         '60 of 100 bytes in the blob area wou'
     """
     taken = sum(going)
-    if max_share >= 100 or taken * 100 <= total_bytes * max_share:
+    if max_share == 100 or taken * 100 <= total_bytes * max_share:
         return None
     return (
         f"{taken} of {total_bytes} bytes in the blob area would go, and hoodie.blob.clean.max.share allows {max_share} "

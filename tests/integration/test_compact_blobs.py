@@ -273,7 +273,7 @@ def test_refusals(spark, shared, workspace, clean_session):
         services.compact_blobs(spark, str(shared), plan="x")
     with pytest.raises(InvalidArgumentError, match="leave columns, thresholds and sizes out with plan"):
         services.compact_blobs(spark, str(shared), plan="x", live_threshold=3)
-    with pytest.raises(InvalidArgumentError, match="live_threshold = 101 is no share"):
+    with pytest.raises(InvalidArgumentError, match=r"live.threshold = '101' is not allowed: .* 0 to 100"):
         services.compact_blobs(spark, str(shared), live_threshold=101)
     with pytest.raises(InvalidArgumentError, match="small_threshold = 2048 is above the target size"):
         services.compact_blobs(spark, str(shared), target_size="1KB", small_threshold="2KB")

@@ -33,6 +33,8 @@ def test_a_default_is_a_value_of_its_setting(option: options.Option) -> None:
             "hoodie.vector.search.local.threads = 'two' is not allowed: give a whole number",
         ),
         (options.LOCAL_THREADS, "-1", "threads, 0 or more"),
+        (options.CLEAN_MAX_SHARE, "101", "percent, 0 to 100"),
+        (options.COMPACT_LIVE_THRESHOLD, "-1", "percent, 0 to 100"),
         (options.BATCH_BLOCK_QUERIES, "0", "queries, 1 or more"),
         (options.CACHE_MAX_BYTES, "1.5", "a whole number of bytes"),
         (options.CACHE_MAX_BYTES, "-1", "a whole number of bytes.*, 0 or more"),
@@ -109,7 +111,7 @@ def test_settings_of_the_cleaner() -> None:
     assert options.CLEAN_TRASH_WINDOW.default == 7 * 86_400_000
     assert options.CLEAN_MAX_SHARE.parse("10") == 10
     for text in ("0.5", "50%", "-1"):
-        with pytest.raises(InvalidOptionError, match="give a whole number of percent, 0 or more"):
+        with pytest.raises(InvalidOptionError, match="give a whole number of percent, 0 to 100"):
             options.CLEAN_MAX_SHARE.parse(text)
     with pytest.raises(InvalidOptionError, match="give a whole number of files, 1 or more"):
         options.CLEAN_MAX_FILES.parse("0")
