@@ -10,6 +10,7 @@ from support import tables
 from support.clean_life import OPTIONS, Life, play, random_steps
 from support.soak import minimal
 
+METADATA = {**OPTIONS, "hoodie.metadata.enable": "true"}
 FAILURES = (Exception, pytest.fail.Exception)
 
 
@@ -22,8 +23,7 @@ def test_a_short_life(spark, workspace):
 
 def test_a_life_with_the_metadata_table(spark, workspace):
     """Hudi lists files by its metadata table, ours by the folders: both know the same."""
-    options = {**OPTIONS, "hoodie.metadata.enable": "true"}
-    life = Life(spark, tables.fresh_path(workspace, "life"), "mor", options)
+    life = Life(spark, tables.fresh_path(workspace, "life"), "mor", METADATA)
     for number, step in enumerate(("write", "delete", "write", "repack", "compact", "hudi_clean", "clean")):
         life.step(step, number)
     life.end()
@@ -32,10 +32,10 @@ def test_a_life_with_the_metadata_table(spark, workspace):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
-def test_long_lives(spark, workspace, soak, table_type):
+@pytest.mark.parametrize(("table_type", "options"), [("cow", OPTIONS), ("mor", OPTIONS), ("mor", METADATA)])
+def test_long_lives(spark, workspace, soak, table_type, options):
     def begun():
-        return Life(spark, tables.fresh_path(workspace, "life"), table_type)
+        return Life(spark, tables.fresh_path(workspace, "life"), table_type, options)
 
     for seed in soak.seeds(10):
         life = begun()
@@ -43,7 +43,7 @@ def test_long_lives(spark, workspace, soak, table_type):
             play(life, random_steps(life, seed, 25))
         except FAILURES as problem:
             shortest = minimal(life.history, partial(fails, begun, type(problem)), tries=30)
-            pytest.fail(f"SOAK_SEED={seed}, {table_type}: {problem!r} after {shortest}")
+            pytest.fail(f"SOAK_SEED={seed}, {table_type}, {options}: {problem!r} after {shortest}")
 
 
 def fails(begun, kind, steps):

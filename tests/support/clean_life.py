@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,6 +21,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 import hudi_vector as hv
+from hudi_vector.blobs.leases import LEASES
+from hudi_vector.table_services.clustering import ClusterResult
+from hudi_vector.table_services.clustering_files import begun_clusterings
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.sweep import sweep
@@ -28,6 +32,7 @@ from hudi_vector.write.files import Files
 from support import tables
 from support.blobs import content, rows, stored, write
 from support.quick import QUICK
+from support.swept import dying
 
 DAY = 86_400_000
 COLUMN = {"img": {"inline.threshold": "1KB", "container.maxElementSize": "4KB"}}
@@ -80,6 +85,7 @@ class Life:
             "clean",
             "give_back",
             "repack",
+            "arrange",
         ]
         service = ["cluster"] if self.table_type == "cow" else ["compact"] * 2
         undo = ["roll_back"] if self.before is not None else []
@@ -131,6 +137,18 @@ class Life:
             self.spark, str(self.path), live_threshold=100, assume_single_writer=True, options={**QUICK, **self.options}
         )
         assert done.doubts == (), self.history
+
+    def arrange(self) -> None:
+        """Our clustering with what follows for blobs: a run that is killed anywhere, and the next one."""
+        self.before = None
+        by = ["id"] if self.choice.random() < 0.7 else []
+        with self._threshold("1KB"):
+            with dying(self.choice.randint(1, 40), after=self.choice.random() < 0.5):
+                self._cluster(by)
+            shutil.rmtree(self.path / LEASES, ignore_errors=True)  # as when it has run out
+            done = self._cluster(by)
+        assert done.compaction.doubts == (), self.history
+        assert begun_clusterings(str(self.path)) == [], self.history
 
     def hudi_clean(self) -> None:
         """Hudi's clean by the way of ours."""
@@ -227,6 +245,21 @@ class Life:
         result = hv.table_services.clean_blobs(self.spark, str(self.path), grace="0s", max_share=100, **more)
         assert (result.doubts, result.failed) == ((), []), self.history
         return result
+
+    def _cluster(self, by: list[str]) -> ClusterResult:
+        options = {**QUICK, **self.options}
+        return hv.table_services.cluster(
+            self.spark, str(self.path), order_by=by, assume_single_writer=True, options=options
+        )
+
+    @contextlib.contextmanager
+    def _threshold(self, size: str) -> Iterator[None]:
+        key = "hoodie.storage.blob.inline.threshold"
+        self.spark.conf.set(key, size)
+        try:
+            yield
+        finally:
+            self.spark.conf.unset(key)
 
     def _call(self, procedure: str, arguments: str) -> None:
         self.spark.sql(f"CALL {procedure}(table => '{self.name}', {arguments})").collect()
