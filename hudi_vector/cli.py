@@ -267,10 +267,12 @@ def _add_index(commands: Any, session: argparse.ArgumentParser) -> None:
     for name, parents, text in (
         ("create", [table, which, sizes], "make an index, or make it anew"),
         ("build-if-missing", [table, which, sizes], "make it where there is none, else bring it up to date"),
-        ("refresh", [table, which], "index the files that came since"),
         ("drop", [table, which], "remove it; searches then scan"),
     ):
         of_index.add_parser(name, parents=parents, help=text).set_defaults(run=_index)
+    refresh = of_index.add_parser("refresh", parents=[table, which], help="index the files that came since")
+    refresh.add_argument("--deep", action="store_true", help="read all segments, and make damaged ones anew")
+    refresh.set_defaults(run=_index)
     compact = of_index.add_parser("compact", parents=[table, which], help="delete what the index no longer needs")
     compact.add_argument("--grace", metavar="24h", help="how old such a file must be")
     compact.set_defaults(run=_index)

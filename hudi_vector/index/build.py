@@ -131,7 +131,7 @@ def create_index(
     if known is not None and place.key:
         known = verified(known, files, spec.options)
     if known is not None and not retrain:
-        return refresh_index(snapshot, spec, known, each, reads=False)
+        return refresh_index(snapshot, spec, known, each)
     akin = None if retrain else _akin(place, files, parameters, spec.options)
     if akin is not None:
         done = _completed(akin, files, spec, each, _hashes_keys(snapshot), lacking(akin, files, spec.options))
@@ -150,7 +150,7 @@ def create_index(
 
 def _brought_up(done: Index, model_id: str, snapshot: Snapshot, spec: ScanSpec, each: Each) -> Index:
     """An index that was made, or that which another job made meanwhile, brought up to date."""
-    return done if done.manifest.model_id == model_id else refresh_index(snapshot, spec, done, each, reads=False)
+    return done if done.manifest.model_id == model_id else refresh_index(snapshot, spec, done, each)
 
 
 def _akin(
@@ -169,15 +169,15 @@ def _akin(
     return None if best is None else verified(best, files, options)
 
 
-def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each = map, *, reads: bool = True) -> Index:
-    """Make the segments that an index lacks, and those that are damaged, with its own model, and publish it anew.
+def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each = map, *, deep: bool = False) -> Index:
+    """Make the segments that an index lacks with its own model, and publish it anew.
 
     Args:
         snapshot: The table.
         spec: The column, and how its files are opened; without a predicate.
         known: The index.
         each: How files are gone through.
-        reads: Whether segments are read to find the damaged ones; otherwise those of another length than they had.
+        deep: Whether all segments are read, to make anew also the damaged ones that have the length they had.
 
     Returns:
         The index as it is then: the same where nothing was lacking. One that another job made anew meanwhile, with
@@ -188,7 +188,7 @@ def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each =
     """
     files = indexable_files(snapshot)
     for _ in range(_MOST_STARTS):
-        missing = _to_make(known, files, spec, each) if reads else lacking(known, files, spec.options)
+        missing = _to_make(known, files, spec, each) if deep else lacking(known, files, spec.options)
         if not missing:
             return known
         done = _completed(known, files, spec, each, _hashes_keys(snapshot), missing)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["IndexProblem", "RecallResult", "recall", "verify"]
 
 _USUAL_SAMPLE = 100
+_REMEDY = "; hudi_vector.index.refresh(…, deep=True), as a command with --deep, makes it anew"
 
 
 @dataclass(frozen=True)
@@ -175,8 +176,8 @@ def verify(
         metric: Which index, where the column has several.
 
     Returns:
-        What is wrong; nothing if all is well. Searches scan what a problem concerns, and `refresh` makes damaged
-        segments of the newest snapshot anew.
+        What is wrong; nothing if all is well. Searches scan what a problem concerns, and `refresh` with ``deep=True``
+        makes damaged segments of the newest snapshot anew.
 
     Raises:
         InvalidArgumentError: There is no such index.
@@ -205,8 +206,7 @@ def verify(
             if file is not None and fingerprint_of(of_files, index.table_uri, file) != entry.file:
                 found.append(IndexProblem(path, entry.segment, "the base file was written anew since it was indexed"))
         except DataFileError as problem:
-            remedy = "; hudi_vector.index.refresh makes it anew" if path in mended else ""
-            found.append(IndexProblem(path, entry.segment, f"{problem}{remedy}"))
+            found.append(IndexProblem(path, entry.segment, f"{problem}{_REMEDY if path in mended else ''}"))
         except HudiVectorError as problem:
             found.append(IndexProblem(path, entry.segment, str(problem)))
     return found

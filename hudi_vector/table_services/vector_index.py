@@ -258,10 +258,12 @@ def refresh(
     storage_options: Mapping[str, str] | None = None,
     kind: str | None = None,
     metric: str | None = None,
+    deep: bool = False,
 ) -> IndexResult:
-    """Make the segments of the base files that came since the index was made or refreshed, and those that are damaged.
+    """Make the segments of the base files that came since the index was made or refreshed, and those that are gone.
 
-    All segments are read, by the executors, to tell the damaged ones. `build_if_missing` compares their lengths only.
+    Of segments that are there the lengths are compared, and one of another length than it had is made anew. With
+    ``deep=True`` the executors read them all, and those with damaged content are made anew too.
 
     Args:
         spark: As for `create`.
@@ -273,18 +275,26 @@ def refresh(
         storage_options: As for `create`.
         kind: Which index, where the column has several.
         metric: Which index, where the column has several.
+        deep: Whether all segments are read to find damaged ones.
 
     Returns:
         What was made.
 
     Raises:
         InvalidArgumentError: The column has no such index, or several and none was named.
+        InvalidTypeError: ``deep`` is neither true nor false.
 
     Example:
         >>> hv.index.refresh(spark, "products", "embedding")  # doctest: +SKIP
     """
+    if not isinstance(deep, bool):
+        raise InvalidTypeError(f"deep must be true or false, not {deep!r}")
     subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
-    return _run(subject, column, lambda at: refresh_index(at.snapshot, at.spec, the_index(at, kind, metric), at.each))
+    return _run(
+        subject,
+        column,
+        lambda at: refresh_index(at.snapshot, at.spec, the_index(at, kind, metric), at.each, deep=deep),
+    )
 
 
 def describe(

@@ -407,14 +407,21 @@ def test_a_directory_has_to_be_one_that_executors_reach(directory: str, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("job", "damage"), [("refresh", "flipped"), ("create", "flipped"), ("refresh", "cut"), ("build_if_missing", "cut")]
+    ("job", "choice", "damage"),
+    [
+        ("refresh", {"deep": True}, "flipped"),
+        ("create", {}, "flipped"),
+        ("refresh", {}, "cut"),
+        ("refresh", {"deep": True}, "cut"),
+        ("build_if_missing", {}, "cut"),
+    ],
 )
 @pytest.mark.parametrize("kind", ["ivf_sq8", "hnsw"])
 def test_a_damaged_segment_is_named_and_made_anew(
-    files: list[str], directory: str, kind: str, job: str, damage: str
+    files: list[str], directory: str, kind: str, job: str, choice: dict[str, Any], damage: str
 ) -> None:
     named: dict[str, Any] = {"files": files, "directory": directory, "column": "emb"}
-    choice = {} if job == "refresh" else {"kind": kind, "metric": "l2"}
+    choice = {**choice, "kind": kind, "metric": "l2"}
     hv.index.create(None, **named, kind=kind, metric="l2")
     segments = sorted(Path(directory).rglob("segments/*.arrow"))
     whole = [file.read_bytes() for file in segments]
@@ -423,7 +430,9 @@ def test_a_damaged_segment_is_named_and_made_anew(
     segments[1].write_bytes(broken if damage == "flipped" else broken[:-200])
     (problem,) = hv.index.verify(None, **named)
     assert problem.segment == segments[1].name
-    assert problem.problem.endswith("; hudi_vector.index.refresh makes it anew")
+    assert problem.problem.endswith(
+        "; hudi_vector.index.refresh(…, deep=True), as a command with --deep, makes it anew"
+    )
     made = getattr(hv.index, job)(None, **named, **choice)
     assert (made.segments_made, made.segments_kept) == (1, 3)
     assert [file.read_bytes() for file in segments] == whole
@@ -432,13 +441,34 @@ def test_a_damaged_segment_is_named_and_made_anew(
     assert (again.segments_made, again.segments_kept) == (0, 4)
 
 
+def test_only_a_deep_refresh_reads_segments(files: list[str], directory: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Bytes that changed within a segment of the same length stay until they are looked for; searches scan meanwhile."""
+    built(directory, files=files)
+    named: dict[str, Any] = {"files": files, "directory": directory, "column": "emb"}
+    flipped, gone = sorted(Path(directory).rglob("segments/*.arrow"))[1:3]
+    whole = flipped.read_bytes()
+    damaged = bytearray(whole)
+    damaged[len(damaged) // 2] ^= 255
+    flipped.write_bytes(damaged)
+    gone.unlink()
+    assert hv.index.refresh(None, **named).segments_made == 1  # what is gone
+    assert flipped.read_bytes() == damaged
+    with caplog.at_level(logging.WARNING, "hudi_vector"):
+        assert_exact(directory, {"index": 4}, files=files)
+    assert "or the segments are damaged, which refresh(…, deep=True) or --deep of its command mends" in caplog.text
+    command = ["index", "refresh", "--column", "emb", "--directory", directory, "--deep"]
+    assert cli.main([*command, *(word for file in files for word in ("--file", file))]) == 0
+    assert flipped.read_bytes() == whole
+    assert hv.index.verify(None, **named) == []
+
+
 def test_a_segment_of_another_file_is_no_segment(files: list[str], directory: str) -> None:
     built(directory, files=files)
     first, second = sorted(Path(directory).rglob("segments/*.arrow"))[:2]
     shutil.copy(first, second)
     named: dict[str, Any] = {"files": files, "directory": directory, "column": "emb"}
     assert len(hv.index.verify(None, **named)) == 1
-    hv.index.refresh(None, **named)
+    hv.index.refresh(None, **named, deep=True)
     assert hv.index.verify(None, **named) == []
     assert_exact(directory, {"index": 4}, files=files)
 
@@ -468,6 +498,7 @@ def test_a_segment_of_another_file_is_no_segment(files: list[str], directory: st
         ("refresh", {"files": "here", "kind": 5}, "unknown kind of index 5; give ivf_flat"),
         ("recall", {"files": "here", "at_least": float("nan")}, "at_least must be a number, not NaN"),
         ("refresh", {"files": "here"}, "has 0 such indexes .*; make one with hudi_vector.index.create"),
+        ("refresh", {"files": "here", "deep": "yes"}, "deep must be true or false, not 'yes'"),
         ("drop", {"files": "here", "column": None}, "'column' must be text"),
         ("drop", {"files": "here", "column": "emd"}, "did you mean 'emb'"),
     ],
