@@ -61,7 +61,10 @@ def vector_search(
     columns: Sequence[str] | None = None,
     include_vector: bool = False,
     clash: str = "prefix",
-    mode: str = "auto",
+    mode: str | None = None,
+    nprobes: int | None = None,
+    refine_factor: int | None = None,
+    recall_target: float | None = None,
 ) -> DataFrame:
     """The nearest rows of a Hudi table for each row of a DataFrame, streaming or not.
 
@@ -86,7 +89,10 @@ def vector_search(
         include_vector: Whether the searched column is among all columns.
         clash: What the table's columns are called whose names are taken: ``"prefix"`` for ``_hudi_search_id``,
             ``"suffix"`` for ``id0``.
-        mode: ``"auto"``, ``"exact"`` or ``"approximate"``, as for `search`.
+        mode: ``"auto"``, ``"exact"`` or ``"approximate"``, as for `search`; the session's by default.
+        nprobes: How many lists of an index are looked at; as for `search`.
+        refine_factor: As for `search`.
+        recall_target: As for `search`; the session's by default.
 
     Returns:
         The stream's columns, the table's columns, ``score`` (larger is nearer: for cosine 1 minus the distance, for
@@ -115,7 +121,7 @@ def vector_search(
         k=top_k_of(top_k),
         metric=metric,
         max_distance=max_distance,
-        tuning=checked_tuning(one_of(mode, "mode", None)),
+        tuning=checked_tuning(mode, None, nprobes, refine_factor, recall_target),
     )
     side = with_filter(spark, side, filter, stream.schema)
     wanted = chosen(
@@ -222,9 +228,9 @@ def top_k_of(value: Any) -> int:
         raise InvalidArgumentError(str(problem).replace("k must", "top_k must", 1)) from None
 
 
-def one_of(value: Any, name: str, allowed: Sequence[str] | None) -> str:
+def one_of(value: Any, name: str, allowed: Sequence[str]) -> str:
     """An argument that takes some words, in lower case."""
     text = (as_text(value, name) or "").strip().lower()
-    if allowed is not None and text not in allowed:
+    if text not in allowed:
         raise InvalidArgumentError(f"unknown {name} {value!r}; give {' or '.join(repr(one) for one in allowed)}")
     return text

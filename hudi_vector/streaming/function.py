@@ -18,7 +18,19 @@ _SIGNATURE = Signature(
     "hudi_vector_search_stream",
     ("input", "search_table", "column_to_search", "column_to_query", "top_k", "on_time", "config"),
     ("input", "search_table", "column_to_search", "column_to_query", "top_k"),
-    named_only=("join_type", "metric", "max_distance", "filter", "columns", "include_vector", "clash", "mode"),
+    named_only=(
+        "join_type",
+        "metric",
+        "max_distance",
+        "filter",
+        "columns",
+        "include_vector",
+        "clash",
+        "mode",
+        "nprobes",
+        "refine_factor",
+        "recall_target",
+    ),
     aliases=(("distance_metric", "metric"),),
 )
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from itertools import permutations
+from operator import itemgetter
+
 import numpy as np
+import pyarrow as pa
 import pytest
-from support import tables
+from support import streams, tables
 
 import hudi_vector as hv
 from hudi_vector import options
+from hudi_vector.index.catalog import list_indexes
+from hudi_vector.index.load import kept_view
+from hudi_vector.storage import StorageOptions
 
 DIMENSION, ROWS, K = 16, 1200, 5
 
@@ -26,6 +34,7 @@ def nearest(vectors, query, k=K):
 
 
 VECTORS, QUERIES = clustered(ROWS, 1), clustered(40, 2)[:24]
+ASKING = clustered(40, 2)[24:]
 
 
 def made(spark, workspace, vectors, element="float"):
@@ -57,6 +66,7 @@ def ids(found):
 def test_a_search_with_the_sessions_recall_target_uses_the_index(uncached, indexed):
     for query in QUERIES[:5]:
         assert ids(hv.search(uncached, indexed, "emb", query, K, metric="l2")) == nearest(VECTORS, query)
+        assert hv.last_reports()[0].slices == {"index": 2}
     uncached.conf.set("hoodie.vector.search.recall.target", "0.95")
     found = [ids(hv.search(uncached, indexed, "emb", query, K, metric="l2")) for query in QUERIES]
     assert hv.last_reports()[0].slices == {"index": 2}
@@ -94,7 +104,9 @@ def test_a_single_search_by_the_index_starts_no_spark_job(uncached, indexed):
     }
     for name, ask in asked.items():
         context.setJobGroup(f"single {name}", "a single indexed search")
+        seen = hv.last_reports(100)
         found = [row["id"] for row in ask()]
+        assert [report.slices for report in hv.last_reports(100) if report not in seen] == [{"index": 2}]
         context.setLocalProperty("spark.jobGroup.id", None)
         assert sorted(found) == sorted(nearest(VECTORS, QUERIES[0]))
         # The answer is a local relation: to collect its rows and columns needs no job either.
@@ -120,3 +132,65 @@ def test_every_element_type_and_a_long_vector_are_found_by_the_index(uncached, w
         true = nearest(vectors, query)
         far = np.linalg.norm(vectors[true].astype(np.float64) - query, axis=1)
         assert np.allclose([row[1] for row in answers[1]], far)
+
+
+def hold_codes(spark, table):
+    """Whether a Python worker of the executors keeps the codes of the table's index."""
+    (index,) = list_indexes(f"file://{table}", "emb", StorageOptions())
+    entries = list(permutations(index.manifest.entries))
+    folder, model_id = index.folder, index.manifest.model_id
+
+    def look(batches):
+        for _ in batches:
+            time.sleep(0.2)  # so that both workers are asked
+            held = any(kept_view(folder, model_id, order) is not None for order in entries)
+            yield pa.RecordBatch.from_pydict({"held": [held]})
+
+    return any(row["held"] for row in spark.range(0, 4, 1, 2).mapInArrow(look, "held BOOLEAN").collect())
+
+
+def by_row(rows):
+    """What each row that asked found, by rank."""
+    return [
+        [row["id"] for row in sorted(rows, key=itemgetter("_rank")) if row["number"] == i] for i in range(len(ASKING))
+    ]
+
+
+def test_a_stream_and_a_dataframe_that_ask_are_answered_by_the_index(clean_session, workspace, indexed):
+    spark = clean_session
+    source = streams.Files(spark, tables.fresh_path(workspace, "asking"))
+    for first in range(0, len(ASKING), 8):  # not more rows in a micro-batch than an index answers exactly
+        source.add([{"number": first + i, "v": v.tolist()} for i, v in enumerate(ASKING[first : first + 8])])
+
+    def streamed(**asked):
+        rows = source.frame(maxFilesPerTrigger=1)
+        query = streams.started(hv.vector_search(rows, indexed, "emb", "v", K, metric="l2", columns=["id"], **asked))
+        try:
+            return by_row(streams.rows_of(spark, query))
+        finally:
+            query.stop()
+
+    def at_once(**asked):
+        rows = spark.read.schema(streams.SCHEMA).parquet(str(source.folder)).where("number < 8").coalesce(1)
+        return by_row(hv.vector_search(rows, indexed, "emb", "v", K, metric="l2", columns=["id"], **asked).collect())
+
+    truth = [nearest(VECTORS, query) for query in ASKING]
+
+    def recall(found):
+        return np.mean([len(set(a) & set(b)) / K for a, b in zip(found, truth, strict=False) if a])
+
+    assert not hold_codes(spark, indexed)
+    assert streamed() == truth
+    assert hold_codes(spark, indexed)
+    assert at_once()[:8] == truth[:8]
+    assert recall(streamed(recall_target=0.9)) >= 0.9
+    assert recall(at_once(recall_target=0.9)) >= 0.9
+    # Only an index misses rows, and the fewer the more of it is looked at.
+    little = {"mode": "approximate", "nprobes": 1, "refine_factor": 1}
+    assert 0.1 < recall(streamed(**little)) < 1
+    spark.read.schema(streams.SCHEMA).parquet(str(source.folder)).where("number < 8").createOrReplaceTempView("asking")
+    found = spark.sql(
+        f"SELECT * FROM hudi_vector_search_stream(TABLE(asking), '{indexed}', 'emb', 'v', {K}, metric => 'l2', "
+        "columns => array('id'), mode => 'approximate', nprobes => 1, refine_factor => 1, recall_target => 0.9)"
+    )
+    assert by_row(found.collect()) == at_once(**little)
