@@ -97,7 +97,9 @@ def cluster(
     if dry_run:
         made = asked.decided(work, vectors)
         refusal = refusal or work.why_changed(made)
-        return reported(replace(_of_plan(made), dry_run=True, refusal=refusal), report)
+        told = _of_plan(made)
+        told = replace(told, compaction=replace(told.compaction, dry_run=True), dry_run=True, refusal=refusal)
+        return reported(told, report)
     if refusal is not None:
         raise RefusedError(refusal)
     with ServiceLease(work.table.source.uri, COMPACT, options=work.storage_options) as lease:
@@ -155,7 +157,7 @@ def _with_blobs(work: Clustering, run: ClusteringRun, lease: ServiceLease) -> Cl
         work = work.reopened()
         done = replace(done, moved_out=sized.moved_out, moved_in=sized.moved_in, restored_rows=sized.restored)
     if plan.compaction.candidates:
-        done = replace(done, compaction=work.run(plan.compaction, lease))
+        done = replace(done, compaction=replace(work.run(plan.compaction, lease), plan_id=""))
     return done
 
 

@@ -48,11 +48,13 @@ def test_blobs_follow_their_rows(spark, path, clean_session):
     dry = services.cluster(spark, str(path), order_by="rank", dry_run=True, options=QUICK)
     assert (dry.moved_out, dry.moved_in, dry.instants, dry.refusal) == (7, 7, (), None)
     assert sorted(file.name for file in (path / ".hoodie/timeline").iterdir()) == timeline
+    assert any("containers would become about" in line for line in dry.lines())
     spark.conf.unset("hoodie.storage.blob.inline.threshold")
     done = services.cluster(spark, str(path), plan=dry.plan_id, options=QUICK)
     spark.conf.set("hoodie.storage.blob.inline.threshold", "100")
     assert len(done.instants) == 1
     assert done.rows() == dry.rows()
+    assert [line for line in done.lines() if line.startswith("plan: ")] == [f"plan: {dry.plan_id}"]
     assert (done.candidates, done.kept, done.deleted, done.bytes) == (dry.candidates, dry.kept, [], dry.bytes)
     groups = [row for row in done.rows() if row["action"] == "cluster"]
     assert sum(row["bytes"] for row in groups) == done.bytes > 0
