@@ -35,6 +35,8 @@ from hudi_vector.index.model import IndexModel, default_partitions, sample_size,
 from hudi_vector.index.truth import HELD_OUT, Each, HeldOut, calibrated
 from hudi_vector.index.verified import verified
 from hudi_vector.kernels.topk import Ints, VectorBlock
+from hudi_vector.read.data_file import DataFile
+from hudi_vector.read.page_table import PageTable, page_table
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.record_keys import hashes_of_file
 from hudi_vector.read.spec import ScanCounts, ScanSpec
@@ -308,9 +310,18 @@ def _make_segment(work: _SegmentWork) -> ManifestEntry:
             f"column '{spec.column.name}' of '{work.file.uri}' has {counts.uneven} vectors that are not of "
             f"{spec.column.dimension} elements; an index is made of vectors of one length"
         )
+    segment = replace(segment, pages=_pages_of(work.file, spec))
     keys = hashes_of_file(work.file, spec.options) if work.hashes_keys else None
     name, size = save_segment(storage, work.folder, model, segment, keys)
     return ManifestEntry(segment.file, segment.rows, name, size, segment.clipped, quality_of(segment))
+
+
+def _pages_of(file: FileInfo, spec: ScanSpec) -> PageTable | None:
+    column, data = spec.column, DataFile(file, spec.options, mapped=False)
+    try:
+        return page_table(data, column.name, column.dimension * column.dtype.itemsize)
+    finally:
+        data.close()
 
 
 @lru_cache(maxsize=4)

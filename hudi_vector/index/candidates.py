@@ -14,6 +14,7 @@ from hudi_vector.index.model import Floats64, IndexModel
 from hudi_vector.index.probe import Found
 from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.kernels.topk import Ints
+from hudi_vector.read.page_table import PageTable
 
 __all__ = [
     "FEW",
@@ -22,6 +23,7 @@ __all__ = [
     "View",
     "bases_of",
     "bitmap_of",
+    "bytes_of",
     "candidates_of",
     "fitting",
     "require_model",
@@ -68,6 +70,10 @@ class View(Protocol):
     @property
     def bases(self) -> Ints:
         """The first row of each segment, and behind the last the number of all."""
+
+    @property
+    def pages(self) -> tuple[PageTable | None, ...]:
+        """Where the vectors lie in the base file of each segment; None where it does not say."""
 
     @property
     def rows(self) -> int:
@@ -147,6 +153,11 @@ def bases_of(rows: Iterable[int]) -> Ints:
     """
     bases: Ints = np.concatenate(([0], np.cumsum(list(rows), dtype=np.int64)))
     return bases
+
+
+def bytes_of(pages: Iterable[PageTable | None]) -> int:
+    """The bytes that page tables take in memory."""
+    return sum(table.nbytes for table in pages if table is not None)
 
 
 def bitmap_of(allowed: Allowed, bases: Ints) -> npt.NDArray[np.bool_] | None:

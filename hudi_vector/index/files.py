@@ -9,7 +9,7 @@ import hashlib
 import posixpath
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from hudi_vector.index.model import IndexModel
 from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.index.side_arrays import pack, unpack, unpack_apart
 from hudi_vector.read.key_hashes import KeyHashes
+from hudi_vector.read.page_table import PageTable
+from hudi_vector.read.spec import VectorColumn
 from hudi_vector.storage import FileInfo, Storage, join
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
 _ROOT = ".hoodie/vector_index/v1"
 _TAIL_BYTES = 64 << 10
 _KEYS = ("key_hash", "key_row")
+_PAGES = "pages"
 
 
 def indexes_folder(table_uri: str) -> str:
@@ -195,6 +198,8 @@ def save_segment(
     }
     uri = segment_uri(folder, name)
     arrays = {name: getattr(segment, name) for name in segment.ARRAYS}
+    if segment.pages is not None:
+        arrays[_PAGES] = segment.pages.numbers
     apart = {name: getattr(keys, name) for name in _KEYS} if keys is not None else {}
     size = _settle(storage, "segment", uri, header, lambda: pack("segment", header, arrays, apart))
     return name, size
@@ -223,9 +228,14 @@ def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, fi
     if header["model_id"] != model.model_id:
         raise DataFileError(f"the segment '{uri}' is of the model {header['model_id']}, not of {model.model_id}")
     try:
-        return read_segment(model, found, header, arrays)
+        segment = read_segment(model, found, header, arrays)
     except (LookupError, ValueError) as problem:
         raise DataFileError(f"the segment '{uri}' does not fit its model: {problem}") from problem
+    if _PAGES not in arrays:  # written before segments had page tables, or of a file whose pages are left to pyarrow
+        return segment
+    width = model.dimension * VectorColumn("", model.dimension, model.element).dtype.itemsize
+    # A view of a mapped file would hold all of it on the disk once it is deleted.
+    return replace(segment, pages=PageTable(width, segment.rows, found.size, arrays[_PAGES].copy()))
 
 
 def load_segment_keys(storage: Storage, folder: str, name: str, file: FileFingerprint) -> KeyHashes | None:

@@ -15,6 +15,7 @@ from hudi_vector.index.candidates import (
     Candidates,
     bases_of,
     bitmap_of,
+    bytes_of,
     candidates_of,
     fitting,
     require_model,
@@ -27,6 +28,7 @@ from hudi_vector.index.probe import Entries, Found, everything
 from hudi_vector.index.segment import FileFingerprint, require_dimension
 from hudi_vector.index.side_arrays import Arrays
 from hudi_vector.kernels.topk import Ints, VectorBlock, rank_within
+from hudi_vector.read.page_table import PageTable
 
 __all__ = ["GraphSegment", "GraphView", "build_graph"]
 
@@ -43,7 +45,8 @@ class GraphSegment:
     """One base file's graph.
 
     `position` has the row of each node in the base file; `graph` is what faiss wrote of its own IndexHNSWSQ, empty
-    where no row has a code. `always` are positions of rows without a code, candidates of every query.
+    where no row has a code. `always` are positions of rows without a code, candidates of every query. `pages` tells
+    where the vectors lie in the base file, if that is known.
     """
 
     file: FileFingerprint
@@ -53,6 +56,7 @@ class GraphSegment:
     graph: npt.NDArray[np.uint8]
     always: Ints
     clipped: int = 0
+    pages: PageTable | None = None
 
     ARRAYS: ClassVar = ("position", "graph", "always")
 
@@ -127,6 +131,7 @@ class GraphView:
     always: Ints
     bases: Ints
     nbytes: int
+    pages: tuple[PageTable | None, ...]
 
     @classmethod
     def join(cls, model: IndexModel, segments: Sequence[GraphSegment]) -> GraphView:
@@ -144,6 +149,7 @@ class GraphView:
         for segment in segments:
             require_model(segment.file, segment.model_id, model)
         bases = bases_of(segment.rows for segment in segments)
+        pages = tuple(segment.pages for segment in segments)
         none = np.empty(0, np.int64)
         row = [segment.position + base for base, segment in zip(bases[:-1], segments, strict=True)]
         always = [segment.always + base for base, segment in zip(bases[:-1], segments, strict=True)]
@@ -154,7 +160,8 @@ class GraphView:
             np.concatenate([none, *row]),
             np.concatenate([none, *always]),
             bases,
-            sum(segment.graph.nbytes + 8 * len(segment) for segment in segments),
+            sum(segment.graph.nbytes + 8 * len(segment) for segment in segments) + bytes_of(pages),
+            pages,
         )
 
     def __len__(self) -> int:

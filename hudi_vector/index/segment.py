@@ -15,6 +15,7 @@ from hudi_vector.index.model import Floats32, Floats64, IndexModel, working
 from hudi_vector.index.side_arrays import Arrays
 from hudi_vector.kernels import kmeans, quantise
 from hudi_vector.kernels.topk import Ints, VectorBlock
+from hudi_vector.read.page_table import PageTable
 
 __all__ = ["FileFingerprint", "Segment", "build_segment", "require_dimension"]
 
@@ -43,7 +44,8 @@ class Segment:
     `codes`, `square` (the squared length of the code's vector, from the model's `low` on) and `error` (the distance
     of the vector from its code's vector, never less than it is). `radius` is the largest distance of a vector to its
     list's centroid. `always` are positions of rows that have no code and are candidates of every query. `clipped`
-    counts the rows with a value outside of the model's range. Rows without a valid vector are in none of them.
+    counts the rows with a value outside of the model's range. Rows without a valid vector are in none of them. `pages`
+    tells where the vectors lie in the base file, if that is known.
     """
 
     file: FileFingerprint
@@ -57,6 +59,7 @@ class Segment:
     radius: Floats32
     always: Ints
     clipped: int
+    pages: PageTable | None = None
 
     ARRAYS: ClassVar = ("offsets", "position", "codes", "square", "error", "radius", "always")
 

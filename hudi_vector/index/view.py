@@ -17,6 +17,7 @@ from hudi_vector.index.candidates import (
     Candidates,
     bases_of,
     bitmap_of,
+    bytes_of,
     candidates_of,
     fitting,
     require_model,
@@ -29,6 +30,7 @@ from hudi_vector.index.probe import Codes, Entries, Probe, everything
 from hudi_vector.index.segment import Segment
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.cache import process_cache
+from hudi_vector.read.page_table import PageTable
 
 __all__ = ["IndexView"]
 
@@ -41,6 +43,7 @@ class IndexView:
 
     List l holds the entries ``offsets[l]`` to ``offsets[l + 1]`` of `row`, `codes` and `extra`. A row is numbered
     across the segments: segment s has the rows from ``bases[s]`` on. `always` are rows that are always candidates.
+    `pages` has what each segment knows of the pages of its base file.
     """
 
     model: IndexModel
@@ -51,6 +54,7 @@ class IndexView:
     radius: Floats32
     always: Ints
     bases: Ints
+    pages: tuple[PageTable | None, ...]
 
     @classmethod
     def join(cls, model: IndexModel, segments: Sequence[Segment]) -> IndexView:
@@ -87,7 +91,10 @@ class IndexView:
             extra[to] = extra_columns(model, segment.square, segment.error)
             ahead += counts
         always = [segment.always + base for base, segment in zip(bases[:-1], segments, strict=True)]
-        return cls(model, offsets, row, codes, extra, radius, np.concatenate([np.empty(0, np.int64), *always]), bases)
+        pages = tuple(segment.pages for segment in segments)
+        return cls(
+            model, offsets, row, codes, extra, radius, np.concatenate([np.empty(0, np.int64), *always]), bases, pages
+        )
 
     def __len__(self) -> int:
         return len(self.row)
@@ -116,7 +123,7 @@ class IndexView:
     @property
     def _own_bytes(self) -> int:
         arrays = (self.offsets, self.row, self.codes, self.extra, self.radius, self.always, self.bases)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) + bytes_of(self.pages)
 
     @cached_property
     def _has_faiss(self) -> bool:

@@ -14,7 +14,7 @@ from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.data_file import DataFile, reading
 from hudi_vector.read.page_file import column_pages
-from hudi_vector.read.page_table import paged_chunks
+from hudi_vector.read.page_table import PagedChunk, PageTable, paged_chunks
 from hudi_vector.read.predicate import evaluate
 from hudi_vector.read.predicate_prune import ColumnStats, may_match, row_group_stats
 from hudi_vector.read.spec import ScanCounts, ScanSpec
@@ -184,7 +184,9 @@ class ParquetSlice:
         back[order] = np.arange(len(order))
         return pa.concat_tables(parts).take(pa.array(back))
 
-    def vectors_at(self, positions: Ints, counts: ScanCounts, reads: RangeReads = _SUITED) -> VectorBlock:
+    def vectors_at(
+        self, positions: Ints, counts: ScanCounts, reads: RangeReads = _SUITED, pages: PageTable | None = None
+    ) -> VectorBlock:
         """The vectors of some rows, whatever the predicate says of them.
 
         Only the pages that hold them are read. Vectors the cache holds decoded are taken from there; a column whose
@@ -194,6 +196,7 @@ class ParquetSlice:
             positions: Rows of the file, shape (n,), in any order.
             counts: Where NULL and invalid vectors and the bytes read are counted; rows are not.
             reads: How ranges of the file are read.
+            pages: The file's page table, where it is known: then the footer is not read.
 
         Returns:
             Those of the rows that have a vector, ascending by position, each once.
@@ -201,14 +204,13 @@ class ParquetSlice:
         Raises:
             DataFileError: The file is damaged, or has no such row.
         """
-        metadata = self._ranges.metadata
-        wanted = rows_within(positions, metadata.num_rows, self._file.uri)
+        groups = self._groups(pages)
+        wanted = rows_within(positions, sum(rows for rows, _ in groups), self._file.uri)
         found, start = [], 0
-        for group in range(metadata.num_row_groups):
-            rows = metadata.row_group(group).num_rows
+        for group, (rows, known) in enumerate(groups):
             inside = wanted[slice(*np.searchsorted(wanted, (start, start + rows)))]
             if len(inside):
-                found.append(self._chosen(group, start, inside, counts, reads))
+                found.append(self._chosen(group, start, inside, counts, reads, known))
             start += rows
         self.close()
         return joined(found or [_empty_block(self._spec)])
@@ -319,12 +321,27 @@ class ParquetSlice:
         self._cache.put(key, made, block.nbytes + 1024)
         return made
 
-    def _chosen(self, group: int, start: int, wanted: Ints, counts: ScanCounts, reads: RangeReads) -> VectorBlock:
+    def _groups(self, pages: PageTable | None) -> Sequence[tuple[int, PagedChunk | None]]:
+        """The rows of each row group, and its pages where a page table says which these are."""
+        if pages is not None and pages.groups is not None:
+            return pages.groups
+        metadata = self._ranges.metadata
+        return [(metadata.row_group(group).num_rows, None) for group in range(metadata.num_row_groups)]
+
+    def _chosen(
+        self,
+        group: int,
+        start: int,
+        wanted: Ints,
+        counts: ScanCounts,
+        reads: RangeReads,
+        known: PagedChunk | None,
+    ) -> VectorBlock:
         """The vectors of rows of one row group, by their positions in the file."""
         column = self._spec.column
         decoded = self._cache is not None and self._cache.get(self._decoded_key(group)) is not None
         width = column.dimension * column.dtype.itemsize
-        paged = None if decoded else paged_chunks(self._ranges, column.name, width)[group]
+        paged = None if decoded else known or paged_chunks(self._ranges, column.name, width)[group]
         if paged is not None:
             chosen = VectorPages(self._ranges, paged, reads, self._cache).rows(wanted - start)
             counts.bytes_read += chosen.bytes_read

@@ -24,6 +24,7 @@ from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.filtered import allowed_rows
+from hudi_vector.read.page_table import PageTable
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vector_pages import RangeReads
@@ -105,6 +106,10 @@ class _Codes:
 
     view: View
     places: Ints | None = None
+
+    def pages(self, number: int) -> PageTable | None:
+        """What the segment of a covered slice says of the pages of its base file."""
+        return self.view.pages[number if self.places is None else int(self.places[number])]
 
     def candidates(self, *arguments: Any, allowed: list[npt.NDArray[np.bool_]] | None, **more: Any) -> Candidates:
         """The view's candidates, segments numbered as the covered slices are."""
@@ -217,7 +222,7 @@ def _search_indexed(
         log.probed += time.perf_counter() - begun
         log.note(len(vectors), found, len(numbers))
         begun = time.perf_counter()
-        work = _Work(readers, found, vectors, question, known, use.reads)
+        work = _Work(readers, codes, found, vectors, question, known, use.reads)
         for segment, hits, bytes_read in _scored(work, numbers, spec, each):
             blocks[segment].append((first, hits))
             counts.bytes_read += bytes_read
@@ -254,6 +259,7 @@ class _Work:
     """The candidates of some queries, with the files they are in, and the queries that have too many."""
 
     readers: Sequence[ParquetSlice]
+    codes: _Codes
     found: Candidates
     vectors: Floats
     question: Question
@@ -299,7 +305,7 @@ def _read(work: _Work, segment: int) -> _Rows:
     here = np.flatnonzero(found.segment == segment)
     distinct, row = np.unique(found.position[here], return_inverse=True)
     reader = work.readers[segment]
-    block = reader.vectors_at(distinct, counts, work.reads)
+    block = reader.vectors_at(distinct, counts, work.reads, work.codes.pages(segment))
     if len(block) < len(distinct):
         raise DataFileError(
             f"the index names rows of '{reader.uri}' that hold no vector: its segment is not of this file; "

@@ -20,7 +20,7 @@ from hudi_vector.kernels.topk import VectorBlock
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.data_file import DataFile
 from hudi_vector.read.lance import LanceSlice
-from hudi_vector.read.page_table import paged_chunks
+from hudi_vector.read.page_table import page_table, paged_chunks
 from hudi_vector.read.parquet import ParquetSlice
 from hudi_vector.read.parquet_values import Window
 from hudi_vector.read.snappy_literals import literals_of, ranges_of
@@ -135,8 +135,11 @@ def test_any_rows_of_any_file(tmp_path: Path, data: st.DataObject) -> None:
     reads = RangeReads(data.draw(st.integers(0, 5000), "gap"), data.draw(st.integers(0, 3), "threads"))
     for _ in range(2):
         asked = data.draw(st.lists(st.integers(0, count - 1), max_size=60), "asked")
+        table = data.draw(
+            st.sampled_from([None, page_table(DataFile(file, StorageOptions(), False), "emb", 24)]), "table"
+        )
         got = opened(file, keep=data.draw(st.booleans(), "keep")).vectors_at(
-            np.array(asked, np.int64), ScanCounts(), reads
+            np.array(asked, np.int64), ScanCounts(), reads, table
         )
         check(got, values, asked)
 
