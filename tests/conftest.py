@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import sys
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.processes import alone
 from support.soak import Soak
 
 if TYPE_CHECKING:
@@ -54,12 +53,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("spark")
 
 
-@contextlib.contextmanager
-def alone(shared: Path) -> Iterator[None]:
-    """One process at a time: two that fetch Hudi's bundle into one empty cache would damage it."""
-    with (shared / "starting.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this run see, and no other run."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")
@@ -84,6 +82,7 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
     )
+    # Two that fetch Hudi's bundle into one empty cache would damage it.
     with alone(tmp_path_factory.getbasetemp().parent):
         session = hv.register(hv.configure(builder).getOrCreate())
     session.sparkContext.setLogLevel("ERROR")

@@ -49,8 +49,8 @@ def case(request):
     return request.param
 
 
-def test_the_search_equals_the_oracle(spark, workspace, case):
-    path = layouts.path_of(spark, workspace, case.history, case.stage)
+def test_the_search_equals_the_oracle(spark, shared, case):
+    path = layouts.path_of(spark, shared, case.history, case.stage)
     frame = spark.read.format("hudi").load(path)
     expected = searched.Expected(frame, case.column, case.condition, len(QUERY))
     for execution, metric, k, filtered in ROUNDS:
@@ -64,8 +64,8 @@ def test_the_search_equals_the_oracle(spark, workspace, case):
         searched.assert_found(found, expected.nearest(QUERY, 5, "l2", filtered=False))
 
 
-def test_explain_says_how_each_slice_is_read(spark, workspace, case):
-    path = layouts.path_of(spark, workspace, case.history, case.stage)
+def test_explain_says_how_each_slice_is_read(spark, shared, case):
+    path = layouts.path_of(spark, shared, case.history, case.stage)
     text = hv.explain_search(spark, path, case.column, QUERY)
     assert set(re.findall(r"^ +(index|parquet|merged|lance|spark) +\d", text, re.MULTILINE)) == case.access, text
     assert case.reason in text
@@ -74,9 +74,9 @@ def test_explain_says_how_each_slice_is_read(spark, workspace, case):
 
 
 @pytest.mark.parametrize("kept", ["2GB", "0"])
-def test_an_index_answers_what_a_scan_answers(spark, workspace, tmp_path, case, kept):
+def test_an_index_answers_what_a_scan_answers(spark, shared, tmp_path, case, kept):
     """What log files touch is merged, and the index answers for the rest; the table itself is left as it is."""
-    path = layouts.path_of(spark, workspace, case.history, case.stage)
+    path = layouts.path_of(spark, shared, case.history, case.stage)
     snapshot = NativeTable(Source(f"file://{path}", path)).snapshot() if case.access else None
     column = (
         None if "spark" in case.access or not case.access else vector_column(snapshot, case.column, path, len(QUERY))
@@ -99,8 +99,8 @@ def test_an_index_answers_what_a_scan_answers(spark, workspace, tmp_path, case, 
         assert "merged" not in slices or snapshot.config.version < 8 or "lance" in case.access
 
 
-def test_the_table_of_several_row_groups_has_them(spark, workspace):
-    path = Path(layouts.path_of(spark, workspace, "several_row_groups", "row_groups"))
+def test_the_table_of_several_row_groups_has_them(spark, shared):
+    path = Path(layouts.path_of(spark, shared, "several_row_groups", "row_groups"))
     (file,) = path.glob("*.parquet")
     assert pq.ParquetFile(file).num_row_groups > 1
     vectors = pq.read_table(file, columns=["emb"])["emb"]
@@ -108,7 +108,7 @@ def test_the_table_of_several_row_groups_has_them(spark, workspace):
     assert not vectors[-1].is_valid
 
 
-def test_a_table_of_another_type_of_partition_is_pruned_by_its_path(spark, workspace):
-    path = layouts.path_of(spark, workspace, "partitions_hive", "one_column")
+def test_a_table_of_another_type_of_partition_is_pruned_by_its_path(spark, shared):
+    path = layouts.path_of(spark, shared, "partitions_hive", "one_column")
     text = hv.explain_search(spark, path, "emb", QUERY, filter="category = '50%'")
     assert "pruned by partition" in text

@@ -24,8 +24,8 @@ SEARCHED = ("cow", "mor", "log_only", "partial", "evolved_mor", "archived_cow", 
 
 
 @pytest.mark.parametrize("case", layouts.CASES, ids=str)
-def test_the_native_listing_is_hudis_view_at_every_instant(spark, workspace, case):
-    path = layouts.path_of(spark, workspace, case.history, case.stage)
+def test_the_native_listing_is_hudis_view_at_every_instant(spark, shared, case):
+    path = layouts.path_of(spark, shared, case.history, case.stage)
     table = NativeTable(Source(jvm_view.source_uri(path), case.history))
     view = jvm_view.View(spark, path)
     instants = view.instants()
@@ -46,8 +46,8 @@ def test_the_native_listing_is_hudis_view_at_every_instant(spark, workspace, cas
 
 
 @pytest.mark.parametrize("name", SEARCHED)
-def test_a_search_as_of_an_instant_is_hudis_own_as_of_read(spark, workspace, name):
-    path = layouts.path_of(spark, workspace, name, LAST[name].stage)
+def test_a_search_as_of_an_instant_is_hudis_own_as_of_read(spark, shared, name):
+    path = layouts.path_of(spark, shared, name, LAST[name].stage)
     compared = 0
     for instant in jvm_view.View(spark, path).instants():
         frame = _as_hudi_reads(spark, path, instant)
@@ -61,8 +61,8 @@ def test_a_search_as_of_an_instant_is_hudis_own_as_of_read(spark, workspace, nam
 
 
 @pytest.mark.parametrize("name", ["archived_cow", "archived_mor"])
-def test_an_instant_that_was_cleaned_away_is_refused_with_the_oldest_available_one(spark, workspace, name):
-    path = layouts.path_of(spark, workspace, name, "late")
+def test_an_instant_that_was_cleaned_away_is_refused_with_the_oldest_available_one(spark, shared, name):
+    path = layouts.path_of(spark, shared, name, "late")
     with pytest.raises((InstantNotAvailableError, AnalysisException, IllegalArgumentException)) as refused:
         hv.search(spark, path, "emb", QUERY, 3, as_of="20200101000000000").collect()
     oldest = re.search(r"oldest available instant is (\d{17})", str(refused.value))[1]

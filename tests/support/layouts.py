@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 import hudi_vector as hv
+from support.processes import alone
 from support.quick import QUICK
 
 DIMENSION = 4
@@ -86,9 +87,8 @@ class Table:
     def __init__(self, spark: SparkSession, root: Path, name: str) -> None:
         self.spark = spark
         self.path = root / name
-        self.stages: dict[str, Path] = {}
         self._settings: dict[str, str] = {}
-        self._root = root
+        self.kept = root / "kept"
         self._name = name
 
     def configure(self, table_type: str = "COPY_ON_WRITE", key: str = "id", ordering: str | None = "ts", **more: Any):
@@ -162,22 +162,26 @@ class Table:
 
     def stage(self, name: str) -> None:
         """Keep the table as it stands."""
-        self.stages[name] = self._root / f"{self._name}-{name}"
-        shutil.copytree(self.path, self.stages[name])
+        shutil.copytree(self.path, self.kept / name)
 
 
-def path_of(spark: SparkSession, workspace: Path, history_name: str, stage_name: str) -> str:
-    """The path of a stage; its history is written when it is first asked for."""
-    return str(_written(spark, workspace, history_name)[stage_name])
+def path_of(spark: SparkSession, shared: Path, history_name: str, stage_name: str) -> str:
+    """The path of a stage; its history is written by the process that first asks for it, for all processes."""
+    return str(_written(spark, shared, history_name) / stage_name)
 
 
 @cache
-def _written(spark: SparkSession, workspace: Path, name: str) -> dict[str, Path]:
-    root = workspace / "layouts"
-    root.mkdir(exist_ok=True)
-    table = Table(spark, root, name)
-    _HISTORIES[name](table)
-    return table.stages
+def _written(spark: SparkSession, shared: Path, name: str) -> Path:
+    """The folder of a history's stages."""
+    root = shared / "layouts" / name
+    root.mkdir(parents=True, exist_ok=True)
+    stages = root / "stages"
+    with alone(root):
+        if not stages.exists():
+            table = Table(spark, root, name)
+            _HISTORIES[name](table)
+            table.kept.rename(stages)
+    return stages
 
 
 def _keys(options: Mapping[str, Any]) -> dict[str, str]:
