@@ -79,6 +79,7 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         .config("spark.sql.session.timeZone", "UTC")  # the oracle computes in UTC
         .config("spark.sql.warehouse.dir", str(workspace / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={workspace / 'derby'} {JVM}")
+        .config("spark.sql.codegen.cache.maxEntries", "2000")  # tests have the same plans again and again
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
     )

@@ -7,7 +7,20 @@ from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
 
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JVM = " ".join(
+    (
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        # With one compiler a JVM keeps 48 MB of code, which a few tests fill: then it throws out what it compiles again.
+        "-XX:ReservedCodeCacheSize=512m",
+        "-XX:MetaspaceSize=512m",
+        "-Xms1g",
+        "-Xmn512m",
+        # Each plan makes classes; that compilers made them right is not what is tested.
+        "-XX:+UnlockDiagnosticVMOptions",
+        "-XX:-BytecodeVerificationRemote",
+    )
+)
 """A JVM that runs each statement a few times, on few cores: no second compiler and no collector beside the work."""
 
 QUICK: Mapping[str, str] = {
