@@ -80,6 +80,8 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         .config("spark.sql.warehouse.dir", str(workspace / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={workspace / 'derby'} {JVM}")
         .config("spark.sql.codegen.cache.maxEntries", "2000")  # tests have the same plans again and again
+        .config("spark.python.daemon.module", "support.python_daemon")
+        .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parent))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
     )

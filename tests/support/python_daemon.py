@@ -1,0 +1,21 @@
+"""Spark's daemon of Python workers, which begins with what nearly all of them import."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+# Before each task a worker reads the names in all archives that it imports from; pyspark is installed as files as well.
+sys.path[:] = [place for place in sys.path if not place.endswith((".zip", ".jar"))]
+
+import pandas as pd  # noqa: E402, F401
+import pyarrow.parquet  # noqa: E402, F401
+from pyspark import daemon  # noqa: E402
+
+import hudi_vector.blobs.writer  # noqa: E402
+import hudi_vector.search.distributed  # noqa: E402, F401
+
+if __name__ == "__main__":
+    # Spark collects garbage after each task, which would look through all of this again.
+    gc.freeze()
+    daemon.manager()
