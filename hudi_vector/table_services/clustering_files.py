@@ -17,7 +17,7 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import generation_of, newest, publish
 from hudi_vector.table_services.clustering_plan import ClusteringPlan, PlannedGroup
-from hudi_vector.table_services.compaction_files import PLANNED, RUNNING, publish_plan, read_run
+from hudi_vector.table_services.compaction_files import PLANNED, begun_plans, publish_plan, read_run
 
 __all__ = ["CLUSTERINGS", "ClusteringRun", "begun_clusterings", "publish_clustering", "read_clustering"]
 
@@ -103,11 +103,4 @@ def begun_clusterings(table: str, options: StorageOptions = _LOCAL) -> Sequence[
         table: The table's base path.
         options: How storage is opened.
     """
-    root = normalise(table)
-    storage = open_storage(root, options)
-    found = []
-    for name in sorted(filter(is_write_id, storage.list_folders(join(root, CLUSTERINGS)))):
-        newest_file = newest(storage, join(root, CLUSTERINGS, name), _KIND, _VERSION)
-        if newest_file is not None and newest_file[1]["state"] == RUNNING:
-            found.append(read_clustering(root, name, options))
-    return found
+    return [read_clustering(table, name, options) for name in begun_plans(table, CLUSTERINGS, _KIND, _VERSION, options)]

@@ -65,7 +65,9 @@ class Clustering(Compaction):
         inputs = [sorted(slices)] if vectors else inputs_of(hudi)
         out, into = self._count_by_size(settings)
         try:
-            compaction = self._repacked(order, vectors, inputs, settings, plan_id)
+            work, laid = self._laid(order, vectors, inputs, settings, plan_id)
+            wanted = Wanted(self.spark, None, None, None, None)
+            compaction = wanted.plan(work, self.table.columns, deduplicate=False, order=laid)
         finally:
             self._remove_staged(plan_id)
         return ClusteringPlan(
@@ -204,18 +206,6 @@ class Clustering(Compaction):
         from hudi_vector.write.by_size import count_by_size
 
         return count_by_size(self.table, settings) if self.table.columns else (0, 0)
-
-    def _repacked(
-        self,
-        order: Sequence[str],
-        vectors: Sequence[VectorColumn],
-        inputs: Sequence[Sequence[Place]],
-        settings: BlobSettings,
-        plan_id: str,
-    ) -> CompactionPlan:
-        """What becomes of containers once rows lie in their order, and blobs where the thresholds want them."""
-        work, laid = self._laid(order, vectors, inputs, settings, plan_id)
-        return Wanted(self.spark, None, None, None, None).plan(work, self.table.columns, deduplicate=False, order=laid)
 
     def _laid(
         self,

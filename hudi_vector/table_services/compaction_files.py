@@ -29,6 +29,7 @@ __all__ = [
     "RUNNING",
     "CompactionRun",
     "PendingCommit",
+    "begun_plans",
     "begun_runs",
     "publish_plan",
     "publish_run",
@@ -151,13 +152,25 @@ def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[Compact
         table: The table's base path.
         options: How storage is opened.
     """
-    root = normalise(table)
-    storage = open_storage(root, options)
+    return [read_run(table, name, options) for name in begun_plans(table, COMPACTIONS, _KIND, _VERSION, options)]
+
+
+def begun_plans(table: str, place: str, kind: str, version: int, options: StorageOptions) -> Sequence[str]:
+    """The ids of the plans of a service whose newest side file says *running*, the oldest first.
+
+    Args:
+        table: The table's base path.
+        place: Where the plans lie, from the table's folder.
+        kind: Of their side files.
+        version: Of their side files.
+        options: How storage is opened.
+    """
+    folder, storage = join(normalise(table), place), open_storage(table, options)
     found = []
-    for name in sorted(filter(is_write_id, storage.list_folders(join(root, COMPACTIONS)))):
-        newest_file = newest(storage, join(root, COMPACTIONS, name), _KIND, _VERSION)
+    for name in sorted(filter(is_write_id, storage.list_folders(folder))):
+        newest_file = newest(storage, join(folder, name), kind, version)
         if newest_file is not None and newest_file[1]["state"] == RUNNING:
-            found.append(read_run(root, name, options))
+            found.append(name)
     return found
 
 
