@@ -49,7 +49,7 @@ def test_a_plan_is_read_as_it_was_made(tmp_path):
     assert read_clustering(table, made.plan.plan_id).plan == made.plan
 
 
-@pytest.mark.parametrize("plan_id", ["x", "../uploads", new_write_id(9)])
+@pytest.mark.parametrize("plan_id", ["x", "../uploads", "20260101000000000_0123456789ab"])
 def test_there_is_no_such_plan(tmp_path, plan_id):
     with pytest.raises(InvalidArgumentError, match=r"has no clustering plan '.*'; a dry run publishes one"):
         read_clustering(str(tmp_path), plan_id)
