@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
-
 from hudi_vector.blobs.names import new_write_id
 from hudi_vector.errors import RefusedError, WriteError
 from hudi_vector.storage.leases import clock_ms
@@ -216,6 +214,8 @@ class Clustering(Compaction):
         plan_id: str,
     ) -> tuple[Clustering, Order]:
         """How rows will lie, and the table with what they will be sorted by."""
+        from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+
         from hudi_vector.write.coarse_order import beside_numbers, numbered
         from hudi_vector.write.row_order import Order
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager, suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
-
 if TYPE_CHECKING:
     from hudi_vector.table_services.compaction_run import Compaction
 
@@ -123,6 +121,8 @@ def end_with_hudi(work: Compaction, instant: str, options: Mapping[str, str]) ->
     Raises:
         WriteError: Hudi gave it up; then it is not pending any more.
     """
+    from py4j.protocol import Py4JJavaError
+
     with _client(work, options, f"instant {instant} of") as client:
         try:
             client.cluster(instant, True)
