@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.caches import empty_cache
 
 import hudi_vector as hv
 from hudi_vector.index.side_arrays import pack, unpack
@@ -29,12 +30,8 @@ Change = Callable[[dict[str, Any]], None]
 
 @pytest.fixture(autouse=True)
 def cache() -> Iterator[None]:
-    before = process_cache().budget
-    process_cache().clear()
-    process_cache().resize(64 << 20)
-    yield
-    process_cache().clear()
-    process_cache().resize(before)
+    with empty_cache(64 << 20):
+        yield
 
 
 def vectors(number: int) -> np.ndarray[Any, Any]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.caches import empty_cache
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.kernels.topk import VectorBlock
@@ -33,12 +34,8 @@ DIMENSION = 6
 
 @pytest.fixture(autouse=True)
 def cache() -> Iterator[None]:
-    before = process_cache().budget
-    process_cache().clear()
-    process_cache().resize(64 << 20)
-    yield
-    process_cache().clear()
-    process_cache().resize(before)
+    with empty_cache(64 << 20):
+        yield
 
 
 def vectors(count: int, element: str = "float", nulls: float = 0.0, seed: int = 0) -> list[bytes | None]:
