@@ -113,10 +113,9 @@ def referring(table: BlobTable, sizes: Mapping[str, int], also: Sequence[Column]
         *also,
         *(table.stored(column).alias(f"blob{number}") for number, column in enumerate(table.columns)),
     )
-    blobs = len(table.columns)
-    carried = rows.columns[: len(rows.columns) - blobs]
-    more = "".join(f", {name} {rows.schema[name].dataType.simpleString()}" for name in carried[len(_OF_ROW) :])
-    return rows.mapInArrow(_References(table.columns, table.area, dict(sizes), tuple(carried)), _REFERENCES + more)
+    names = rows.columns[len(_OF_ROW) : len(rows.columns) - len(table.columns)]
+    more = "".join(f", {name} {rows.schema[name].dataType.simpleString()}" for name in names)
+    return rows.mapInArrow(_References(table.columns, table.area, dict(sizes), tuple(names)), _REFERENCES + more)
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ class _References:
     columns: tuple[str, ...]
     area: BlobArea
     sizes: dict[str, int]
-    carried: tuple[str, ...]
+    also: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         wanted = pa.array(list(self.sizes), pa.string())
@@ -135,7 +134,7 @@ class _References:
             for batch in batches:
                 for number, column in enumerate(self.columns):
                     stored = StoredBlobs.of(batch[f"blob{number}"], self.area)
-                    yield _of_column(batch, column, stored, wanted, sizes, self.carried)
+                    yield _of_column(batch, column, stored, wanted, sizes, self.also)
 
 
 def _of_column(
@@ -144,7 +143,7 @@ def _of_column(
     blobs: StoredBlobs,
     wanted: pa.Array,
     sizes: np.ndarray[Any, Any],
-    carried: Sequence[str],
+    also: Sequence[str],
 ) -> pa.RecordBatch:
     which = pc.index_in(blobs.file, wanted)
     rows = np.flatnonzero(blobs.outside & np.asarray(which.is_valid()))
@@ -153,7 +152,7 @@ def _of_column(
     count = np.where(count == TO_THE_END, np.maximum(size - begin, 0), count)
     taken = batch.take(pa.array(rows))
     kept = {name: taken[name] for name in _OF_ROW}
-    more = {name: taken[name] for name in carried[len(_OF_ROW) :]}
+    more = {name: taken[name] for name in also}
     at = pa.array(rows)
     found = {"path": blobs.path.take(at), "file": blobs.file.take(at), "begin": begin, "count": count}
     return pa.RecordBatch.from_pydict({**kept, "column": pa.repeat(column, len(rows)), **found, **more})

@@ -27,12 +27,8 @@ class Order:
     """
 
     together: Mapping[str, tuple[int, int]]
-    by: Sequence[Column] = ()
-    smaller: int = 0
-
-
-NOW = Order({})
-"""As they lie."""
+    by: Sequence[Column]
+    smaller: int
 
 
 @dataclass(frozen=True)
@@ -49,11 +45,11 @@ class Laid:
 
     disorder: int
     ranges: int
-    leaving: int = 0
-    leaving_bytes: int = 0
+    leaving: int
+    leaving_bytes: int
 
 
-def laid_out(table: BlobTable, sizes: Mapping[str, int], order: Order = NOW) -> dict[str, Laid]:
+def laid_out(table: BlobTable, sizes: Mapping[str, int], order: Order) -> dict[str, Laid]:
     """How the ranges of files lie in the order of the rows.
 
     Args:

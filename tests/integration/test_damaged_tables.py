@@ -16,7 +16,7 @@ import hudi_vector as hv
 from hudi_vector.cli import main
 from hudi_vector.errors import DataFileError
 from hudi_vector.spark.blob_table import BlobTable
-from hudi_vector.write.row_order import laid_out
+from hudi_vector.write.row_order import Order, laid_out
 
 services = hv.table_services
 OUT = {"img": {"inline.threshold": "0"}}
@@ -51,7 +51,10 @@ def damaged(spark, workspace):
         ("counting the blobs of", lambda spark, path: services.compact_blobs(spark, path, dry_run=True)),
         ("reading the sizes of the blobs of", lambda spark, path: services.cluster(spark, path, dry_run=True)),
         ("looking for the keys in", lambda spark, path: services.check_erasure(spark, path, ["1"])),
-        ("reading the order of the rows of", lambda spark, path: laid_out(BlobTable.of(spark, path), {"x": 1})),
+        (
+            "reading the order of the rows of",
+            lambda spark, path: laid_out(BlobTable.of(spark, path), {"x": 1}, Order({}, [], 0)),
+        ),
     ],
     ids=["states", "sizes", "keys", "order"],
 )
