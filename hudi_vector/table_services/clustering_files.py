@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
-from hudi_vector.blobs.names import is_write_id
 from hudi_vector.blobs.settings import BlobSettings
-from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.side_files import generation_of, newest, publish
+from hudi_vector.storage.side_files import publish
 from hudi_vector.table_services.clustering_plan import ClusteringPlan, PlannedGroup
-from hudi_vector.table_services.compaction_files import PLANNED, begun_plans, publish_plan, read_run
+from hudi_vector.table_services.compaction_files import publish_plan, read_run
+from hudi_vector.table_services.plan_files import PLANNED, begun_plans, read_plan
 
 __all__ = ["CLUSTERINGS", "ClusteringRun", "begun_clusterings", "publish_clustering", "read_clustering"]
 
@@ -78,14 +76,8 @@ def read_clustering(table: str, plan_id: str, options: StorageOptions = _LOCAL) 
         DataFileError: The list of its containers is gone or damaged.
         UnsupportedTableError: Another version of this package wrote it.
     """
+    body, generation = read_plan(table, CLUSTERINGS, plan_id, _KIND, _VERSION, options)
     root = normalise(table)
-    folder = join(root, CLUSTERINGS, plan_id) if is_write_id(plan_id) else None
-    found = newest(open_storage(root, options), folder, _KIND, _VERSION) if folder else None
-    if found is None:
-        raise InvalidArgumentError(
-            f"'{table}' has no clustering plan '{plan_id}'; a dry run publishes one and names it in its result"
-        )
-    body: dict[str, Any] = dict(found[1])
     state, instants = body.pop("state"), tuple(body.pop("instants"))
     compaction = read_run(root, body.pop("compaction"), options).plan
     settings = BlobSettings.of(body.pop("settings"))
@@ -93,7 +85,7 @@ def read_clustering(table: str, plan_id: str, options: StorageOptions = _LOCAL) 
     for name in ("order_by", "vectors", "pending"):
         body[name] = tuple(body[name])
     plan = ClusteringPlan(table=root, groups=groups, settings=settings, compaction=compaction, **body)
-    return ClusteringRun(plan, state, instants, generation_of(found[0]))
+    return ClusteringRun(plan, state, instants, generation)
 
 
 def begun_clusterings(table: str, options: StorageOptions = _LOCAL) -> Sequence[ClusteringRun]:

@@ -20,9 +20,7 @@ from hudi_vector.table_services.clustering_files import ClusteringRun, begun_clu
 from hudi_vector.table_services.clustering_plan import CLUSTER, ClusteringPlan, PlannedGroup, why_changed
 from hudi_vector.table_services.compact import Wanted
 from hudi_vector.table_services.compaction_files import (
-    ENDED,
     RESIZING,
-    RUNNING,
     CompactionRun,
     PendingCommit,
     publish_plan,
@@ -32,6 +30,7 @@ from hudi_vector.table_services.compaction_plan import KEEP, CompactionPlan
 from hudi_vector.table_services.compaction_run import Compaction
 from hudi_vector.table_services.hudi_clustering import Place, end_with_hudi, inputs_of, plan_of_hudi, run_with_hudi
 from hudi_vector.table_services.pending import pending_ingests
+from hudi_vector.table_services.plan_files import ENDED, RUNNING
 from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:
@@ -121,7 +120,8 @@ class Clustering(Compaction):
             if not self.is_in_order(begun[-1]):
                 raise RefusedError(f"the clustering of '{self.name}' did not complete; run it again")
         except Exception:
-            self.end(begun[-1])
+            if not self._is_pending(begun[-1]):
+                self.end(begun[-1])
             raise
         return begun[-1]
 
@@ -140,7 +140,8 @@ class Clustering(Compaction):
         for run in begun_clusterings(self.table.source.uri, self.storage_options):
             lease.check()
             notes.append(f"clustering {run.plan.plan_id} had been killed {self._ended_order(run)}")
-            self.end(run)
+            if not self._is_pending(run):
+                self.end(run)
             self.tell(notes[-1])
         return tuple(notes)
 
@@ -173,6 +174,10 @@ class Clustering(Compaction):
         self._close(noted, name)
         return done
 
+    def _is_pending(self, run: ClusteringRun) -> bool:
+        """Whether what a run began has neither completed nor been given up, so that it is left to the next run."""
+        return bool(run.instants) and run.instants[-1] in self._native().timeline().pending
+
     def _replaced(
         self, plan: ClusteringPlan, vectors: Sequence[VectorColumn], begin: Callable[[str], None], lease: ServiceLease
     ) -> None:
@@ -190,7 +195,7 @@ class Clustering(Compaction):
     def _ended_order(self, run: ClusteringRun) -> str:
         if self.is_in_order(run):
             return f"after its clustering {run.instants[-1]}"
-        if not run.plan.hudi or not run.instants or run.instants[-1] not in self._native().timeline().pending:
+        if not run.plan.hudi or not self._is_pending(run):
             return "before its clustering"
         instant = run.instants[-1]
         try:

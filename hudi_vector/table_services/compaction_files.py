@@ -12,24 +12,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hudi_vector.blobs.names import is_write_id
 from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, table_of
-from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.side_files import generation_of, newest, publish
+from hudi_vector.storage.side_files import publish
 from hudi_vector.table.timeline import Instant
 from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer
+from hudi_vector.table_services.plan_files import PLANNED, begun_plans, read_plan
 
 __all__ = [
     "COMPACTIONS",
-    "ENDED",
-    "PLANNED",
     "REPACKING",
     "RESIZING",
-    "RUNNING",
     "CompactionRun",
     "PendingCommit",
-    "begun_plans",
     "begun_runs",
     "publish_plan",
     "publish_run",
@@ -38,7 +33,6 @@ __all__ = [
 
 COMPACTIONS = ".hoodie/blob_service/v1/compactions"
 REPACKING, RESIZING = "repack", "resize"
-PLANNED, RUNNING, ENDED = "planned", "running", "ended"
 
 _KIND, _VERSION = "compaction", 1
 _CONTAINERS = "containers"
@@ -130,19 +124,14 @@ def read_run(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> Comp
         DataFileError: The list of its containers is gone or damaged.
         UnsupportedTableError: Another version of this package wrote it.
     """
+    body, generation = read_plan(table, COMPACTIONS, plan_id, _KIND, _VERSION, options)
     root = normalise(table)
     storage, folder = open_storage(root, options), join(root, COMPACTIONS, plan_id)
-    found = newest(storage, folder, _KIND, _VERSION) if is_write_id(plan_id) else None
-    if found is None:
-        raise InvalidArgumentError(
-            f"'{table}' has no compaction plan '{plan_id}'; a dry run publishes one and names it in its result"
-        )
-    body: dict[str, Any] = dict(found[1])
     state, pending, containers = body.pop("state"), body.pop("pending"), SideTable(**body.pop("containers"))
     rows = load_table(storage, folder, containers).to_pylist()
     body["columns"] = tuple(body["columns"])
     plan = CompactionPlan(table=root, containers=tuple(PlannedContainer(**row) for row in rows), **body)
-    return CompactionRun(plan, state, _pending(pending), containers, generation_of(found[0]))
+    return CompactionRun(plan, state, _pending(pending), containers, generation)
 
 
 def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[CompactionRun]:
@@ -153,25 +142,6 @@ def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[Compact
         options: How storage is opened.
     """
     return [read_run(table, name, options) for name in begun_plans(table, COMPACTIONS, _KIND, _VERSION, options)]
-
-
-def begun_plans(table: str, place: str, kind: str, version: int, options: StorageOptions) -> Sequence[str]:
-    """The ids of the plans of a service whose newest side file says *running*, the oldest first.
-
-    Args:
-        table: The table's base path.
-        place: Where the plans lie, from the table's folder.
-        kind: Of their side files.
-        version: Of their side files.
-        options: How storage is opened.
-    """
-    folder, storage = join(normalise(table), place), open_storage(table, options)
-    found = []
-    for name in sorted(filter(is_write_id, storage.list_folders(folder))):
-        newest_file = newest(storage, join(folder, name), kind, version)
-        if newest_file is not None and newest_file[1]["state"] == RUNNING:
-            found.append(name)
-    return found
 
 
 def _pending(body: dict[str, Any] | None) -> PendingCommit | None:

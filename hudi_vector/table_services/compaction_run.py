@@ -32,10 +32,8 @@ from hudi_vector.storage import StorageOptions, join
 from hudi_vector.storage.leases import Renewals
 from hudi_vector.table_services.compaction_files import (
     COMPACTIONS,
-    ENDED,
     REPACKING,
     RESIZING,
-    RUNNING,
     CompactionRun,
     PendingCommit,
     begun_runs,
@@ -46,6 +44,7 @@ from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedCo
 from hudi_vector.table_services.compaction_result import CompactResult
 from hudi_vector.table_services.compaction_state import require_suitable, settings_of
 from hudi_vector.table_services.pending import pending_ingests
+from hudi_vector.table_services.plan_files import ENDED, RUNNING
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.sharers import named_by_others
 

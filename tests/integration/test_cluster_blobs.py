@@ -12,7 +12,9 @@ from support.blobs import QUICK, content
 from support.swept import Killed
 
 import hudi_vector as hv
-from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError
+from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError, WriteError
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.clustering_files import begun_clusterings
 from hudi_vector.table_services.compaction_files import begun_runs
 
@@ -115,6 +117,28 @@ def test_a_killed_run_goes_on_with_its_plan_and_no_other_plan_holds_then(spark, 
     assert dry.rows() == second.rows()
     assert "make another plan" in dry.refusal
     assert sorted(file.name for file in (path / ".hoodie/timeline").iterdir()) == timeline
+
+
+def test_a_clustering_that_hudi_gives_up_is_not_left_pending(spark, path, clean_session):
+    spark.conf.set("hoodie.storage.blob.inline.threshold", "100")
+    before = answers(spark, path)
+    dry = services.cluster(spark, str(path), order_by="rank", dry_run=True, options=QUICK)
+    (group,) = dry.groups
+    file, aside = path / group.files[0], path.parent / "aside"
+
+    def vanish(sentence):
+        if sentence.startswith("scheduled"):
+            file.rename(aside)
+
+    with pytest.raises(WriteError, match=rf"instant \d+ of the clustering of '{path}' failed: ") as failed:
+        services.cluster(spark, str(path), plan=dry.plan_id, options=QUICK, progress=vanish)
+    assert "\n" not in str(failed.value)
+    aside.rename(file)
+    assert NativeTable(Source(f"file://{path}", str(path))).timeline().pending == frozenset()
+    assert begun_clusterings(f"file://{path}") == []
+    done = services.cluster(spark, str(path), plan=dry.plan_id, options=QUICK)
+    assert (len(done.instants), done.rows()) == (1, dry.rows())
+    assert answers(spark, path) == before
 
 
 @pytest.mark.soak
@@ -264,6 +288,8 @@ def test_refusals(spark, path):
         services.cluster(spark, str(path), order_by=["rank", "doc"])
     with pytest.raises(InvalidArgumentError, match=f"{path}' has no clustering plan 'x'; a dry run publishes one"):
         services.cluster(spark, str(path), plan="x")
+    with pytest.raises(InvalidArgumentError, match="has no clustering plan '7'; a dry run publishes one"):
+        services.cluster(spark, str(path), plan=7)
     with pytest.raises(InvalidArgumentError, match="a plan says how rows are put in order; leave order_by out"):
         services.cluster(spark, str(path), plan="x", order_by="rank")
     with pytest.raises(RefusedError, match=r"by the vectors of 'vec' replaces .* no lock .* give assume_single_writer"):

@@ -19,6 +19,7 @@ from hudi_vector.table_services.clustering_files import (
     read_clustering,
 )
 from hudi_vector.table_services.clustering_plan import CLUSTER, ClusteringPlan, PlannedGroup, why_changed
+from hudi_vector.table_services.compaction_files import read_run
 from hudi_vector.table_services.compaction_plan import KEEP, REPACK, CompactionPlan, PlannedContainer
 
 GROUPS = (
@@ -49,10 +50,12 @@ def test_a_plan_is_read_as_it_was_made(tmp_path):
     assert read_clustering(table, made.plan.plan_id).plan == made.plan
 
 
-@pytest.mark.parametrize("plan_id", ["x", "../uploads", "20260101000000000_0123456789ab"])
+@pytest.mark.parametrize("plan_id", ["x", "../uploads", "20260101000000000_0123456789ab", 7])
 def test_there_is_no_such_plan(tmp_path, plan_id):
     with pytest.raises(InvalidArgumentError, match=r"has no clustering plan '.*'; a dry run publishes one"):
         read_clustering(str(tmp_path), plan_id)
+    with pytest.raises(InvalidArgumentError, match=r"has no compaction plan '.*'; a dry run publishes one"):
+        read_run(str(tmp_path), plan_id)
 
 
 @given(

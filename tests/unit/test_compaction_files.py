@@ -12,8 +12,6 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import normalise
 from hudi_vector.table.timeline import Instant
 from hudi_vector.table_services.compaction_files import (
-    ENDED,
-    RUNNING,
     PendingCommit,
     begun_runs,
     publish_plan,
@@ -23,6 +21,7 @@ from hudi_vector.table_services.compaction_files import (
 from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer
 from hudi_vector.table_services.compaction_result import CompactResult
 from hudi_vector.table_services.mark import find_unneeded
+from hudi_vector.table_services.plan_files import ENDED, RUNNING
 
 
 def plan(table, at=0):

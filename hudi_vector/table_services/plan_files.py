@@ -1,0 +1,66 @@
+"""Plans of services on storage: a folder for each, whose newest side file says what it is and how far a run of it is.
+
+The folder is ``{table}/{place}/{plan id}/``. States are *planned*, *running* and *ended*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hudi_vector.blobs.names import is_write_id
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import generation_of, newest
+
+__all__ = ["ENDED", "PLANNED", "RUNNING", "begun_plans", "read_plan"]
+
+PLANNED, RUNNING, ENDED = "planned", "running", "ended"
+
+
+def read_plan(
+    table: str, place: str, plan_id: str, kind: str, version: int, options: StorageOptions
+) -> tuple[dict[str, Any], int]:
+    """What the newest side file of a plan says, and its generation.
+
+    Args:
+        table: The table's base path.
+        place: Where the plans of the service lie, from the table's folder.
+        plan_id: The plan.
+        kind: Of the side files, which is how messages name the service.
+        version: Of the side files.
+        options: How storage is opened.
+
+    Raises:
+        InvalidArgumentError: The table has no such plan, or no whole one.
+        UnsupportedTableError: Another version of this package wrote it.
+    """
+    found = None
+    if is_write_id(plan_id):
+        folder = join(normalise(table), place, plan_id)
+        found = newest(open_storage(folder, options), folder, kind, version)
+    if found is None:
+        raise InvalidArgumentError(
+            f"'{table}' has no {kind} plan '{plan_id}'; a dry run publishes one and names it in its result"
+        )
+    return dict(found[1]), generation_of(found[0])
+
+
+def begun_plans(table: str, place: str, kind: str, version: int, options: StorageOptions) -> Sequence[str]:
+    """The ids of the plans whose runs were begun and not ended, the oldest first.
+
+    Args:
+        table: The table's base path.
+        place: Where the plans of the service lie, from the table's folder.
+        kind: Of their side files.
+        version: Of their side files.
+        options: How storage is opened.
+    """
+    folder = join(normalise(table), place)
+    storage = open_storage(folder, options)
+    found = []
+    for name in sorted(filter(is_write_id, storage.list_folders(folder))):
+        newest_file = newest(storage, join(folder, name), kind, version)
+        if newest_file is not None and newest_file[1]["state"] == RUNNING:
+            found.append(name)
+    return found
