@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 from index_data import BATCH, Case, Figures, K, percentiles
 
 _CANDIDATES = 20
 _PROBES = (4, 16, 64)
+_WALKS = (4, 16, 64, 128, 256)
+"""The same of graphs: a walk through one of all rows finds its way out of a cluster only with many in view."""
 _LANCE = {"ivf_sq8": "IVF_SQ", "ivf_flat": "IVF_FLAT", "ivf_pq": "IVF_PQ", "hnsw": "IVF_HNSW_SQ"}
 
 
@@ -47,12 +50,19 @@ def _own(case: Case, kind: str, figures: Figures) -> None:
     # Of a file that was written anew, the segment of the newest content.
     current = list({posixpath.basename(one.file.path).split("_")[0]: one for one in index.manifest.entries}.values())
     view = load_view(index.folder, index.manifest.model_id, current, options, keep=False)
-    for probes in _PROBES:
+    ids = [pq.read_table(f"{case.table}/{one.file.path}", columns=["id"])["id"].to_numpy() for one in current]
+    every, bases = np.concatenate(ids), np.cumsum([0, *map(len, ids)])
+
+    def rows(found: Any, count: int) -> list[npt.NDArray[np.int64]]:
+        known = every[bases[found.segment] + found.position]
+        return [known[found.query == query] for query in range(count)]
+
+    for probes in _probes(kind):
 
         def run(asked: Any, probes: int = probes) -> Any:
             return view.candidates(asked, K, nprobes=probes, candidates=_CANDIDATES, certain=False)
 
-        _timed(case, figures, f"probe alone, {kind}, {probes} probes", run)
+        _timed(case, figures, f"probe alone, {kind}, {probes} probes", run, rows)
 
 
 def _faiss(case: Case, kind: str, rows: npt.NDArray[np.float32], figures: Figures) -> None:
@@ -80,7 +90,7 @@ def _faiss(case: Case, kind: str, rows: npt.NDArray[np.float32], figures: Figure
     figures.add(
         f"faiss {kind}, built", seconds=seconds, bytes_per_vector=faiss.serialize_index(index).nbytes / len(rows)
     )
-    for probes in _PROBES:
+    for probes in _probes(kind):
         if kind == "hnsw":
             index.hnsw.efSearch = probes
         else:
@@ -89,7 +99,7 @@ def _faiss(case: Case, kind: str, rows: npt.NDArray[np.float32], figures: Figure
         def run(asked: Any) -> Any:
             return index.search(np.atleast_2d(asked).astype(np.float32), _CANDIDATES)
 
-        _timed(case, figures, f"faiss {kind}, {probes} probes", run)
+        _timed(case, figures, f"faiss {kind}, {probes} probes", run, lambda found, _: list(found[1]))
 
 
 def _lance(case: Case, kind: str, data: Any, figures: Figures) -> None:
@@ -102,7 +112,7 @@ def _lance(case: Case, kind: str, data: Any, figures: Figures) -> None:
     data = data.create_index("emb", _LANCE[kind], metric="L2", num_partitions=lists, replace=True, **more)
     figures.add(f"Lance {_LANCE[kind]}, built", seconds=time.perf_counter() - begun)
     truth = case.truth()
-    for probes in _PROBES:
+    for probes in _probes(kind):
         effort = {"ef": max(probes, _CANDIDATES)} if kind == "hnsw" else {"nprobes": probes}
 
         def find(query: Any, effort: dict[str, int] = effort) -> list[int]:
@@ -122,8 +132,15 @@ def _lance(case: Case, kind: str, data: Any, figures: Figures) -> None:
         figures.add(subject, recall=float(np.mean(shares)), **percentiles(times), cpu=cpu)
 
 
-def _timed(case: Case, figures: Figures, subject: str, run: Callable[[Any], Any]) -> None:
-    """Latency of single queries, and how many a batch of 1,000 answers in a second."""
+def _probes(kind: str) -> tuple[int, ...]:
+    return _WALKS if kind == "hnsw" else _PROBES
+
+
+def _timed(
+    case: Case, figures: Figures, subject: str, run: Callable[[Any], Any],
+    rows: Callable[[Any, int], list[npt.NDArray[np.int64]]],
+) -> None:  # fmt: skip
+    """Latency of single queries, how many of a batch are answered in a second, and the share of the true rows found."""
     asked = case.asked()
     run(asked[0])
     times, used = [], time.process_time()
@@ -134,6 +151,8 @@ def _timed(case: Case, figures: Figures, subject: str, run: Callable[[Any], Any]
     cpu = 1000 * (time.process_time() - used) / len(times)
     many = case.batch()[:BATCH]
     begun = time.perf_counter()
-    run(many)
+    found = run(many)
     seconds = time.perf_counter() - begun
-    figures.add(subject, **percentiles(times), cpu=cpu, queries_per_second=len(many) / seconds)
+    pairs = zip(rows(found, len(many)), case.batch_truth(), strict=True)
+    share = float(np.mean([len(np.intersect1d(mine, true)) / K for mine, true in pairs]))
+    figures.add(subject, found=share, **percentiles(times), cpu=cpu, queries_per_second=len(many) / seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from hudi_vector.index.model import Floats32, Floats64, IndexModel, working
 from hudi_vector.index.probe import Entries, Found, everything
 from hudi_vector.index.segment import FileFingerprint, require_dimension
 from hudi_vector.index.side_arrays import Arrays
-from hudi_vector.kernels.topk import Ints, VectorBlock, rank_within
+from hudi_vector.kernels.topk import Ints, VectorBlock
 from hudi_vector.read.page_table import PageTable
 
 __all__ = ["GraphSegment", "GraphView", "build_graph"]
@@ -238,59 +239,60 @@ class GraphView:
     ) -> Found:
         """The best rows of all graphs for the queries that have a place in the model's space, and those of the odd."""
         asked = np.ascontiguousarray(points[ask], np.float32)
-        parts = [(ask[:0], ask[:0], np.empty(0, np.float32))]
+        ranks, entries = [np.empty((len(ask), 0), np.float32)], [np.empty((len(ask), 0), np.int64)]
         scored = 0
-        for graph, start, stop in zip(self.graphs, self.starts[:-1], self.starts[1:], strict=True):
+        for graph, start, stop in zip(self.graphs, self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
             mask = None if masks is None else masks[start:stop]
-            selected = int(stop - start) if mask is None else int(mask.sum())
+            selected = stop - start if mask is None else int(mask.sum())
             if graph is None or not selected or not len(ask):
                 continue
             mask = None if selected == stop - start else mask
-            rank, entry, looked_at = _Walk(graph, mask, selected).nearest(asked, effort, count)
-            hit = entry >= 0
-            parts.append((np.repeat(ask, hit.sum(axis=1)), entry[hit] + start, rank[hit]))
+            rank, entry, looked_at = _Walk(graph, stop - start, mask, selected).nearest(asked, effort, count)
+            ranks.append(rank)
+            entries.append(entry + start)
             scored += looked_at
-        query, entry, rank = (np.concatenate([part[side] for part in parts]) for side in range(3))
-        if self.model.metric == "dot_product":
-            rank = -rank
-        order, place = rank_within(query, rank)
-        best = order[place < count]
+        rank, entry = np.concatenate(ranks, axis=1), np.concatenate(entries, axis=1)
+        if entry.shape[1] > count:
+            order = np.argpartition(-rank if self.model.metric == "dot_product" else rank, count - 1, axis=1)
+            entry = np.take_along_axis(entry, order[:, :count], axis=1)
+        query = np.repeat(ask, entry.shape[1])
         return Found(
-            np.concatenate([query[best], odd.query]), np.concatenate([entry[best], odd.entry]), 0, scored, odd.given_up
+            np.concatenate([query, odd.query]), np.concatenate([entry.ravel(), odd.entry]), 0, scored, odd.given_up
         )
 
 
 @dataclass(frozen=True)
 class _Walk:
-    """One graph, and which of its entries may be found: `selected` of them, all where there is no mask."""
+    """One graph of `total` entries, and which of them may be found: `selected`, all where there is no mask."""
 
     graph: Any
+    total: int
     mask: npt.NDArray[np.bool_] | None
     selected: int
 
     def nearest(self, asked: Floats32, effort: int, count: int) -> tuple[Floats32, Ints, int]:
-        """Ranks and entries of each query, −1 where it has no more, and how many codes were scored, about.
+        """Ranks and entries of each query, and how many codes were scored, about.
 
         A walk pays no heed to the mask: it keeps so many more rows in view that enough of them are selected, and
         where they are not, since the filter and the query have little in common, all that is selected is scored. So
-        each query has k entries at least, where so many are selected, and they are as near as without a mask.
+        each query has `count` entries, or all that are selected, and they are as near as without a mask.
         """
-        count, total = min(count, self.selected), self.graph.ntotal
+        count = min(count, self.selected)
         effort = max(effort, count)
         if self.mask is not None:
-            effort = int(_SPARE * effort * total / self.selected)
-        if 2 * _NEIGHBOURS * effort >= total:
-            return (*self._scored(asked, count), len(asked) * total)
+            effort = int(_SPARE * effort * self.total / self.selected)
+        if 2 * _NEIGHBOURS * effort >= self.total:
+            return (*self._scored(asked, count), len(asked) * self.total)
         kept = count if self.mask is None else effort
-        params = library(GRAPHS).SearchParametersHNSW(efSearch=effort)
-        rank, entry = self.graph.search(asked, kept, params=params)
+        rank, entry = self.graph.search(asked, kept, params=_walking(effort))
         if self.mask is not None:
             entry[~self.mask[entry]] = -1
-        few = np.flatnonzero((entry >= 0).sum(axis=1) < count)
+            first = np.argsort(entry < 0, axis=1, kind="stable")[:, :count]
+            rank, entry = np.take_along_axis(rank, first, axis=1), np.take_along_axis(entry, first, axis=1)
+        few = np.flatnonzero(entry[:, -1] < 0)
         if len(few):
-            entry[few] = -1
-            rank[few, :count], entry[few, :count] = self._scored(asked[few], count)
-        return rank, entry, 2 * _NEIGHBOURS * effort * len(asked) + total * len(few)
+            rank[few], entry[few] = self._scored(asked[few], count)
+        return rank, entry, 2 * _NEIGHBOURS * effort * len(asked) + self.total * len(few)
 
     def _scored(self, asked: Floats32, count: int) -> tuple[Floats32, Ints]:
         """The same by all codes that are selected."""
@@ -301,6 +303,11 @@ class _Walk:
         codes = faiss.downcast_index(self.graph.storage)
         rank, entry = codes.search(asked, count, params=faiss.SearchParameters(sel=selector))
         return rank, entry
+
+
+@lru_cache(maxsize=64)
+def _walking(effort: int) -> Any:
+    return library(GRAPHS).SearchParametersHNSW(efSearch=effort)
 
 
 def _opened(segment: GraphSegment) -> Any:
