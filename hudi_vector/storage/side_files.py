@@ -157,6 +157,18 @@ def forget_before(storage: Storage, folder: str, generation: int) -> None:
             storage.delete(info.uri)
 
 
+def remove(storage: Storage, folder: str) -> None:
+    """Remove a folder of side files for good, the newest last.
+
+    Args:
+        storage: The file system.
+        folder: A normalised URI.
+    """
+    for name in reversed(names_of(storage, folder)[1:]):
+        storage.delete(join(folder, name))
+    storage.remove_folder(folder)
+
+
 def is_side_file(name: str) -> bool:
     """Whether a name is one that `publish` gives."""
     return _NAME.fullmatch(name) is not None

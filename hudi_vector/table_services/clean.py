@@ -97,7 +97,7 @@ def clean_blobs(
     # After the sweep, so that one that is refused raises before anything is gone for good.
     result = _with_expired(result, place, window, marks)
     if not dry_run:
-        place.forget_marks(found.made_ms)
+        place.forget_notes(marks[-1])
     return reported(replace(result, opened_files=place.references.opened), report)
 
 

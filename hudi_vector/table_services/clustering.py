@@ -108,6 +108,7 @@ def cluster(
         made = asked.decided(work, vectors)
         reported(_of_plan(made), report)
         done = _run(work, made, vectors, lease)
+        work.forget_old_plans(keep=made.plan.plan_id)
     return reported(replace(done, compaction=replace(done.compaction, notes=(*notes, *done.compaction.notes))), report)
 
 

@@ -15,9 +15,16 @@ from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import publish
 from hudi_vector.table_services.clustering_plan import ClusteringPlan, PlannedGroup
 from hudi_vector.table_services.compaction_files import publish_plan, read_run
-from hudi_vector.table_services.plan_files import PLANNED, begun_plans, read_plan
+from hudi_vector.table_services.plan_files import PLANNED, begun_plans, idle_plans, read_plan
 
-__all__ = ["CLUSTERINGS", "ClusteringRun", "begun_clusterings", "publish_clustering", "read_clustering"]
+__all__ = [
+    "CLUSTERINGS",
+    "ClusteringRun",
+    "begun_clusterings",
+    "idle_clusterings",
+    "publish_clustering",
+    "read_clustering",
+]
 
 CLUSTERINGS = ".hoodie/blob_service/v1/clusterings"
 
@@ -96,3 +103,14 @@ def begun_clusterings(table: str, options: StorageOptions = _LOCAL) -> Sequence[
         options: How storage is opened.
     """
     return [read_clustering(table, name, options) for name in begun_plans(table, CLUSTERINGS, _KIND, _VERSION, options)]
+
+
+def idle_clusterings(table: str, before_ms: int, options: StorageOptions = _LOCAL) -> Sequence[str]:
+    """The ids of the clusterings that were planned before some time and ended, or were never run; the oldest first.
+
+    Args:
+        table: The table's base path.
+        before_ms: The time, milliseconds since 1970, UTC.
+        options: How storage is opened.
+    """
+    return idle_plans(table, CLUSTERINGS, _KIND, _VERSION, before_ms, options)

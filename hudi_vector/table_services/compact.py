@@ -139,6 +139,7 @@ def compact_blobs(
             publish(made, work)
         reported(of_plan(made), report)
         done = work.run(made, lease) if made.candidates else of_plan(made)
+        work.forget_old_plans(keep=made.plan_id)
     return reported(replace(done, notes=(*notes, *done.notes)), report)
 
 

@@ -17,7 +17,7 @@ from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import publish
 from hudi_vector.table.timeline import Instant
 from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer
-from hudi_vector.table_services.plan_files import PLANNED, begun_plans, read_plan
+from hudi_vector.table_services.plan_files import PLANNED, begun_plans, idle_plans, read_plan
 
 __all__ = [
     "COMPACTIONS",
@@ -26,6 +26,7 @@ __all__ = [
     "CompactionRun",
     "PendingCommit",
     "begun_runs",
+    "idle_compactions",
     "publish_plan",
     "publish_run",
     "read_run",
@@ -142,6 +143,17 @@ def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[Compact
         options: How storage is opened.
     """
     return [read_run(table, name, options) for name in begun_plans(table, COMPACTIONS, _KIND, _VERSION, options)]
+
+
+def idle_compactions(table: str, before_ms: int, options: StorageOptions = _LOCAL) -> Sequence[str]:
+    """The ids of the compactions that were planned before some time and ended, or were never run; the oldest first.
+
+    Args:
+        table: The table's base path.
+        before_ms: The time, milliseconds since 1970, UTC.
+        options: How storage is opened.
+    """
+    return idle_plans(table, COMPACTIONS, _KIND, _VERSION, before_ms, options)
 
 
 def _pending(body: dict[str, Any] | None) -> PendingCommit | None:

@@ -29,7 +29,7 @@ from hudi_vector.blobs.manifest import (
 )
 from hudi_vector.errors import DataFileError, HudiVectorError, RefusedError
 from hudi_vector.storage import StorageOptions, join
-from hudi_vector.storage.leases import Renewals
+from hudi_vector.storage.leases import Renewals, clock_ms
 from hudi_vector.table_services.compaction_files import (
     COMPACTIONS,
     REPACKING,
@@ -43,6 +43,7 @@ from hudi_vector.table_services.compaction_files import (
 from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer, containers_of
 from hudi_vector.table_services.compaction_result import CompactResult
 from hudi_vector.table_services.compaction_state import require_suitable, settings_of
+from hudi_vector.table_services.forget import forget_plans
 from hudi_vector.table_services.pending import pending_ingests
 from hudi_vector.table_services.plan_files import ENDED, RUNNING
 from hudi_vector.table_services.service_lease import ServiceLease
@@ -202,6 +203,13 @@ class Compaction:
             notes.append(f"compaction {run.plan.plan_id} had been killed {how}")
             self.tell(notes[-1])
         return tuple(notes)
+
+    def forget_old_plans(self, keep: str) -> None:
+        """Remove plans that nobody needs any more; those that cannot be removed wait for the next run."""
+        try:
+            forget_plans(self.table.source.uri, now_ms=clock_ms(), keep=keep, options=self.storage_options)
+        except (OSError, HudiVectorError) as problem:
+            self.tell(f"old plans stay until the next run: {problem}")
 
     def _copied(
         self,

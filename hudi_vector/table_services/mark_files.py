@@ -6,24 +6,19 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from hudi_vector.blobs.names import is_write_id, written_ms
+from hudi_vector.blobs.names import is_write_id
 from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, table_of
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import newest, publish
 from hudi_vector.table_services.mark_report import MARKS, KeptFile, MarkReport, UnneededFile
-from hudi_vector.table_services.sweep_record import read_sweep, unfinished_sweeps
-from hudi_vector.table_services.trash import list_trash
 
-__all__ = ["MARKS_KEPT_MS", "forget_marks", "list_marks", "publish_mark", "read_mark"]
+__all__ = ["list_marks", "publish_mark", "read_mark"]
 
 _KIND, _VERSION = "mark", 1
 _TUPLES = ("doubts", "notes", "roots")
 _LISTS: Mapping[str, Any] = {"candidates": UnneededFile, "kept": KeptFile, "dangling": KeptFile}
 _LOCAL = StorageOptions()
-
-MARKS_KEPT_MS = 30 * 86_400_000
-"""How long a mark can be swept and looked up, milliseconds."""
 
 
 def publish_mark(report: MarkReport, options: StorageOptions = _LOCAL) -> str:
@@ -90,31 +85,3 @@ def list_marks(table: str, options: StorageOptions = _LOCAL) -> list[str]:
     """
     root = normalise(table)
     return sorted(name for name in open_storage(root, options).list_folders(join(root, MARKS)) if is_write_id(name))
-
-
-def forget_marks(table: str, *, now_ms: int, options: StorageOptions = _LOCAL) -> list[str]:
-    """Remove the marks that are older than a month, but for those that say why a file is in the trash.
-
-    Args:
-        table: The table's base path.
-        now_ms: The time, milliseconds since 1970, UTC.
-        options: How storage is opened.
-
-    Returns:
-        The ids of the marks that are gone.
-
-    Raises:
-        OSError: One of them cannot be removed; killed half way, the next run goes on.
-    """
-    root = normalise(table)
-    storage = open_storage(root, options)
-    old = [mark for mark in list_marks(root, options) if (written_ms(mark) or now_ms) + MARKS_KEPT_MS < now_ms]
-    if not old:
-        return []
-    sweeps = {file.sweep_id for file in list_trash(storage, root)}
-    records = [*(read_sweep(storage, root, sweep) for sweep in sorted(sweeps)), *unfinished_sweeps(storage, root)]
-    needed = {record.mark_id for record in records if record is not None}
-    gone = [mark for mark in old if mark not in needed]
-    for mark in gone:
-        storage.remove_folder(join(root, MARKS, mark))
-    return gone

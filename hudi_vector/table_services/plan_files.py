@@ -5,15 +5,15 @@ The folder is ``{table}/{place}/{plan id}/``. States are *planned*, *running* an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hudi_vector.blobs.names import is_write_id
+from hudi_vector.blobs.names import is_write_id, written_ms
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import generation_of, newest
 
-__all__ = ["ENDED", "PLANNED", "RUNNING", "begun_plans", "read_plan"]
+__all__ = ["ENDED", "PLANNED", "RUNNING", "begun_plans", "idle_plans", "read_plan"]
 
 PLANNED, RUNNING, ENDED = "planned", "running", "ended"
 
@@ -56,11 +56,35 @@ def begun_plans(table: str, place: str, kind: str, version: int, options: Storag
         version: Of their side files.
         options: How storage is opened.
     """
+    return [name for name, state in _states(table, place, kind, version, options) if state == RUNNING]
+
+
+def idle_plans(
+    table: str, place: str, kind: str, version: int, before_ms: int, options: StorageOptions
+) -> Sequence[str]:
+    """The ids of older plans that no run is at, the oldest first.
+
+    Args:
+        table: The table's base path.
+        place: Where the plans of the service lie, from the table's folder.
+        kind: Of their side files.
+        version: Of their side files.
+        before_ms: They were made before that time, milliseconds since 1970, UTC.
+        options: How storage is opened.
+    """
+    found = _states(table, place, kind, version, options, before_ms)
+    return [name for name, state in found if state != RUNNING]
+
+
+def _states(
+    table: str, place: str, kind: str, version: int, options: StorageOptions, before_ms: int | None = None
+) -> Iterator[tuple[str, str]]:
     folder = join(normalise(table), place)
     storage = open_storage(folder, options)
-    found = []
     for name in sorted(filter(is_write_id, storage.list_folders(folder))):
+        made_ms = written_ms(name)
+        if before_ms is not None and (made_ms is None or made_ms >= before_ms):
+            continue
         newest_file = newest(storage, join(folder, name), kind, version)
-        if newest_file is not None and newest_file[1]["state"] == RUNNING:
-            found.append(name)
-    return found
+        if newest_file is not None:
+            yield name, newest_file[1]["state"]

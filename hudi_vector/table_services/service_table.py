@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.leases import CLEAN
+from hudi_vector.errors import HudiVectorError
 from hudi_vector.options import (
     CLEAN_EXECUTION,
     CLEAN_GRACE,
@@ -23,12 +24,13 @@ from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.container_index import verify_containers
 from hudi_vector.table_services.file_references import Reader, read_here
+from hudi_vector.table_services.forget import forget_notes
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.kept_uploads import KeptUploads
 from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import forget_marks, publish_mark
+from hudi_vector.table_services.mark_files import publish_mark
 from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.trash import Expired, expire
@@ -125,12 +127,13 @@ class ServiceTable:
                 "the ended writes of %s were not kept, and the next mark reads them anew: %s", self.table, problem
             )
 
-    def forget_marks(self, now_ms: int) -> None:
-        """Remove marks that nobody needs any more; those that cannot be removed wait for the next run."""
+    def forget_notes(self, found: MarkReport) -> None:
+        """Remove old notes that nobody needs any more; those that cannot be removed wait for the next run."""
         try:
-            forget_marks(self.table, now_ms=now_ms, options=self.options)
-        except OSError as problem:
-            _LOG.warning("marks of %s that nobody needs stay until the next run: %s", self.table, problem)
+            with ServiceLease(self.table, CLEAN, options=self.options):
+                forget_notes(found, self.uploads(self.table, self.options), self.options)
+        except (OSError, HudiVectorError) as problem:
+            _LOG.warning("notes of %s that nobody needs stay until the next run: %s", self.table, problem)
 
     def first_mark(self, done: Sequence[str] = ()) -> MarkReport:
         """A mark that says what was done before it, and what it found wrong in what was kept; published."""

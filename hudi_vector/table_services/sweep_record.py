@@ -21,7 +21,17 @@ from hudi_vector.storage.side_files import generation_of, is_side_file, newest, 
 from hudi_vector.table_services.mark_report import UnneededFile
 from hudi_vector.table_services.result import CleanFile
 
-__all__ = ["BEGUN", "ENDED", "SWEEPS", "SweepRecord", "begin_sweep", "end_sweep", "read_sweep", "unfinished_sweeps"]
+__all__ = [
+    "BEGUN",
+    "ENDED",
+    "SWEEPS",
+    "SweepRecord",
+    "begin_sweep",
+    "end_sweep",
+    "ended_sweeps",
+    "read_sweep",
+    "unfinished_sweeps",
+]
 
 SWEEPS = ".hoodie/blob_service/v1/sweeps"
 BEGUN, ENDED = "begun", "ended"
@@ -142,14 +152,28 @@ def unfinished_sweeps(storage: Storage, table: str) -> list[SweepRecord]:
     Raises:
         UnsupportedTableError: Another version of this package wrote one of them.
     """
+    found = (read_sweep(storage, table, sweep_id) for sweep_id in _in_state(storage, table, BEGUN))
+    return [record for record in found if record is not None]
+
+
+def ended_sweeps(storage: Storage, table: str) -> list[str]:
+    """The ids of the sweeps that ended, the oldest first.
+
+    Args:
+        storage: The table's storage.
+        table: The table's base path, normalised.
+    """
+    return _in_state(storage, table, ENDED)
+
+
+def _in_state(storage: Storage, table: str, state: str) -> list[str]:
+    """The ids of the sweeps in a state, by the names of their files."""
     ranks: dict[str, int] = {}
     for info in storage.list_files(join(table, SWEEPS), recursive=True):
         sweep_id, name = info.uri.split("/")[-2:]
         if is_write_id(sweep_id) and is_side_file(name):
             ranks[sweep_id] = max(generation_of(name), ranks.get(sweep_id, 0))
-    begun = sorted(sweep_id for sweep_id, rank in ranks.items() if rank == _RANKS[BEGUN])
-    found = (read_sweep(storage, table, sweep_id) for sweep_id in begun)
-    return [record for record in found if record is not None]
+    return sorted(sweep_id for sweep_id, rank in ranks.items() if rank == _RANKS[state])
 
 
 def _publish(storage: Storage, record: SweepRecord) -> None:

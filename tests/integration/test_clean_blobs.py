@@ -12,6 +12,7 @@ from support import tables
 from support.blobs import content, rows, stored, write
 
 import hudi_vector as hv
+from hudi_vector.blobs.manifest import open_upload, upload_ids
 from hudi_vector.cli import main
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, RefusedError
 from hudi_vector.table_services import progress
@@ -82,7 +83,11 @@ def test_clean_restore_mark_and_sweep(spark, path, tmp_path):
     assert {file.path for file in swept.deleted} == gone
     again = services.sweep_blobs(spark, str(path), marked.mark_id, grace="0s", trash=False)
     assert (again.bytes, {file.reason for file in again.deleted}) == (0, {"gone already"})
+    written = upload_ids(str(path))
+    aborted = open_upload(str(path), {}, lease_ms=1, now_ms=0).write_id
+    assert upload_ids(str(path)) == [aborted, *written]
     assert services.clean_blobs(spark, str(path), grace="0s").candidates == []
+    assert upload_ids(str(path)) == written, "what nobody needs of what was noted long ago is gone"
     assert stored(spark, path) == expected()
 
 

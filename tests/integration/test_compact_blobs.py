@@ -25,9 +25,11 @@ from support.swept import Killed, dying
 
 import hudi_vector as hv
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, list_uploads
+from hudi_vector.blobs.names import new_write_id
 from hudi_vector.cli import main
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, RefusedError, UnknownColumnError, WriteError
-from hudi_vector.table_services.compaction_files import begun_runs
+from hudi_vector.table_services.compaction_files import COMPACTIONS, begun_runs, publish_plan
+from hudi_vector.table_services.compaction_plan import CompactionPlan
 from hudi_vector.table_services.service_lease import LEASES, ServiceLease
 from hudi_vector.write.repack import _spread
 
@@ -230,7 +232,9 @@ def test_whoever_comes_after_a_killed_run_ends_it(spark, shared):
             services.compact_blobs(spark, str(shared), options=QUICK, progress=acting(step, die, told))
         assert stored(spark, shared) == before
         assert len(begun_runs(table)) == 1
+    old = publish_plan(CompactionPlan(new_write_id(0), table, 0, ("img",), (), 1, 1)).plan.plan_id
     done = services.compact_blobs(spark, str(shared), options=QUICK, progress=told.append)
+    assert old not in {each.name for each in Path(shared, COMPACTIONS).iterdir()}
     assert [sentence.partition("killed ")[2] for sentence in told if "killed" in sentence][:2] == [
         ended["copying"],
         ended["committing"],

@@ -88,7 +88,7 @@ class Death:
     def __init__(self, patch: pytest.MonkeyPatch, step: int, after: bool) -> None:
         self.steps = 0
         self._step, self._after = step, after
-        for name in ("publish", "_copy", "delete"):
+        for name in ("publish", "_copy", "delete", "remove_folder"):
             self._wrap(patch, name)
         self._wrap(patch, "_rename", is_static=True)
 

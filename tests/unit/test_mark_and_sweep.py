@@ -9,18 +9,16 @@ from support.blob_states import DAY, NOW, OLD, BlobTable, blob, write_id
 from support.swept import dying
 
 from hudi_vector.blobs import manifest
-from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services.file_references import read_here
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import MARKS_KEPT_MS, forget_marks, list_marks, publish_mark, read_mark
-from hudi_vector.table_services.mark_report import MARKS, MarkReport
+from hudi_vector.table_services.mark_files import publish_mark, read_mark
+from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.result import CleanResult
 from hudi_vector.table_services.service_lease import LEASE_MS
 from hudi_vector.table_services.service_table import ServiceTable
 from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.sweep_record import unfinished_sweeps
 from hudi_vector.table_services.trash import list_trash, restore
 
 LOCAL = StorageOptions()
@@ -198,30 +196,3 @@ def test_a_trashed_file_is_known_at_another_mount(table: BlobTable, tmp_path: Pa
     table.base("f1", instant, {1: blob(f"file://{tmp_path}/mounted/{dead}")})
     table.complete(instant)
     assert [file.path for file in mark(table).dangling] == [dead]
-
-
-def test_marks_are_forgotten_after_a_month_unless_their_files_are_in_the_trash(table: BlobTable) -> None:
-    def published(age_ms: int) -> str:
-        return publish_mark(find_unneeded(table.uri, grace_ms=DAY, now_ms=NOW - age_ms))
-
-    month = MARKS_KEPT_MS
-    old, young = published(month + 1), published(month)
-    assert forget_marks(table.uri, now_ms=NOW) == [old]
-    table.container(write_id(OLD, 1))
-    with pytest.raises(InvalidArgumentError, match="has no mark"):
-        read_mark(table.uri, old)
-    assert list_marks(table.uri) == [young] == [path.name for path in (table.path / MARKS).iterdir()]
-    first, other = published(0), published(0)
-    swept(table, read_mark(table.uri, first))
-    assert forget_marks(table.uri, now_ms=NOW + month + 1) == sorted({young, other})
-    assert read_mark(table.uri, first).mark_id == first
-    restore(table.uri)
-    assert forget_marks(table.uri, now_ms=NOW + month + 1) == [first]
-    table.container(write_id(OLD, 2))
-    unfinished = published(0)
-    with dying(3, after=True):
-        swept(table, read_mark(table.uri, unfinished))
-    for copy in list_trash(STORAGE, table.uri):
-        (table.path / copy.trash_path).unlink()
-    assert [record.mark_id for record in unfinished_sweeps(STORAGE, table.uri)] == [unfinished]
-    assert forget_marks(table.uri, now_ms=NOW + 2 * month) == []
