@@ -14,9 +14,11 @@ from support.soak import Soak
 
 from hudi_vector.blobs import manifest
 from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.names import written_ms
 from hudi_vector.blobs.registry import REGISTERED, enter
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.container_index import container_index, verify_containers
+from hudi_vector.table_services.forget import NOTES_KEPT_MS, forget_notes
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.kept_uploads import KeptUploads
 from hudi_vector.table_services.mark import find_unneeded
@@ -61,6 +63,19 @@ class Model:
             path
             for path, born in self.born.items()
             if path not in referred and born <= min(horizon, oldest) and self.open_until[path] <= horizon
+        }
+
+    def over(self, at_ms: int) -> set[str]:
+        """The writes before some time that could not commit any more then, and of which no file is left."""
+        names = {Path(path).parent.name for path in self.born}
+        files: dict[str, list[str]] = {name: [path for path in self.born if name in path] for name in names}
+        return {
+            name
+            for name, paths in files.items()
+            if (self.table.path / manifest.UPLOADS / name).is_dir()
+            and (written_ms(name) or 0) < at_ms
+            and all(self.open_until[path] <= at_ms for path in paths)
+            and not any((self.table.path / path).exists() for path in paths)
         }
 
     def upload(self, state: str, lease_ms: int, age_ms: int) -> None:
@@ -269,6 +284,22 @@ def test_what_was_kept_changes_no_verdict(history: list[tuple], more: list[tuple
             assert quick.opened_files == len(model.files.keys() - known) == kept.save()
             known = set(model.files)
             indexed(model, kept, plain)
+
+
+@settings(max_examples=60)
+@given(history=st.lists(shared, max_size=14), grace=graces, days=st.sampled_from([0, 10, 31]))
+def test_what_is_forgotten_changes_no_verdict(history: list[tuple], grace: int, days: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(BlobTable(Path(folder).resolve() / "t", START), grace)
+        played(model, history)
+        path, later = str(model.table.path), NOW + days * DAY
+        for file in find_unneeded(path, grace_ms=grace, now_ms=NOW).candidates:
+            (model.table.path / file.path).unlink()
+        before = find_unneeded(path, grace_ms=grace, now_ms=later)
+        over = {f"{manifest.UPLOADS}/{name}" for name in model.over(later - NOTES_KEPT_MS)}
+        assert set(forget_notes(before, manifest.list_uploads(path))) == over
+        after = find_unneeded(path, grace_ms=grace, now_ms=later)
+        assert (after.candidates, after.kept, after.doubts) == (before.candidates, before.kept, before.doubts)
 
 
 def indexed(model: Model, kept: KeptReferences, report: MarkReport) -> None:
