@@ -5,16 +5,19 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 EXTRAS := demo,bench,test,lint
 
+# Versions that pyenv or the PATH has, or paths of interpreters; one that is named here must be there.
+PYTHONS ?= 3.10 3.11 3.12 3.13
+
 # Histories of tables that tests write themselves, and of those that Hudi writes. Without a seed each run has new ones.
 SOAK_LEVELS    ?= one two
 HISTORIES_one  := tests/properties/test_mark_states.py tests/properties/test_sweep.py
 HISTORIES_two  := tests/integration/test_clean_histories.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint format bench docs clean
+.PHONY: help setup demo test test-pythons soak lint format bench docs clean
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.ready: pyproject.toml
 	@command -v java >/dev/null || { echo "Java 17 is needed and no 'java' was found on the PATH."; exit 1; }
@@ -31,6 +34,9 @@ demo: setup ## Search a real table of handwritten digits, and draw the neighbour
 test: setup ## Run all tests, on two cores: a file goes to the process that is free, those with a SparkSession first
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
 		tests/integration tests/programs tests/properties tests/unit
+
+test-pythons: ## Install the plain package in fresh environments and try it, under each of PYTHONS="3.10 3.11 3.12 3.13"
+	$(PYTHON) tests/smoke/pythons.py $(PYTHONS)
 
 soak: setup ## Run the long tests once; with SOAK_MINUTES=30 random histories alone, for so long, on SOAK_LEVELS=one or two
 	SOAK_SEED=$(SOAK_SEED) SOAK_MINUTES=$(SOAK_MINUTES) $(BIN)/python -m pytest -m soak \

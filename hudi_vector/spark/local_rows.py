@@ -7,9 +7,31 @@ import json
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    UserDefinedType,
+)
 
+from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.read.conform import conform
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.handles import Handles, handles_of
@@ -22,9 +44,27 @@ _INLINE_BYTES = 1 << 20
 
 _UNREAD = StructType([StructField("", BooleanType())])
 
+# pyspark's own to_arrow_type needs distutils, which Python 3.12 and newer lack.
+_ARROW_TYPES: dict[type[DataType], pa.DataType] = {
+    BinaryType: pa.binary(),
+    BooleanType: pa.bool_(),
+    ByteType: pa.int8(),
+    DateType: pa.date32(),
+    DayTimeIntervalType: pa.duration("us"),
+    DoubleType: pa.float64(),
+    FloatType: pa.float32(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    NullType: pa.null(),
+    ShortType: pa.int16(),
+    StringType: pa.string(),
+    TimestampNTZType: pa.timestamp("us"),
+    TimestampType: pa.timestamp("us", tz="UTC"),  # Spark reads Arrow's instants with a zone only
+}
+
 
 def arrow_fields(schema: StructType) -> list[pa.Field]:
-    """The Arrow fields Spark expects for a schema."""
+    """The Arrow fields Spark expects for a schema; raises ``UnsupportedTableError`` where Arrow has no such type."""
     return [pa.field(field.name, _arrow_type(field.dataType), field.nullable) for field in schema.fields]
 
 
@@ -37,8 +77,17 @@ def _arrow_type(kind: DataType) -> pa.DataType:
         )
     if isinstance(kind, StructType):
         return pa.struct(arrow_fields(kind))
-    made: pa.DataType = to_arrow_type(kind)
-    return made
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, UserDefinedType):
+        return _arrow_type(kind.sqlType())
+    try:
+        return _ARROW_TYPES[type(kind)]
+    except KeyError:
+        raise UnsupportedTableError(
+            f"columns of the type {kind.simpleString()} cannot be read through Arrow; "
+            "leave them out of the columns that are asked for"
+        ) from None
 
 
 def collected(frame: DataFrame) -> pa.Table:

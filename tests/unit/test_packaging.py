@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import shutil
 import site
 import subprocess
@@ -93,6 +94,29 @@ def test_the_sdist_holds_the_tests_and_no_broken_links(built: Path) -> None:
             assert not os.path.isabs(member.linkname)
             target = os.path.normpath(os.path.join(os.path.dirname(name), member.linkname))
             assert target in members or any(other.startswith(target + "/") for other in members), name
+
+
+def test_the_metadata_names_the_pythons_that_are_tried(built: Path) -> None:
+    (metadata,) = [
+        text.decode() for name, text in _contents(_wheel(built)).items() if name.endswith(".dist-info/METADATA")
+    ]
+    tried = re.findall(r"^PYTHONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)[0].split()
+    named = re.findall(r"^Classifier: Programming Language :: Python :: (3\.\d+)$", metadata, re.MULTILINE)
+    assert named == tried
+    # pyspark 3.5 imports distutils.
+    (declared,) = re.findall(r"^Requires-Dist: (setuptools.*)$", metadata, re.MULTILINE)
+    assert declared.replace("'", '"') == 'setuptools>=69; python_version >= "3.12"'
+    assert f"Python {tried[0]} to {tried[-1]} with `venv`" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_a_python_that_is_not_there_is_named() -> None:
+    command = [sys.executable, str(ROOT / "tests" / "smoke" / "pythons.py"), "3.99", "/no/such/python"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        "no Python 3.99 and no Python /no/such/python was found by pyenv or on the PATH; "
+        "install it, or name those to test: make test-pythons PYTHONS='3.11 /path/to/python3.12'\n"
+    )
 
 
 def test_the_metadata_bears_the_version(built: Path) -> None:

@@ -1,0 +1,76 @@
+"""The Arrow types of Spark's types, beside those that pyspark itself uses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from pyspark.ml.linalg import VectorUDT
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.spark.local_rows import arrow_fields
+
+_FLAT: list[DataType] = [
+    BinaryType(), BooleanType(), ByteType(), DateType(), DayTimeIntervalType(), DecimalType(20, 3), DoubleType(),
+    FloatType(), IntegerType(), LongType(), ShortType(), StringType(), TimestampNTZType(), TimestampType(),
+    VectorUDT(),
+]  # fmt: skip
+
+
+def _field(kind: DataType, *, nullable: bool = True) -> pa.Field:
+    (found,) = arrow_fields(StructType([StructField("c", kind, nullable)]))
+    return found
+
+
+@pytest.mark.parametrize("kind", _FLAT, ids=lambda kind: type(kind).__name__)
+@pytest.mark.parametrize("nullable", [True, False])
+def test_types_are_those_that_pyspark_uses(kind: DataType, nullable: bool) -> None:
+    nested = StructType([StructField("a", ArrayType(kind, nullable)), StructField("m", MapType(StringType(), kind))])
+    for wanted in (kind, ArrayType(kind, nullable), MapType(kind, kind, nullable), nested):
+        assert _field(wanted, nullable=nullable) == pa.field("c", to_arrow_type(wanted), nullable)
+
+
+def test_a_column_of_nulls_has_its_type() -> None:
+    assert _field(NullType()).type == to_arrow_type(NullType())
+
+
+def test_a_type_that_arrow_lacks_is_named() -> None:
+    with pytest.raises(UnsupportedTableError, match=r"columns of the type char\(3\) cannot be read through Arrow"):
+        _field(ArrayType(CharType(3)))
+
+
+def test_types_need_no_distutils() -> None:
+    code = (
+        "import sys; sys.modules['distutils'] = None\n"
+        "from pyspark.sql.types import ArrayType, FloatType, StructType\n"
+        "from hudi_vector.spark.local_rows import arrow_fields\n"
+        "print(arrow_fields(StructType().add('emb', ArrayType(FloatType(), False)))[0].type)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "list<element: float not null>\n"
