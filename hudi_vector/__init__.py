@@ -1,16 +1,19 @@
-"""Search, write and look after vectors and blobs in Apache Hudi tables, on Spark through PySpark."""
+"""Search, write and look after vectors and blobs in Apache Hudi tables, on Spark through PySpark.
+
+Begin with ``configure`` and ``register``; then ``write`` and ``search``. ``hv.blobs``, ``hv.index`` and
+``hv.table_services`` have further functions, ``hv.errors`` every error.
+"""
 
 from __future__ import annotations
 
-import inspect
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
-    from hudi_vector import blobs, index, table_services
+    from hudi_vector import blobs, errors, index, table_services
+    from hudi_vector.errors import HudiVectorError
     from hudi_vector.schema import blob_field, vector_field
     from hudi_vector.search.report import last_reports
     from hudi_vector.search.vector_table import open  # noqa: A004 - hv.open
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from hudi_vector.write.writer import write
 
 _HOMES = {
+    "HudiVectorError": "hudi_vector.errors",
     "blob_field": "hudi_vector.schema",
     "blob_length": "hudi_vector.spark.blob_api",
     "blob_location": "hudi_vector.spark.blob_api",
@@ -66,6 +70,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "HudiVectorError",
     "__version__",
     "blob_field",
     "blob_length",
@@ -74,6 +79,7 @@ __all__ = [
     "blob_references",
     "blobs",
     "configure",
+    "errors",
     "explain_join",
     "explain_search",
     "hybrid_search",
@@ -100,32 +106,23 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name from the room it lives in, when it is first used."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hudi_vector' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # else every misspelt name would have the type Any
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name from the room it lives in, when it is first used."""
+        if name not in _HOMES:
+            raise errors.absent_name("hudi_vector", name, __all__)
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class _CallableRoom(ModuleType):
-    """A room that has the name of the function it is known for: ``hv.search(…)`` and ``hudi_vector.search.local``."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function()(*args, **kwargs)
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        return inspect.signature(self._function())
-
-    def _function(self) -> Any:
-        return __getattr__(self.__name__.rpartition(".")[2])
-
-
-for _room in ("search", "write"):
-    import_module(f"hudi_vector.{_room}").__class__ = _CallableRoom
-for _room in ("blobs", "index", "table_services"):
+for _room in ("blobs", "errors", "index", "table_services"):
     import_module(f"hudi_vector.{_room}")  # so that hv.blobs is there
+for _room in ("search", "write"):
+    # Two rooms have the names of functions. Importing a room sets its name here, but only the first time: from now on
+    # hv.search is the function, and `from hudi_vector.search.… import …` still finds the room.
+    import_module(f"hudi_vector.{_room}")
+    del globals()[_room]

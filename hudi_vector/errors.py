@@ -52,6 +52,8 @@ __all__ = [
     "UnmergeableError",
     "UnsupportedTableError",
     "WriteError",
+    "absent_name",
+    "did_you_mean",
 ]
 
 
@@ -79,11 +81,8 @@ class UnknownColumnError(InvalidArgumentError):
             The error, ready to raise.
         """
         names = list(available)
-        by_folded_name = {name.lower(): name for name in names}
-        near = difflib.get_close_matches(column.lower(), by_folded_name, n=3, cutoff=0.5)
-        if near:
-            hint = "did you mean " + " or ".join(f"'{by_folded_name[name]}'" for name in near) + "?"
-        else:
+        hint = did_you_mean(column, names)
+        if not hint:
             hint = "its columns are " + ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
         return cls(f"column '{column}' does not exist in '{table}'; {hint}")
 
@@ -172,3 +171,17 @@ class MissingDependencyError(HudiVectorError, ImportError):
             The error, ready to raise.
         """
         return cls(f"{purpose} needs '{package}': install it with pip install 'hudi-vector[{extra}]'")
+
+
+def did_you_mean(given: str, known: Iterable[str], most: int = 3, alike: float = 0.5) -> str:
+    """The question that names the known names nearest to the given one, whatever their case; "" if none is near."""
+    by_folded_name = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(given.lower(), by_folded_name, n=most, cutoff=alike)
+    return "did you mean " + " or ".join(f"'{by_folded_name[name]}'" for name in near) + "?" if near else ""
+
+
+def absent_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error of a name that a module does not have, with the nearest one that it has."""
+    # Python asks for many names of its own, such as __wrapped__; they get no advice.
+    hint = "" if name.startswith("__") else did_you_mean(name, known, most=1, alike=0.6)
+    return AttributeError(f"module '{module}' has no attribute '{name}'" + (f"; {hint}" if hint else ""))

@@ -1,12 +1,33 @@
 """The room of BLOB columns: their references, containers and readers.
 
-What users call is resolved when it is first used, so that importing this room loads neither Spark nor Arrow.
+    inventory     count what a table's blobs take, and what of it nothing needs
+    verify        find references of a table that are wrong
+    get           read the blobs of some rows, by record key
+    open          open a blob as a file
+    iter_bytes    stream the bytes of many blobs
+    prepare       store the blobs of a DataFrame for a write of your own
+    finish        note that prepared rows were committed
+    relocate      point the references of a copied table to its own containers
+
+Each is loaded when it is first used, so that importing this room loads neither Spark nor Arrow.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector.errors import absent_name
+
+if TYPE_CHECKING:
+    from hudi_vector.blobs.handle import iter_bytes
+    from hudi_vector.blobs.handle import open_blob as open  # noqa: A004 - hv.blobs.open
+    from hudi_vector.spark.blob_get import get
+    from hudi_vector.spark.blob_inventory import inventory
+    from hudi_vector.spark.blob_verify import verify
+    from hudi_vector.write.prepare import finish_blobs as finish
+    from hudi_vector.write.prepare import prepare_blobs as prepare
+    from hudi_vector.write.relocate import relocate_blobs as relocate
 
 _HOMES = {
     "finish": ("hudi_vector.write.prepare", "finish_blobs"),
@@ -22,9 +43,15 @@ _HOMES = {
 __all__ = ["finish", "get", "inventory", "iter_bytes", "open", "prepare", "relocate", "verify"]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public function from the module it lives in."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hudi_vector.blobs' has no attribute '{name}'")
-    module, function = _HOMES[name]
-    return getattr(import_module(module), function)
+if not TYPE_CHECKING:  # else every misspelt name would have the type Any
+
+    def __getattr__(name: str) -> Any:
+        """Load a public function from the module it lives in."""
+        if name not in _HOMES:
+            raise absent_name("hudi_vector.blobs", name, __all__)
+        module, function = _HOMES[name]
+        return getattr(import_module(module), function)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

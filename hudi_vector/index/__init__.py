@@ -1,12 +1,28 @@
 """The room of vector indexes: a model, an immutable segment for each base file, a joined view of them.
 
-What users call is resolved when it is first used, so that importing this room loads neither Spark nor Arrow.
+    create              make an index of a vector column, or make it anew
+    build_if_missing    make an index where there is none, else bring it up to date
+    refresh             bring an index up to date with its table
+    describe            list the indexes of a table, and how much of it they cover
+    recall              measure an index's recall and latency against exact search
+    verify              compare every file of an index with what it was made of
+    compact             drop what an index no longer needs
+    drop                remove indexes of a column
+
+Each is loaded when it is first used, so that importing this room loads neither Spark nor Arrow.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector.errors import absent_name
+
+if TYPE_CHECKING:
+    from hudi_vector.table_services.index_checks import recall, verify
+    from hudi_vector.table_services.index_compact import compact
+    from hudi_vector.table_services.vector_index import build_if_missing, create, describe, drop, refresh
 
 _HOMES = {
     "build_if_missing": "hudi_vector.table_services.vector_index",
@@ -22,8 +38,14 @@ _HOMES = {
 __all__ = ["build_if_missing", "compact", "create", "describe", "drop", "recall", "refresh", "verify"]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public function from the module it lives in."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hudi_vector.index' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # else every misspelt name would have the type Any
+
+    def __getattr__(name: str) -> Any:
+        """Load a public function from the module it lives in."""
+        if name not in _HOMES:
+            raise absent_name("hudi_vector.index", name, __all__)
+        return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,12 +1,38 @@
 """The room of scheduled jobs over a table: each plans, runs and commits.
 
-What users call is resolved when it is first used, so that importing this room loads neither Spark nor Arrow.
+    maintain             run what is due on a table, every hour
+    clean_blobs          mark and sweep blob files that nothing needs; they go to a trash
+    mark_blobs           find them and publish the report
+    sweep_blobs          take what a published report lists
+    restore_blobs        bring files back from the trash
+    explain_blob         say what keeps a blob file
+    list_containers      list the files in a table's blob area
+    compact_blobs        repack live blobs of containers that are mostly dead, or small
+    cluster              run Hudi's clustering, and let the blobs follow their rows
+    check_erasure        find the files that still hold bytes of some records
+    register_tables      let tables refer to each other's blobs
+    registered_tables    list the tables that may refer to a table's blobs
+    unregister_tables    take tables out of each other's registry
+
+Each is loaded when it is first used, so that importing this room loads neither Spark nor Arrow.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector.errors import absent_name
+
+if TYPE_CHECKING:
+    from hudi_vector.table_services.clean import clean_blobs, mark_blobs, restore_blobs, sweep_blobs
+    from hudi_vector.table_services.clustering import cluster
+    from hudi_vector.table_services.compact import compact_blobs
+    from hudi_vector.table_services.containers import list_containers
+    from hudi_vector.table_services.erasure import check_erasure
+    from hudi_vector.table_services.explain import explain_blob
+    from hudi_vector.table_services.maintenance import maintain
+    from hudi_vector.table_services.sharing import register_tables, registered_tables, unregister_tables
 
 _HOMES = {
     "check_erasure": "hudi_vector.table_services.erasure",
@@ -41,8 +67,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public function from the module it lives in."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hudi_vector.table_services' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # else every misspelt name would have the type Any
+
+    def __getattr__(name: str) -> Any:
+        """Load a public function from the module it lives in."""
+        if name not in _HOMES:
+            raise absent_name("hudi_vector.table_services", name, __all__)
+        return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -19,6 +19,7 @@ from hudi_vector.read.predicate_nodes import And, Column, Compare, IsNull, Liter
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.batch_rows import Column as Output
 from hudi_vector.search.join import nearest
+from hudi_vector.search.join import task as join_task
 from hudi_vector.search.join.conditions import LEFT_MARK, JoinCondition, same_row
 from hudi_vector.search.join.held import HeldSide, as_content, in_order
 from hudi_vector.search.join.nearest import Ask
@@ -171,7 +172,7 @@ def test_a_join_is_what_comparing_all_pairs_gives(
         patched.setattr(nearest, "_TIMES_K", widening[0])
         patched.setattr(nearest, "_AND", widening[1])
         patched.setattr(nearest, "_ROWS_AT_ONCE", rows_at_once)
-        patched.setattr("hudi_vector.search.join.task._ROWS_AT_ONCE", rows_at_once)
+        patched.setattr(join_task, "_ROWS_AT_ONCE", rows_at_once)
         made = [row for out in task.over(asking.to_batches(batch)) for row in out.to_pylist()]
     expected = join_oracle.joined(
         asking.to_pylist(),

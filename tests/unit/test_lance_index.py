@@ -14,6 +14,7 @@ import pytest
 import hudi_vector as hv
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.kernels.topk import Bounds
+from hudi_vector.search import lance_index
 from hudi_vector.search.execute import Question, search_slice
 from hudi_vector.search.indexed import search_slices
 from hudi_vector.search.local import merge_winners
@@ -124,7 +125,7 @@ def test_a_filter_never_costs_rows(path: Path, monkeypatch: pytest.MonkeyPatch) 
     t = opened(path)
     asked = queries()
     assert recall(t, asked, metric="l2", mode="approximate", filter="price < 10") == 1.0, "few rows are scanned"
-    monkeypatch.setattr("hudi_vector.search.lance_index._FEW_ROWS", 100)
+    monkeypatch.setattr(lance_index, "_FEW_ROWS", 100)
     assert recall(t, asked, metric="l2", mode="approximate", filter="price < 10") >= 0.95
     lists = recall(t, asked, metric="l2", mode="approximate", nprobes=1, filter="id < 150")
     assert lists > 0.5
@@ -169,7 +170,7 @@ def test_row_ids_may_be_stable(tmp_path: Path, stable: bool) -> None:
 
 @pytest.mark.parametrize("text", [None, "price < 50"])
 def test_a_task_searches_its_fragments_alone(path: Path, text: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hudi_vector.search.lance_index._FEW_ROWS", 100)
+    monkeypatch.setattr(lance_index, "_FEW_ROWS", 100)
     asked = queries(8).astype(np.float64)
     plan = opened(path).search_batch(asked, K, metric="l2", mode="approximate", filter=text).plan
     question = Question(asked, "l2", K)
