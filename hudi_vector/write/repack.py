@@ -27,6 +27,7 @@ from hudi_vector.blobs.stored import TO_THE_END, StoredBlobs
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.write.failures import in_one_sentence
+from hudi_vector.write.spark_hash import hash_int
 from hudi_vector.write.staging import Lists
 
 __all__ = [
@@ -61,7 +62,6 @@ _PLACE = ["column", "partition", "chunk"]
 _ORDER = ["first", *RANGE]
 _TASKS_PER_CORE = 8
 _CONTAINERS_PER_TASK = 4
-_SEED = 42  # of the hash by which Spark partitions
 
 
 @dataclass(frozen=True)
@@ -213,11 +213,9 @@ def _spread(chunked: DataFrame, tasks: int) -> DataFrame:
 
     Spark sends rows to tasks by a hash, which leaves some without work: so it is given numbers whose hashes are known.
     """
-    jvm: Any = chunked.sparkSession._jvm
-    hash_of = jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32.hashInt
     number_of: dict[int, int] = {}
     for number in itertools.count():
-        number_of.setdefault(hash_of(number, _SEED) % tasks, number)
+        number_of.setdefault(hash_int(number) % tasks, number)
         if len(number_of) == tasks:
             break
     task = F.pmod(F.hash("place.column", "place.partition") + F.col("place.chunk"), F.lit(tasks))

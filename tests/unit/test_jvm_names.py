@@ -1,0 +1,25 @@
+"""What is asked of the JVM by name means one thing in every session.
+
+py4j looks a method of a class up by its name alone, and takes the first that the JVM lists, in an order that differs
+from session to session: a name that a static method shares with one that is not static is found in some sessions only.
+Only the JVM knows its methods: `tests/integration/test_jvm_names.py` asks it. Here the names are seen to be found.
+"""
+
+from support.jvm_names import members
+
+from hudi_vector.write.spark_hash import hash_int
+
+
+def test_names_are_found_whatever_they_go_through() -> None:
+    found = members()
+    for known in (
+        ("org.apache.spark.sql.Dataset", "ofRows"),  # a chain of dots
+        ("org.apache.hudi.common.util.Option", "empty"),  # through a variable
+        ("java.lang.reflect.Array", "set"),  # through a text
+        ("org.apache.spark.util.Utils", "exceptionString"),  # through a property of another module
+    ):
+        assert known in found, sorted(found)
+
+
+def test_hashes_that_spark_gives() -> None:
+    assert [hash_int(value) for value in (0, 1, -1)] == [933211791, -559580957, -1604776387]
