@@ -26,8 +26,9 @@ from hudi_vector.table_services.erasure_record import (
     find_open,
     publish_record,
 )
-from hudi_vector.table_services.file_references import Reader, read_here
+from hudi_vector.table_services.file_references import read_here
 from hudi_vector.table_services.gather import gather
+from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.key_rows import KeyScan
 from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.referrers import Referrers
@@ -147,7 +148,7 @@ def check_erasure(spark: SparkSession, table: str, keys: str | Iterable[str]) ->
     key = F.concat(F.col(_KEY), F.lit(""))
     with in_one_sentence(f"looking for the keys in '{table}' failed", DataFileError):
         live = {row[0] for row in frame.where(key.isin(wanted)).select(_KEY).distinct().collect()}
-    found = look(place.table, wanted, live, place.options, reader=place.references)
+    found = look(place.table, wanted, live, place.options, kept=place.references)
     place.keep_references(forget=False)
     return found
 
@@ -158,7 +159,7 @@ def look(
     live: Collection[str],
     options: StorageOptions = _LOCAL,
     *,
-    reader: Reader = read_here,
+    kept: KeptReferences | None = None,
     now_ms: int | None = None,
 ) -> ErasureResult:
     """Look into every retained file, and publish what was found.
@@ -168,7 +169,7 @@ def look(
         keys: The keys.
         live: Those that have rows in the newest snapshot.
         options: How storage is opened.
-        reader: Reads the references of retained files.
+        kept: What earlier runs kept of the references of data files; read anew without it.
         now_ms: The time, for tests.
 
     Returns:
@@ -184,8 +185,10 @@ def look(
     files = {places.identity(info.uri): info for info in storage.list_files(area.uri, recursive=True)}
     mine, everyone = Referrers({name: info.uri for name, info in files.items()}, places), Fold(list(files.values()))
     gathered = gather(native, scan, mine)
+    # Ranges are compared, which references that were folded by path have not.
+    read = read_here if kept is None else kept.whole
     tables, doubts = sharing_tables(native, ())
-    doubts += [doubt for each in tables for doubt in gather(each, reader, everyone).doubts]
+    doubts += [doubt for each in tables for doubt in gather(each, read, everyone).doubts]
     doubts += [*gathered.doubts, *mine.doubts, *everyone.doubts]
     unknown = tuple(dict.fromkeys(doubts))
     home = places.identity(f"{area.uri}/.").removesuffix(".")

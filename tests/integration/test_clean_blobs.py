@@ -101,6 +101,8 @@ def test_the_second_run_opens_only_changed_files(spark, path):
     first = services.clean_blobs(spark, str(path))
     assert (first.opened_files, first.retained_files) == (len(data), len(data))
     assert services.clean_blobs(spark, str(path)).opened_files == 0
+    held = services.check_erasure(spark, str(path), "1")
+    assert {holder.kind for holder in held.holders} == {"base file", "container"}, "it reads what the cleaner kept"
     os.utime(data[0], (1_700_000_001, 1_700_000_001))
     assert services.mark_blobs(spark, str(path)).opened_files == 1
     verified = services.clean_blobs(spark, str(path), verify_index=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -14,6 +15,7 @@ from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services.erasure import ErasureResult, _texts, look
 from hudi_vector.table_services.erasure_record import COMPLETE, ERASURES, OPEN, find_open, read_erasure
 from hudi_vector.table_services.guards import SweepLimits
+from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.sweep import sweep
 from hudi_vector.table_services.trash import TRASH, expire
@@ -223,3 +225,30 @@ def test_keys_that_are_none(tmp_path: Path) -> None:
     bare = BlobTable(tmp_path, OLD, properties={"hoodie.populate.meta.fields": "false"})
     with pytest.raises(UnsupportedTableError, match="keeps no _hoodie_record_key"):
         asked(bare)
+
+
+def test_a_table_that_was_marked_before_is_read_like_one_that_was_not(table: BlobTable) -> None:
+    alone, shared = (table.container(write_id(OLD, number)) for number in range(2))
+
+    def settled(*files: Path) -> None:
+        for file in files:
+            os.utime(file, (1_700_000_000, 1_700_000_000))
+        kept = KeptReferences(table.uri)
+        find_unneeded(table.uri, grace_ms=DAY, reader=kept)
+        assert kept.save() == len(files)
+
+    both = committed(table, {1: blob(f"{table.uri}/{alone}"), 2: blob(f"{table.uri}/{shared}", 5)})
+    settled(both, committed(table, {1: blob(f"{table.uri}/{shared}")}, "avro", "f2"))
+    for live in ({"1"}, set()):
+        kept = KeptReferences(table.uri)
+        found = look(table.uri, ["1"], live, kept=kept)
+        assert kept.opened == 0, "nothing but what was kept was read"
+        assert (found.holders, found.doubts) == (look(table.uri, ["1"], live).holders, ())
+        assert [holder.kind for holder in found.holders].count("container") == 2
+    # The ranges of what was kept tell that a part of the container is nobody's.
+    for file in table.path.glob("*f*_*"):
+        file.unlink()
+    settled(committed(table, {2: blob(f"{table.uri}/{shared}", 5, 1)}, group="f3"))
+    found = look(table.uri, ["1"], (), kept=KeptReferences(table.uri))
+    assert "compact_blobs with live_threshold=100" in held(found)[shared.rpartition("/")[2]]
+    assert found.holders == look(table.uri, ["1"], ()).holders
