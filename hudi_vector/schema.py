@@ -7,6 +7,7 @@ The descriptor text follows RFC-99 as Hudi 1.2 writes it into the field metadata
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, MissingDe
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["BLOB", "HUDI_TYPE", "VectorType", "blob_field", "blob_struct", "vector_field"]
+__all__ = ["BLOB", "HUDI_TYPE", "VectorType", "blob_field", "blob_struct", "free_names", "vector_field"]
 
 HUDI_TYPE = "hudi_type"
 """The key of the field metadata in which Hudi keeps a logical type."""
@@ -177,3 +178,31 @@ def blob_field(name: str, nullable: bool = True) -> StructField:
     from pyspark.sql.types import StructField
 
     return StructField(name, struct, nullable, {HUDI_TYPE: BLOB})
+
+
+def free_names(names: Sequence[str], taken: Collection[str], prefix: str) -> list[str]:
+    """Return names with a prefix in front of those that are taken, as often as it takes to make them free.
+
+    Args:
+        names: Names of one side, no two of which are equal when case is ignored.
+        taken: Names that are taken, in any case.
+        prefix: What is put in front.
+
+    Returns:
+        A name for each. None is taken, no two are equal, and one that is free stays as it is.
+
+    Example:
+        >>> free_names(["id", "q_id", "name"], ["ID"], "q_")
+        ['q_q_id', 'q_id', 'name']
+    """
+    used = {name.lower() for name in taken}
+    # A free name is its own column's: no other column is renamed to it.
+    kept = {name.lower() for name in names} - used
+    found = []
+    for name in names:
+        free = name
+        while free.lower() in used or (free != name and free.lower() in kept):
+            free = prefix + free
+        used.add(free.lower())
+        found.append(free)
+    return found

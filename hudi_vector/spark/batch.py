@@ -19,6 +19,7 @@ from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, Stru
 
 from hudi_vector import options
 from hudi_vector.read.spec import VectorColumn
+from hudi_vector.schema import free_names
 from hudi_vector.search.batch_rows import Column, assemble, query_vectors
 from hudi_vector.search.distributed import find_unmergeable
 from hudi_vector.search.join.nearest import Ask
@@ -33,7 +34,17 @@ from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search import TableSearch
 from hudi_vector.spark.spread import spread_plan
 
-__all__ = ["INDEX", "BatchShape", "Output", "QueryRows", "added_output", "batch_plan", "output_of", "prefixed"]
+__all__ = [
+    "INDEX",
+    "BatchShape",
+    "Output",
+    "QueryRows",
+    "added_output",
+    "batch_plan",
+    "numbered",
+    "output_of",
+    "prefixed",
+]
 
 INDEX = "_hudi_query_index"
 _PREFIX = "_hudi_query_"
@@ -169,14 +180,14 @@ class _Batch:
         """The plan for a query set that stays where it is."""
         spark = self.search.spark
         outputs = (*self.visible, *self.hidden)
-        frame = self.queries.frame(spark)
+        frame, index = self.queries.frame(spark), INDEX
         if self.queries.matrix is None:
             needed = {output.column.source for output in outputs if output.column.side == "query"}
             names = [name for name in frame.columns if name in needed or name == self.queries.column.name]
             frame = frame.select([frame[f"`{name}`"] for name in names])
-            frame = frame.withColumn(INDEX, F.monotonically_increasing_id())
+            frame, index = numbered(frame)
         columns = tuple(
-            Column(o.column.name, o.column.side, INDEX) if o.column.side == "index" else o.column for o in outputs
+            Column(o.column.name, o.column.side, index) if o.column.side == "index" else o.column for o in outputs
         )
         conf = self.search.conf()
         block_queries = options.BATCH_BLOCK_QUERIES.read(conf)
@@ -235,15 +246,11 @@ def _layout(search: TableSearch, queries: QueryRows, shape: BatchShape) -> tuple
         return [*first, *second, *added], []
     require_no_clash(queries.target, (DISTANCE, RANK))
     first = [output_of(field, "query", field.name) for field in queries.fields]
-    second = prefixed(search.columns, "corpus", first)
-    own = queries.target.schema[queries.column.name]
-    hidden = [
-        output_of(own, "query", own.name),
-        *prefixed([search.vector_field], "corpus", [output_of(own, "query", own.name)]),
-    ]
-    if _RFC_DISTANCE not in {output.column.name.lower() for output in (*first, *second)}:
-        hidden.append(added_output(_RFC_DISTANCE, "distance", DoubleType()))
-    return [*first, *second, distance, rank], hidden
+    second = prefixed(search.columns, "corpus", [*first, distance, rank])
+    visible = [*first, *second, distance, rank]
+    own = output_of(queries.target.schema[queries.column.name], "query", queries.column.name)
+    theirs = prefixed([search.vector_field], "corpus", [*visible, own])
+    return visible, _unclaimed([own, *theirs, added_output(_RFC_DISTANCE, "distance", DoubleType())], visible)
 
 
 def added_output(name: str, side: str, kind: DoubleType | IntegerType | LongType) -> Output:
@@ -257,6 +264,22 @@ def output_of(field: StructField, side: str, name: str) -> Output:
 
 
 def prefixed(fields: Sequence[StructField], side: str, first: Sequence[Output]) -> list[Output]:
-    """The second side's columns, those whose names the first side has too under a prefix."""
-    taken = {output.column.name.lower() for output in first}
-    return [output_of(f, side, _PREFIX + f.name if f.name.lower() in taken else f.name) for f in fields]
+    """The second side's columns, those whose names the first side has too under a prefix until they are free."""
+    names = free_names([field.name for field in fields], [output.column.name for output in first], _PREFIX)
+    return [output_of(field, side, name) for field, name in zip(fields, names, strict=True)]
+
+
+def numbered(frame: DataFrame) -> tuple[DataFrame, str]:
+    """Rows that ask with a number each, which stays the same in later stages, and the name of its column."""
+    [name] = free_names([INDEX], frame.columns, _PREFIX)
+    return frame.withColumn(name, F.monotonically_increasing_id()), name
+
+
+def _unclaimed(hidden: Sequence[Output], visible: Sequence[Output]) -> list[Output]:
+    """Those hidden columns whose names no visible column has, nor one before them."""
+    claimed, found = {output.column.name.lower() for output in visible}, []
+    for output in hidden:
+        if output.column.name.lower() not in claimed:
+            found.append(output)
+            claimed.add(output.column.name.lower())
+    return found

@@ -74,8 +74,9 @@ def search_changes(
             raise UnsupportedTableError(
                 f"'{table}' keeps no {_KEY} in its rows, so that they cannot be told apart between two instants"
             )
-        rows = found.select(_KEY, _PARTITION, "_rank", "_distance").collect()
-        return {(row[0], row[1]): (row[2], row[3]) for row in rows}
+        rows = found.select(_KEY, _PARTITION, "_distance").collect()
+        # Rows come by rank; a column of the name _rank may be the table's own.
+        return {(row[0], row[1]): (rank, row[2]) for rank, row in enumerate(rows, 1)}
 
     changed = [
         (c.change, c.key, c.partition, c.from_rank, c.to_rank, c.from_distance, c.to_distance)

@@ -57,7 +57,7 @@ def require_no_clash(target: Target, names: Sequence[str]) -> None:
     """
     lower = {field.name.lower() for field in target.schema.fields}
     for name in names:
-        if name in lower:
+        if name.lower() in lower:
             raise InvalidArgumentError(
                 f"'{target.label}' has a column '{name}', the name of a column that the search adds; "
                 "search a view that gives it another name"

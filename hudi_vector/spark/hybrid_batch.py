@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import LongType, StructField, StructType
 
 from hudi_vector import options
@@ -28,7 +27,7 @@ from hudi_vector.search.join.task import gathered
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.report import Progress
 from hudi_vector.search.winners import named_rows
-from hudi_vector.spark.batch import INDEX, Output, QueryRows, added_output, output_of, prefixed
+from hudi_vector.spark.batch import INDEX, Output, QueryRows, added_output, numbered, output_of, prefixed
 from hudi_vector.spark.columns import require_no_clash
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.hybrid import FUNCTION, HybridSearch, added_columns, lance_holds_sparse, searched_column
@@ -240,7 +239,7 @@ class _Batch:
         needed = {output.column.source for output in self.outputs if output.column.side == "query"}
         needed |= {column.name for column in self.queries.columns}
         frame = frame.select([frame[f"`{name}`"] for name in frame.columns if name in needed])
-        frame = frame.withColumn(INDEX, F.monotonically_increasing_id())
+        frame, index = numbered(frame)
         visible = StructType([output.field for output in self.outputs])
         own = tuple(entry.named(physical[entry.column.name]) for entry in self.search.columns)
         answers = HybridAnswers(
@@ -248,7 +247,7 @@ class _Batch:
             asking=replace(self.asking, columns=own),
             distances=self.search.distances,
             columns=tuple(
-                Column(o.column.name, "index", INDEX) if o.column.side == "index" else o.column for o in self.outputs
+                Column(o.column.name, "index", index) if o.column.side == "index" else o.column for o in self.outputs
             ),
             physical=base.target.physical,
             schema=tuple(arrow_fields(visible)),

@@ -17,6 +17,7 @@ from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, rank_within
 from hudi_vector.read.several import blocks_of
 from hudi_vector.read.spec import ScanCounts
+from hudi_vector.schema import free_names
 from hudi_vector.search.hybrid_best import BestRows, Scale
 from hudi_vector.search.hybrid_fusion import by_rank, kept_near, limits_of, scale_of, score_of_ranks
 from hudi_vector.search.hybrid_question import HybridQuestion
@@ -59,16 +60,17 @@ def hybrid_frame(
     searched = [column.name for column in question.read]
     vectors = frame.select([_quoted(name) for name in dict.fromkeys(searched)])
     scale = scale_of(question, _extremes(vectors, question)) if question.normalize else None
-    table = _candidates(frame, question, list(dict.fromkeys([*names, *ties])), scale, counts)
-    query = np.asarray(table.column(_QUERY), dtype=np.int64)
-    distances = _matrix(table.column(_DISTANCES), len(question.columns))
+    carried = list(dict.fromkeys([*names, *ties]))
+    table = _candidates(frame, question, carried, scale, counts)
+    query = np.asarray(table.column(0), dtype=np.int64)
+    distances = _matrix(table.column(2), len(question.columns))
     if question.fusion == "rrf":
         kept = kept_near(question, query, distances)
         table, query, distances = table.filter(pa.array(kept)), query[kept], distances[kept]
         limits = limits_of(question, query, distances)
         cost = 0.0 - score_of_ranks(question, limits, by_rank(_counted(vectors, question, limits)), query, distances)
     else:
-        cost = np.asarray(table.column(_COST), dtype=np.float64)
+        cost = np.asarray(table.column(1), dtype=np.float64)
     places = order_of_keys(table.select(list(ties))) if ties else np.zeros(len(query), np.int64)
     order, rank = rank_within(query, cost, places)
     order, rank = order[rank < question.k], rank[rank < question.k]
@@ -79,20 +81,21 @@ def hybrid_frame(
 def _candidates(
     frame: DataFrame, question: HybridQuestion, carried: list[str], scale: Scale | None, counts: ScanCounts
 ) -> pa.Table:
-    """The rows that may be among the best, of all tasks."""
+    """The rows that may be among the best, of all tasks, behind their query, cost and distances."""
     searched = [column.name for column in question.read]
     needed = frame.select([_quoted(name) for name in dict.fromkeys([*carried, *searched])])
     kept = [needed.schema[name] for name in carried]
-    first = [StructField(_QUERY, LongType()), StructField(_COST, DoubleType()), StructField(_DISTANCES, _NUMBERS)]
+    added = free_names((_QUERY, _COST, _DISTANCES), carried, "_")
+    first = [StructField(*pair) for pair in zip(added, (LongType(), DoubleType(), _NUMBERS), strict=True)]
     context = frame.sparkSession.sparkContext
     seen = {name: context.accumulator(0) for name in _COUNTED}
-    task = _Candidates(question, tuple(carried), scale, seen)
+    task = _Candidates(question, tuple(carried), tuple(added), scale, seen)
     batches = needed.mapInArrow(task, StructType([*first, *kept]))._collect_as_arrow()
     for name, accumulator in seen.items():
         setattr(counts, name, getattr(counts, name) + accumulator.value)
     if batches:
         return pa.Table.from_batches(batches)
-    return pa.table({name: pa.nulls(0) for name in [_QUERY, _COST, _DISTANCES, *carried]})
+    return pa.table({name: pa.nulls(0) for name in [*added, *carried]})
 
 
 def _matrix(column: pa.ChunkedArray, width: int) -> Floats:
@@ -112,6 +115,7 @@ class _Candidates:
 
     question: HybridQuestion
     carried: tuple[str, ...]
+    added: tuple[str, ...]
     scale: Scale | None
     seen: Mapping[str, Accumulator[int]]
 
@@ -143,8 +147,8 @@ class _Candidates:
             found = step.found()
             rows = held.take(pa.array(np.searchsorted(places, found.hits.position)))
             distances = pa.array(list(found.distances), pa.list_(pa.float64()))
-            added = [pa.array(found.hits.query), pa.array(found.hits.distance), distances]
-            made = pa.table([*added, *rows.columns], names=[_QUERY, _COST, _DISTANCES, *self.carried])
+            values = [pa.array(found.hits.query), pa.array(found.hits.distance), distances]
+            made = pa.table([*values, *rows.columns], names=[*self.added, *self.carried])
             yield from made.combine_chunks().to_batches()
 
 

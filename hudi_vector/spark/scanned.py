@@ -19,6 +19,7 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 from hudi_vector.kernels.topk import Bounds, Hits, TopK, rank_within
 from hudi_vector.read.spec import ScanCounts, VectorColumn
 from hudi_vector.read.vectors import block_of
+from hudi_vector.schema import free_names
 from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.execute import Question
 from hudi_vector.search.merge import break_ties, order_of_keys
@@ -53,10 +54,11 @@ def search_frame(
     carried = list(dict.fromkeys([*names, *ties]))
     needed = frame.select([_quoted(name) for name in dict.fromkeys([*carried, column.name])])
     kept = [needed.schema[name] for name in carried]
-    schema = StructType([StructField(_QUERY, LongType()), StructField(_DISTANCE, DoubleType()), *kept])
+    added = free_names((_QUERY, _DISTANCE), carried, "_")
+    schema = StructType([StructField(added[0], LongType()), StructField(added[1], DoubleType()), *kept])
     context = frame.sparkSession.sparkContext
     seen = {name: context.accumulator(0) for name in _COUNTED}
-    task = _Task(column, question, tuple(carried), tuple(ties), seen)
+    task = _Task(column, question, tuple(carried), tuple(ties), tuple(added), seen)
     batches = needed.mapInArrow(task, schema)._collect_as_arrow()
     for name, accumulator in seen.items():
         setattr(counts, name, getattr(counts, name) + accumulator.value)
@@ -64,8 +66,7 @@ def search_frame(
         nothing = np.empty(0, np.int64)
         return Found(nothing, np.empty(0), nothing, pa.table({name: pa.nulls(0) for name in names}))
     table = pa.Table.from_batches(batches)
-    query = table.column(_QUERY).to_numpy()
-    distance = table.column(_DISTANCE).to_numpy()
+    query, distance = (table.column(name).to_numpy() for name in added)
     places = order_of_keys(table.select(list(ties))) if ties else np.zeros(len(query), np.int64)
     order, rank = rank_within(query, distance, places)
     order, rank = order[rank < question.k], rank[rank < question.k]
@@ -84,6 +85,7 @@ class _Task:
     question: Question
     carried: tuple[str, ...]
     ties: tuple[str, ...]
+    added: tuple[str, ...]
     seen: Mapping[str, Accumulator[int]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -117,5 +119,5 @@ class _Task:
         hits = break_ties(hits, self.question.k, keys)
         rows = table.take(pa.array(np.searchsorted(places, hits.position)))
         columns = [pa.array(hits.query), pa.array(hits.distance), *(rows.column(name) for name in self.carried)]
-        made = pa.table(columns, names=[_QUERY, _DISTANCE, *self.carried])
+        made = pa.table(columns, names=[*self.added, *self.carried])
         yield from made.combine_chunks().to_batches()

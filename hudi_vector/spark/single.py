@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,17 +25,17 @@ FUNCTION = "hudi_vector_search"
 
 @dataclass(frozen=True)
 class _Single:
-    """A checked search and its query, known now or when the statement runs."""
+    """A checked search, its query, known now or when the statement runs, and the names of columns that it adds."""
 
     search: TableSearch
     query: Callable[[], Any]
+    added: frozenset[str]
 
     def produce(self, names: Sequence[str]) -> pa.Table:
         """The rows, with exactly these columns."""
         vector = as_vector(self.query(), self.search.column.dimension or None)
-        added = (DISTANCE, HUDI_DISTANCE, RANK)
-        found = self.search.run(vector[None, :], [name for name in names if name not in added])
-        return with_added(found, names)
+        found = self.search.run(vector[None, :], [name for name in names if name not in self.added])
+        return with_added(found, names, self.added)
 
     def describe(self) -> str:
         """The text of EXPLAIN."""
@@ -44,16 +44,16 @@ class _Single:
         return text + (f" filter=[{search.filter.text}]" if search.filter else "")
 
 
-def with_added(found: Found, names: Sequence[str]) -> pa.Table:
-    """The rows found with their distances and ranks, in the order of the names."""
+def with_added(found: Found, names: Sequence[str], added: Collection[str]) -> pa.Table:
+    """The rows found with their distances and ranks, in the order of the names; those in `added` are the search's."""
     columns: list[Any] = []
     for name in names:
-        if name in (DISTANCE, HUDI_DISTANCE):
-            columns.append(pa.array(found.distance))
+        if name not in added:
+            columns.append(found.rows.column(name))
         elif name == RANK:
             columns.append(pa.array(found.rank.astype(np.int32)))
         else:
-            columns.append(found.rows.column(name))
+            columns.append(pa.array(found.distance))
     return pa.table(columns, names=list(names)) if names else _empty_rows(len(found.query))
 
 
@@ -72,13 +72,13 @@ def single_relation(search: TableSearch, query: Callable[[], Any]) -> JavaObject
         A logical plan.
     """
     require_no_clash(search.target, (DISTANCE,))
-    single = _Single(search, query)
+    # A column of the table wins over one that is only there when named.
+    own = {name.lower() for name in search.target.schema.names}
+    named = [StructField(HUDI_DISTANCE, DoubleType()), StructField(RANK, IntegerType())]
+    named = [field for field in named if field.name not in own]
+    single = _Single(search, query, frozenset([DISTANCE, *(field.name for field in named)]))
     visible = StructType([*search.columns, StructField(DISTANCE, DoubleType(), False)])
-    hidden = [
-        StructField(search.column.name, search.vector_field.dataType),
-        StructField(HUDI_DISTANCE, DoubleType()),
-        StructField(RANK, IntegerType()),
-    ]
+    hidden = [StructField(search.column.name, search.vector_field.dataType), *named]
     return lazy_relation(search.spark, FUNCTION, visible, hidden, single.produce, single.describe)
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType, TimestampNTZType, TimestampType
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError
+from hudi_vector.schema import free_names
 from hudi_vector.search.batch_rows import Column
 from hudi_vector.search.checks import as_text
 from hudi_vector.spark.columns import DISTANCE, RANK
@@ -162,31 +163,25 @@ def output_of(
     columns = [Column(field.name, "query", field.name) for field in stream]
     fields = list(stream)
     taken |= {field.name.lower() for field in stream}
-    for field in table:
-        name = _free(field.name, taken, clash)
-        taken.add(name.lower())
+    for field, name in zip(table, _named([field.name for field in table], taken, clash), strict=True):
         columns.append(Column(name, "corpus", field.name))
         fields.append(StructField(name, field.dataType, True, _plain(field)))
     fields += [field for field, _ in behind]
     return Output((*columns, *(column for _, column in behind)), StructType(fields))
 
 
-def _free(name: str, taken: set[str], clash: str) -> str:
-    """A name that is not taken: itself, under the prefix, or with the first number that is free behind it."""
-    if name.lower() not in taken:
-        return name
+def _named(names: Sequence[str], taken: set[str], clash: str) -> list[str]:
+    """Return names that are not taken: as they are, under the prefix, or with the first number that is free."""
     if clash == "prefix":
-        prefixed = _PREFIX + name
-        if prefixed.lower() in taken:
-            raise InvalidArgumentError(
-                f"the column '{name}' cannot be called '{prefixed}', which is taken; rename the stream's column, or "
-                "set clash to 'suffix'"
-            )
-        return prefixed
-    number = 0
-    while f"{name}{number}".lower() in taken:
-        number += 1
-    return f"{name}{number}"
+        return free_names(names, taken, _PREFIX)
+    found, used = [], set(taken)
+    for name in names:
+        free, number = name, 0
+        while free.lower() in used:
+            free, number = f"{name}{number}", number + 1
+        used.add(free.lower())
+        found.append(free)
+    return found
 
 
 def _plain(field: StructField) -> dict[str, object]:

@@ -13,6 +13,7 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.predicate_change import renamed
 from hudi_vector.read.predicate_nodes import conjunction
+from hudi_vector.schema import free_names
 from hudi_vector.search.batch_rows import Column
 from hudi_vector.search.join.conditions import JoinCondition
 from hudi_vector.search.join.nearest import Ask
@@ -133,13 +134,6 @@ def right_names(right: Sequence[str], taken: Collection[str]) -> list[str]:
         >>> right_names(["id", "name"], {"id"})
         ['right_id', 'name']
     """
-    own = {name.lower() for name in right}
-    names = []
-    for name in right:
-        free = name
-        while free.lower() in taken or (free != name and free.lower() in own):
-            free = _PREFIX + free
-        names.append(free)
-    if len({name.lower() for name in names}) < len(names):
+    if len({name.lower() for name in right}) < len(right):
         raise InvalidArgumentError("the right side has two columns of one name; give one of them another")
-    return names
+    return free_names(right, taken, _PREFIX)
