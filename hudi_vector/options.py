@@ -40,6 +40,7 @@ __all__ = [
     "COMPACT_GROUP_SIZE",
     "COMPACT_LIVE_THRESHOLD",
     "COMPACT_TARGET_SIZE",
+    "DISTANCE_COLUMNS",
     "EXECUTION",
     "GUARD_BLOBS",
     "INDEX_BATCH_MAX_QUERIES",
@@ -282,6 +283,15 @@ BATCH_COLLECT_MAX_BYTES: Option[int] = Option(
     "A query set estimated to be larger than this is searched where its partitions are, instead of being "
     "brought to the driver and sent to every task.",
     minimum=0,
+)
+DISTANCE_COLUMNS: Option[str] = Option(
+    "hoodie.vector.search.distance.columns",
+    "both",
+    "",
+    "Which columns of the distance `SELECT *` of the SQL functions `hudi_vector_search` and `hudi_vector_search_batch` "
+    "shows: `_distance`, `_hudi_distance` (what Hudi 1.2 calls it), or both. The other can still be named. The Python "
+    "functions always show `_distance` alone.",
+    allowed=("both", "_distance", "_hudi_distance"),
 )
 MODE: Option[str] = Option(
     "hoodie.vector.search.mode",
@@ -613,6 +623,7 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     CACHE_MAX_BYTES,
     BATCH_BLOCK_QUERIES,
     BATCH_COLLECT_MAX_BYTES,
+    DISTANCE_COLUMNS,
     MODE,
     RECALL_TARGET,
     INDEX_BATCH_MAX_QUERIES,

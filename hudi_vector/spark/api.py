@@ -138,8 +138,8 @@ def search_batch(
 
     Returns:
         A lazy DataFrame: the table's columns without the vector, the queries' columns (clashing names with the
-        prefix ``_hudi_query_``), ``_hudi_query_index`` (the row number of an array), ``_distance``, ``_rank`` and
-        ``_hudi_distance``. Query rows without a vector give no rows.
+        prefix ``_hudi_query_``), ``_hudi_query_index`` (the row number of an array), ``_distance`` and ``_rank``.
+        ``_hudi_distance`` can be selected too. Query rows without a vector give no rows.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.

@@ -210,19 +210,22 @@ class _Batch:
         )
 
 
-def batch_plan(search: TableSearch, queries: QueryRows, shape: BatchShape) -> JavaObject:
+def batch_plan(
+    search: TableSearch, queries: QueryRows, shape: BatchShape, shown: Sequence[str] = (DISTANCE,)
+) -> JavaObject:
     """The plan of a batch search.
 
     Args:
         search: The corpus, its column, metric, k and filter, checked.
         queries: The rows that ask.
         shape: The order of the output's columns.
+        shown: The columns of the distance that ``SELECT *`` shows; the form of two tables has its own.
 
     Returns:
         A logical plan: lazy for a query set that can come to the driver, one Python stage over the partitions of
         a larger one, unless only Spark can merge some of the table's log files.
     """
-    visible, hidden = _layout(search, queries, shape)
+    visible, hidden = _layout(search, queries, shape, shown)
     batch = _Batch(search, queries, tuple(visible), tuple(hidden), shape.value)
     conf = search.conf()
     estimated = queries.estimated_bytes(search.spark)
@@ -234,16 +237,23 @@ def batch_plan(search: TableSearch, queries: QueryRows, shape: BatchShape) -> Ja
     return batch.lazy()
 
 
-def _layout(search: TableSearch, queries: QueryRows, shape: BatchShape) -> tuple[list[Output], list[Output]]:
+def _layout(
+    search: TableSearch, queries: QueryRows, shape: BatchShape, shown: Sequence[str]
+) -> tuple[list[Output], list[Output]]:
     distance = added_output(DISTANCE, "distance", DoubleType())
     rank = added_output(RANK, "rank", IntegerType())
     if shape is BatchShape.CORPUS_FIRST:
-        require_no_clash(search.target, (DISTANCE, RANK, HUDI_DISTANCE, INDEX))
+        require_no_clash(search.target, (shown[0], RANK, INDEX))
         first = [output_of(field, "corpus", field.name) for field in search.columns]
         index = added_output(INDEX, "index", LongType())
+        # A column of the table wins over a second name of the distance.
+        taken = {name.lower() for name in search.target.schema.names}
         added = [index, distance, rank, added_output(HUDI_DISTANCE, "distance", DoubleType())]
+        added = [output for output in added if output.column.name not in taken]
         second = prefixed(queries.fields, "query", [*first, *added])
-        return [*first, *second, *added], []
+        named = {DISTANCE, HUDI_DISTANCE}.difference(shown)
+        hidden = [output for output in added if output.column.name in named]
+        return [*first, *second, *(output for output in added if output not in hidden)], hidden
     require_no_clash(queries.target, (DISTANCE, RANK))
     first = [output_of(field, "query", field.name) for field in queries.fields]
     second = prefixed(search.columns, "corpus", [*first, distance, rank])

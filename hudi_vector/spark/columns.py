@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, ByteType, DataType, DoubleType, FloatType, StructType
 
+from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import HUDI_TYPE, VectorType
 from hudi_vector.spark.resolve import Target
 
-__all__ = ["DISTANCE", "HUDI_DISTANCE", "RANK", "require_no_clash", "vector_column"]
+__all__ = ["DISTANCE", "HUDI_DISTANCE", "RANK", "require_no_clash", "shown_distances", "vector_column"]
 
 DISTANCE, HUDI_DISTANCE, RANK = "_distance", "_hudi_distance", "_rank"
+
+
+def shown_distances(spark: SparkSession) -> tuple[str, ...]:
+    """Return the columns of the distance that ``SELECT *`` of a SQL function shows, as the session sets it."""
+    wanted = options.DISTANCE_COLUMNS.in_session(spark)
+    return (DISTANCE, HUDI_DISTANCE) if wanted == "both" else (wanted,)
 
 
 def vector_column(schema: StructType, name: str, table: str, dimension: int | None) -> VectorColumn:

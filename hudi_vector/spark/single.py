@@ -61,24 +61,30 @@ def _empty_rows(count: int) -> pa.Table:
     return pa.table({"": pa.nulls(count)})
 
 
-def single_relation(search: TableSearch, query: Callable[[], Any]) -> JavaObject:
+def single_relation(search: TableSearch, query: Callable[[], Any], shown: Sequence[str] = (DISTANCE,)) -> JavaObject:
     """The plan of a search for one vector.
 
     Args:
         search: The table, column, metric, k and filter, checked.
         query: Gives the query vector when the search runs.
+        shown: The columns of the distance that ``SELECT *`` shows.
 
     Returns:
         A logical plan.
     """
-    require_no_clash(search.target, (DISTANCE,))
-    # A column of the table wins over one that is only there when named.
+    require_no_clash(search.target, shown[:1])
+    # A column of the table wins over one that is only there when named, and over a second name of the distance.
     own = {name.lower() for name in search.target.schema.names}
-    named = [StructField(HUDI_DISTANCE, DoubleType()), StructField(RANK, IntegerType())]
-    named = [field for field in named if field.name not in own]
-    single = _Single(search, query, frozenset([DISTANCE, *(field.name for field in named)]))
-    visible = StructType([*search.columns, StructField(DISTANCE, DoubleType(), False)])
-    hidden = [StructField(search.column.name, search.vector_field.dataType), *named]
+    added = [
+        StructField(DISTANCE, DoubleType(), DISTANCE not in shown),
+        StructField(HUDI_DISTANCE, DoubleType(), HUDI_DISTANCE not in shown),
+        StructField(RANK, IntegerType()),
+    ]
+    added = [field for field in added if field.name not in own]
+    single = _Single(search, query, frozenset(field.name for field in added))
+    visible = StructType([*search.columns, *(field for field in added if field.name in shown)])
+    hidden = [StructField(search.column.name, search.vector_field.dataType)]
+    hidden += [field for field in added if field.name not in shown]
     return lazy_relation(search.spark, FUNCTION, visible, hidden, single.produce, single.describe)
 
 

@@ -15,7 +15,7 @@ from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
 from hudi_vector.search.tuning import AS_SET, Tuning, checked_tuning
 from hudi_vector.spark.arguments import Signature, bind, constant, is_deferred
 from hudi_vector.spark.batch import BatchShape, QueryRows, batch_plan
-from hudi_vector.spark.columns import vector_column
+from hudi_vector.spark.columns import shown_distances, vector_column
 from hudi_vector.spark.gateway import JavaObject, node_name
 from hudi_vector.spark.predicates import analyse_filter
 from hudi_vector.spark.resolve import Target, as_it_was, resolve_frame, resolve_name
@@ -88,9 +88,10 @@ def search_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaO
     query, length = _query(spark, given["query_vector"])
     column = vector_column(target.schema, name, target.label, length)
     search = _search(spark, target, column.name, given, column.dimension or length)
+    shown = shown_distances(spark)
     if length is None:
-        return single_relation(search, query)
-    return single_relation(search, constant_query(query(), search.column.dimension))
+        return single_relation(search, query, shown)
+    return single_relation(search, constant_query(query(), search.column.dimension), shown)
 
 
 def batch_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
@@ -100,7 +101,7 @@ def batch_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaOb
     queries = table_argument(spark, given["query_table"], "query_table")
     rows = QueryRows.of(queries, _text(given["query_col"], "query_col"))
     search = _search(spark, corpus, _text(given["embedding_col"], "embedding_col"), given, rows.dimension)
-    return batch_plan(search, rows, BatchShape.CORPUS_FIRST)
+    return batch_plan(search, rows, BatchShape.CORPUS_FIRST, shown_distances(spark))
 
 
 def _joined(spark: SparkSession, given: Mapping[str, JavaObject]) -> JavaObject:

@@ -176,4 +176,4 @@ def test_columns_of_the_base_table_form(spark, rfc):
 def test_schema_types_of_the_added_columns(spark, rfc):
     frame = hv.search_batch(spark, "catalog", "product_embedding", "users", "user_preference_embedding", 2)
     assert frame.schema["_hudi_query_index"].dataType == LongType()
-    assert frame.columns[-3:] == ["_distance", "_rank", "_hudi_distance"]
+    assert frame.columns[-3:] == ["_hudi_query_index", "_distance", "_rank"]

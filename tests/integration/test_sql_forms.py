@@ -6,9 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from pyspark.errors import AnalysisException
 from support import oracle, tables
 
 import hudi_vector as hv
+from hudi_vector import options
 from hudi_vector.errors import UnknownColumnError
 from hudi_vector.table.native import NativeTable
 
@@ -83,6 +85,78 @@ def test_every_form_finds_the_same_rows(spark, t, query, array, expected, statem
         order="array(" + ",".join(f"{i}L" for i in expected) + ")",
     )
     assert ids(spark.sql(text)) == expected
+
+
+FOUND = "hudi_vector_search('{t}', 'emb', {q}, 4)"
+BATCH = "hudi_vector_search_batch('{t}', 'emb', TABLE(SELECT {q} AS v), 'v', 4)"
+
+
+@pytest.mark.parametrize("found", [FOUND, BATCH], ids=["single", "batch"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT id, {d} FROM {t} JOIN {found} USING (id) ORDER BY {d}",
+        "SELECT id, {d} FROM {found} JOIN {t} USING (id) ORDER BY {d}",
+        "SELECT id, {d} FROM {found} NATURAL JOIN (SELECT id FROM {t}) ORDER BY {d}",
+        "WITH found AS (SELECT * FROM {found}) SELECT id, {d} FROM found ORDER BY {d}",
+        "SELECT id, {d} FROM (SELECT * FROM {found}) ORDER BY {d}",
+        "SELECT s.id, s.{d} FROM (SELECT * FROM {found}) s WHERE s.{d} >= 0 ORDER BY s.{d}",
+        "SELECT id, {d} FROM kept ORDER BY {d}",
+        "SELECT id, {d} FROM made ORDER BY {d}",
+        "SELECT id, min({d}) AS {d} FROM (SELECT * FROM {found}) GROUP BY id ORDER BY 2",
+        "SELECT id, {d} FROM (SELECT * FROM {found} UNION SELECT * FROM {found}) ORDER BY {d}",
+    ],
+)
+def test_both_names_of_the_distance_outlive_a_star(spark, t, query, array, clean_session, statement, found):
+    text = found.format(t=t[0], q=array)
+    if "kept" in statement:
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW kept AS SELECT * FROM {text}")
+    if "made" in statement:
+        spark.sql(f"SELECT * FROM {text}").write.format("parquet").mode("overwrite").saveAsTable("made")
+    wanted = [(int(key), distance) for distance, key, _ in oracle.nearest(spark.table(t[0]), "emb", query, K)]
+    try:
+        for name in ("_distance", "_hudi_distance"):
+            rows = spark.sql(statement.format(t=t[0], found=text, d=name)).collect()
+            assert [row[0] for row in rows] == [key for key, _ in wanted]
+            for row, (_, distance) in zip(rows, wanted, strict=True):
+                oracle.assert_close(row[1], distance)
+    finally:
+        spark.sql("DROP TABLE IF EXISTS made")
+
+
+def test_a_frame_of_the_sql_function_keeps_both_names_in_a_join_by_name(spark, t, array):
+    found = spark.sql("SELECT * FROM " + FOUND.format(t=t[0], q=array))
+    joined = found.join(spark.table(t[0]).select("id", "name"), "id").select("_hudi_distance", "_distance").collect()
+    assert len(joined) == K
+    assert all(row[0] == row[1] for row in joined)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "shown"),
+    [
+        (None, {"_distance", "_hudi_distance"}),
+        ("both", {"_distance", "_hudi_distance"}),
+        ("_distance", {"_distance"}),
+        ("_hudi_distance", {"_hudi_distance"}),
+    ],
+)
+def test_a_setting_chooses_the_columns_of_the_distance(spark, t, query, array, clean_session, chosen, shown):
+    if chosen is not None:
+        spark.conf.set(options.DISTANCE_COLUMNS.key, chosen)
+    for limit in ("1g", "0"):
+        spark.conf.set(options.BATCH_COLLECT_MAX_BYTES.key, limit)
+        for found in (FOUND, BATCH):
+            frame = spark.sql("SELECT * FROM " + found.format(t=t[0], q=array))
+            assert {name for name in frame.columns if name.endswith("_distance")} == shown
+            both = frame.select("_distance", "_hudi_distance").collect()
+            assert len(both) == K
+            assert all(row[0] == row[1] for row in both)
+        python = hv.search(spark, t[0], "emb", query, K), hv.search_batch(spark, t[0], "emb", query[None, :], k=K)
+        assert all([name for name in frame.columns if name.endswith("_distance")] == ["_distance"] for frame in python)
+        assert all(row[0] is not None for frame in python for row in frame.select("_hudi_distance").collect())
+    spark.conf.set(options.DISTANCE_COLUMNS.key, "all")
+    with pytest.raises(AnalysisException, match="give one of both, _distance, _hudi_distance"):
+        spark.sql("SELECT * FROM " + FOUND.format(t=t[0], q=array))
 
 
 def test_float_literals_mean_their_float_values(spark, t):

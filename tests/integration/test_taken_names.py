@@ -93,7 +93,7 @@ RFC = _sql(
 )
 SPREAD = ((options.BATCH_COLLECT_MAX_BYTES.key, "0"),)
 OF_SINGLE = {"searched": {"_distance"}}
-OF_BATCH = {"searched": {"_distance", "_hudi_distance", "_rank", "_hudi_query_index"}}
+OF_BATCH = {"searched": {"_distance", "_rank", "_hudi_query_index"}}
 OF_RFC = {"asking": {"_distance", "_rank"}}
 OF_HYBRID = {"searched": {"_distance_emb", "score", "_rank"}}
 OF_HYBRID_BATCH = {"searched": {*OF_HYBRID["searched"], "_hudi_query_index"}}
