@@ -8,12 +8,15 @@ from typing import Any
 from hudi_vector.storage import Storage, join
 from hudi_vector.storage.side_files import generation_of, newest
 
-__all__ = ["CLEAN", "LEASES", "LEASE_KIND", "LEASE_VERSION", "HeldLease", "read_lease"]
+__all__ = ["CLEAN", "COMPACT", "LEASES", "LEASE_KIND", "LEASE_VERSION", "HeldLease", "read_lease"]
 
 LEASES = ".hoodie/blob_service/v1/leases"
 LEASE_KIND, LEASE_VERSION = "lease", 1
 CLEAN = "clean"
 """The service whose lease all that moves or deletes blobs shares."""
+
+COMPACT = "compact"
+"""The service whose lease keeps two compactions of one table apart, and clusterings from both."""
 
 _LOOKS = 5
 

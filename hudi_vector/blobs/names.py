@@ -3,7 +3,8 @@
 ``{table}/.hoodie/blobs/{partition}/{column}/{write id}/{write id}-{task:05d}-{attempt}-{number}.{blob|lance|parquet}``
 
 `column` is the dotted path of the column. A name says which write, task attempt and position in it made a file, so no
-two attempts ever share one, and a cleaner finds the write's manifest from the name alone.
+two attempts ever share one, and a cleaner finds the write's manifest from the name alone. Beside a Lance container
+lies ``.tmp`` and six letters while Lance fills it; a process that is killed leaves that file.
 """
 
 from __future__ import annotations
@@ -15,13 +16,26 @@ from datetime import datetime, timezone
 
 from hudi_vector.storage import join, normalise, scheme_of
 
-__all__ = ["BLOB_AREA", "EXTENSIONS", "ContainerName", "is_write_id", "new_write_id", "reference_base", "written_ms"]
+__all__ = [
+    "BLOB_AREA",
+    "EXTENSIONS",
+    "STAGING",
+    "ContainerName",
+    "is_write_id",
+    "new_write_id",
+    "reference_base",
+    "write_of",
+    "written_ms",
+]
 
 BLOB_AREA = ".hoodie/blobs"
+STAGING = ".hoodie/blob_service/v1/staging"
+"""Where rows and references wait for a commit, in a folder for each write or plan, from the table's folder."""
 EXTENSIONS = {"raw": "blob", "lance": "lance", "parquet": "parquet"}
 
 _WRITE_ID = re.compile(r"\d{17}_[0-9a-f]{12}", re.ASCII)
 _FILE = re.compile(rf"({_WRITE_ID.pattern})-(\d{{5,}})-(\d+)-(\d+)\.({'|'.join(EXTENSIONS.values())})", re.ASCII)
+_UNFINISHED = re.compile(r"\.tmp[A-Za-z0-9]{6}", re.ASCII)
 
 
 def reference_base(table: str) -> str:
@@ -133,3 +147,27 @@ class ContainerName:
             number=int(found[4]),
             extension=found[5],
         )
+
+
+def write_of(table: str, uri: str) -> str | None:
+    """The write that made a file in the blob area.
+
+    Args:
+        table: The table's base path, spelled as in `uri`.
+        uri: A file.
+
+    Returns:
+        The write's id; None where the file is no container, and none that Lance had not finished.
+
+    Example:
+        >>> folder = "/t/.hoodie/blobs/img/20260101000000000_0123456789ab"
+        >>> write_of("/t", f"{folder}/.tmpUasfaz"), write_of("/t", f"{folder}/cat.png")
+        ('20260101000000000_0123456789ab', None)
+    """
+    name = ContainerName.parse(table, uri)
+    if name is not None:
+        return name.write_id
+    area = join(table.rstrip("/"), BLOB_AREA) + "/"
+    folders = uri.removeprefix(area).split("/") if uri.startswith(area) else []
+    is_ours = len(folders) >= 3 and is_write_id(folders[-2]) and _UNFINISHED.fullmatch(folders[-1]) is not None
+    return folders[-2] if is_ours else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -26,6 +27,7 @@ from hudi_vector.read.spec import VectorColumn
 from hudi_vector.storage import FileInfo, Storage, join
 
 __all__ = [
+    "file_of_segment",
     "fingerprint_of",
     "indexes_folder",
     "load_model",
@@ -45,6 +47,7 @@ _ROOT = ".hoodie/vector_index/v1"
 _TAIL_BYTES = 64 << 10
 _KEYS = ("key_hash", "key_row")
 _PAGES = "pages"
+_SEGMENT = re.compile(r"(.+)-[0-9a-f]{16}-[^-]+\.arrow", re.ASCII | re.DOTALL)
 
 
 def indexes_folder(table_uri: str) -> str:
@@ -162,6 +165,17 @@ def segment_name(file: FileFingerprint, model_id: str) -> str:
     stem = posixpath.basename(file.path).rpartition(".")[0] or posixpath.basename(file.path)
     print_ = hashlib.sha256(repr((file.path, file.size, file.mtime_ns, file.footer)).encode()).hexdigest()[:16]
     return f"{stem}-{print_}-{model_id}.arrow"
+
+
+def file_of_segment(name: str) -> str | None:
+    """The name of the base file that a segment was made of, without its ending; None where it is no segment's name.
+
+    Example:
+        >>> file_of_segment("f1_0-1-2_20260101000000000-0123456789abcdef-9f.arrow")
+        'f1_0-1-2_20260101000000000'
+    """
+    found = _SEGMENT.fullmatch(name)
+    return None if found is None else found[1]
 
 
 def segments_folder(folder: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, BinaryIO
@@ -31,6 +33,7 @@ __all__ = [
     "Storage",
     "StorageOptions",
     "hudi_rs_options",
+    "is_half_published",
     "join",
     "lance_options",
     "normalise",
@@ -47,6 +50,7 @@ _ONE_COPY_BYTES = 5 << 30
 """What S3 copies in one request."""
 _PIECE_BYTES = 8 << 20
 _WRITEBACK_BYTES = 8 << 20
+_HALF_PUBLISHED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,16 @@ def normalise(uri: str) -> str:
 def join(base: str, *parts: str) -> str:
     """A URI below another; empty parts add nothing."""
     return "/".join([base, *[part for part in parts if part]])
+
+
+def is_half_published(name: str) -> bool:
+    """Whether a name is that of a file which `Storage.publish` has not given its own name yet.
+
+    Example:
+        >>> is_half_published(f".00000001-x.{'0' * 32}.tmp"), is_half_published("00000001-x")
+        (True, False)
+    """
+    return _HALF_PUBLISHED.fullmatch(name) is not None
 
 
 class NewFile:
@@ -335,6 +349,18 @@ class Storage:
         except FileNotFoundError:
             return False
         return True
+
+    def remove_empty_folders(self, uri: str) -> None:
+        """Remove a folder, and those in it, as far as they hold nothing; links stay, and object stores have no folders.
+
+        Args:
+            uri: The folder; what somebody puts into it meanwhile stays.
+        """
+        if self.scheme != "file":
+            return
+        for folder, _, _ in os.walk(self.path(uri), topdown=False):
+            with suppress(OSError):  # it holds something, or is gone
+                os.rmdir(folder)
 
     def sync(self, uri: str) -> None:
         """Make a file durable that another library wrote and closed; object stores did so themselves."""

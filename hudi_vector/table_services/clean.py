@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.leases import CLEAN
-from hudi_vector.errors import RefusedError
+from hudi_vector.errors import HudiVectorError, RefusedError
 from hudi_vector.options import CLEAN_TRASH_WINDOW
 from hudi_vector.table_services.guards import require_table
 from hudi_vector.table_services.hudi_clean import clean_with_hudi, require_sense
@@ -47,7 +47,7 @@ def clean_blobs(
     run_hudi_clean: bool = False,
     retained_commits: int | None = None,
 ) -> CleanResult:
-    """Mark, sweep what the mark and a second one agree on, and empty the trash of what is over its window.
+    """Mark, sweep what the mark and a second one agree on, empty the trash of what is over its window, take leftovers.
 
     Args:
         spark: A registered session.
@@ -95,7 +95,7 @@ def clean_blobs(
 
     result = sweep(found, again, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
     # After the sweep, so that one that is refused raises before anything is gone for good.
-    result = _with_expired(result, place, window, marks)
+    result = _without_leftovers(_with_expired(result, place, window, marks), place, marks)
     if not dry_run:
         place.forget_notes(marks[-1])
     return reported(replace(result, opened_files=place.references.opened), report)
@@ -115,6 +115,17 @@ def _with_expired(result: CleanResult, place: ServiceTable, window_ms: int, mark
     stay += "may refer to them; restore_blobs brings them back"
     notes = (*result.notes, stay) if expired.kept else result.notes
     return replace(result, expired=expired.gone, kept=kept, notes=notes)
+
+
+def _without_leftovers(result: CleanResult, place: ServiceTable, marks: Sequence[MarkReport]) -> CleanResult:
+    """The result with what killed processes had left; where the real run would be refused, all of it stays."""
+    if result.refusal:
+        return result
+    try:
+        gone, stay = place.remove_leftovers(marks, result.dry_run)
+    except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
+        return replace(result, notes=(*result.notes, f"leftovers of killed processes were not looked at: {problem}"))
+    return replace(result, leftovers=gone, failed=[*result.failed, *stay])
 
 
 def mark_blobs(

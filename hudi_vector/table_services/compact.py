@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hudi_vector.blobs.leases import COMPACT
 from hudi_vector.errors import InvalidArgumentError, RefusedError
 from hudi_vector.options import (
     BLOB_MAX_ELEMENT_SIZE,
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from hudi_vector.write.row_order import Order
 
 __all__ = ["COMPACT", "Wanted", "compact_blobs", "of_plan", "publish", "tell_by_default"]
-
-COMPACT = "compact"
-"""The lease that keeps two compactions of one table apart."""
 
 _LOG = logging.getLogger(__name__)
 _SMALL_PART = 4  # of the target

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.names import BLOB_AREA, ContainerName
+from hudi_vector.blobs.names import BLOB_AREA, write_of
 from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
 from hudi_vector.storage import FileInfo, StorageOptions, join, normalise
 from hudi_vector.storage.leases import clock_ms
@@ -19,6 +19,7 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.container_index import Fold
 from hudi_vector.table_services.container_use import ContainerUse
+from hudi_vector.table_services.erasure_places import not_looked_at, segments_holding
 from hudi_vector.table_services.erasure_record import (
     COMPLETE,
     ERASURES,
@@ -30,6 +31,7 @@ from hudi_vector.table_services.file_references import read_here
 from hudi_vector.table_services.gather import gather
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.key_rows import KeyScan
+from hudi_vector.table_services.leftovers import Leftover, list_leftovers
 from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.retained import BASE, RetainedFile
@@ -47,6 +49,8 @@ _LOCAL = StorageOptions()
 _TRASH_NEEDS = "the trash's window to end, or clean_blobs with trash_window='0s'"
 _REPACKED = "compact_blobs with live_threshold=100"
 _CLEANED = "then Hudi's clean, then clean_blobs"
+_STAGED = "its write to end, or its lease and the grace to run out and clean_blobs: nobody can say whose rows it holds"
+_HALF_PUBLISHED = "clean_blobs after the grace: nobody can say what it holds"
 _CLOCKS_APART_MS = 600_000  # the clock of the storage and ours
 _OWNER = "its owner: the table refers to it and does not own it"
 _KEY = "_hoodie_record_key"
@@ -59,7 +63,7 @@ class Holder:
     Attributes:
         path: From the table's folder, or its URI.
         bytes: Of the whole file.
-        kind: ``base file``, ``log file``, ``container``, ``trash`` or ``external``.
+        kind: ``base file``, ``log file``, ``container``, ``trash``, ``leftover``, ``segment`` or ``external``.
         needs: What must happen for the bytes of the keys to go.
     """
 
@@ -81,6 +85,8 @@ class ErasureResult:
         external: Files that the rows refer to and the table does not own; they hold nothing up.
         doubts: What could not be looked at, so that nobody can say what it holds.
         report: Where the record lies.
+        not_looked_at: What lies below the table's folder and was not looked at, from there: the timeline, the metadata
+            table, models of indexes, and the like.
     """
 
     table: str
@@ -90,6 +96,7 @@ class ErasureResult:
     external: list[Holder] = field(default_factory=list)
     doubts: tuple[str, ...] = ()
     report: str = ""
+    not_looked_at: tuple[str, ...] = ()
 
     @property
     def is_well(self) -> bool:
@@ -108,7 +115,7 @@ class ErasureResult:
             yield f"no file holds bytes of the {self.keys} keys: erasure {self.erasure_id} is complete"
         else:
             yield f"{len(self.holders)} files hold bytes of the {self.keys} keys: erasure {self.erasure_id} is open"
-        yield f"record: {self.report}"
+        yield f"record: {self.report}, which names {len(self.not_looked_at)} places that were not looked at"
 
 
 def check_erasure(spark: SparkSession, table: str, keys: str | Iterable[str]) -> ErasureResult:
@@ -124,7 +131,8 @@ def check_erasure(spark: SparkSession, table: str, keys: str | Iterable[str]) ->
         keys: Record keys, as Hudi keeps them in ``_hoodie_record_key``.
 
     Returns:
-        Base files and log files of every retained version, containers, and files in the trash, each with what it needs.
+        Base files and log files of every retained version, containers, files in the trash, segments of indexes, and
+        what killed processes left, each with what it needs; and what was not looked at.
 
     Raises:
         InvalidArgumentError: There are no keys.
@@ -184,6 +192,8 @@ def look(
     area, places, scan = BlobArea(root), Places(), KeyScan(keys)
     files = {places.identity(info.uri): info for info in storage.list_files(area.uri, recursive=True)}
     mine, everyone = Referrers({name: info.uri for name, info in files.items()}, places), Fold(list(files.values()))
+    # Before the data files: what is committed meanwhile is found in one of the two.
+    left = list_leftovers(storage, root)
     gathered = gather(native, scan, mine)
     # Ranges are compared, which references that were folded by path have not.
     read = read_here if kept is None else kept.whole
@@ -199,7 +209,7 @@ def look(
     use = ContainerUse.of(root, everyone, options)
     trash = list_trash(storage, root)
     record = find_open(storage, root, keys) or ErasureRecord.new(root, keys, now)
-    record = _suspecting(record, there, use, trash)
+    record = _suspecting(record, there, use, trash, left)
     known = {*record.containers, *filter(None, named.values())}
     holders = list(_data_files(native, scan.held, frozenset(live)))
     has_rows = bool(holders)
@@ -213,19 +223,30 @@ def look(
         for file in trash
         if file.path in known or file.path in record.suspects
     ]
+    holders += _elsewhere(native, scan.held, left, record)
     external = [Holder(uri, 0, "external", _OWNER) for uri, path in named.items() if path is None]
-    record = replace(record, containers=tuple(sorted(known)), rows_ms=now if has_rows or unknown else 0)
+    passed_over = not_looked_at(storage, root, use.loose, left, trash)
+    record = replace(
+        record,
+        containers=tuple(sorted(known)),
+        rows_ms=now if has_rows or unknown else 0,
+        not_looked_at=passed_over,
+    )
     if not holders and not unknown:
         record = replace(record, state=COMPLETE, completed_ms=now, identity=gathered.identity)
     record = publish_record(storage, record)
     report = join(root, ERASURES, record.erasure_id)
-    return ErasureResult(root, record.erasure_id, record.keys, holders, external, unknown, report)
+    return ErasureResult(root, record.erasure_id, record.keys, holders, external, unknown, report, passed_over)
 
 
 def _suspecting(
-    record: ErasureRecord, there: Mapping[str, FileInfo], use: ContainerUse, trash: Iterable[TrashedFile]
+    record: ErasureRecord,
+    there: Mapping[str, FileInfo],
+    use: ContainerUse,
+    trash: Iterable[TrashedFile],
+    left: Iterable[Leftover],
 ) -> ErasureRecord:
-    """The record, with the containers that may have come to hold bytes of the keys since the last look.
+    """The record, with what may have come to hold bytes of the keys since the last look.
 
     Until a look finds no row of the keys, an upsert or a compaction may move their blobs to new containers; once the
     rows are gone too, no data file tells of that. What others refer to wholly holds nothing else.
@@ -235,8 +256,19 @@ def _suspecting(
     since_ns = (record.rows_ms - _CLOCKS_APART_MS) * 1_000_000
     is_first = record.generation < 0
     new = {path for path in use.partly_dead if path in use.loose or (not is_first and there[path].mtime_ns > since_ns)}
-    mine = {path for path in new if ContainerName.parse(record.table, join(record.table, path))}
-    return replace(record, suspects=tuple(sorted({*record.suspects, *mine, *(file.path for file in trash)})))
+    mine = {path for path in new if write_of(record.table, join(record.table, path))}
+    others = {*(file.path for file in trash), *(each.path for each in left)}
+    return replace(record, suspects=tuple(sorted({*record.suspects, *mine, *others})))
+
+
+def _elsewhere(
+    native: NativeTable, held: Collection[RetainedFile], left: Iterable[Leftover], record: ErasureRecord
+) -> Iterator[Holder]:
+    for each in left:
+        if each.files and each.path in record.suspects:
+            yield Holder(each.path, each.bytes, "leftover", _STAGED if each.write_id else _HALF_PUBLISHED)
+    for path, size, needs in segments_holding(native, held):
+        yield Holder(path, size, "segment", needs)
 
 
 def _data_files(

@@ -41,11 +41,13 @@ class ErasureRecord:
         containers: The files of the blob area that rows of the keys have referred to, by their paths from the table's
             folder.
         suspects: Those of which nobody can say whose bytes they hold: at a look during which rows of the keys may have
-            changed, nothing referred to them, or they were new and nothing referred to a part of them.
+            changed, nothing referred to them, or they were new and nothing referred to a part of them. What was staged
+            or half published then is among them.
         opened_ms: When it was opened.
         rows_ms: When the last look began, if it saw rows of the keys or was in doubt; 0 if it did neither.
         completed_ms: When nothing held any byte, 0 until then.
         identity: The timeline's identity at that time.
+        not_looked_at: What lies below the table's folder and was not looked at, from there, of the last look.
         generation: Of the side file that this was read from, −1 for none.
     """
 
@@ -61,6 +63,7 @@ class ErasureRecord:
     rows_ms: int = 0
     completed_ms: int = 0
     identity: str = ""
+    not_looked_at: tuple[str, ...] = ()
     generation: int = -1
 
     @classmethod
@@ -107,7 +110,7 @@ def read_erasure(storage: Storage, table: str, erasure_id: str) -> ErasureRecord
     if found is None:
         return None
     body: dict[str, Any] = found[1]
-    body |= {name: tuple(body[name]) for name in ("containers", "suspects")}
+    body |= {name: tuple(body.get(name, ())) for name in ("containers", "suspects", "not_looked_at")}
     body.setdefault("rows_ms", body["opened_ms"])  # records of before there was such a time
     return ErasureRecord(table=table, erasure_id=erasure_id, generation=generation_of(found[0]), **body)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.manifest import COMMITTED, UPLOADS, Upload, list_uploads, read_uploads
-from hudi_vector.blobs.names import BLOB_AREA, ContainerName, is_write_id
+from hudi_vector.blobs.names import BLOB_AREA, is_write_id, write_of
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
 from hudi_vector.storage.leases import clock_ms
@@ -294,8 +294,8 @@ def _referrers(native: NativeTable, files: dict[RetainedFile, int]) -> tuple[Blo
 
 def _upload(table: str, uri: str, options: StorageOptions) -> Upload | None:
     """The write that made a file, by the file's name or by its manifest."""
-    name = ContainerName.parse(table, uri) if BlobArea(table).owns(uri) else None
-    if name is not None and (own := read_uploads(table, [name.write_id], options=options)):
+    write_id = write_of(table, uri)
+    if write_id is not None and (own := read_uploads(table, [write_id], options=options)):
         return own[0]
     path = uri.removeprefix(f"{table}/")
     uploads = list_uploads(table, options=options)

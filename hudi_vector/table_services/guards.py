@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hudi_vector.blobs.names import BLOB_AREA, ContainerName
+from hudi_vector.blobs.names import BLOB_AREA, write_of
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.options import CLEAN_MAX_FILES, CLEAN_MAX_SHARE
 from hudi_vector.storage import Storage, join, normalise, scheme_of
@@ -57,7 +57,7 @@ def why_not_ours(storage: Storage, table: str, path: str, roots: Iterable[str] =
         roots: The managed roots, normalised.
 
     Returns:
-        The reason, or None where it is a container of this table or lies below a managed root.
+        The reason, or None where it is a container of this table, whole or not, or lies below a managed root.
     """
     root = next((root for root in roots if path.startswith(f"{root.rstrip('/')}/")), None)
     if root is not None:
@@ -67,7 +67,7 @@ def why_not_ours(storage: Storage, table: str, path: str, roots: Iterable[str] =
         return "refused: its path is not a plain path below the table's folder"
     if not path.startswith(f"{BLOB_AREA}/"):
         return f"refused: it lies outside of {BLOB_AREA}"
-    if ContainerName.parse(table, uri) is None:
+    if write_of(table, uri) is None:
         return "refused: it does not bear the name of a container"
     if not is_plain(storage, table, path):
         return "refused: a symbolic link stands in its path"

@@ -42,6 +42,8 @@ class CleanResult:
             whose time is over and that are needed after all, with the reason.
         failed: Candidates that storage would not move or delete; they are in their place.
         expired: Files whose time in the trash was over and that are deleted for good.
+        leftovers: What killed processes had staged or half published, and is deleted for good; of staged rows the
+            folder, with the bytes of its files.
         dangling: Files of the table that data files refer to and that are not in their place, by the mark: in the
             trash, from where `restore_blobs` brings them back, or gone.
         bytes: The bytes that went to the trash, or for good; in a dry run those that would go.
@@ -63,6 +65,7 @@ class CleanResult:
     kept: list[CleanFile] = field(default_factory=list)
     failed: list[CleanFile] = field(default_factory=list)
     expired: list[CleanFile] = field(default_factory=list)
+    leftovers: list[CleanFile] = field(default_factory=list)
     dangling: list[CleanFile] = field(default_factory=list)
     bytes: int = 0
     report: str = ""
@@ -105,7 +108,7 @@ class CleanResult:
 
         Returns:
             Rows of `path`, `bytes`, `action` (``trash``, ``delete``, ``keep``, ``failed``, ``unneeded`` after a mark,
-            ``expire`` for files that leave the trash for good, or ``dangling``) and `reason`, by path.
+            ``expire`` for files that leave the trash for good, ``leftover``, or ``dangling``) and `reason`, by path.
         """
         stays = {file.path: ("keep", file) for file in self.kept} | {
             file.path: ("failed", file) for file in self.failed
@@ -113,6 +116,7 @@ class CleanResult:
         goes = _ACTIONS[self.trash]
         shown = [(goes, file) for file in self.candidates if file.path not in stays]
         shown += [*stays.values(), *(("expire", file) for file in self.expired)]
+        shown += [("leftover", file) for file in self.leftovers]
         shown += [("dangling", file) for file in self.dangling]
         return [_row(action, file) for action, file in sorted(shown, key=lambda pair: (pair[1].path, pair[0]))]
 
@@ -169,6 +173,10 @@ def report_lines(result: CleanResult | RestoreResult) -> Iterator[str]:
     if result.expired:
         gone = "would leave" if result.dry_run else "left"
         yield f"{_files(result.expired, sum(file.bytes for file in result.expired))} {gone} the trash for good"
+    if result.leftovers:
+        gone = "would be deleted" if result.dry_run else "deleted"
+        size = sum(file.bytes for file in result.leftovers)
+        yield f"{len(result.leftovers)} leftovers of killed processes ({size} bytes) {gone}"
     if result.retained_files:
         yield f"{result.opened_files} files were read to know the references of {result.retained_files} data files"
     if result.report:

@@ -28,11 +28,14 @@ from hudi_vector.table_services.forget import forget_notes
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.kept_uploads import KeptUploads
+from hudi_vector.table_services.leftovers import remove_leftovers
 from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_files import publish_mark
 from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.result import CleanFile
 from hudi_vector.table_services.service_lease import ServiceLease
+from hudi_vector.table_services.sites import Site
 from hudi_vector.table_services.trash import Expired, expire
 
 if TYPE_CHECKING:
@@ -154,6 +157,24 @@ class ServiceTable:
         stays = needed.get if doubt is None else lambda path: needed.get(path, f"a doubt keeps everything: {doubt}")
         run = partial(expire, self.table, window_ms=window_ms, now_ms=now_ms, stays=stays, options=self.options)
         if dry_run or doubt is not None:
+            return run(dry_run=True)
+        with ServiceLease(self.table, CLEAN, options=self.options):
+            return run()
+
+    def remove_leftovers(self, marks: Sequence[MarkReport], dry_run: bool) -> tuple[list[CleanFile], list[CleanFile]]:
+        """Delete for good what killed processes left, unless a mark is in doubt; and what would not go."""
+        if any(mark.doubts for mark in marks):
+            return [], []
+        run = partial(
+            remove_leftovers,
+            Site(self.table, self.options),
+            partial(self.uploads, self.table, self.options),
+            grace_ms=self.grace_ms,
+            # As of the mark: what became old while it ran waits for the next run, as in a dry run.
+            now_ms=marks[0].made_ms,
+            ignore_stale_pending=self.marking["ignore_stale_pending"],
+        )
+        if dry_run:
             return run(dry_run=True)
         with ServiceLease(self.table, CLEAN, options=self.options):
             return run()

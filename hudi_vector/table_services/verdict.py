@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, PREPARED, UNREADABLE, Upload
-from hudi_vector.blobs.names import ContainerName, written_ms
+from hudi_vector.blobs.names import write_of, written_ms
 from hudi_vector.storage import FileInfo
 from hudi_vector.table_services.mark_report import KeptFile, UnneededFile
 from hudi_vector.table_services.pending import PendingInstant
@@ -64,31 +64,31 @@ def judge(file: FileInfo, case: Case, *, is_ours: bool = True) -> KeptFile | Unn
         The file as one that nothing needs, or with what keeps it.
     """
     path = file.uri.removeprefix(f"{case.table}/")
-    name = ContainerName.parse(case.table, file.uri) if is_ours else None
-    reason = _kept_by(file, name, case, is_ours)
+    write_id = write_of(case.table, file.uri) if is_ours else None
+    reason = _kept_by(file, write_id, case, is_ours)
     if reason is not None:
         return KeptFile(path, file.size, reason)
-    how = _ended(name, case) if name is not None else ""
+    how = _ended(write_id, case) if write_id is not None else ""
     return UnneededFile(path, file.size, f"no retained data file refers to it{how}", file.mtime_ns // 1_000_000)
 
 
-def _kept_by(file: FileInfo, name: ContainerName | None, case: Case, is_ours: bool) -> str | None:
+def _kept_by(file: FileInfo, write_id: str | None, case: Case, is_ours: bool) -> str | None:
     referrer = case.referrers.of(file.uri)
     if referrer is not None:
         return reason_of_reference(referrer, case)
     compaction = case.compacting.get(file.uri.removeprefix(f"{case.table}/"))
     if compaction is not None:
         return f"compaction '{compaction}' repacks it and has not ended; run compact_blobs to end it"
-    if is_ours and name is None:
+    if is_ours and write_id is None:
         return "it does not bear a name that this package gives"
-    upload = _upload(file, name, case)
+    upload = _upload(file, write_id, case)
     if upload is not None:
         until = "for ever, for its manifest is damaged" if upload.state == UNREADABLE else _at(upload.lease_until_ms)
         to = "" if upload.table == case.table else f" to '{upload.table}'"
         return f"write '{upload.write_id}'{to} is {upload.state} and may commit until {until}, and the grace after it"
     if not file.mtime_ns:
         return "its storage tells no modification time"
-    written = 0 if name is None else written_ms(name.write_id)
+    written = 0 if write_id is None else written_ms(write_id)
     if written is None:
         return "its name tells no time"
     born = max(file.mtime_ns // 1_000_000, written)
@@ -122,24 +122,24 @@ def reason_of_reference(referrer: Referrer, case: Case) -> str:
     return f"the {kind} '{path}' of instant {file.instant}{held}{others} refers to it"
 
 
-def _upload(file: FileInfo, name: ContainerName | None, case: Case) -> Upload | None:
+def _upload(file: FileInfo, write_id: str | None, case: Case) -> Upload | None:
     """The write that may yet commit a reference to the file, by its folder or by its manifest."""
-    own = None if name is None else case.uploads.get(name.write_id)
+    own = None if write_id is None else case.uploads.get(write_id)
     if own is not None and own.may_commit(case.horizon_ms):
         return own
     return case.named.get(file.uri.removeprefix(f"{case.table}/"))
 
 
-def _ended(name: ContainerName, case: Case) -> str:
-    upload = case.uploads.get(name.write_id)
+def _ended(write_id: str, case: Case) -> str:
+    upload = case.uploads.get(write_id)
     if upload is None:
-        return f", and there is no manifest of its write '{name.write_id}'"
+        return f", and there is no manifest of its write '{write_id}'"
     ends = {
         COMMITTED: f"was committed by instant {upload.instant}",
         ABORTED: "was aborted",
         PREPARED: "was prepared and not written in time",
     }
-    return f", and its write '{name.write_id}' {ends.get(upload.state, 'ended without a commit')}"
+    return f", and its write '{write_id}' {ends.get(upload.state, 'ended without a commit')}"
 
 
 def _at(ms: int) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hudi_vector.table.config import TableConfig
     from hudi_vector.write.files import Files
 
-__all__ = ["BlobTarget", "staged_rows", "upload_and_write"]
+__all__ = ["BlobTarget", "give_up", "staged_rows", "upload_and_write"]
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,20 @@ def staged_rows(df: DataFrame, target: BlobTarget, upload: Upload, options: Stor
         return stage_rows(rows, plan, staging_folder(target.path, upload.write_id))
     except BaseException:
         # Nothing was handed to Hudi yet, so that no commit can follow.
-        with suppress(HudiVectorError, OSError):
-            abort(target.path, upload.write_id, options=options)
+        give_up(target.path, upload, options)
         raise
+
+
+def give_up(path: str, upload: Upload, options: StorageOptions) -> None:
+    """Note that no commit will refer to what a write stored; where that cannot be noted, its lease runs out.
+
+    Args:
+        path: The table's base path.
+        upload: The write.
+        options: How storage is opened.
+    """
+    with suppress(HudiVectorError, OSError):
+        abort(path, upload.write_id, options=options)
 
 
 def _end(

@@ -15,7 +15,7 @@ from hudi_vector.table.instants import as_timeline_time
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.write.blob_plan import plan_blobs
-from hudi_vector.write.blob_write import BlobTarget, staged_rows
+from hudi_vector.write.blob_write import BlobTarget, give_up, staged_rows
 from hudi_vector.write.files import Files
 from hudi_vector.write.lending import borrow
 from hudi_vector.write.request import BlobSpecs, blob_specs
@@ -75,7 +75,8 @@ def prepare_blobs(
         >>> hv.blobs.finish(spark, "/tables/photos", prepared.write_id)  # doctest: +SKIP
     """
     spark = df.sparkSession
-    target = resolve_target(spark, Files(spark), table, None)
+    files = Files(spark)
+    target = resolve_target(spark, files, table, None)
     existing = target.existing
     if existing is None:
         raise TableNotFoundError(
@@ -89,9 +90,15 @@ def prepare_blobs(
     settings = {column.path: column.settings for column in columns}
     upload = open_upload(target.path, settings, lease_ms=0, prepared=True, options=access)
     place = BlobTarget(target.path, columns, existing.config.partition_fields, existing.config)
-    staged = staged_rows(df, place, upload, access)
-    manifest = stage(target.path, upload.write_id, staged.containers, pins=staged.pins, options=access)
-    borrow(manifest, staged.lenders, access)
+    try:
+        staged = staged_rows(df, place, upload, access)
+        manifest = stage(target.path, upload.write_id, staged.containers, pins=staged.pins, options=access)
+        borrow(manifest, staged.lenders, access)
+    except BaseException:
+        # The caller has no rows to write, so that no commit can follow.
+        give_up(target.path, upload, access)
+        files.delete(staging_folder(target.path, upload.write_id))
+        raise
     return PreparedBlobs(staged.frame, upload.write_id, target.path)
 
 

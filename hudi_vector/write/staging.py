@@ -19,9 +19,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
 from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.names import STAGING
 from hudi_vector.blobs.side_tables import SideTable
 from hudi_vector.blobs.writer import BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.spark.worker_errors import from_worker, in_few_words
+from hudi_vector.storage import join
 from hudi_vector.write.blob_columns import converted_schema
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def staging_folder(table: str, write_id: str) -> str:
         table: The table's base path.
         write_id: The write.
     """
-    return f"{table}/.hoodie/blob_service/v1/staging/{write_id}"
+    return join(table, STAGING, write_id)
 
 
 def partition_path(fields: Sequence[str], config: TableConfig | None) -> Column:

@@ -11,7 +11,8 @@ from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.blobs.manifest import COMMITTED, STAGED, list_uploads
+from hudi_vector.blobs.manifest import ABORTED, COMMITTED, STAGED, abort, list_uploads
+from hudi_vector.blobs.names import STAGING
 
 SMALL = {"img": {"inline.threshold": "1KB"}}
 
@@ -39,6 +40,38 @@ def test_prepared_rows_are_written_by_their_owner(spark, workspace):
         hv.blobs.finish(spark, str(path), prepared.write_id, str(list_uploads(f"file://{path}")[0].instant))
     with pytest.raises(errors.InvalidArgumentError, match="no completed commit 2020"):
         hv.blobs.finish(spark, str(path), prepared.write_id, "2020")
+
+
+def test_what_is_prepared_and_never_written(spark, workspace):
+    """Its rows in plain hold an erasure open, and go with its containers once it was given up."""
+    path = tables.fresh_path(workspace, "unwritten")
+    write(rows(spark, [10]), path, blobs=SMALL)
+    prepared = hv.blobs.prepare(rows(spark, [5000, 20], ts=2), str(path), blobs=SMALL)
+    staged, services = f"{STAGING}/{prepared.write_id}", hv.table_services
+    assert services.clean_blobs(spark, str(path), grace="0s", max_share=100).leftovers == [], "it may commit"
+    assert {holder.path for holder in services.check_erasure(spark, str(path), ["x"]).holders} >= {staged}
+    assert prepared.df.count() == 2
+
+    abort(str(path), prepared.write_id)
+    dry = services.clean_blobs(spark, str(path), grace="0s", max_share=100, dry_run=True)
+    assert prepared.df.count() == 2
+    real = services.clean_blobs(spark, str(path), grace="0s", max_share=100, trash_window="0s")
+    assert real.rows() == dry.rows()
+    assert [file.path for file in real.leftovers] == [staged]
+    assert real.leftovers[0].bytes > 20
+    assert len(real.deleted) == 1
+    assert not (path / staged).exists()
+    services.clean_blobs(spark, str(path), grace="0s", trash_window="0s")
+    erased = services.check_erasure(spark, str(path), ["x"])
+    assert erased.is_well, erased
+    assert ".hoodie/timeline" in erased.not_looked_at
+
+    # One that fails leaves nothing behind.
+    lost = rows(spark, [5000]).selectExpr("id", "ts", "part", "'/no/such/file' AS img")
+    with pytest.raises(errors.InvalidBlobError, match="no/such/file"):
+        hv.blobs.prepare(lost, str(path), blobs=SMALL)
+    assert list((path / STAGING).iterdir()) == []
+    assert {upload.state for upload in list_uploads(f"file://{path}")} == {COMMITTED, ABORTED}
 
 
 def test_what_cannot_be_prepared(spark, workspace):

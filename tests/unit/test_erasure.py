@@ -5,15 +5,26 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.blob_states import BlobTable, blob, inline, write_id
 
+from hudi_vector.blobs.names import STAGING
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
+from hudi_vector.index.files import segment_name
+from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services.erasure import ErasureResult, _texts, look
-from hudi_vector.table_services.erasure_record import COMPLETE, ERASURES, OPEN, find_open, read_erasure
+from hudi_vector.table_services.erasure_record import (
+    COMPLETE,
+    ERASURES,
+    OPEN,
+    find_open,
+    publish_record,
+    read_erasure,
+)
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.mark import find_unneeded
@@ -252,3 +263,78 @@ def test_a_table_that_was_marked_before_is_read_like_one_that_was_not(table: Blo
     found = look(table.uri, ["1"], (), kept=KeptReferences(table.uri))
     assert "compact_blobs with live_threshold=100" in held(found)[shared.rpartition("/")[2]]
     assert found.holders == look(table.uri, ["1"], ()).holders
+
+
+def test_what_killed_processes_left_may_hold_anybodys_rows(table: BlobTable) -> None:
+    committed(table, {2: None})
+    write = write_id(OLD, 1)
+    staged = table.file(f"{STAGING}/{write}/part-0.parquet", b"rows in plain")
+    hidden = table.file(f".hoodie/blob_service/v1/uploads/x/.00000000-a.{'0' * 32}.tmp", b"half")
+    unfinished = table.file(f".hoodie/blobs/img/{write}/.tmpUasfaz", b"blobs")
+    found = asked(table)
+    assert {(holder.path, holder.bytes, holder.kind) for holder in found.holders} == {
+        (STAGING + f"/{write}", 13, "leftover"),
+        (hidden, 4, "leftover"),
+        (unfinished, 5, "container"),
+    }
+    assert not found.is_well
+    # A write that began when the rows were gone for long cannot have staged them.
+    later = write_id(NOW, 2)
+    record = find_open(STORAGE, table.uri, ["1"])
+    assert record is not None
+    publish_record(STORAGE, replace(record, rows_ms=0))
+    table.file(f"{STAGING}/{later}/part-0.parquet", b"other rows")
+    for path in (staged, hidden, unfinished):
+        (table.path / path).unlink()
+    assert asked(table).is_well
+
+
+def test_what_was_not_looked_at_is_named(table: BlobTable) -> None:
+    committed(table, {2: None})
+    stranger = table.file(".hoodie/blobs/cat.png", b"x")
+    wanted = [
+        ".hoodie",
+        ".hoodie/blob_service/v1/registry",
+        stranger,
+        ".hoodie/metadata",
+        f"{STAGING}/mine/x.parquet",
+        ".hoodie/timeline",
+        f"{TRASH}/mine.png",
+        ".hoodie/vector_index/v1/emb/l2-ivf_flat/models",
+    ]
+    for path in (
+        ".hoodie/metadata/files/x.hfile",
+        ".hoodie/blob_service/v1/registry/x/y",
+        f"{STAGING}/mine/x.parquet",
+        f"{TRASH}/mine.png",
+        ".hoodie/vector_index/v1/emb/l2-ivf_flat/models/9f.arrow",
+    ):
+        table.file(path, b"x")
+    found = asked(table)
+    assert found.is_well
+    assert list(found.not_looked_at) == sorted(wanted)
+    assert list(found.lines())[-1].endswith("which names 8 places that were not looked at")
+    record = read_erasure(STORAGE, table.uri, found.erasure_id)
+    assert record is not None
+    assert (record.state, record.not_looked_at) == (COMPLETE, found.not_looked_at)
+
+
+def test_segments_of_indexes_hold_vectors(table: BlobTable) -> None:
+    """Segments are named by their data files, whatever kind the index is of."""
+    first, second = committed(table, {1: None}), committed(table, {2: None}, group="f2")
+    home = ".hoodie/vector_index/v1/emb/l2-ivf_flat/segments"
+    segments = {
+        file.name: table.file(f"{home}/{segment_name(FileFingerprint(file.name, 1, 1, ''), '9' * 16)}", b"vectors")
+        for file in (first, second)
+    }
+    found = asked(table)
+    assert {holder.path: holder.needs for holder in found.holders if holder.kind == "segment"} == {
+        segments[first.name]: "the data files first, and hv.index.compact after them"
+    }
+    first.unlink()
+    found = asked(table)
+    assert {holder.path: holder.needs for holder in found.holders} == {
+        segments[first.name]: "hv.index.compact: its data file is gone, and it may have held the rows"
+    }
+    (table.path / segments[first.name]).unlink()
+    assert asked(table).is_well
