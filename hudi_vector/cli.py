@@ -46,6 +46,13 @@ _OTHER_TABLE: dict[str, Any] = {
     "help": "a table that may refer to this one's blobs; may be given again",
 }
 _NOT_ARGUMENTS = frozenset({"command", "run", "service", "table", "format", "conf"})
+_WITHOUT_SPARK = frozenset(
+    {
+        *("list-containers", "registered-tables", "register-tables", "unregister-tables"),
+        *("describe", "verify", "drop", "compact"),  # of an index
+    }
+)
+"""Commands that only list, read and remove files: on this machine no Spark has to start for them."""
 _WRONG_USE = (InvalidArgumentError, InvalidTypeError, TableNotFoundError)
 _WRONG_DATA = (DimensionMismatchError, InvalidVectorError, InvalidBlobError)
 _SPARK, _HUDI = "spark.", "hoodie."
@@ -198,6 +205,9 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
         help="run this now, due or not: cluster, compact-blobs, clean-blobs, index, figures; may be given again",
     )  # fmt: skip
     job.add_argument("--report", metavar="FILE.html", help="draw the table's blobs over time")
+    job.add_argument(
+        "--assume-single-writer", action="store_true", default=None, help="promise that nobody else writes meanwhile"
+    )
     job.add_argument("--other-table", **_OTHER_TABLE)
     job.set_defaults(run=_service, service="maintain")
     erasure = commands.add_parser("check-erasure", parents=[table], help="where bytes of records still are")
@@ -369,7 +379,7 @@ def _told(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
     service: Callable[..., BlobExplanation | BlobContainers] = getattr(hv.table_services, chosen.service)
-    found = service(_session(chosen.conf), chosen.table, **_given(chosen))
+    found = service(_session_if_needed(chosen), chosen.table, **_given(chosen))
     _print(found.rows(), chosen.format)
     sys.stderr.writelines(f"hudi-vector: {line}\n" for line in found.lines())
     return 1 if found.doubts else 0
@@ -396,7 +406,7 @@ def _registry(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
     listed: list[str] = getattr(hv.table_services, chosen.service)(
-        _session(chosen.conf), chosen.table, **_given(chosen)
+        _session_if_needed(chosen), chosen.table, **_given(chosen)
     )
     _print([{"table": path} for path in listed], chosen.format)
     return 0
@@ -408,7 +418,7 @@ def _index(chosen: argparse.Namespace) -> int:
     given = {key: value for key, value in _given(chosen).items() if value is not None and key != "index_command"}
     if chosen.table is None and chosen.conf:
         raise InvalidArgumentError("--conf is for tables: indexes over files are made without a session")
-    session = None if chosen.table is None else _session(chosen.conf)
+    session = None if chosen.table is None else _session_if_needed(chosen)
     done = getattr(hv.index, chosen.index_command.replace("-", "_"))(session, chosen.table, **given)
     listed = done if isinstance(done, list) else [done]
     _print([{"deleted": one} if isinstance(one, str) else asdict(one) for one in listed], chosen.format)
@@ -423,6 +433,19 @@ def _shown(result: _Result, form: str) -> int:
     lines = report_lines(result) if isinstance(result, (CleanResult, RestoreResult)) else result.lines()
     sys.stderr.writelines(f"hudi-vector: {line}\n" for line in lines)
     return 0 if result.is_well else 1
+
+
+def _session_if_needed(chosen: argparse.Namespace) -> SparkSession | None:
+    """A session, unless the command can do without and all tables are paths on this machine.
+
+    Settings are the session's: where some are given, and under spark-submit, there is one.
+    """
+    from hudi_vector.table_services.located import is_here
+
+    name = chosen.index_command if chosen.command == "index" else chosen.command
+    paths = [chosen.table, *getattr(chosen, "others", [])]
+    can_do_without = name in _WITHOUT_SPARK and not chosen.conf and "PYSPARK_GATEWAY_PORT" not in os.environ
+    return None if can_do_without and all(map(is_here, paths)) else _session(chosen.conf)
 
 
 def _session(given: Sequence[str]) -> SparkSession:

@@ -63,6 +63,7 @@ __all__ = [
     "MAINTAIN_FIGURES_INTERVAL",
     "MAINTAIN_HUDI_CLEAN",
     "MAINTAIN_INDEX_INTERVAL",
+    "MAINTAIN_SINGLE_WRITER",
     "MAINTAIN_STEPS",
     "MODE",
     "RECALL_TARGET",
@@ -547,6 +548,14 @@ MAINTAIN_HUDI_CLEAN: Option[str] = Option(
     "Whether `maintain` runs Hudi's own clean before `clean_blobs`, so that what older commits alone refer to can go.",
     allowed=("true", "false"),
 )
+MAINTAIN_SINGLE_WRITER: Option[str] = Option(
+    "hoodie.blob.maintain.assume.single.writer",
+    "false",
+    "",
+    "Whether `maintain` may take for granted that nobody else writes to the table while `cluster` and `compact_blobs` "
+    "run, which tables need that have neither an ordering field nor a lock by which their writers take turns.",
+    allowed=("true", "false"),
+)
 MAINTAIN_COMPACT_INTERVAL: Option[int] = Option(
     "hoodie.blob.maintain.compact.interval",
     86_400_000,
@@ -656,6 +665,7 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     MAINTAIN_CLUSTER_INTERVAL,
     MAINTAIN_CLUSTER_ORDER,
     MAINTAIN_HUDI_CLEAN,
+    MAINTAIN_SINGLE_WRITER,
     MAINTAIN_COMPACT_INTERVAL,
     MAINTAIN_CLEAN_INTERVAL,
     MAINTAIN_INDEX_INTERVAL,

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.table_services.container_index import container_index
-from hudi_vector.table_services.service_table import ServiceTable
+from hudi_vector.table_services.kept_references import KeptReferences
+from hudi_vector.table_services.located import locate_here
+from hudi_vector.table_services.service_table import ServiceTable, keep_references
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +68,7 @@ class BlobContainers:
         yield f"{self.live_bytes} of {self.bytes} bytes in {len(self.containers)} files are live"
 
 
-def list_containers(spark: SparkSession, table: str) -> BlobContainers:
+def list_containers(spark: SparkSession | None, table: str) -> BlobContainers:
     """List the files in a table's blob area, with how much of each is live and who refers to it.
 
     Live is what any data file refers to that is physically there, superseded rows and replaced file groups too: what
@@ -74,7 +76,7 @@ def list_containers(spark: SparkSession, table: str) -> BlobContainers:
     has changed; only data files that are new are read.
 
     Args:
-        spark: A registered session.
+        spark: A registered session; None for a path on this machine, whose data files this process then reads.
         table: The name or path of a Hudi table.
 
     Returns:
@@ -87,11 +89,16 @@ def list_containers(spark: SparkSession, table: str) -> BlobContainers:
         >>> found = hv.table_services.list_containers(spark, "photos")  # doctest: +SKIP
         >>> [file.path for file in found.containers if 2 * file.live_bytes < file.bytes]  # doctest: +SKIP
     """
-    place = ServiceTable.of(spark, table)
-    found = container_index(place.table, place.references, place.options)
-    place.keep_references(forget=False)
-    below = f"{place.table}/"
+    if spark is None:
+        root, _, options = locate_here(table)
+        references = KeptReferences(root, options)
+    else:
+        place = ServiceTable.of(spark, table)
+        root, options, references = place.table, place.options, place.references
+    found = container_index(root, references, options)
+    keep_references(references, root, forget=False)
+    below = f"{root}/"
     rows = found.containers.rename_columns({"uri": "path"}).to_pylist()
     for row in rows:
         row |= {name: row[name] and row[name].removeprefix(below) for name in ("path", "newest")}
-    return BlobContainers(place.table, [BlobContainer(**row) for row in rows], found.doubts)
+    return BlobContainers(root, [BlobContainer(**row) for row in rows], found.doubts)

@@ -165,7 +165,7 @@ def verify(
     Base files that Hudi has cleaned are no problem: their segments answer for nobody.
 
     Args:
-        spark: As for `create`.
+        spark: As for `create`; None for a path on this machine too.
         table: The name or path of a Hudi table.
         column: The vector column.
         files: As for `create`.
@@ -186,7 +186,7 @@ def verify(
         >>> hv.index.verify(spark, "products", "embedding")  # doctest: +SKIP
         []
     """
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)
     at = subject.place(column)
     index = the_index(at, kind, metric)
     storage = open_storage(index.folder, at.spec.options)

@@ -45,7 +45,7 @@ def compact(
     is closed, or the lease of a process that died has run out. Where a lease cannot be read, nothing is deleted.
 
     Args:
-        spark: As for `create`.
+        spark: As for `create`; None for a path on this machine too.
         table: The name or path of a Hudi table.
         column: The vector column.
         files: As for `create`.
@@ -68,7 +68,7 @@ def compact(
     window = parse_duration(grace) if isinstance(grace, str) else None
     if window is None:
         raise InvalidArgumentError(f"grace = {grace!r} is not allowed: give a duration such as '90s', '24h' or '7d'")
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)
     at = subject.place(column)
     index = the_index(at, kind, metric)
     storage = open_storage(index.folder, at.spec.options)

@@ -17,17 +17,20 @@ from hudi_vector.index.kinds import require_kind
 from hudi_vector.index.reachable import require_reachable
 from hudi_vector.index.verified import verified
 from hudi_vector.kernels.metrics import metric_named
-from hudi_vector.search.asked import spelled
+from hudi_vector.read.spec import ScanSpec
+from hudi_vector.search.asked import spelled, vector_column
 from hudi_vector.search.checks import as_text
 from hudi_vector.search.external import external_home, external_scan
 from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.located import locate_here
 from hudi_vector.table_services.progress import followed, jobs_followed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hudi_vector.kernels.metrics import Floats
-    from hudi_vector.read.spec import ScanSpec
     from hudi_vector.search.tuning import Tuning
     from hudi_vector.table.model import Snapshot
 
@@ -77,9 +80,19 @@ class IndexSubject:
 
     @classmethod
     def of(
-        cls, spark: SparkSession | None, table: Any, files: Any, delta: Any, directory: Any, storage_options: Any
+        cls,
+        spark: SparkSession | None,
+        table: Any,
+        files: Any,
+        delta: Any,
+        directory: Any,
+        storage_options: Any,
+        *,
+        builds: bool = True,
     ) -> IndexSubject:
         """Check what can be checked without looking at the table.
+
+        Only a job that `builds` needs a session for a table on this machine: executors read its files.
 
         Raises:
             InvalidArgumentError: Not exactly one of table, files and delta is named, or no directory for files.
@@ -88,7 +101,9 @@ class IndexSubject:
         if sum(value is not None for value in (table, files, delta)) != 1:
             raise InvalidArgumentError("give exactly one of table, files and delta")
         if table is not None and spark is None:
-            raise InvalidArgumentError("indexes of Hudi tables are looked after through Spark; give a session")
+            if builds:
+                raise InvalidArgumentError("indexes of Hudi tables are looked after through Spark; give a session")
+            locate_here(table)
         files = list(files) if isinstance(files, Iterable) and not isinstance(files, str) else files
         _require_settings(storage_options)
         place = as_text(directory, "directory", allow_null=True)
@@ -172,12 +187,13 @@ class IndexSubject:
         return lambda queries: search.run(queries, []).distance
 
     def _of_table(self, name: str) -> Place:
+        assert self.table is not None
+        if self.spark is None:
+            return self._of_table_here(name)
         from hudi_vector.search.planner import table_needs_spark
         from hudi_vector.spark.resolve import resolve_name
         from hudi_vector.spark.table_functions import checked_search
 
-        assert self.spark is not None
-        assert self.table is not None
         target = resolve_name(self.spark, self.table)
         target.table()
         search = checked_search(self.spark, target, name, None, k=1)
@@ -197,12 +213,13 @@ class IndexSubject:
         return Place(plan.snapshot, plan.spec, homes, self._each())
 
     def _of_columns(self, column: str | None) -> tuple[Snapshot, list[Index]]:
+        assert self.table is not None
+        if self.spark is None:
+            return self._of_columns_here(column)
         from hudi_vector.spark.columns import vector_column
         from hudi_vector.spark.resolve import resolve_name
         from hudi_vector.spark.snapshots import snapshot_for
 
-        assert self.spark is not None
-        assert self.table is not None
         target = resolve_name(self.spark, self.table)
         source = target.table()
         columns = sorted({n for h in self._homes(source.uri, "") for n in columns_at(h.root, source.options)})
@@ -215,12 +232,31 @@ class IndexSubject:
         homes = [home for name in columns for home in self._homes(source.uri, name)]
         return snapshot, _indexes_at(homes, snapshot)
 
+    def _of_table_here(self, name: str) -> Place:
+        """The table and a column of it, as its own schema describes it."""
+        snapshot = self._snapshot_here()
+        column = vector_column(snapshot, name, snapshot.source.name, 0)
+        spec = ScanSpec(snapshot.source.uri, snapshot.schema, column, options=snapshot.source.options)
+        return Place(snapshot, spec, self._homes(snapshot.source.uri, column.name), self._each())
+
+    def _of_columns_here(self, column: str | None) -> tuple[Snapshot, list[Index]]:
+        snapshot = self._snapshot_here()
+        uri, options = snapshot.source.uri, snapshot.source.options
+        columns = sorted({n for home in self._homes(uri, "") for n in columns_at(home.root, options)})
+        if column is not None:
+            columns = [column if column in columns else spelled(column, snapshot.schema, snapshot.source.name)]
+        return snapshot, _indexes_at([home for name in columns for home in self._homes(uri, name)], snapshot)
+
+    def _snapshot_here(self) -> Snapshot:
+        root, _, storage = locate_here(self.table)
+        return NativeTable(Source(root, str(self.table), storage)).snapshot()
+
     def _homes(self, table_uri: str, column: str) -> tuple[IndexHome, ...]:
         """Where a table's indexes may lie: in the directory that was named, else below it or in the session's."""
         if self.directory is not None:
             return (in_directory(self.directory, table_uri, column),)
-        assert self.spark is not None
-        beside, directory = beside_table(table_uri, column), options.INDEX_EXTERNAL_DIR.in_session(self.spark)
+        beside = beside_table(table_uri, column)
+        directory = None if self.spark is None else options.INDEX_EXTERNAL_DIR.in_session(self.spark)
         return (beside, in_directory(directory, table_uri, column)) if directory else (beside,)
 
     def _files(self, column: str | None) -> Snapshot:

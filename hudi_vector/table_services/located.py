@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hudi_vector.storage import StorageOptions
+from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
+from hudi_vector.search.checks import as_text
+from hudi_vector.storage import StorageOptions, join, normalise, open_storage, scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["locate"]
+__all__ = ["is_here", "locate", "locate_anyhow", "locate_here"]
 
 
 def locate(spark: SparkSession, name: str) -> tuple[str, str, StorageOptions]:
@@ -31,3 +33,37 @@ def locate(spark: SparkSession, name: str) -> tuple[str, str, StorageOptions]:
 
     source = resolve_name(spark, name).table()
     return source.uri, source.hadoop_path, storage_options(spark)
+
+
+def is_here(name: str) -> bool:
+    """Return whether a table argument is a path on this machine, which needs no catalog and no credentials."""
+    return "/" in name and scheme_of(normalise(name)) == "file"
+
+
+def locate_here(name: Any) -> tuple[str, str, StorageOptions]:
+    """Find a table on this machine without a session.
+
+    Args:
+        name: The path of a Hudi table.
+
+    Returns:
+        As `locate`.
+
+    Raises:
+        InvalidArgumentError: It is a name of a catalog, or a path of another storage, whose settings a session has.
+        TableNotFoundError: There is no such table.
+    """
+    path = as_text(name, "table") or ""
+    if not is_here(path):
+        raise InvalidArgumentError(f"'{path}' is found by a session only; give one, or a path on this machine")
+    root = normalise(path)
+    if open_storage(root, StorageOptions()).info(join(root, ".hoodie/hoodie.properties")) is None:
+        raise TableNotFoundError(
+            f"there is no Hudi table at '{path}': it has no .hoodie/hoodie.properties; give the table's base path"
+        )
+    return root, root, StorageOptions()
+
+
+def locate_anyhow(spark: SparkSession | None, name: str) -> tuple[str, str, StorageOptions]:
+    """Find a table by a session, or on this machine where there is none."""
+    return locate_here(name) if spark is None else locate(spark, name)

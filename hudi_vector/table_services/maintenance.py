@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
-from hudi_vector.options import MAINTAIN_STEPS, parse_names
+from hudi_vector.options import MAINTAIN_SINGLE_WRITER, MAINTAIN_STEPS, parse_names
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.figures import Figures
@@ -17,6 +17,7 @@ from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.maintenance_history import (
     FAILED,
     NOT_DUE,
+    NOTHING,
     REFUSED,
     History,
     Run,
@@ -25,7 +26,7 @@ from hudi_vector.table_services.maintenance_history import (
     read_history,
 )
 from hudi_vector.table_services.maintenance_report import html_report, write_report
-from hudi_vector.table_services.maintenance_steps import STEPS, Job, Outcome, Step
+from hudi_vector.table_services.maintenance_steps import STEPS, Job, Outcome, Step, end_killed_runs
 from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def maintain(
     dry_run: bool = False,
     report: str | None = None,
     other_tables: Sequence[str] = (),
+    assume_single_writer: bool | None = None,
 ) -> MaintainResult:
     """Run what is due on a table: safe every hour, from a scheduler.
 
@@ -92,8 +94,12 @@ def maintain(
     which brings vector indexes up to date, and ``figures``, which counts the blobs for the report. Each is due when it
     last ended well longer ago than its interval,
     ``hoodie.blob.maintain.{cluster,compact,clean,index,figures}.interval``; its other settings are those of the
-    service. A step that is refused or fails does not stop the others. What the runs did is kept below
-    ``.hoodie/blob_service/v1/maintenance/`` of the table.
+    service. A step that is refused or fails does not stop the others, and one that has nothing to do says so. What the
+    runs did is kept below ``.hoodie/blob_service/v1/maintenance/`` of the table.
+
+    Before the steps, and whichever they are, a compaction or clustering that was killed is ended, as the step
+    ``end_killed_runs``, which is told of only where there is one: rows of other writers that its commit hides come
+    back, and the containers that it holds are free.
 
     Args:
         spark: A registered session.
@@ -102,6 +108,8 @@ def maintain(
         dry_run: Whether to only say what would happen; nothing is noted of it.
         report: A local file for the report: an HTML page of the table's blobs over time, which needs no network.
         other_tables: The paths of tables that may refer to this table's blobs, as for `clean_blobs`.
+        assume_single_writer: As for `compact_blobs`, for the steps ``cluster`` and ``compact_blobs``;
+            ``hoodie.blob.maintain.assume.single.writer`` by default.
 
     Returns:
         What each step did.
@@ -117,14 +125,20 @@ def maintain(
     """
     root, _, options = locate(spark, table)
     chosen = _chosen(spark, steps)
-    job = Job(spark, table, dry_run, texts("other_tables", other_tables))
+    job = Job(
+        spark,
+        table,
+        dry_run,
+        texts("other_tables", other_tables),
+        single_writer=MAINTAIN_SINGLE_WRITER.in_session(spark, assume_single_writer) == "true",
+    )
     with ServiceLease(root, MAINTAIN, options=options) as lease:
         history = read_history(root, options)
         if report is not None:  # one that cannot be written is refused before anything runs
             write_report(report, html_report(root, history, clock_ms()))
         due = _due(spark, chosen, history, force=steps is not None)
         run = _run(job, chosen, due, lease.check)
-        if due and not dry_run:
+        if any(step.state != NOT_DUE for step in run.steps) and not dry_run:
             history = add_run(root, run, options)
     if report is not None:
         write_report(report, html_report(root, history, clock_ms()))
@@ -151,24 +165,33 @@ def _due(spark: SparkSession, steps: Sequence[Step], history: History, force: bo
 
 def _run(job: Job, steps: Sequence[Step], due: Collection[str], check: Callable[[], None]) -> Run:
     begun, outcomes, figures = clock_ms(), [], None
+    ended = _told(job, "end_killed_runs", end_killed_runs)[0]
+    if ended.state != NOTHING:
+        outcomes.append(ended)
     for step in steps:
         if step.name not in due:
             outcomes.append(StepOutcome(step.name, NOT_DUE))
             continue
         check()
-        _LOG.info("%s of %s begins", step.name, job.table)
-        at = time.monotonic()
-        outcome = _attempted(job, step)
-        seconds = round(time.monotonic() - at, 1)
-        _LOG.info("%s of %s: %s after %s s: %s", step.name, job.table, outcome.state, seconds, outcome.text)
-        outcomes.append(StepOutcome(step.name, outcome.state, outcome.text[:_MOST_TEXT], seconds))
-        figures = outcome.figures or figures
+        outcome, taken = _told(job, step.name, step.run)
+        outcomes.append(outcome)
+        figures = taken or figures
     return Run(begun, tuple(outcomes), figures)
 
 
-def _attempted(job: Job, step: Step) -> Outcome:
+def _told(job: Job, name: str, run: Callable[[Job], Outcome]) -> tuple[StepOutcome, Figures | None]:
+    """What comes of a step, which the log tells of too."""
+    _LOG.info("%s of %s begins", name, job.table)
+    at = time.monotonic()
+    outcome = _attempted(job, name, run)
+    seconds = round(time.monotonic() - at, 1)
+    _LOG.info("%s of %s: %s after %s s: %s", name, job.table, outcome.state, seconds, outcome.text)
+    return StepOutcome(name, outcome.state, outcome.text[:_MOST_TEXT], seconds), outcome.figures
+
+
+def _attempted(job: Job, name: str, run: Callable[[Job], Outcome]) -> Outcome:
     try:
-        return step.run(job)
+        return run(job)
     except RefusedError as refused:
         return Outcome(REFUSED, str(refused))
     except HudiVectorError as problem:
@@ -177,5 +200,5 @@ def _attempted(job: Job, step: Step) -> Outcome:
         from hudi_vector.spark.gateway import first_sentence
         from hudi_vector.spark.worker_errors import from_worker
 
-        _LOG.error("%s of %s failed", step.name, job.table, exc_info=problem)
+        _LOG.error("%s of %s failed", name, job.table, exc_info=problem)
         return Outcome(FAILED, str(from_worker(problem) or f"{type(problem).__name__}: {first_sentence(problem)}"))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.blobs.leases import read_lease
+from hudi_vector.errors import RefusedError, UnsupportedTableError
 from hudi_vector.options import (
     MAINTAIN_CLEAN_INTERVAL,
     MAINTAIN_CLUSTER_INTERVAL,
@@ -17,14 +20,24 @@ from hudi_vector.options import (
     Option,
     parse_names,
 )
+from hudi_vector.storage import open_storage
+from hudi_vector.storage.leases import clock_ms
+from hudi_vector.table_services.clustering_files import begun_clusterings
+from hudi_vector.table_services.compact import COMPACT, tell_by_default
+from hudi_vector.table_services.compaction_files import begun_runs
+from hudi_vector.table_services.compaction_state import require_suitable
 from hudi_vector.table_services.figures import Figures, measure
+from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.maintenance_history import DONE, DUE, NOTHING, REFUSED
 from hudi_vector.table_services.result import report_lines
+from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["STEPS", "Job", "Outcome", "Step"]
+    from hudi_vector.table_services.clustering_result import ClusterResult
+
+__all__ = ["STEPS", "Job", "Outcome", "Step", "end_killed_runs"]
 
 _ALL_COVERED = "every base file is covered by the indexes there are"
 
@@ -38,12 +51,14 @@ class Job:
         table: The table, as the user named it.
         dry_run: Whether nothing may be changed.
         other_tables: The paths of tables that may refer to this table's blobs.
+        single_writer: Whether nobody else writes to the table meanwhile.
     """
 
     spark: SparkSession
     table: str
     dry_run: bool
-    other_tables: Sequence[str]
+    other_tables: Sequence[str] = ()
+    single_writer: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,22 +87,58 @@ class Step:
     run: Callable[[Job], Outcome]
 
 
+def end_killed_runs(job: Job) -> Outcome:
+    """End what killed compactions and clusterings had begun: until then other writers' rows may be hidden."""
+    from hudi_vector.table_services.clustering_run import Clustering
+
+    root, _, options = locate(job.spark, job.table)
+    begun = [f"compaction {run.plan.plan_id}" for run in begun_runs(root, options)]
+    begun += [f"clustering {run.plan.plan_id}" for run in begun_clusterings(root, options)]
+    lease = read_lease(open_storage(root, options), root, COMPACT) if begun else None
+    # One that is at work was not killed; one that was may be taken for at work until its lease has run out.
+    if not begun or (lease is not None and clock_ms() < lease.until_ms):
+        return Outcome(NOTHING, "")
+    if job.dry_run:
+        return Outcome(DUE, f"{', '.join(begun)} was killed, or gave up, and is to be ended")
+    tell = tell_by_default("maintain")
+    work = Clustering.of(job.spark, job.table, {}, tell, alone=job.single_writer, needs_blobs=False)
+    with ServiceLease(root, COMPACT, options=options) as held:
+        notes = (*work.end_begun_runs(held), *work.end_begun_clusterings(held))
+    return Outcome(DONE, "; ".join(notes))
+
+
 def _cluster(job: Job) -> Outcome:
     from hudi_vector.table_services.clustering import cluster
 
     order = parse_names(MAINTAIN_CLUSTER_ORDER.in_session(job.spark))
-    result = cluster(job.spark, job.table, order_by=order, dry_run=job.dry_run)
-    has_work = bool(result.candidates or result.moved_out or result.moved_in)
-    return Outcome.of(result, has_work, result.lines())
+    run = partial(cluster, job.spark, job.table, order_by=order, assume_single_writer=job.single_writer)
+    try:
+        result = run(dry_run=job.dry_run)
+    except RefusedError:
+        result = run(dry_run=True)
+        if _has_work(result):
+            raise
+    return Outcome.of(result, True, result.lines()) if _has_work(result) else Outcome(NOTHING, "")
+
+
+def _has_work(result: ClusterResult) -> bool:
+    return bool(result.candidates or result.moved_out or result.moved_in)
 
 
 def _compact_blobs(job: Job) -> Outcome:
+    from hudi_vector.spark.blob_table import BlobTable
     from hudi_vector.table_services.compact import compact_blobs
 
-    planned = compact_blobs(job.spark, job.table, dry_run=True)
+    table = BlobTable.of(job.spark, job.table)
+    try:
+        require_suitable(table)
+    except UnsupportedTableError as unsuitable:  # that will not change, so that nobody is called for it
+        return Outcome(NOTHING, str(unsuitable))
+    run = partial(compact_blobs, job.spark, job.table, assume_single_writer=job.single_writer)
+    planned = run(dry_run=True)
     if not planned.containers_before:  # whether such a table would be refused does not matter then
         return Outcome(NOTHING, "; ".join(planned.notes))
-    result = planned if job.dry_run else compact_blobs(job.spark, job.table, plan=planned.plan_id)
+    result = planned if job.dry_run else run(plan=planned.plan_id)
     return Outcome.of(result, True, result.lines())
 
 

@@ -41,7 +41,7 @@ from hudi_vector.table_services.trash import Expired, expire
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ServiceTable"]
+__all__ = ["ServiceTable", "keep_references"]
 
 _LOG = logging.getLogger(__name__)
 _DIFFERENCES = "what was kept of the references of {} files was wrong and is replaced, such as '{}'"
@@ -114,13 +114,8 @@ class ServiceTable:
         return found
 
     def keep_references(self, *, forget: bool = True) -> None:
-        """Save what was read of data files; they can be read again, so nothing fails where it cannot be saved."""
-        try:
-            self.references.save(forget=forget)
-        except OSError as problem:
-            _LOG.warning(
-                "the references of %s were not kept, and the next mark reads them anew: %s", self.table, problem
-            )
+        """Save what was read of data files."""
+        keep_references(self.references, self.table, forget=forget)
 
     def _keep_uploads(self) -> None:
         try:
@@ -178,6 +173,14 @@ class ServiceTable:
             return run(dry_run=True)
         with ServiceLease(self.table, CLEAN, options=self.options):
             return run()
+
+
+def keep_references(references: KeptReferences, table: str, *, forget: bool) -> None:
+    """Save what was read of data files; they can be read again, so nothing fails where it cannot be saved."""
+    try:
+        references.save(forget=forget)
+    except OSError as problem:
+        _LOG.warning("the references of %s were not kept, and the next mark reads them anew: %s", table, problem)
 
 
 def _reader(spark: SparkSession) -> Reader:

@@ -22,7 +22,7 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.file_references import Reader, read_here
 from hudi_vector.table_services.gather import gather
-from hudi_vector.table_services.located import locate
+from hudi_vector.table_services.located import locate_anyhow
 from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.service_lease import ServiceLease
@@ -35,14 +35,14 @@ __all__ = ["part", "register_tables", "registered_tables", "share", "unregister_
 _LOCAL = StorageOptions()
 
 
-def register_tables(spark: SparkSession, table: str, others: Sequence[str]) -> list[str]:
+def register_tables(spark: SparkSession | None, table: str, others: Sequence[str]) -> list[str]:
     """Let tables refer to each other's blobs: the cleaner of each reads all before it takes anything.
 
     Each of the tables lists every other one in its registry. From then on ``hv.write`` keeps references from one to the
     blobs of another, and a clean of one stops where another cannot be read. Again changes nothing.
 
     Args:
-        spark: A registered session.
+        spark: A registered session; None for paths on this machine.
         table: The name or path of a Hudi table.
         others: The names or paths of others.
 
@@ -58,16 +58,18 @@ def register_tables(spark: SparkSession, table: str, others: Sequence[str]) -> l
         >>> hv.table_services.register_tables(spark, "photos", ["albums"])  # doctest: +SKIP
         ['s3://lake/albums']
     """
-    root, _, options = locate(spark, table)
-    share([root, *(locate(spark, other)[0] for other in texts("others", others))], options)
+    root, _, options = locate_anyhow(spark, table)
+    share([root, *(locate_anyhow(spark, other)[0] for other in texts("others", others))], options)
     return sorted(read_registry(root, options))
 
 
-def unregister_tables(spark: SparkSession, table: str, others: Sequence[str], *, gone: bool = False) -> list[str]:
+def unregister_tables(
+    spark: SparkSession | None, table: str, others: Sequence[str], *, gone: bool = False
+) -> list[str]:
     """Take tables out of each other's registry, once neither refers to a blob of the other.
 
     Args:
-        spark: A registered session.
+        spark: A registered session; None for paths on this machine.
         table: The name or path of a Hudi table.
         others: The names or paths of tables that it lists.
         gone: Whether the others, given by their paths, do not exist any more: they are not read then.
@@ -84,17 +86,17 @@ def unregister_tables(spark: SparkSession, table: str, others: Sequence[str], *,
         >>> hv.table_services.unregister_tables(spark, "photos", ["albums"])  # doctest: +SKIP
         []
     """
-    root, _, options = locate(spark, table)
+    root, _, options = locate_anyhow(spark, table)
     for other in texts("others", others):
-        part(root, normalise(other) if gone else locate(spark, other)[0], options, gone=gone)
+        part(root, normalise(other) if gone else locate_anyhow(spark, other)[0], options, gone=gone)
     return sorted(read_registry(root, options))
 
 
-def registered_tables(spark: SparkSession, table: str) -> list[str]:
+def registered_tables(spark: SparkSession | None, table: str) -> list[str]:
     """The tables whose rows may refer to a table's blobs.
 
     Args:
-        spark: A registered session.
+        spark: A registered session; None for paths on this machine.
         table: The name or path of a Hudi table.
 
     Returns:
@@ -108,7 +110,7 @@ def registered_tables(spark: SparkSession, table: str) -> list[str]:
         >>> hv.table_services.registered_tables(spark, "photos")  # doctest: +SKIP
         ['s3://lake/albums']
     """
-    root, _, options = locate(spark, table)
+    root, _, options = locate_anyhow(spark, table)
     return sorted(read_registry(root, options))
 
 

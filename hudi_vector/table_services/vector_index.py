@@ -310,7 +310,7 @@ def describe(
     """The indexes of a table, and how much of its newest snapshot they cover.
 
     Args:
-        spark: As for `create`.
+        spark: As for `create`; None for a path on this machine too.
         table: The name or path of a Hudi table.
         column: Only those of this column.
         files: As for `create`.
@@ -327,7 +327,7 @@ def describe(
     Example:
         >>> hv.index.describe(spark, "products")[0].covered_files  # doctest: +SKIP
     """
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)
     snapshot, found = subject.indexes(column)
     return [_described(index, snapshot) for index in found]
 
@@ -347,7 +347,7 @@ def drop(
     """Remove indexes of a column; searches then scan.
 
     Args:
-        spark: As for `create`.
+        spark: As for `create`; None for a path on this machine too.
         table: The name or path of a Hudi table.
         column: The column.
         files: As for `create`.
@@ -366,7 +366,7 @@ def drop(
     Example:
         >>> hv.index.drop(spark, "products", "embedding")  # doctest: +SKIP
     """
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)
     snapshot, found = subject.indexes(as_text(column, "column"))
     going = chosen(found, kind, metric)
     gone = [_described(index, snapshot) for index in going]

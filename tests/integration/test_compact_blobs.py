@@ -248,6 +248,33 @@ def test_whoever_comes_after_a_killed_run_ends_it(spark, shared):
     assert not any(Path(shared, ".hoodie/blob_service/v1/staging").iterdir())
 
 
+def test_maintain_ends_a_run_that_was_killed_behind_its_commit(spark, shared):
+    """Until then the row that another writer put there at the last moment is hidden."""
+    change(spark, shared, [2], ts=1)
+    before = stored(spark, shared)
+
+    def progress(sentence):
+        if "committing" in sentence:
+            change(spark, shared, [3], ts=1)
+        if "committed" in sentence:
+            raise Killed
+
+    with pytest.raises(Killed):
+        services.compact_blobs(spark, str(shared), live_threshold=100, options=QUICK, progress=progress)
+    assert stored(spark, shared) == before
+    with ServiceLease(str(shared), "compact"):
+        (figures,) = services.maintain(spark, str(shared), steps=["figures"]).steps
+    assert (figures.step, len(begun_runs(f"file://{shared}"))) == ("figures", 1), "one that is at work is left alone"
+    planned, *_ = services.maintain(spark, str(shared), steps=["figures"], dry_run=True).steps
+    assert (planned.step, planned.state) == ("end_killed_runs", "due")
+    ended, _ = services.maintain(spark, str(shared), steps=["figures"]).steps
+    assert (ended.step, ended.state) == ("end_killed_runs", "done"), ended.text
+    assert "which was looked after; 1 rows of other writers were restored" in ended.text
+    assert stored(spark, shared) == {**before, 3: content(503, 700)}
+    assert begun_runs(f"file://{shared}") == []
+    assert [step.step for step in services.maintain(spark, str(shared), steps=["figures"]).steps] == ["figures"]
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_it_may_die_at_any_step(spark, workspace, after):
@@ -291,6 +318,39 @@ def test_refusals(spark, shared, workspace, clean_session):
         services.compact_blobs(spark, str(path))
     assert "an ordering field" in services.compact_blobs(spark, str(path), dry_run=True).refusal
     assert services.compact_blobs(spark, str(path), assume_single_writer=True).is_well
+
+
+def test_maintain_is_refused_only_what_there_is_to_do(spark, workspace, clean_session, capsys):
+    path = tables.fresh_path(workspace, "unordered_upkeep")
+    kept = {"hoodie.clean.automatic": "false"}
+    write(rows(spark, [1000] * 4).coalesce(1), path, blobs=OUT, ordering=None, partition_by=None, options=kept)
+
+    def step(**arguments):
+        (told,) = services.maintain(spark, str(path), steps=["compact_blobs"], **arguments).steps
+        return told.state, told.text
+
+    assert step()[0] == "nothing to do"
+    write(rows(spark, [1000] * 3).coalesce(1), path, blobs=OUT, ordering=None, partition_by=None, options=kept)
+    state, text = step()
+    assert state == "refused"
+    assert "give assume_single_writer" in text
+    assert step(dry_run=True, assume_single_writer=True)[0] == "due"
+    spark.conf.set("hoodie.blob.maintain.assume.single.writer", "true")
+    assert step(dry_run=True)[0] == "due"
+    assert step(assume_single_writer=False)[0] == "refused", "an argument goes before a setting"
+    spark.conf.unset("hoodie.blob.maintain.assume.single.writer")
+    before = stored(spark, path)
+    job = ["maintain", "--table", str(path), "--step", "compact-blobs"]
+    assert main(job) == 1
+    assert main([*job, "--assume-single-writer"]) == 0
+    assert "compact_blobs  done" in capsys.readouterr().out
+    assert stored(spark, path) == before
+    assert step()[0] == "nothing to do"
+
+
+def test_a_lock_is_as_good_as_a_promise(spark, workspace, clean_session):
+    path = tables.fresh_path(workspace, "locked")
+    write(rows(spark, [10]), path, blobs=OUT, ordering=None)
     spark.conf.set("hoodie.write.concurrency.mode", "optimistic_concurrency_control")
     lock = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
     assert services.compact_blobs(spark, str(path), options=lock).is_well

@@ -339,7 +339,10 @@ def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch, caplog)
     assert [step.state for step in upkeep(spark, str(path), steps=["index"], dry_run=True).steps] == ["due"]
     assert [step.state for step in upkeep(spark, str(path), steps=["index"]).steps] == ["done"]
     assert run("refresh", *column)[1][0]["segments_made"] == 0
-    (indexed,) = upkeep(spark, str(path), steps=["figures"]).figures.indexes
+    every = upkeep(spark, str(path), steps=["compact_blobs", "clean_blobs", "index", "figures"])
+    assert every.is_well, "a table with vectors alone needs nothing done about its blobs"
+    assert "has no BLOB column" in every.steps[0].text
+    (indexed,) = every.figures.indexes
     assert (indexed.name, indexed.covered, indexed.files) == ("emb, l2, ivf_sq8", 4, 4)
     assert 0.8 <= indexed.recall <= 1.0  # of the second measurement
     name = tables.fresh_name("tended")
