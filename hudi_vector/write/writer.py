@@ -21,6 +21,7 @@ from hudi_vector.errors import (
     InvalidTypeError,
     TableNotFoundError,
     UnknownColumnError,
+    WriteError,
 )
 from hudi_vector.options import INVALID_VECTORS
 from hudi_vector.spark.local_rows import no_rows
@@ -54,6 +55,7 @@ __all__ = ["WritePlan", "hand_to_hudi", "plan_write", "write"]
 
 _LOG = logging.getLogger(__name__)
 
+_CLUSTERING = "HoodieClusteringUpdateException"
 _DUPLICATE_KEY = re.compile(r"HoodieDuplicateKeyException: Duplicate key found for insert statement, key is: (.+)")
 _FRAME = "the DataFrame"
 _ONE_TASK = 32 << 20
@@ -345,6 +347,7 @@ def hand_to_hudi(
 
     Raises:
         InvalidArgumentError: An insert brings a key that the table has.
+        WriteError: A clustering of the rows' files is scheduled, or was killed.
     """
     target, token = plan.target, token or plan.request.options.get(TOKEN_KEY) or new_token()
     options = hudi_options(
@@ -364,6 +367,8 @@ def hand_to_hudi(
     try:
         rows.write.format("hudi").options(**{**options, TOKEN_KEY: token}).mode("append").save(target.path)
     except Py4JJavaError as problem:
+        if _CLUSTERING in str(problem):
+            raise WriteError(_being_clustered(plan)) from None
         found = _DUPLICATE_KEY.search(str(problem))
         if found is None:
             raise
@@ -375,6 +380,16 @@ def hand_to_hudi(
         spark.catalog.refreshTable(target.quoted_name)
     config = _config(files, target)
     return find_commit(files, target.path, config, before, token) if config else None
+
+
+def _being_clustered(plan: WritePlan) -> str:
+    name, path = plan.request.table, plan.target.path
+    return (
+        f"nothing was written: a clustering of '{name}' has been scheduled and has not completed, and Hudi lets nobody "
+        f"change rows of the files that it rewrites; wait until it has, or, if it was killed, end it with "
+        f"'hudi-vector maintain --table {path}' (one that somebody else scheduled: CALL run_clustering(path => "
+        f"'{path}', op => 'execute')), and write again"
+    )
 
 
 def _config(files: Files, target: Target) -> TableConfig | None:

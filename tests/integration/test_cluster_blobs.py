@@ -141,6 +141,30 @@ def test_a_clustering_that_hudi_gives_up_is_not_left_pending(spark, path, clean_
     assert answers(spark, path) == before
 
 
+def test_writers_are_told_of_a_killed_clustering_and_maintain_ends_it(spark, path, clean_session):
+    before = answers(spark, path)
+    with pytest.raises(Killed):
+        services.cluster(spark, str(path), order_by="rank", options=QUICK, progress=kill_at("scheduled"))
+    (begun,) = begun_clusterings(f"file://{path}")
+    made = [(4, 1, 99, [3.0], bytearray(content(3, 70)), (bytearray(content(3, 60)),))]
+    kind = "id INT, ts LONG, rank INT, vec ARRAY<FLOAT>, img BINARY, doc STRUCT<scan: BINARY>"
+    rows = spark.createDataFrame(made, kind)
+
+    def write():
+        hv.write(rows, str(path), record_key="id", ordering="ts", blobs=["img", "doc.scan"], options=QUICK)
+
+    with pytest.raises(WriteError, match=r"a clustering of .* has been scheduled and has not completed") as refused:
+        write()
+    assert f"hudi-vector maintain --table file:{path}" in str(refused.value).replace("file://", "file:")
+    assert "\n" not in str(refused.value)
+    ended, _ = services.maintain(spark, str(path), steps=["figures"]).steps
+    assert (ended.step, ended.state) == ("end_killed_runs", "done"), ended.text
+    assert f"in its clustering {begun.instants[0]}, which was completed" in ended.text
+    assert answers(spark, path) == before
+    write()
+    assert answers(spark, path) == {**before, 4: (99, content(3, 70), content(3, 60))}
+
+
 @pytest.mark.soak
 def test_a_run_killed_after_its_thresholds_is_looked_after(spark, path, clean_session):
     spark.conf.set("hoodie.storage.blob.inline.threshold", "10KB")
