@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.settings import BlobSettings
@@ -13,12 +14,16 @@ from hudi_vector.write.hudi_options import OURS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from hudi_vector.blobs.writer import BlobColumn
     from hudi_vector.write.request import BlobSpecs
     from hudi_vector.write.target import ExistingTable
 
-__all__ = ["plan_blobs", "session_settings"]
+__all__ = ["plan_blobs", "planned_columns", "session_settings"]
+
+_BASE_FORMATS = ("hoodie.table.base.file.format", "hoodie.base.file.format")
+"""What says of which format the base files of a new table are."""
 
 
 def plan_blobs(
@@ -42,15 +47,55 @@ def plan_blobs(
         UnknownColumnError: A named column is not in the DataFrame.
     """
     refuse_collections(df.schema)
-    given = {**_session_options(df.sparkSession), **options}
-    # Hudi 1.2 loses inline bytes when it rewrites Lance files (clustering, compaction).
-    lance = existing is not None and existing.config.base_file_format.lower() == "lance"
-    if lance and given.setdefault(BLOB_INLINE_THRESHOLD.key, "0") != "0":
-        raise InvalidArgumentError(
-            f"'{table}' has Lance base files, in which Hudi 1.2 loses inline blobs when it rewrites them; "
-            f"leave {BLOB_INLINE_THRESHOLD.key} out, or set it to 0"
-        )
-    return blob_columns(df.schema, existing.schema if existing else None, specs, BlobSettings.of(given))
+    spark = df.sparkSession
+    given = {**_session_options(spark), **options}
+    if existing is not None:
+        base = existing.config.base_file_format
+    else:
+        base = next(filter(None, (options.get(key) or spark.conf.get(key, None) for key in _BASE_FORMATS)), "")
+    in_table = existing.schema if existing else None
+    return planned_columns(df.schema, in_table, specs, given, table=table, base_format=base)
+
+
+def planned_columns(
+    schema: StructType,
+    in_table: StructType | None,
+    specs: BlobSpecs,
+    given: Mapping[str, str],
+    *,
+    table: str,
+    base_format: str,
+) -> tuple[BlobColumn, ...]:
+    """Decide how each blob column is stored.
+
+    Hudi 1.2 loses inline bytes when it rewrites Lance files (clustering, compaction), so that no column of a table of
+    these is stored inline, however that was asked for.
+
+    Args:
+        schema: The DataFrame's columns.
+        in_table: The columns of the table that is there.
+        specs: What was said of single columns.
+        given: The settings of the call and the session.
+        table: How messages name the table.
+        base_format: The format of its base files.
+
+    Raises:
+        InvalidArgumentError: A blob of a table with Lance base files would be stored inline.
+        InvalidTypeError: A column holds nothing that could be a blob.
+        UnknownColumnError: A named column is not in the DataFrame.
+    """
+    settings, is_lance = BlobSettings.of(given), base_format.strip().lower() == "lance"
+    if is_lance and not any(key.strip().lower() == BLOB_INLINE_THRESHOLD.key for key in given):
+        settings = replace(settings, inline_threshold=0)
+    columns = blob_columns(schema, in_table, specs, settings)
+    for column in columns if is_lance else ():
+        if column.settings.inline_threshold:
+            raise InvalidArgumentError(
+                f"blobs of column '{column.path}' below {column.settings.inline_threshold} bytes would be stored "
+                f"inline, and '{table}' has Lance base files, in which Hudi 1.2 loses inline blobs when it rewrites "
+                f"them; leave {BLOB_INLINE_THRESHOLD.key} out, for the table and for the column, or set it to 0"
+            )
+    return columns
 
 
 def session_settings(spark: SparkSession) -> BlobSettings:
