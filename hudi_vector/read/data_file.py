@@ -31,10 +31,12 @@ class DataFile:
         options: How storage is opened.
         mapped: Whether a local file is mapped into memory, and column chunks are read whole. Otherwise pages are read
             as they are needed, so that no more than a block is held.
+        checked: Whether the checksums of pages are compared, which costs a second for each GB of them.
     """
 
-    def __init__(self, file: FileInfo, options: StorageOptions, mapped: bool) -> None:
+    def __init__(self, file: FileInfo, options: StorageOptions, mapped: bool, checked: bool = False) -> None:
         self.file = file
+        self._checked = checked
         self._options = options
         self._mapped = mapped
         self._source: pa.NativeFile | None = None
@@ -114,6 +116,7 @@ class DataFile:
                     pre_buffer=False,
                     buffer_size=0 if self._mapped else _PAGE_BUFFER_BYTES,
                     coerce_int96_timestamp_unit="us",
+                    page_checksum_verification=self._checked,
                 )
         return self._parquet
 

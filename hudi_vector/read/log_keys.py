@@ -101,8 +101,8 @@ def log_keys(source: Any) -> pa.Array:
 def _keys_of(block: LogBlock) -> list[str]:
     try:
         if block.kind == PARQUET_DATA:
-            rows = pq.read_table(pa.BufferReader(pa.py_buffer(block.content)), columns=[_KEY], partitioning=None)
-            keys: list[str] = rows.column(_KEY).cast(pa.string()).to_pylist()
+            rows = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content)), page_checksum_verification=True)
+            keys: list[str] = rows.read(columns=[_KEY], use_threads=False).column(_KEY).cast(pa.string()).to_pylist()
             return keys
         if block.kind == DELETE:
             return _deleted(block)

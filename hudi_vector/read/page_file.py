@@ -93,7 +93,10 @@ class ColumnPages:
         place = np.searchsorted(first[pages], rows, side="right") - 1
         with reading(file.file.uri):
             made = self._file(self._read(file, pages, reads.at(file.file.uri)), int(counts.sum()))
-            held = pq.ParquetFile(made, coerce_int96_timestamp_unit="us", pre_buffer=False).read(use_threads=False)
+            file_of_pages = pq.ParquetFile(
+                made, coerce_int96_timestamp_unit="us", pre_buffer=False, page_checksum_verification=True
+            )
+            held = file_of_pages.read(use_threads=False)
             return held.take(pa.array(rows - first[pages][place] + before[place]))
 
     def _read(self, file: DataFile, pages: Ints, reads: RangeReads) -> list[bytes]:

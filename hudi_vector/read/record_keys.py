@@ -30,7 +30,7 @@ def keys_of_file(file: FileInfo, options: StorageOptions) -> pa.ChunkedArray:
     Raises:
         DataFileError: The file is gone or damaged.
     """
-    data = DataFile(file, options, mapped=True)
+    data = DataFile(file, options, mapped=True, checked=True)
     with reading(file.uri), contextlib.closing(data):
         return data.parquet().read(columns=[_KEY], use_threads=False).column(_KEY).cast(pa.string())
 
@@ -48,7 +48,7 @@ def hashes_of_file(file: FileInfo, options: StorageOptions) -> KeyHashes | None:
     Raises:
         DataFileError: The file is gone or damaged.
     """
-    data = DataFile(file, options, mapped=False)
+    data = DataFile(file, options, mapped=False, checked=True)
     parts = [np.empty(0, np.uint64)]
     with reading(file.uri), contextlib.closing(data):
         if _KEY not in data.names:

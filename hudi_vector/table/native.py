@@ -284,7 +284,8 @@ class _ArchivedCompletions:
         for info in self._table.storage.list_files(folder):
             if info.name.endswith(".parquet"):
                 with self._table.storage.open(info.uri) as file:
-                    rows = pq.read_table(file, columns=["instantTime", "completionTime"])
+                    history = pq.ParquetFile(file, page_checksum_verification=True)
+                    rows = history.read(columns=["instantTime", "completionTime"])
                 known.update(zip(rows[0].to_pylist(), rows[1].to_pylist(), strict=True))
         return known
 

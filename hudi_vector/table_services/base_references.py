@@ -1,4 +1,8 @@
-"""The references of a Parquet file, by reading their sub-columns and nothing else of it."""
+"""The references of a Parquet file, by reading their sub-columns and nothing else of it.
+
+Hudi writes a checksum for each page. It is compared, since a bit that flipped makes another path of a reference, and
+what the true one named would be taken for unneeded.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ def parquet_references(source: Any, *, remote: bool = False) -> pa.Table:
     Raises:
         InvalidBlobError: A blob is OUT_OF_LINE and names no path.
         pyarrow.ArrowException: The file is no whole Parquet file.
-        OSError: The file cannot be read.
+        OSError: The file cannot be read, or a page is not what was written.
 
     Example:
         >>> import io
@@ -37,7 +41,7 @@ def parquet_references(source: Any, *, remote: bool = False) -> pa.Table:
         0
     """
     found: list[pa.Table] = []
-    with pq.ParquetFile(source, pre_buffer=remote) as file:
+    with pq.ParquetFile(source, pre_buffer=remote, page_checksum_verification=True) as file:
         leaves = reference_leaves([file.schema.column(number).path for number in range(len(file.schema))])
         for group in range(file.num_row_groups if leaves else 0):
             add_references(found, references_in(file.read_row_group(group, columns=leaves, use_threads=False)))

@@ -72,7 +72,7 @@ class KeyScan:
         return FileReferences(file, distinct(found for _, found in parts))
 
     def _parquet(self, source: Any) -> Iterator[tuple[set[str], pa.Table]]:
-        with pq.ParquetFile(source) as file:
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
             leaves = reference_leaves([file.schema.column(number).path for number in range(len(file.schema))])
             for group in range(file.num_row_groups):
                 keys = file.read_row_group(group, columns=[_KEY], use_threads=False)[_KEY].cast(pa.string())

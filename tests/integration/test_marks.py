@@ -19,6 +19,8 @@ from support.quick import QUICK
 import hudi_vector as hv
 from hudi_vector.read.log_blocks import read_blocks
 from hudi_vector.table_services.distributed import SpreadLimits, spread_reader
+from hudi_vector.table_services.erasure import look
+from hudi_vector.table_services.file_references import read_here
 from hudi_vector.table_services.mark import find_unneeded
 
 SMALL = {"img": {"inline.threshold": "1KB"}}
@@ -109,6 +111,33 @@ def test_a_table_through_its_life(spark, workspace, table_type):
         (path / file).unlink()
     assert stored(spark, path) == {0: content(5000, 4100)}
     assert check(path) == set()
+
+
+def test_a_bit_that_flipped_in_a_reference_is_a_doubt(spark, workspace):
+    """Hudi writes checksums of pages: without a look at them the path of another file is read."""
+    path = tables.fresh_path(workspace, "flipped")
+    plain = {**QUICK, "hoodie.parquet.compression.codec": "uncompressed"}
+    write(rows(spark, [5000, 6000]).coalesce(1), path, partition_by=None, blobs=SMALL, options=plain)
+    (base,), (name,) = bases(path), containers(path)
+    content = bytearray(base.read_bytes())
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    place = content.index(name.encode()) + len(name) - len("0.blob")
+    assert place < footer
+    content[place] ^= 1
+    base.write_bytes(content)
+    read = pq.read_table(base).column("img").to_pylist()
+    assert {blob["reference"]["external_path"][-6:] for blob in read} == {"1.blob"}, "another path that nobody doubts"
+
+    later = time.time_ns() // 1_000_000 + 30 * DAY
+    for reader in (read_here, spread_reader(spark.sparkContext, SpreadLimits(0, 0))):
+        report = find_unneeded(str(path), grace_ms=DAY, now_ms=later, reader=reader)
+        assert report.candidates == ()
+        assert [file.path for file in report.kept] == [containers(path)[name]]
+        (doubt,) = report.doubts
+        assert f"'file://{base}' cannot be read" in doubt
+    erased = look(str(path), ["0"], ["0"])
+    assert not erased.is_well
+    assert any(base.name in doubt for doubt in erased.doubts)
 
 
 def test_several_columns_and_nested_ones_in_log_files(spark, workspace):
