@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -32,7 +32,13 @@ class Failure:
     reason: str
 
 
-def transfer(reads: Reads, files: Sequence[BlobFile | None], output: memoryview, threads: int | None) -> list[Failure]:
+def transfer(
+    reads: Reads,
+    files: Sequence[BlobFile | None],
+    output: memoryview,
+    threads: int | None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[Failure]:
     """Carry out reads.
 
     Args:
@@ -41,6 +47,7 @@ def transfer(reads: Reads, files: Sequence[BlobFile | None], output: memoryview,
         output: Where the bytes go.
         threads: The most threads that read at once; None to read by one from a local disk as long as that is quick,
             and by the storage's default otherwise.
+        clock: Seconds, by which a disk is quick.
 
     Returns:
         The reads that failed; the bytes of the others are in the output.
@@ -55,9 +62,9 @@ def transfer(reads: Reads, files: Sequence[BlobFile | None], output: memoryview,
     done: list[list[Failure]] = []
     if threads is None and first.local:
         # What is in the page cache comes sooner than threads can hand the interpreter to each other.
-        begun = time.perf_counter()
+        begun = clock()
         done = [job.run(pieces[0])]
-        most = most if time.perf_counter() - begun > _quick(reads, pieces[0]) else 1
+        most = most if clock() - begun > _quick(reads, pieces[0]) else 1
     done += in_threads(job.run, pieces[len(done) :], most)
     return [failure for piece in done for failure in piece]
 

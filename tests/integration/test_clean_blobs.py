@@ -10,6 +10,7 @@ import re
 import pytest
 from support import tables
 from support.blobs import content, rows, stored, write
+from support.clean_life import refers, retained_rows
 
 import hudi_vector as hv
 from hudi_vector.blobs.manifest import open_upload, upload_ids
@@ -49,6 +50,8 @@ def test_clean_restore_mark_and_sweep(spark, path, tmp_path):
 
     dry = services.clean_blobs(spark, str(path), grace="0s", dry_run=True, report=str(tmp_path / "dry.json"))
     assert (dry.deleted, dry.doubts, dry.refusal) == ([], (), None)
+    needed = {row["img"]["reference"]["external_path"] for row in retained_rows(path) if refers(row)}
+    assert {file.path for file in dry.candidates} == {name for name in before if f"file://{path}/{name}" not in needed}
     assert 0 < len(dry.candidates) < len(before)
     assert [json.loads(line) for line in (tmp_path / "dry.json").read_text().splitlines()] == dry.rows()
     assert files(path) == before

@@ -194,14 +194,19 @@ def test_memory_watermarks_aggregates_and_foreach_batch(spark, table, running):
     assert_nearest(seen, states, k=1)
 
 
-def kept_by_workers(spark):
-    """What the Python workers may keep, and what they keep."""
+def kept_by_workers(spark, folder):
+    """What each of both Python workers may keep, and what it keeps; the empty folder is where they meet."""
+    folder.mkdir()
 
     def cached(batches):
         from hudi_vector.read.cache import process_cache
 
+        (folder / str(os.getpid())).touch()
+        end = time.monotonic() + 60
+        while len(list(folder.iterdir())) < 2:
+            assert time.monotonic() < end, "the other worker was not asked"
+            time.sleep(0.01)
         for _ in batches:
-            time.sleep(0.2)  # so that both workers are asked
             yield pa.RecordBatch.from_pydict({"budget": [process_cache().budget], "held": [process_cache().nbytes]})
 
     return spark.range(0, 8, 1, 2).mapInArrow(cached, "budget LONG, held LONG").collect()
@@ -226,7 +231,7 @@ def test_storage_that_is_away_that_hangs_and_that_is_gone(spark, workspace, sour
     source.add(events([1]))
     assert [row["number"] for row in streams.rows_of(spark, query)] == [0, 1]
     back.join()
-    budgets = kept_by_workers(spark)
+    budgets = kept_by_workers(spark, tables.fresh_path(workspace, "workers"))
     assert 1024 in {row["budget"] for row in budgets}
     assert all(row["held"] <= row["budget"] for row in budgets)
     query.stop()

@@ -69,20 +69,21 @@ def test_killed_between_any_two_steps(after: bool, threads: int, steps: int, opt
 
 
 def test_several_files_go_at_the_same_time(options: StorageOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each request takes a while: 24 files go, come back and expire in far less than one after the other."""
+    """24 files go, come back and expire, several at the same time and never more than 16."""
     area = Area("s3://lake/many", options)
     files = [area.put(number) for number in range(24)]
     content = area.in_place()
     report = area.mark()
-    real, now, most, counting = Storage.info, 0, 0, threading.Lock()
+    real, now, most, counting = Storage.info, 0, 0, threading.Condition()
 
     def slow(*arguments: object) -> object:
+        """A request that is answered when three others are under way, as long as there were never four."""
         nonlocal now, most
         with counting:
             now += 1
             most = max(most, now)
-        time.sleep(0.05)
-        with counting:
+            counting.notify_all()
+            counting.wait_for(lambda: most >= 4, timeout=5)
             now -= 1
         return real(*arguments)
 

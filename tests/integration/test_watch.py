@@ -11,7 +11,6 @@ from support import oracle, tables
 
 import hudi_vector as hv
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
-from hudi_vector.search.watch import changes_between
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 
@@ -37,16 +36,25 @@ def rankings(spark, path, instant):
     return [{(key, part): (rank, far) for rank, (far, key, part) in enumerate(rows, 1)} for rows in found]
 
 
+def differences(before, after):
+    """What changed from one ranking to another, by the words of the documentation: (change, key, ranks)."""
+    for row in before.keys() | after.keys():
+        (was, far), (now, near) = before.get(row, (None, None)), after.get(row, (None, None))
+        if was is None or now is None:
+            yield "entered" if was is None else "left", row[0], was, now
+        elif was != now or abs(far - near) > 1e-9:
+            yield "moved", row[0], was, now
+
+
 def wanted(spark, path):
     """The changes of every commit after the first, by brute force."""
     commits = commits_of(path)
     ranked = [rankings(spark, path, instant) for instant in commits]
     return [
-        (instant.requested, query, c.change, c.key, c.from_rank, c.to_rank)
+        (instant.requested, query, *change)
         for (before, after), instant in zip(itertools.pairwise(ranked), commits[1:], strict=True)
         for query in range(len(QUERIES))
-        for c in changes_between(before[query], after[query])
-        if c.from_rank != c.to_rank or abs(c.from_distance - c.to_distance) > 1e-9
+        for change in differences(before[query], after[query])
     ]
 
 

@@ -106,7 +106,7 @@ def test_sql(spark, t, workspace, arguments, sentence, caplog):
     ],
 )
 def test_sql_batch(spark, t, arguments, sentence):
-    with pytest.raises((AnalysisException, Exception)) as raised:
+    with pytest.raises((AnalysisException, errors.HudiVectorError)) as raised:
         spark.sql(f"SELECT * FROM hudi_vector_search_batch({arguments})").collect()
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value).strip()

@@ -231,7 +231,6 @@ print("READERS PASSED")
 
 @pytest.fixture(scope="module")
 def ran():
-    pytest.importorskip("moto")
     with servers.object_store() as endpoint:
         yield servers.run_program(SERVER + S3 + LANCE + READERS, endpoint, SECRET)
 
@@ -251,7 +250,6 @@ def test_sides_of_joins_that_other_readers_of_spark_give(ran):
 
 @pytest.mark.soak
 def test_containers_on_s3a_are_repacked_and_ordered():
-    pytest.importorskip("moto")
     with servers.object_store() as endpoint:
         ran = servers.run_program(SERVER + CONTAINERS, endpoint, SECRET)
     assert "CONTAINERS PASSED" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-4000:]

@@ -185,7 +185,7 @@ class Life:
 
     def check(self) -> None:
         """Every retained version of every row reads back."""
-        for row in self.retained():
+        for row in retained_rows(self.path):
             value = row["img"]
             reference = value and value["reference"]
             if reference is not None:
@@ -194,20 +194,6 @@ class Life:
                     opened.seek(reference["offset"])
                     found = opened.read(reference["length"])
                 assert found == content(row["id"] + 1000 * row["ts"], reference["length"]), self.history
-
-    def retained(self) -> Iterator[dict[str, Any]]:
-        """The rows of all data files that are there."""
-        for file in self.path.rglob("*"):
-            if ".hoodie" in file.relative_to(self.path).parts or file.name.endswith(".crc") or not file.is_file():
-                continue
-            raw = file.read_bytes()
-            while b"PAR1" in raw:  # a log file may hold several blocks
-                begin = raw.index(b"PAR1")
-                end = raw.index(b"PAR1", begin + 4) + 4
-                while (found := table_in(raw[begin:end])) is None:  # these four bytes were somebody's data
-                    end = raw.index(b"PAR1", end) + 4
-                yield from found
-                raw = raw[end:]
 
     def end(self) -> None:
         """The newest rows are those of the model, and a month later nothing lies around that nobody needs."""
@@ -219,7 +205,7 @@ class Life:
 
         result = sweep(mark(), mark, limits=SweepLimits(100))
         assert (result.doubts, result.failed) == ((), []), self.history
-        named = {row["img"]["reference"]["external_path"] for row in self.retained() if refers(row)}
+        named = {row["img"]["reference"]["external_path"] for row in retained_rows(self.path) if refers(row)}
         there = {f"file://{file}" for file in (self.path / ".hoodie/blobs").rglob("*") if file.is_file()}
         assert there == named, self.history
         assert stored(self.spark, self.path) == self.model, self.history
@@ -286,6 +272,21 @@ def play(life: Life, steps: Iterable[Step]) -> None:
         life.check()
         return
     life.end()
+
+
+def retained_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of all data files that are there, base files and log blocks in Parquet, read with pyarrow alone."""
+    for file in path.rglob("*"):
+        if ".hoodie" in file.relative_to(path).parts or file.name.endswith(".crc") or not file.is_file():
+            continue
+        raw = file.read_bytes()
+        while b"PAR1" in raw:  # a log file may hold several blocks
+            begin = raw.index(b"PAR1")
+            end = raw.index(b"PAR1", begin + 4) + 4
+            while (found := table_in(raw[begin:end])) is None:  # these four bytes were somebody's data
+                end = raw.index(b"PAR1", end) + 4
+            yield from found
+            raw = raw[end:]
 
 
 def table_in(content: bytes) -> list[dict[str, Any]] | None:

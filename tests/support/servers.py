@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
+import boto3
 
 from hudi_vector.storage import StorageOptions
 
@@ -72,8 +72,6 @@ def object_store() -> Iterator[str]:
 @contextlib.contextmanager
 def lake() -> Iterator[tuple[StorageOptions, Any]]:
     """Hadoop's settings for such a server with a bucket called lake, and a boto3 client of it."""
-    boto3 = pytest.importorskip("boto3")
-    pytest.importorskip("moto")
     keys = {"aws_access_key_id": "tester", "aws_secret_access_key": "secret"}
     with object_store() as endpoint:
         client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)

@@ -26,11 +26,11 @@ class Soak:
         seed, minutes = (os.environ.get(name, "").strip() for name in ("SOAK_SEED", "SOAK_MINUTES"))
         return cls(int(seed) if seed else secrets.randbelow(1 << 31), float(minutes) if minutes else None)
 
-    def seeds(self, usual: int) -> Iterator[int]:
+    def seeds(self, usual: int, clock: Callable[[], float] = time.monotonic) -> Iterator[int]:
         """The seeds of histories, from the first; the last that a failed test prints is that of the failure."""
-        end = None if self.minutes is None else time.monotonic() + 60 * self.minutes
+        end = None if self.minutes is None else clock() + 60 * self.minutes
         for number in itertools.count():
-            over = number >= usual if end is None else number and time.monotonic() >= end
+            over = number >= usual if end is None else number and clock() >= end
             if over:
                 return
             print(f"SOAK_SEED={self.seed + number}")

@@ -156,7 +156,6 @@ def test_deleted_rows_are_of_files_that_are_searched(places: tuple[list[str], st
 @pytest.fixture
 def delta(tmp_path: Path) -> str:
     """A table of ids 0 to 79 of which Delta's own writer deleted some, and gave 20 another vector."""
-    pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
     with tarfile.open(FIXTURES / "delta" / "deletion_vectors_3.3.2.tar.gz") as packed:
         packed.extractall(tmp_path, filter="data")
     return str(tmp_path / "table")

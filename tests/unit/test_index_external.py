@@ -12,9 +12,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
 import pytest
 from support.written_table import WrittenTable, rows_of
 
@@ -529,7 +531,6 @@ def test_the_history_of_recall_goes_with_the_index(files: list[str], directory: 
 
 
 def test_an_encrypted_file_is_refused_in_a_sentence(tmp_path: Path, directory: str) -> None:
-    pe = pytest.importorskip("pyarrow.parquet.encryption")
 
     class Keys(pe.KmsClient):  # type: ignore[misc, name-defined]
         def __init__(self, _: Any) -> None:
@@ -555,7 +556,6 @@ def test_an_encrypted_file_is_refused_in_a_sentence(tmp_path: Path, directory: s
 
 
 def test_a_delta_table_through_its_life(tmp_path: Path, directory: str) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
     path = str(tmp_path / "words")
     for number in range(4):
         held = table_of(vectors(120, number), number * 120, "list")

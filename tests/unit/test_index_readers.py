@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.rights import without_root
 from support.written_table import WrittenTable, rows_of
 
 import hudi_vector as hv
@@ -34,6 +35,7 @@ from hudi_vector.read.cache import process_cache
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.search.external import external_indexes, external_scan
 from hudi_vector.search.plain_files import PlainFiles
+from hudi_vector.search.reader_leases import ReaderLeases
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.side_files import seal
@@ -327,17 +329,31 @@ def test_no_lease_is_taken_where_none_is_wanted_or_needed(
         opened(files, directory, hoodie_vector_index_reader_lease_ms="long")
 
 
+class Renewed:
+    """How often leases were renewed, or could not be."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.ended = 0
+        real = ReaderLeases._renew
+
+        def counted(leases: ReaderLeases) -> None:
+            real(leases)
+            self.ended += 1
+
+        patch.setattr(ReaderLeases, "_renew", counted)
+
+
 def test_a_folder_that_cannot_be_written_costs_a_line_of_the_log(
-    files: list[str], directory: str, caplog: pytest.LogCaptureFixture
+    files: list[str], directory: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder,) = {path.parent.parent.parent for path in Path(directory).rglob("manifests/*/*")}
     (folder / "readers").write_text("")  # root may write to any folder, and not below a file
     caplog.set_level(logging.INFO, "hudi_vector.index")
+    tried = Renewed(monkeypatch)
     with opened(files, directory, hoodie_vector_index_reader_lease_ms="1") as t:
         found = t.search(QUERY, 9, metric="l2", columns=["id"])
         assert found.report.slices == {"index": 4}
-        until(lambda: "without a lease" in caplog.text)
-        time.sleep(0.8)  # two more times
+        until(lambda: tried.ended >= 3)
         assert found.table.equals(t.search(QUERY, 9, metric="l2", columns=["id"]).table)
     told = [record for record in caplog.records if "without a lease" in record.getMessage()]
     assert [record.levelno for record in told] == [logging.INFO]
@@ -347,14 +363,15 @@ def test_a_folder_that_cannot_be_written_costs_a_line_of_the_log(
         until(lambda: leases(directory))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to any folder")
 def test_a_reader_without_the_right_to_write(
-    files: list[str], directory: str, caplog: pytest.LogCaptureFixture
+    files: list[str], directory: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder,) = {path.parent.parent.parent for path in Path(directory).rglob("manifests/*/*")}
     folder.chmod(0o555)
-    with opened(files, directory) as t:
+    tried = Renewed(monkeypatch)
+    with without_root(tmp_path), opened(files, directory) as t:
         assert_exact(t, caplog, 1)
+        until(lambda: tried.ended)
     assert leases(directory) == []
 
 
@@ -415,12 +432,16 @@ def test_of_lists_that_share_a_folder_each_reader_holds_its_own(
         assert t.search(QUERY, 9, metric="l2").report.slices == {"parquet": 4}
 
 
-def test_a_reader_does_not_bring_a_dropped_index_back(files: list[str], directory: str) -> None:
+def test_a_reader_does_not_bring_a_dropped_index_back(
+    files: list[str], directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed = Renewed(monkeypatch)
     with opened(files, directory, hoodie_vector_index_reader_lease_ms="1") as t:
         t.search(QUERY, metric="l2")
         until(lambda: leases(directory))
         hv.index.drop(None, files=files, column="emb", directory=directory)
-        time.sleep(1)  # three renewals
+        before = renewed.ended
+        until(lambda: renewed.ended >= before + 3)  # the first of them may have begun before
         assert [path for path in Path(directory).rglob("*") if path.is_file()] == []
 
 

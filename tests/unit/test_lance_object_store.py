@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import deltalake
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -47,7 +48,6 @@ def written(area: TempArea, options: StorageOptions, rows: int) -> TempTable:
 
 
 def test_a_delta_table_beside_it(store: tuple[StorageOptions, Any]) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
     options, _ = store
     rows = pa.table({"id": [1, 2, 3], "kind": ["a", "b", "a"], "v": [[0.0, 1.0], [1.0, 0.0], [3.0, 3.0]]})
     unsafe = {"aws_s3_allow_unsafe_rename": "true"}  # moto has no conditional writes

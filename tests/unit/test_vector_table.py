@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -239,7 +240,6 @@ def test_queries_that_no_vector_is_as_long_as_are_refused(tmp_path: Path) -> Non
 
 
 def test_a_delta_table(tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
     numbers = np.random.default_rng(3).standard_normal((40, 4)).astype("f4")
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(numbers.ravel()), 4).cast(pa.list_(pa.float32()))
     held = pa.table({"id": range(40), "emb": vectors})
@@ -260,7 +260,6 @@ def test_a_delta_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("budget", ["0", "100000000"])
 def test_partition_columns_of_a_delta_table(tmp_path: Path, budget: str) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
     days = [date(2026, 1, 1), None, date(2026, 1, 1), date(2026, 1, 2)]
     groups = ["a", "b c/%41", None, "b c/%41"]
     vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.5, 0.0]]
@@ -288,7 +287,6 @@ def test_partition_columns_of_a_delta_table(tmp_path: Path, budget: str) -> None
 
 
 def test_columns_that_a_delta_table_got_later(tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
     deltalake.write_deltalake(str(tmp_path), pa.table({"id": [1], "emb": [[1.0, 0.0]]}))
     later = pa.table({"id": [2], "note": ["x"], "emb": [[0.0, 1.0]]})
     deltalake.write_deltalake(str(tmp_path), later, mode="append", schema_mode="merge")
@@ -300,7 +298,6 @@ def test_columns_that_a_delta_table_got_later(tmp_path: Path) -> None:
 
 
 def test_versions_of_a_delta_table(tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
     for ids_written in ([1], [2, 3]):
         rows = pa.table({"id": ids_written, "emb": [[1.0, 0.0]] * len(ids_written)})
         deltalake.write_deltalake(str(tmp_path), rows, mode="append")
