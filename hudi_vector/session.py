@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hudi_vector.errors import SessionError
-from hudi_vector.jars import Bundle, bundle_for
+from hudi_vector.jars import bundle_for
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
-__all__ = ["configure", "register"]
+__all__ = ["configure", "java_version", "register"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,13 +29,19 @@ _CATALOG = "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
 _KRYO_SERIALIZER = "org.apache.spark.serializer.KryoSerializer"
 _KRYO_REGISTRATOR = "org.apache.spark.HoodieSparkKryoRegistrar"
 
+# Hudi 1.2 has classes for Java 11; from 24 on Java lacks the security manager, without which Hadoop 3.3 does not start.
+_JAVA = range(11, 24)
+_JAVA_REMEDY = (
+    "install Java 17, the tested version, and set JAVA_HOME to its folder before the first SparkSession is made"
+)
+
 
 def configure(builder: SparkSession.Builder, bundle: str | None = None) -> SparkSession.Builder:
     """Add to a builder what Hudi and this package need, keeping what it already has.
 
     Adds the Hudi bundle of the installed Spark, Hudi's session extension, catalog and Kryo settings, and the
     running interpreter as the Python of the workers. Lists (packages, jars, extensions) are merged; single
-    values the builder already has are kept.
+    values the builder already has are kept. All of these must be known before Spark starts.
 
     Args:
         builder: ``SparkSession.builder``, with any settings of your own.
@@ -42,7 +52,8 @@ def configure(builder: SparkSession.Builder, bundle: str | None = None) -> Spark
         The same builder.
 
     Raises:
-        SessionError: No bundle is known for the installed Spark.
+        SessionError: No bundle is known for the installed Spark; a session that lacks these settings runs already;
+            or Spark would start with a Java that it cannot use, or finds none.
         InvalidArgumentError: ``bundle`` is neither a jar file nor a Maven coordinate.
 
     Example:
@@ -52,10 +63,14 @@ def configure(builder: SparkSession.Builder, bundle: str | None = None) -> Spark
     """
     import pyspark
 
+    _require_java()
     options: dict[str, str] = builder._options
     chosen = bundle_for(pyspark.__version__, bundle)
+    wanted = {"spark.sql.extensions": _EXTENSION, "spark.kryo.registrator": _KRYO_REGISTRATOR}
     if bundle is not None or not _names_a_bundle(options):
-        _add_bundle(builder, options, chosen)
+        key = "spark.jars" if chosen.is_file else "spark.jars.packages"
+        wanted[key] = chosen.location
+        _append(builder, options, key, chosen.location)
     _append(builder, options, "spark.sql.extensions", _EXTENSION)
     for key, value in (
         ("spark.serializer", _KRYO_SERIALIZER),
@@ -65,7 +80,9 @@ def configure(builder: SparkSession.Builder, bundle: str | None = None) -> Spark
             builder.config(key, value)
         elif options[key] != value:
             _LOG.warning("%s stays %s, as the builder has it; Hudi expects %s", key, options[key], value)
+        wanted[key] = options[key]
     _append(builder, options, "spark.kryo.registrator", _KRYO_REGISTRATOR)
+    _require_no_other_session(wanted, any_bundle=bundle is None)
     if "spark.pyspark.python" not in options:
         # pyspark reads only the environment when it runs as a plain Python process.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -86,55 +103,78 @@ def register(spark: SparkSession) -> SparkSession:
 
     Raises:
         SessionError: The session is a Spark Connect client, has no running JVM, runs with unpinned threads,
-            or has no Hudi bundle of a version with vector search.
+            has no Hudi bundle of a version with vector search, or is local with workers that cannot load this package.
 
     Example:
         >>> spark = hv.register(spark)  # doctest: +SKIP
         >>> spark.sql("SELECT * FROM hudi_vector_search('products', 'embedding', ARRAY(1.0, 2.0), 5)")
         ... # doctest: +SKIP
     """
-    _require_classic(spark)
     try:
+        from hudi_vector.spark.fitness import require_fit, require_workers, workers_are_local_strangers
         from hudi_vector.sql.functions import install
     except ImportError as absent:  # pragma: no cover - only with a broken pyspark installation
         raise SessionError(f"the SQL functions cannot be loaded: {absent}") from absent
+    require_fit(spark)
+    if workers_are_local_strangers(spark):
+        require_workers(spark)
     install(spark)
     return spark
 
 
-def _require_classic(spark: Any) -> None:
-    if ".connect." in type(spark).__module__:
-        raise SessionError(
-            "this is a Spark Connect session, which has no JVM to register functions in; "
-            "use a classic SparkSession (without a remote URL)"
-        )
-    context = getattr(spark, "_sc", None)
-    if context is None or getattr(context, "_jsc", None) is None or context._jsc.sc().isStopped():
-        raise SessionError("this SparkSession has no running JVM: it was stopped; make a new one and register that")
-    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
-        raise SessionError(
-            "PYSPARK_PIN_THREAD is off, so that calls may reach another session than their own; "
-            "unset it before the first SparkSession is made"
-        )
-    loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+def _require_java() -> None:
+    """Raise SessionError where the Java that pyspark would start is one that Spark cannot use."""
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return  # a JVM runs already: an earlier session's, or that of spark-submit
+    home = os.environ.get("JAVA_HOME")
+    program = os.path.join(home, "bin", "java") if home else "java"
+    chosen = f"JAVA_HOME is '{home}'" if home else "JAVA_HOME is not set"
     try:
-        context._jvm.java.lang.Class.forName("org.apache.hudi.DefaultSource", False, loader)
-    except Exception as absent:
-        if "ClassNotFoundException" not in str(absent):
-            raise
+        ran = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError:
+        raise SessionError(f"Spark needs Java 17, and there is no '{program}' ({chosen}); {_JAVA_REMEDY}") from None
+    version = java_version(ran.stderr)
+    if version is not None and version not in _JAVA:
         raise SessionError(
-            "Hudi is not on the class path of this SparkSession; build it with hudi_vector.configure(builder), "
-            f"or add {bundle_for(spark.version).location} to spark.jars.packages"
-        ) from None
+            f"Spark 3.5 with Hudi runs on Java {_JAVA[0]} to {_JAVA[-1]}, and '{program}' is Java {version} "
+            f"({chosen}); {_JAVA_REMEDY}"
+        )
+
+
+def java_version(said: str) -> int | None:
+    """The major version in what ``java -version`` says, such as 8 for ``"1.8.0_392"``; None where there is none."""
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found[1]) if found else None
+
+
+def _require_no_other_session(wanted: Mapping[str, str], *, any_bundle: bool) -> None:
+    """Raise SessionError where a session runs that lacks settings: a builder would give that one, unchanged."""
+    from pyspark import SparkContext
+
+    from hudi_vector.spark.fitness import has_hudi
+
+    context = SparkContext._active_spark_context
+    if context is None or context._jsc is None:
+        return
+    present, has_bundle = context.getConf(), any_bundle and has_hudi(context)
+    lacking = [
+        key
+        for key, value in sorted(wanted.items())
+        if not (has_bundle and key.startswith("spark.jars"))
+        and not set(value.split(",")) <= {entry.strip() for entry in str(present.get(key, "")).split(",")}
+    ]
+    if lacking:
+        raise SessionError(
+            f"a SparkSession runs already, so that {', '.join(lacking)} cannot be set any more; "
+            "call spark.stop() before hudi_vector.configure, or give that session to hudi_vector.register as it is"
+        )
 
 
 def _names_a_bundle(options: dict[str, str]) -> bool:
     named = options.get("spark.jars.packages", "") + "," + options.get("spark.jars", "")
     return any("hudi-spark" in entry and "-bundle" in entry for entry in named.split(","))
-
-
-def _add_bundle(builder: SparkSession.Builder, options: dict[str, str], bundle: Bundle) -> None:
-    _append(builder, options, "spark.jars" if bundle.is_file else "spark.jars.packages", bundle.location)
 
 
 def _append(builder: SparkSession.Builder, options: dict[str, str], key: str, value: str) -> None:

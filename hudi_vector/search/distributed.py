@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import heapq
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark import SparkContext
+from py4j.protocol import Py4JJavaError
+from pyspark import RDD, SparkContext
 
-from hudi_vector.errors import HudiVectorError, UnmergeableError
+from hudi_vector.errors import HudiVectorError, SessionError, UnmergeableError
 from hudi_vector.index.truth import Each
 from hudi_vector.kernels.topk import Bounds, Ints
 from hudi_vector.read.merged import MergedSlice
@@ -23,10 +25,22 @@ from hudi_vector.search.merge import SliceHits, Winners, merge_hits
 from hudi_vector.search.plan import IndexUse, SearchPlan, SliceAccess
 from hudi_vector.search.report import Progress
 
-__all__ = ["balanced", "find_unmergeable", "on_executors", "run_distributed"]
+__all__ = ["balanced", "find_unmergeable", "on_executors", "run_distributed", "unfit_workers"]
 
 _TASKS_PER_CORE = 3
 _MOST_TASKS_PER_CORE = 16
+
+_OTHER_VERSION = re.compile(
+    r"PYTHON_VERSION_MISMATCH.*?different version:? \(?([\d., ]+?)\)? than that in driver:? ([\d.]+\d)"
+)
+_NO_MODULE = re.compile(
+    r"ModuleNotFoundError: No module named '((?:hudi_vector|numpy|pandas|pyarrow|fsspec|hudi|lance)\b[\w.]*)'"
+)
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
+_REMEDY = (
+    "give the workers a Python of the driver's version that has hudi-vector, by PYSPARK_PYTHON or spark.pyspark.python "
+    "before the session starts (hudi_vector.configure names this one)"
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +103,7 @@ def on_executors(context: SparkContext) -> Each:
             return []
         # To begin a task takes longer than to read a small file.
         tasks = min(len(items), _MOST_TASKS_PER_CORE * max(1, context.defaultParallelism))
-        outcomes: list[Any] = context.parallelize(items, tasks).map(guarded).collect()
+        outcomes = _of_workers(context.parallelize(items, tasks).map(guarded))
         for outcome in outcomes:
             if isinstance(outcome, HudiVectorError):
                 raise outcome
@@ -123,8 +137,30 @@ def find_unmergeable(context: SparkContext, plan: SearchPlan, names: Sequence[st
             return str(problem)
         return None
 
-    problems = context.parallelize(merged, len(merged)).map(problem_of).filter(bool).take(1)
+    problems = _of_workers(context.parallelize(merged, len(merged)).map(problem_of).filter(bool))
     return problems[0] if problems else None
+
+
+def unfit_workers(problem: BaseException) -> SessionError | None:
+    """What Spark raised, if it is that Python workers lack this package or run another Python; else None."""
+    text = str(problem)
+    if other := _OTHER_VERSION.search(text):
+        said = f"run Python {other[1].replace(', ', '.')} and the driver runs {other[2]}"
+    elif absent := _NO_MODULE.search(text):
+        said = f"have no '{absent[1]}'"
+    elif program := _NO_PROGRAM.search(text):
+        said = f"cannot be started: there is no program '{program[1]}'"
+    else:
+        return None
+    return SessionError(f"the Python workers of this session {said}; {_REMEDY}")
+
+
+def _of_workers(rows: RDD[Any]) -> list[Any]:
+    """The rows that Python workers compute; SessionError where no worker could."""
+    try:
+        return rows.collect()
+    except Py4JJavaError as problem:
+        raise unfit_workers(problem) or problem from None
 
 
 def balanced(sizes: list[int], groups: int) -> list[list[int]]:

@@ -14,6 +14,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from hudi_vector.errors import HudiVectorError
+from hudi_vector.search.distributed import unfit_workers
 
 __all__ = [
     "JavaObject",
@@ -149,6 +150,9 @@ def option_value(option: JavaObject) -> Any:
 
 def first_sentence(problem: BaseException) -> str:
     """The first sentence of an error's text, without what Spark puts before and after it."""
+    unfit = unfit_workers(problem)
+    if unfit is not None:
+        return str(unfit)
     # py4j's own first line only says which call failed, and the outer exceptions of Java often no more.
     if isinstance(problem, Py4JJavaError):
         said = _innermost(problem.java_exception)

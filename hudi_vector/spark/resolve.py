@@ -15,8 +15,9 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from hudi_vector.errors import HudiVectorError, InvalidTypeError, TableNotFoundError, UnsupportedTableError
+from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError
 from hudi_vector.search.checks import as_text
+from hudi_vector.spark.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.gateway import JavaObject, first_sentence, option_value, simple_name
 from hudi_vector.spark.peel import Peeled, peel
 from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
@@ -83,10 +84,12 @@ def resolve_name(spark: SparkSession, name: str) -> Target:
 
     Raises:
         InvalidTypeError: The session is none, or the name is no text.
+        SessionError: The session does not run, or has no Hudi.
         TableNotFoundError: There is no such table, or no Hudi table at the path.
     """
     if not isinstance(spark, SparkSession):
-        raise InvalidTypeError(f"the argument 'spark' must be a SparkSession, not {type(spark).__name__}")
+        raise not_a_session(spark)
+    require_running(spark)
     as_text(name, "table")
     known = _known(spark, name)
     if known is not None:
@@ -183,8 +186,10 @@ def _load(spark: SparkSession, name: str) -> DataFrame:
                 f"there is no table, view or path '{name}'; give a catalog name, a temporary view, or the path of a "
                 "Hudi table"
             ) from None
+        require_fit(spark)
         raise TableNotFoundError(f"'{name}' cannot be read: {text}") from None
     except (Py4JJavaError, PySparkException) as problem:
+        require_fit(spark)
         raise TableNotFoundError(f"'{name}' cannot be read as a Hudi table: {first_sentence(problem)}") from None
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from hudi_vector import errors
 from hudi_vector.errors import HudiVectorError
+from hudi_vector.search.distributed import unfit_workers
 
 __all__ = ["from_worker", "in_few_words"]
 
@@ -32,7 +33,7 @@ def in_few_words() -> Iterator[None]:
 
 
 def from_worker(problem: BaseException) -> HudiVectorError | None:
-    """The error of this package that a Python worker raised, out of what Spark makes of it.
+    """The error of this package that a Python worker raised or could not load, out of what Spark makes of it.
 
     Args:
         problem: What Spark raised.
@@ -42,7 +43,7 @@ def from_worker(problem: BaseException) -> HudiVectorError | None:
     """
     found = _RAISED.findall(str(problem))
     if not found:
-        return None
+        return unfit_workers(problem)
     name, text = found[-1]
     known = getattr(errors, name, None)
     return known(text) if isinstance(known, type) and issubclass(known, HudiVectorError) else None

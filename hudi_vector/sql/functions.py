@@ -72,6 +72,8 @@ def install(spark: SparkSession) -> None:
 class _Registry:
     """The functions of one kind in a session, and in the sessions that are made from it later."""
 
+    _BUFFER: str
+
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
         self._session = spark._jsparkSession
@@ -85,7 +87,13 @@ class _Registry:
         """Put a builder under a name."""
         info = self._jvm.org.apache.spark.sql.catalyst.expressions.ExpressionInfo("org.apache.hudi", name)
         identifier = self._identifier(name)
-        self._functions().registerFunction(identifier, info, builder)
+        functions, injected = self._functions(), self._injected()
+        # Spark warns of each function that takes another's place, here and in every session that is made later.
+        functions.dropFunction(identifier)
+        functions.registerFunction(identifier, info, builder)
+        for place in reversed(range(injected.size())):
+            if injected.apply(place)._1().equals(identifier):
+                injected.remove(place)
         self._inject(self._jvm.scala.Tuple3(identifier, info, builder))
 
     def _identifier(self, name: str) -> JavaObject:
@@ -94,11 +102,20 @@ class _Registry:
     def _functions(self) -> JavaObject:
         raise NotImplementedError
 
+    def _injected(self) -> JavaObject:
+        """What sessions made later begin with: a private buffer of Spark's, which has no other way out of it."""
+        extensions = self._session.extensions()
+        field = extensions.getClass().getDeclaredField(self._BUFFER)
+        field.setAccessible(True)
+        return field.get(extensions)
+
     def _inject(self, described: JavaObject) -> None:
         raise NotImplementedError
 
 
 class _Tables(_Registry):
+    _BUFFER = "injectedTableFunctions"
+
     def _functions(self) -> JavaObject:
         return self._session.sessionState().tableFunctionRegistry()
 
@@ -107,6 +124,8 @@ class _Tables(_Registry):
 
 
 class _Scalars(_Registry):
+    _BUFFER = "injectedFunctions"
+
     def _functions(self) -> JavaObject:
         return self._session.sessionState().functionRegistry()
 

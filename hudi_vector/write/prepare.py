@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.manifest import COMMITTED, Upload, finish, open_upload, read_upload, stage
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
+from hudi_vector.spark.fitness import require_workers
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.storage import normalise
@@ -86,6 +87,7 @@ def prepare_blobs(
     columns = plan_blobs(df, table, existing, blob_specs(blobs), given)
     if not columns:
         raise InvalidArgumentError("no column of the DataFrame is a blob; name the columns with blobs=[…]")
+    require_workers(spark)
     access = storage_options(spark, target.path)
     settings = {column.path: column.settings for column in columns}
     upload = open_upload(target.path, settings, lease_ms=0, prepared=True, options=access)

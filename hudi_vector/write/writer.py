@@ -24,6 +24,7 @@ from hudi_vector.errors import (
     WriteError,
 )
 from hudi_vector.options import INVALID_VECTORS
+from hudi_vector.spark.fitness import require_fit, require_workers
 from hudi_vector.spark.local_rows import no_rows
 from hudi_vector.table.config import TableConfig
 from hudi_vector.write.blob_columns import converted_schema
@@ -137,6 +138,7 @@ def write(
         InvalidTypeError: A column holds nothing that could be a vector, or a blob.
         InvalidBlobError: A blob contradicts itself, or refers to what is not there.
         BlobWriteError: Bytes could not be stored.
+        SessionError: The session has no Hudi, or its Python workers cannot load this package.
         WriteError: Spark or Hudi gave the write up; the log has all that they say.
         TableNotFoundError: There is no table to delete from, or no such database.
         UnsupportedTableError: The name belongs to a view or to a table of another format.
@@ -181,6 +183,7 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     plan = plan_write(df, request, files)
     if not plan.blobs:
         return _checked_write(df, df, plan, files)
+    require_workers(df.sparkSession)  # else the first of their tasks would fail over a table without rows
     if plan.target.existing is None:
         _make_table(df, plan, files)
         plan = plan_write(df, request, files)
@@ -407,6 +410,7 @@ def _require_batch_frame(df: object) -> None:
         raise InvalidTypeError(f"df is a Spark DataFrame, not {type(df).__name__}; make one with createDataFrame")
     if df.isStreaming:
         raise InvalidArgumentError("df is a streaming DataFrame; write its batches with foreachBatch")
+    require_fit(df.sparkSession)
 
 
 def _require_distinct_columns(df: DataFrame) -> None:

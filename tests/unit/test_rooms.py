@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "sql": _ALL,
     "cli": _ALL,
     "jars": _BASE,
-    "session": _BASE | {"jars", "sql"},  # register installs the SQL functions
+    "session": _BASE | {"jars", "spark", "sql"},  # register looks at the session and installs the SQL functions
     "__main__": frozenset({"cli"}),  # python -m hudi_vector
     "__init__": _ALL,  # resolves public names when they are first used
 }

@@ -8,11 +8,13 @@ import sys
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import hudi_vector as hv
-from hudi_vector.errors import InvalidArgumentError, SessionError
-from hudi_vector.session import register
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, SessionError
+from hudi_vector.search.distributed import unfit_workers
+from hudi_vector.session import java_version, register
 
 COORDINATE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 EXTENSION = "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
@@ -30,6 +32,8 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> SparkSession.Builder:
     monkeypatch.delenv("HUDI_VECTOR_BUNDLE", raising=False)
     monkeypatch.setattr("hudi_vector.jars.bundle_for.__defaults__", (None, None, ()))
     monkeypatch.setenv("PYSPARK_PYTHON", "kept")
+    # Other tests of this process may have a session, which a builder would give.
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     return _Builder()
 
 
@@ -105,3 +109,56 @@ def test_a_connect_session_is_refused() -> None:
     connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(SessionError, match="Spark Connect session"):
         register(connect)
+
+
+def test_a_search_of_a_stopped_or_connect_session_is_refused() -> None:
+    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(SessionError, match="Spark Connect session"):
+        hv.search(connect, "/tables/t", "emb", [1.0], 1)
+    with pytest.raises(InvalidTypeError, match="must be a SparkSession, not str"):
+        hv.search("t", "/tables/t", "emb", [1.0], 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment (build 17.0.15+6)', 17),
+        ('java version "1.8.0_392"\n', 8),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "25" 2025-09-16 LTS', 25),
+        ('openjdk version "24-ea" 2025-03-18', 24),
+        ("Error: could not open jvm.cfg", None),
+        ("", None),
+    ],
+)
+def test_the_version_of_a_java_is_read(said: str, version: int | None) -> None:
+    assert java_version(said) == version
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version (3, 12) than that in driver 3.11, PySpark "
+            "cannot run with different minor versions.",
+            "run Python 3.12 and the driver runs 3.11; give the workers a Python of the driver's version",
+        ),
+        ("  File …\nModuleNotFoundError: No module named 'hudi_vector'\n", "have no 'hudi_vector'; give"),
+        ("ModuleNotFoundError: No module named 'pyarrow.lib'", "have no 'pyarrow.lib'; give"),
+        (
+            'java.io.IOException: Cannot run program "python9": error=2',
+            "cannot be started: there is no program 'python9'",
+        ),
+    ],
+)
+def test_unfit_workers_are_one_sentence(raised: str, said: str) -> None:
+    problem = unfit_workers(RuntimeError(f"An error occurred while calling o1.collect.\n: {raised}\n\tat scala.X"))
+    assert str(problem).startswith("the Python workers of this session ")
+    assert said in str(problem)
+    assert "\n" not in str(problem)
+
+
+@pytest.mark.parametrize(
+    "raised", ["ModuleNotFoundError: No module named 'mine'", "No module named 'hudi_vectors'", ""]
+)
+def test_other_errors_of_workers_are_none_of_ours(raised: str) -> None:
+    assert unfit_workers(RuntimeError(raised)) is None
