@@ -21,6 +21,7 @@ from hudi_vector.errors import (
     InvalidVectorError,
     TableNotFoundError,
 )
+from hudi_vector.options import require_known
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
@@ -493,6 +494,7 @@ def _settings(given: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
                 f"--conf {text!r} is no setting: give KEY=VALUE, with a key that begins with {_SPARK} or {_HUDI}"
             )
         (of_hudi if key.startswith(_HUDI) else of_spark)[key] = value
+    require_known(of_hudi)
     return of_spark, of_hudi
 
 

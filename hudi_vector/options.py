@@ -7,11 +7,11 @@ Spark-free caller passes. ``docs/options.md`` is generated from this list.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from hudi_vector.errors import InvalidOptionError
+from hudi_vector.errors import InvalidOptionError, did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +74,10 @@ __all__ = [
     "parse_duration",
     "parse_names",
     "parse_size",
+    "require_known",
+    "require_known_in_session",
+    "unknown_key",
+    "without_effect",
 ]
 
 T = TypeVar("T", int, str)
@@ -677,6 +681,70 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     GUARD_BLOBS,
     VERIFY_BLOBS,
 )
+
+PREFIXES = ("hoodie.vector.", "hoodie.blob.", "hoodie.storage.blob.")
+"""How the keys of this package begin. Under them a key that is not known is misspelt, and never passed over."""
+
+# Keys of Hudi 1.2 under these prefixes; the last one is written into the footers of its Parquet files.
+_HUDIS = ("hoodie.blob.batching.lookahead.size", "hoodie.blob.batching.max.gap.bytes", "hoodie.vector.columns")
+_KNOWN = frozenset(option.key for option in ALL) | frozenset(_HUDIS)
+_FOLDED = frozenset(key.lower() for key in _KNOWN)
+_KEY_IN_SESSION = re.compile(r"(?<![\w.])hoodie\.(?:vector|blob|storage\.blob)\.[^,\]\s]*", re.IGNORECASE)
+
+
+def unknown_key(key: str, *, any_case: bool = False) -> str | None:
+    """What is wrong with a key that begins as this package's do and is none of them or of Hudi's; else None."""
+    if not key.lower().startswith(PREFIXES) or key in _KNOWN or (any_case and key.lower() in _FOLDED):
+        return None
+    hint = did_you_mean(key, _KNOWN, most=1, alike=0.8) or "'hudi-vector options' lists all settings"
+    return f"'{key}' is no setting; {hint}"
+
+
+def without_effect(properties: Iterable[str]) -> list[str]:
+    """What to say of properties of a table that look like settings of this package, which are not read from there."""
+    found = sorted(key for key in properties if key.lower().startswith(PREFIXES) and key not in _HUDIS)
+    return [
+        f"'{key}' has no effect as a property of a table; set it in the session"
+        + (f" ({wrong})" if (wrong := unknown_key(key)) else "")
+        for key in found
+    ]
+
+
+def require_known(keys: Iterable[str], *, any_case: bool = False) -> None:
+    """Raise InvalidOptionError for the first key that begins as this package's settings do and is none.
+
+    Args:
+        keys: Keys as a caller gave them; those of others are passed over.
+        any_case: Whether capitals do not matter, as where a write reads its settings of blobs.
+
+    Raises:
+        InvalidOptionError: A key is misspelt; the nearest right one is named.
+
+    Example:
+        >>> require_known(["hoodie.blob.clean.grace", "hoodie.table.name"])
+    """
+    for key in keys:
+        wrong = unknown_key(key, any_case=any_case)
+        if wrong is not None:
+            raise InvalidOptionError(wrong)
+
+
+def require_known_in_session(spark: SparkSession) -> None:
+    """Raise InvalidOptionError where a session sets a key that begins as this package's do and is none.
+
+    Args:
+        spark: The session.
+
+    Raises:
+        InvalidOptionError: A key is misspelt; the nearest right one is named.
+    """
+    # One text instead of a call for each key.
+    keys = str(spark._jsparkSession.sessionState().conf().settings().keySet().toString())
+    for key in _KEY_IN_SESSION.findall(keys):
+        wrong = unknown_key(key)
+        if wrong is not None:
+            raise InvalidOptionError(f"the session sets {wrong} (spark.conf.unset takes the wrong one away)")
+
 
 _ALLOWED = {
     FOLDER: "a path or URI",

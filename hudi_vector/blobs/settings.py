@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hudi_vector.errors import InvalidOptionError
+from hudi_vector.errors import InvalidOptionError, did_you_mean
 from hudi_vector.options import (
     BLOB_CHECKSUM,
     BLOB_FORMAT,
@@ -140,6 +140,8 @@ def _field_of(key: str, shortened: bool) -> str:
         known = option.key.lower()
         if wanted == known or (shortened and known.endswith(f".{wanted}")):
             return field
+    keys = [option.key for option in _OPTIONS.values()]
+    hint = did_you_mean(key, keys, most=1, alike=0.8)
     raise InvalidOptionError(
-        f"'{key}' is no setting of blobs; the settings are {', '.join(option.key for option in _OPTIONS.values())}"
+        f"'{key}' is no setting of blobs; the settings are {', '.join(keys)}" + (f"; {hint}" if hint else "")
     )

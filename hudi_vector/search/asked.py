@@ -13,6 +13,7 @@ import pyarrow as pa
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
 from hudi_vector.index.catalog import Index
 from hudi_vector.kernels.metrics import Floats, metric_named
+from hudi_vector.options import require_known
 from hudi_vector.read.conform import vector_type
 from hudi_vector.read.predicate import parse
 from hudi_vector.read.spec import VectorColumn
@@ -94,6 +95,7 @@ class Asked:
         """Check what can be checked without the table."""
         named = as_text(zone, "zone", allow_null=True) or "UTC"
         zone_info(named)
+        require_known(options or {})
         return cls(
             table=table,
             column=as_text(column, "column") or "",

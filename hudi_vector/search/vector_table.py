@@ -503,6 +503,7 @@ def open(  # noqa: A001 - hv.open, as files are opened
         path = as_text(table, "table") or ""
         source = NativeTable(Source(normalise(path), path, storage))
     conf = dict(options or {})
+    settings.require_known(conf)
     if index_directory is not None:
         conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(index_directory, "index_directory") or ""
     gone = checked_deleted(deleted) if files is not None or delta is not None else None

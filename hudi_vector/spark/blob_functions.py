@@ -23,7 +23,7 @@ from hudi_vector.blobs.fetch import BlobFetcher, Part
 from hudi_vector.blobs.pieces import pieces
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
-from hudi_vector.options import VERIFY_BLOBS
+from hudi_vector.options import VERIFY_BLOBS, require_known_in_session
 from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.resolve import storage_options
@@ -119,6 +119,7 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
 
 def verifies(spark: SparkSession) -> bool:
     """Whether the session wants bytes compared with their checksums."""
+    require_known_in_session(spark)
     return VERIFY_BLOBS.in_session(spark) == "true"
 
 

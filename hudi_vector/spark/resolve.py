@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError
+from hudi_vector.options import require_known_in_session
 from hudi_vector.search.checks import as_text
 from hudi_vector.spark.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.gateway import JavaObject, first_sentence, option_value, simple_name
@@ -85,11 +86,13 @@ def resolve_name(spark: SparkSession, name: str) -> Target:
     Raises:
         InvalidTypeError: The session is none, or the name is no text.
         SessionError: The session does not run, or has no Hudi.
+        InvalidOptionError: The session sets a misspelt key of this package.
         TableNotFoundError: There is no such table, or no Hudi table at the path.
     """
     if not isinstance(spark, SparkSession):
         raise not_a_session(spark)
     require_running(spark)
+    require_known_in_session(spark)
     as_text(name, "table")
     known = _known(spark, name)
     if known is not None:
@@ -111,6 +114,7 @@ def resolve_frame(spark: SparkSession, plan: JavaObject, label: str) -> Target:
     Returns:
         The target.
     """
+    require_known_in_session(spark)
     return _target(spark, plan, label, name=None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hudi_vector.errors import InvalidTypeError
+from hudi_vector.options import require_known
 
 __all__ = ["hudi_settings", "texts"]
 
@@ -37,6 +38,7 @@ def hudi_settings(options: Mapping[str, object] | None) -> dict[str, str]:
 
     Raises:
         InvalidTypeError: It is no mapping.
+        InvalidOptionError: A key begins as this package's do and is none of them.
 
     Example:
         >>> hudi_settings({"hoodie.clean.automatic": False})
@@ -46,4 +48,5 @@ def hudi_settings(options: Mapping[str, object] | None) -> dict[str, str]:
         raise InvalidTypeError(
             f"options is a mapping of Hudi's settings, such as {{'hoodie.…': 'true'}}, not {options!r}"
         )
+    require_known(map(str, options or {}))
     return {str(key): str(value) for key, value in (options or {}).items()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.manifest import COMMITTED, Upload, finish, open_upload, read_upload, stage
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
+from hudi_vector.options import require_known, require_known_in_session
 from hudi_vector.spark.fitness import require_workers
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.spark.snapshots import writers_zone
@@ -76,6 +77,8 @@ def prepare_blobs(
         >>> hv.blobs.finish(spark, "/tables/photos", prepared.write_id)  # doctest: +SKIP
     """
     spark = df.sparkSession
+    require_known(options or {}, any_case=True)
+    require_known_in_session(spark)
     files = Files(spark)
     target = resolve_target(spark, files, table, None)
     existing = target.existing

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.options import require_known
 from hudi_vector.schema import VectorType
 
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ def _options(options: Mapping[str, object]) -> dict[str, str]:
     for key in options:
         if key in _ARGUMENT_OF:
             raise InvalidArgumentError(f"options holds '{key}'; use the argument {_ARGUMENT_OF[key]} instead")
+    require_known(options, any_case=True)
     return {key: _text(value) for key, value in options.items() if value is not None}
 
 

@@ -23,7 +23,7 @@ from hudi_vector.errors import (
     UnknownColumnError,
     WriteError,
 )
-from hudi_vector.options import INVALID_VECTORS
+from hudi_vector.options import INVALID_VECTORS, require_known_in_session, without_effect
 from hudi_vector.spark.fitness import require_fit, require_workers
 from hudi_vector.spark.local_rows import no_rows
 from hudi_vector.table.config import TableConfig
@@ -252,11 +252,14 @@ def plan_write(df: DataFrame, request: WriteRequest, files: Files) -> WritePlan:
         files: The session's file systems.
     """
     spark = df.sparkSession
+    require_known_in_session(spark)
     session = {key: value for key in SESSION_KEYS if (value := spark.conf.get(key, None))}
     policy = INVALID_VECTORS.read({**session, **request.options})
     _require_distinct_columns(df)
     target = resolve_target(spark, files, request.table, request.options.get("hoodie.table.name"))
     existing = target.existing
+    for ignored in without_effect({**target.catalog_properties, **(existing.properties if existing else {})}):
+        _LOG.warning("the table '%s': %s", request.table, ignored)
     if existing is None and request.operation == "delete":
         raise TableNotFoundError(f"there is no table '{request.table}' to delete from; name one that exists")
     config = existing.config if existing else None

@@ -15,6 +15,7 @@ from support.quick import QUICK
 import hudi_vector as hv
 from hudi_vector import errors
 from hudi_vector.blobs.picture import draw
+from hudi_vector.search.standalone import search_table
 
 
 @pytest.fixture(scope="module")
@@ -323,3 +324,80 @@ def test_a_filter_that_fails_says_why(spark, t):
     with pytest.raises(Exception, match=r"the search failed: .*too bad") as failed:
         hv.search(spark, "wrong", "emb", [1.0, 2.0, 3.0], filter="id < 0 OR raise_error('too bad') IS NULL").collect()
     assert "\n" not in str(failed.value).strip()
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("hoodie.blob.clean.gracee", "hoodie.blob.clean.grace"),
+        ("hoodie.vector.search.exection", "hoodie.vector.search.execution"),
+        ("hoodie.storage.blob.inline.treshold", "hoodie.storage.blob.inline.threshold"),
+    ],
+)
+def test_a_misspelt_setting_of_the_session_is_named_wherever_it_would_hold(
+    spark, clean_session, t, tmp_path, key, near
+):
+    t = str(t)
+    spark.conf.set(key, "1")
+    frame = tables.frame(spark, range(2), dimension=3)
+    before = sorted(Path(t).rglob("*"))
+    for ask in (
+        lambda: hv.search(spark, t, "emb", [1.0, 2.0, 3.0], 1),
+        lambda: hv.search_batch(spark, frame, "emb", [[1.0, 2.0, 3.0]], 1),
+        lambda: hv.knn_join(frame, t, left_vector="emb", right_vector="emb", k=1),
+        lambda: hv.write(frame, t, record_key="id"),
+        lambda: hv.write(frame, str(tmp_path / "new"), record_key="id"),
+        lambda: hv.blobs.prepare(frame, t, blobs=["name"]),
+        lambda: hv.blobs.inventory(spark, t),
+        lambda: hv.index.create(spark, t, "emb"),
+        lambda: hv.index.drop(spark, t, "emb"),
+        lambda: hv.table_services.clean_blobs(spark, t),
+        lambda: hv.table_services.sweep_blobs(spark, t, "mark"),
+        lambda: hv.table_services.restore_blobs(spark, t, sweep="sweep"),
+        lambda: hv.table_services.compact_blobs(spark, t),
+        lambda: hv.table_services.cluster(spark, t, order_by=["id"]),
+        lambda: hv.table_services.maintain(spark, t),
+    ):
+        with pytest.raises(errors.InvalidOptionError, match=rf"sets '{key}' is no setting; did you mean '{near}'\?"):
+            ask()
+    for sql in (
+        f"SELECT * FROM hudi_vector_search('{t}', 'emb', {Q}, 1)",
+        f"SELECT * FROM hudi_vector_search_batch('{t}', 'emb', '{t}', 'emb', 1)",
+        "SELECT read_blob(to_blob(x'41'))",
+    ):
+        with pytest.raises(AnalysisException, match=f"did you mean '{near}'"):
+            spark.sql(sql).collect()
+    assert not (tmp_path / "new").exists()
+    assert sorted(Path(t).rglob("*")) == before
+
+
+@pytest.mark.parametrize("key", ["hoodie.blob.batching.max.gap.bytes", "hoodie.blob.batching.lookahead.size"])
+def test_settings_of_hudi_under_the_same_prefix_pass(spark, clean_session, t, key):
+    spark.conf.set(key, "4096")
+    assert hv.search(spark, str(t), "emb", [1.0, 2.0, 3.0], 1).count() == 1
+
+
+def test_a_misspelt_option_is_named(spark, t, tmp_path):
+    t, frame = str(t), tables.frame(spark, range(2), dimension=3)
+    for ask in (
+        lambda given: hv.write(frame, str(tmp_path / "new"), record_key="id", options=given),
+        lambda given: hv.blobs.prepare(frame, t, blobs=["name"], options=given),
+        lambda given: hv.open(t, column="emb", options=given),
+        lambda given: hv.table_services.cluster(spark, t, order_by=["id"], options=given),
+        lambda given: search_table(t, "emb", [1.0, 2.0, 3.0], 1, options=given),
+    ):
+        with pytest.raises(errors.InvalidOptionError, match=r"'hoodie\.vector\.invalidd' is no setting; did you mean"):
+            ask({"hoodie.vector.invalidd": "skip"})
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_write_warns_of_settings_among_the_properties_of_its_table(spark, workspace, caplog):
+    spark.sql(
+        f"CREATE TABLE with_setting (id INT, name STRING) USING hudi LOCATION '{tables.fresh_path(workspace)}' "
+        "TBLPROPERTIES (primaryKey = 'id', 'hoodie.vector.invalidd' = 'skip')"
+    )
+    with caplog.at_level(logging.WARNING, "hudi_vector.write.writer"):
+        hv.write(spark.createDataFrame([(1, "a")], "id INT, name STRING"), "with_setting", record_key="id")
+    (said,) = [record.getMessage() for record in caplog.records if "invalidd" in record.getMessage()]
+    assert "has no effect as a property of a table" in said
+    assert "did you mean 'hoodie.vector.invalid'?" in said

@@ -65,6 +65,7 @@ def test_they_travel_and_are_written_down() -> None:
         ({"hoodie.storage.blob.checksum": "md5"}, "give one of none, crc32, sha256"),
         ({"hoodie.storage.blob.inline.treshold": "1"}, "'hoodie.storage.blob.inline.treshold' is no setting of blobs"),
         ({"hoodie.blob.write.leese": "1h"}, "is no setting of blobs; the settings are hoodie.storage"),
+        ({"hoodie.blob.write.leese": "1h"}, r"; did you mean 'hoodie\.blob\.write\.lease'\?$"),
     ],
 )
 def test_wrong_settings_are_refused_in_one_sentence(options: dict[str, str], message: str) -> None:

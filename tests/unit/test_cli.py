@@ -104,6 +104,17 @@ def test_settings_are_for_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--conf is for tables" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("prefix", ["", "spark."])
+def test_a_misspelt_setting_is_refused_before_spark_starts(
+    prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")  # a session would fail otherwise
+    assert main(["clean-blobs", "--table", "t", "--conf", f"{prefix}hoodie.blob.clean.gracee=1h"]) == 2
+    assert capsys.readouterr().err == (
+        "hudi-vector: 'hoodie.blob.clean.gracee' is no setting; did you mean 'hoodie.blob.clean.grace'?\n"
+    )
+
+
 def test_a_picture_needs_matplotlib(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["blobs", "inventory", "--table", "t", "--picture", "x.png"]) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from hudi_vector import options
@@ -115,3 +117,47 @@ def test_settings_of_the_cleaner() -> None:
             options.CLEAN_MAX_SHARE.parse(text)
     with pytest.raises(InvalidOptionError, match="give a whole number of files, 1 or more"):
         options.CLEAN_MAX_FILES.parse("0")
+
+
+@pytest.mark.parametrize("option", options.ALL, ids=lambda option: option.key)
+def test_a_misspelt_key_is_answered_with_the_nearest(option: options.Option) -> None:
+    options.require_known([option.key, "hoodie.table.name", "spark.app.name", "anything"])
+    start = max(map(len, (prefix for prefix in options.PREFIXES if option.key.startswith(prefix))))
+    for place in range(start, len(option.key)):
+        for wrong in (option.key[:place] + option.key[place + 1 :], option.key[:place] + "q" + option.key[place:]):
+            if wrong in options._KNOWN:
+                continue
+            with pytest.raises(InvalidOptionError) as refused:
+                options.require_known(["hoodie.table.name", wrong])
+            assert str(refused.value).startswith(f"'{wrong}' is no setting; did you mean 'hoodie.")
+            # Letters that one key has more than another may leave it as near to that one.
+            named = re.search(r"did you mean '(.*)'\?$", str(refused.value))[1]
+            assert abs(len(named) - len(wrong)) <= 3
+
+
+@pytest.mark.parametrize("key", ["hoodie.blob.batching.max.gap.bytes", "hoodie.blob.batching.lookahead.size"])
+def test_hudis_own_keys_pass(key: str) -> None:
+    options.require_known([key])
+    assert options.without_effect([key]) == []
+
+
+def test_capitals_matter_but_in_the_options_of_a_write() -> None:
+    key = options.BLOB_MAX_FILE_SIZE.key
+    with pytest.raises(InvalidOptionError, match=f"is no setting; did you mean '{key}'"):
+        options.require_known([key.lower()])
+    options.require_known([key.lower()], any_case=True)
+
+
+def test_a_key_like_no_other_gets_no_advice() -> None:
+    with pytest.raises(
+        InvalidOptionError, match=r"^'hoodie\.blob\.zzz' is no setting; 'hudi-vector options' lists all"
+    ):
+        options.require_known(["hoodie.blob.zzz"])
+
+
+def test_properties_of_a_table_are_no_settings() -> None:
+    assert options.without_effect(["hoodie.table.name", "hoodie.blob.clean.gracee", "hoodie.vector.invalid"]) == [
+        "'hoodie.blob.clean.gracee' has no effect as a property of a table; set it in the session "
+        "('hoodie.blob.clean.gracee' is no setting; did you mean 'hoodie.blob.clean.grace'?)",
+        "'hoodie.vector.invalid' has no effect as a property of a table; set it in the session",
+    ]
