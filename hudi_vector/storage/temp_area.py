@@ -1,11 +1,16 @@
 """Folders for what an application keeps only as long as it runs, and the removal of what dead applications left.
 
-    {directory}/hudi-vector-temp/{application}-{8 hex}/lease/{generation}-{uuid}    who it belongs to; written anew as
-                                                                                    long as the application lives
-    {directory}/hudi-vector-temp/{application}-{8 hex}/{uuid}.lance/…               a dataset
+    {directory}/hudi-vector-temp-{application}-{32 hex}/lease/{generation}-{uuid}    who it belongs to; written anew as
+                                                                                     long as the application lives
+    {directory}/hudi-vector-temp-{application}-{32 hex}/{uuid}.lance/…               a dataset
 
-Nothing is removed but folders that `TempArea` made: their lease names them. Another application's folder is left over
-when its lease is older than `LEFT_OVER_MS`, by the clock of the storage itself.
+On a local file system, where others may use the same directory, the folder is new when it is made, nobody can tell its
+name before, and only its owner may open it (mode 0700). An object store has the folders of all applications in
+`hudi-vector-temp/`, and its own rules of who may read.
+
+Nothing is removed but folders that `TempArea` made: their lease names them, and on a local file system they belong to
+the same user. Another application's folder is left over when its lease is older than `LEFT_OVER_MS`, by the clock of
+the storage itself.
 """
 
 from __future__ import annotations
@@ -13,7 +18,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import secrets
 import socket
+import stat
 import threading
 import uuid
 from typing import Any
@@ -50,10 +57,14 @@ class TempArea:
     """
 
     def __init__(self, directory: str, options: StorageOptions, application: str) -> None:
-        root = join(normalise(directory), _FOLDER)
-        self._storage = open_storage(root, options)
-        self._root = root
-        self._name = f"{_UNFIT.sub('_', application)[:80]}-{uuid.uuid4().hex[:8]}"
+        parent = normalise(directory)
+        self._storage = open_storage(parent, options)
+        self._is_local = self._storage.scheme == "file"
+        self._root = parent if self._is_local else join(parent, _FOLDER)
+        name = f"{_UNFIT.sub('_', application)[:80]}-{secrets.token_hex(16)}"
+        self._name = f"{_FOLDER}-{name}" if self._is_local else name
+        if self._is_local:
+            _make_private(self._storage.path(self.folder))
         self._owner = os.getpid()
         self._body = {
             "application": application,
@@ -144,7 +155,7 @@ class TempArea:
         removed = []
         for name in self._storage.list_folders(self._root):
             folder = join(self._root, name)
-            if name == self._name or now is None:
+            if name == self._name or now is None or not self._may_be_ours(name):
                 continue
             written = _age_mark(self._storage, join(folder, _LEASE))
             if written is None or now - written < LEFT_OVER_MS * 1_000_000 or not _names_itself(self._storage, folder):
@@ -152,6 +163,12 @@ class TempArea:
             _remove(self._storage, folder)
             removed.append(folder)
         return removed
+
+    def _may_be_ours(self, name: str) -> bool:
+        """Whether an application of this user may have made a folder."""
+        if not self._is_local:
+            return True
+        return name.startswith(f"{_FOLDER}-") and _is_private(self._storage.path(join(self._root, name)))
 
     @property
     def _lease(self) -> str:
@@ -166,6 +183,21 @@ def lease_is_there(folder: str, options: StorageOptions) -> bool:
         options: How storage is opened.
     """
     return _names_itself(open_storage(folder, options), folder)
+
+
+def _make_private(path: str) -> None:
+    """Make a folder that is new and that only this user may open; a link or a folder of others is never taken."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.mkdir(path, 0o700)
+
+
+def _is_private(path: str) -> bool:
+    """Whether a path is a folder, and no link to one, that belongs to this user and that nobody else may open."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
 def _names_itself(storage: Storage, folder: str) -> bool:

@@ -51,8 +51,7 @@ def nearest(dataset, query, k):
 
 
 def folders(path: Path) -> list[Path]:
-    root = path / "hudi-vector-temp"
-    return sorted(root.iterdir()) if root.exists() else []
+    return sorted(path.glob("hudi-vector-temp-*"))
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

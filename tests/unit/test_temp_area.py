@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
+import stat
 import time
 from pathlib import Path
 
@@ -66,7 +68,8 @@ def test_only_places_that_were_given_are_removed(tmp_path: Path) -> None:
 def test_the_lease_says_whose_the_folder_is(tmp_path: Path) -> None:
     mine = area(tmp_path, "local-123/../x y")
     folder = local(mine.folder)
-    assert folder.parent == tmp_path / "hudi-vector-temp"
+    assert folder.parent == tmp_path
+    assert re.fullmatch(r"hudi-vector-temp-local-123_.._x_y-[0-9a-f]{32}", folder.name)
     (lease,) = (folder / "lease").iterdir()
     body = json.loads(lease.read_text().partition("\n")[2])
     assert body["application"] == "local-123/../x y"
@@ -76,6 +79,29 @@ def test_the_lease_says_whose_the_folder_is(tmp_path: Path) -> None:
     assert renewed.name > lease.name
     assert lease_is_there(mine.folder, StorageOptions())
     assert not lease_is_there(f"file://{tmp_path}/elsewhere", StorageOptions())
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_only_its_owner_may_open_the_folder_and_nobody_can_make_it_before(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        folders = [local(area(tmp_path / "not there yet").folder) for _ in range(20)]
+    finally:
+        os.umask(before)
+    for folder in folders:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert folder.parent == tmp_path / "not there yet"
+    assert len({folder.name[-32:] for folder in folders}) == 20, "each has a name of its own"
+
+
+def test_a_folder_that_is_there_already_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda size: "0" * 2 * size)  # whoever guessed the name
+    target = tmp_path / "target"
+    target.mkdir()
+    (tmp_path / f"hudi-vector-temp-app-1-{'0' * 32}").symlink_to(target)
+    with pytest.raises(FileExistsError):
+        area(tmp_path)
+    assert not list(target.iterdir())
 
 
 def test_what_dead_applications_left_is_swept(tmp_path: Path) -> None:
@@ -92,29 +118,36 @@ def test_what_dead_applications_left_is_swept(tmp_path: Path) -> None:
 
 def test_what_nobody_of_ours_made_is_never_swept(tmp_path: Path) -> None:
     mine = area(tmp_path)
-    root = tmp_path / "hudi-vector-temp"
-    strangers = {"plain": None, "copied": "another-folder", "damaged": "damaged", "kind": "kind", "empty": None}
+    root = tmp_path
+    said_by = {"plain": None, "copied": "another-folder", "damaged": "damaged", "kind": "kind", "empty": None}
+    strangers = {f"hudi-vector-temp-{name}": said and f"hudi-vector-temp-{said}" for name, said in said_by.items()}
+    strangers["ours by its lease alone"] = "ours by its lease alone"
+    strangers["hudi-vector-temp-open"] = "hudi-vector-temp-open"
     for name, said in strangers.items():
         folder = root / name
+        folder.mkdir(mode=0o755 if name.endswith("-open") else 0o700)
         (folder / "lease").mkdir(parents=True)
         (folder / "data.parquet").write_bytes(b"x")
         if said is not None:
-            content = seal("temp" if name != "kind" else "lease", 1, {"folder": said})
-            (folder / "lease" / f"00000001-{'0' * 32}").write_bytes(content[:-1] if name == "damaged" else content)
-        elif name == "plain":
+            content = seal("lease" if name.endswith("-kind") else "temp", 1, {"folder": said})
+            (folder / "lease" / f"00000001-{'0' * 32}").write_bytes(
+                content[:-1] if name.endswith("-damaged") else content
+            )
+        elif name.endswith("-plain"):
             (folder / "lease" / "notes.txt").write_text("mine")
         age(folder, 10 * LEFT_OVER_MS)
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "lease").mkdir(parents=True)
-    (elsewhere / "lease" / f"00000001-{'0' * 32}").write_bytes(seal("temp", 1, {"folder": "link"}))
+    (elsewhere / "lease" / f"00000001-{'0' * 32}").write_bytes(seal("temp", 1, {"folder": "hudi-vector-temp-link"}))
     age(elsewhere, 10 * LEFT_OVER_MS)
-    (root / "link").symlink_to(elsewhere)
-    (root / "a file").write_text("x")
+    elsewhere.chmod(0o700)
+    (root / "hudi-vector-temp-link").symlink_to(elsewhere)
+    (root / "hudi-vector-temp-a file").write_text("x")
     mine.sweep()
     for name in strangers:
         assert (root / name / "data.parquet").exists()
     assert any((elsewhere / "lease").iterdir()), "a link is not followed"
-    assert (root / "a file").exists()
+    assert (root / "hudi-vector-temp-a file").exists()
 
 
 def test_an_interrupted_removal_is_finished_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
