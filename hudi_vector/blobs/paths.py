@@ -25,7 +25,7 @@ def file_uri(path: str, table: str | None) -> str:
         A URI as `hudi_vector.storage.normalise` spells it.
 
     Raises:
-        InvalidBlobError: The path is empty, relative without a table, or climbs out of where it begins.
+        InvalidBlobError: The path is empty, holds a NUL, is relative without a table, or climbs out of where it begins.
 
     Example:
         >>> file_uri("s3a://lake/videos//a b%20.mp4", None), file_uri(".hoodie/blobs/x", "/tables/t")
@@ -33,6 +33,8 @@ def file_uri(path: str, table: str | None) -> str:
     """
     if not path:
         raise InvalidBlobError("a blob's reference has an empty path")
+    if "\0" in path:
+        raise InvalidBlobError(f"the blob's path {path!r} holds a NUL, which no name of a file does")
     begin, inside = _parts(path)
     if ".." in inside and posixpath.normpath(inside.lstrip("/")).split("/", 1)[0] == "..":
         raise InvalidBlobError(f"the blob's path '{path}' climbs out of {begin or 'its table'} with '..'")

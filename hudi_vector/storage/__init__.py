@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import re
@@ -507,7 +508,8 @@ def _make_folders(folder: str) -> None:
     _sync(parent)  # the name of a new folder is an entry of its parent
 
 
-def _scan_local(folder: str, recursive: bool) -> Iterator[FileInfo]:
+def _scan_local(folder: str, recursive: bool, top: str | None = None) -> Iterator[FileInfo]:
+    """The files in a folder, links followed; `top` is the folder where the listing began."""
     try:
         entries = os.scandir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -516,10 +518,22 @@ def _scan_local(folder: str, recursive: bool) -> Iterator[FileInfo]:
         for entry in entries:
             if entry.is_dir():
                 if recursive:
-                    yield from _scan_local(entry.path, recursive)
+                    if entry.is_symlink() and _leads_back(entry.path, top or folder):
+                        raise OSError(errno.ELOOP, "symbolic links lead round in a circle", entry.path)
+                    yield from _scan_local(entry.path, recursive, top or folder)
                 continue
             try:
                 status = entry.stat()
             except FileNotFoundError:
                 continue  # removed since the listing began
             yield FileInfo("file://" + entry.path, status.st_size, status.st_mtime_ns)
+
+
+def _leads_back(link: str, top: str) -> bool:
+    """Whether a link leads to a folder that it lies in, as far up as the one where the listing began."""
+    target, folder = os.stat(link), os.path.dirname(link)
+    while not os.path.samestat(target, os.stat(folder)):
+        if len(folder) <= len(top):
+            return False
+        folder = os.path.dirname(folder)
+    return True

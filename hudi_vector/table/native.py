@@ -263,6 +263,8 @@ class NativeTable:
             ) from None
         except OSError as problem:
             raise DataFileError(f"'{uri}' cannot be read: {problem}") from problem
+        except ValueError as problem:
+            raise DataFileError(f"'{uri}' is damaged: {problem}; bring back what Hudi wrote") from problem
 
 
 class _ArchivedCompletions:

@@ -26,6 +26,7 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.file_references import FileReferences
 from hudi_vector.table_services.gather import gather
 from hudi_vector.table_services.kept_references import KEPT_REFERENCES, KeptReferences, is_settled
+from hudi_vector.table_services.listed import list_below
 from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.references import add_references, distinct
 from hudi_vector.table_services.referrers import Referrers
@@ -96,7 +97,8 @@ def container_index(table: str, kept: KeptReferences, options: StorageOptions) -
     if stored is not None:
         data = list_retained(table, native.storage)
         infos = [file.info for file in data.files]
-        if not data.doubts and stored.fingerprint == _fingerprint(_listed(native), infos):
+        area, odd = _listed(native)
+        if not (data.doubts or odd) and stored.fingerprint == _fingerprint(area, infos):
             kept.use(infos)
             return stored
     return _folded(native, kept)
@@ -213,19 +215,19 @@ def covered(container: Ints, begin: Ints, end: Ints, sizes: Ints) -> Ints:
 
 
 def _folded(native: NativeTable, kept: KeptReferences) -> ContainerIndex:
-    area = _listed(native)
+    area, odd = _listed(native)
     fold = Fold(area)
     gathered = gather(native, kept.whole, fold)
-    doubts = tuple(dict.fromkeys([*gathered.doubts, *fold.doubts]))
+    doubts = tuple(dict.fromkeys([*odd, *gathered.doubts, *fold.doubts]))
     index = ContainerIndex(_fingerprint(area, fold.files), fold.containers(), doubts)
     if not doubts and all(is_settled(info) for info in fold.files):
         _publish(native, index)
     return index
 
 
-def _listed(native: NativeTable) -> list[FileInfo]:
-    files = native.storage.list_files(BlobArea(native.source.uri).uri, recursive=True)
-    return sorted(files, key=lambda info: info.uri)
+def _listed(native: NativeTable) -> tuple[list[FileInfo], list[str]]:
+    files, doubts = list_below(native.storage, BlobArea(native.source.uri).uri)
+    return sorted(files, key=lambda info: info.uri), doubts
 
 
 def _fingerprint(area: Iterable[FileInfo], data: Iterable[FileInfo]) -> str:

@@ -32,6 +32,7 @@ from hudi_vector.table_services.gather import gather
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.key_rows import KeyScan
 from hudi_vector.table_services.leftovers import Leftover, list_leftovers
+from hudi_vector.table_services.listed import list_below
 from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.retained import BASE, RetainedFile
@@ -190,7 +191,8 @@ def look(
     native = _open(normalise(table), options)
     root, storage = native.source.uri, native.storage
     area, places, scan = BlobArea(root), Places(), KeyScan(keys)
-    files = {places.identity(info.uri): info for info in storage.list_files(area.uri, recursive=True)}
+    listed, odd = list_below(storage, area.uri)
+    files = {places.identity(info.uri): info for info in listed}
     mine, everyone = Referrers({name: info.uri for name, info in files.items()}, places), Fold(list(files.values()))
     # Before the data files: what is committed meanwhile is found in one of the two.
     left = list_leftovers(storage, root)
@@ -199,7 +201,7 @@ def look(
     read = read_here if kept is None else kept.whole
     tables, doubts = sharing_tables(native, ())
     doubts += [doubt for each in tables for doubt in gather(each, read, everyone).doubts]
-    doubts += [*gathered.doubts, *mine.doubts, *everyone.doubts]
+    doubts += [*odd, *gathered.doubts, *mine.doubts, *everyone.doubts]
     unknown = tuple(dict.fromkeys(doubts))
     home = places.identity(f"{area.uri}/.").removesuffix(".")
     named = {

@@ -11,6 +11,7 @@ from hudi_vector.storage import Storage, is_half_published, join
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.guards import is_plain
 from hudi_vector.table_services.leftovers import Leftover
+from hudi_vector.table_services.listed import shown
 from hudi_vector.table_services.retained import RetainedFile, list_retained
 from hudi_vector.table_services.trash import OUTSIDE_TRASH, TRASH, TrashedFile
 
@@ -43,7 +44,7 @@ def segments_holding(native: NativeTable, held: Collection[RetainedFile]) -> Ite
     holding = {_stem(file) for file in held}
     for info in sorted(segments, key=lambda info: info.uri):
         stem = file_of_segment(info.name)
-        path = info.uri.removeprefix(f"{root}/")
+        path = shown(info.uri.removeprefix(f"{root}/"))
         if stem in holding:
             yield path, info.size, "the data files first, and hv.index.compact after them"
         elif stem not in there:
@@ -69,19 +70,19 @@ def not_looked_at(
     Returns:
         Folders, and single files, from the table's folder, by path. Data files are all looked at.
     """
-    found = {join(_HOODIE, name) for name in storage.list_folders(join(table, _HOODIE))} - _LOOKED_AT
+    found = {join(_HOODIE, shown(name)) for name in storage.list_folders(join(table, _HOODIE))} - _LOOKED_AT
     found |= {_HOODIE for _ in storage.list_files(join(table, _HOODIE))[:1]}
-    found |= {join(_SERVICE, name) for name in storage.list_folders(join(table, _SERVICE))}
+    found |= {join(_SERVICE, shown(name)) for name in storage.list_folders(join(table, _SERVICE))}
     found -= {STAGING, TRASH, OUTSIDE_TRASH}
     # Anybody's files in the blob area; one that rows refer to is a holder.
     found |= {path for path in loose if write_of(table, join(table, path)) is None}
     known = {info.uri for each in left for info in each.files} | {join(table, each.trash_path) for each in trash}
     for folder in (STAGING, TRASH, OUTSIDE_TRASH):
         others = {info.uri for info in storage.list_files(join(table, folder), recursive=True)} - known
-        paths = (uri.removeprefix(f"{table}/") for uri in others)
+        paths = (shown(uri.removeprefix(f"{table}/")) for uri in others)
         found |= {path for path in paths if not _is_just_staged(storage, table, path)}
     for info in storage.list_files(indexes_folder(table), recursive=True):
-        parent = posixpath.dirname(info.uri.removeprefix(f"{table}/"))
+        parent = posixpath.dirname(shown(info.uri.removeprefix(f"{table}/")))
         found |= {parent} if posixpath.basename(parent) != _SEGMENTS else set()
     return tuple(sorted(found))
 

@@ -26,6 +26,7 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.clustering_files import begun_clusterings
 from hudi_vector.table_services.compaction_files import begun_runs
 from hudi_vector.table_services.guards import is_plain
+from hudi_vector.table_services.listed import with_names
 from hudi_vector.table_services.pending import PendingInstant, is_stale, pending_ingests
 from hudi_vector.table_services.result import CleanFile
 from hudi_vector.table_services.sites import Site
@@ -81,7 +82,7 @@ def list_leftovers(storage: Storage, table: str) -> list[Leftover]:
     """
     home = join(table, STAGING)
     staged: dict[str, list[FileInfo]] = {name: [] for name in storage.list_folders(home)}
-    for info in storage.list_files(home, recursive=True):
+    for info in with_names(storage.list_files(home, recursive=True))[0]:
         staged.setdefault(info.uri.removeprefix(f"{home}/").partition("/")[0], []).append(info)
     found = [
         Leftover(join(STAGING, name), tuple(files), name)
@@ -91,7 +92,7 @@ def list_leftovers(storage: Storage, table: str) -> list[Leftover]:
     hidden = (
         info
         for folder in (_PUBLISHED if storage.scheme == "file" else ())
-        for info in storage.list_files(join(table, folder), recursive=True)
+        for info in with_names(storage.list_files(join(table, folder), recursive=True))[0]
         if is_half_published(info.name) and not info.uri.startswith(f"{home}/")
     )
     found += [Leftover(info.uri.removeprefix(f"{table}/"), (info,)) for info in hidden]

@@ -30,6 +30,7 @@ from hudi_vector.table_services.dangling import dangling_files, dangling_notes
 from hudi_vector.table_services.file_references import Reader, read_here
 from hudi_vector.table_services.gather import Gathered, gather
 from hudi_vector.table_services.kept_uploads import UploadReader, all_uploads
+from hudi_vector.table_services.listed import list_below
 from hudi_vector.table_services.mark_report import KeptFile, MarkReport, UnneededFile
 from hudi_vector.table_services.pending import PendingInstant, is_stale, pending_ingests
 from hudi_vector.table_services.places import Places
@@ -110,8 +111,10 @@ class _Mark:
     def report(self, tables: Sequence[NativeTable], reader: Reader, doubts: list[str]) -> MarkReport:
         uri, options = self.native.source.uri, self.native.source.options
         area = BlobArea(uri)
-        files = self.native.storage.list_files(area.uri, recursive=True)
-        outside = [info for root in self.roots for info in open_storage(root, options).list_files(root, recursive=True)]
+        files, odd = list_below(self.native.storage, area.uri)
+        below = [list_below(open_storage(root, options), root) for root in self.roots]
+        outside = [info for found, _ in below for info in found]
+        doubts += [*odd, *(doubt for _, found in below for doubt in found)]
         doubts += _tables_within(self.roots, outside)
         uploads = {each.source.uri: self._uploads(each, doubts) for each in tables}
         compacting = self._compacting(doubts)

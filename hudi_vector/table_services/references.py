@@ -117,6 +117,7 @@ def _structs(
 def _of(column: str, array: pa.StructArray, kind: pa.Array | None) -> pa.Table:
     fields = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
     path = fields["external_path"].cast(pa.string())
+    path.validate(full=True)  # what a file calls text need not be UTF-8
     if kind is not None:
         # Types are strings in some files and enums, as bytes, in others.
         outside = pc.and_(pc.is_valid(kind), pc.not_equal(kind.cast(pa.string()), INLINE))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo, Storage, join
 from hudi_vector.table.names import parse_base_file, parse_log_file
+from hudi_vector.table_services.listed import shown, with_names
 
 __all__ = ["BASE", "LOG", "Retained", "RetainedFile", "list_retained"]
 
@@ -68,10 +69,10 @@ def list_retained(table: str, storage: Storage) -> Retained:
         Retained(files=(), doubts=())
     """
     try:
-        listed = _listed(table, storage)
+        listed, odd = with_names(_listed(table, storage))
     except (OSError, HudiVectorError) as problem:
-        return Retained((), (f"the folders of '{table}' cannot be listed: {problem}",))
-    files, doubts = [], _links_to_nowhere(table)
+        return Retained((), (shown(f"the folders of '{table}' cannot be listed: {problem}"),))
+    files, doubts = [], [*odd, *map(shown, _links_to_nowhere(table))]
     for info in sorted(listed, key=lambda info: info.uri):
         if info.name.endswith(".crc") or info.name in _PARTITION_METADATA:
             continue

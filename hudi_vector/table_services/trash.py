@@ -19,6 +19,7 @@ from hudi_vector.blobs.names import BLOB_AREA, is_write_id
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
 from hudi_vector.table_services.guards import is_plain, why_not_ours
+from hudi_vector.table_services.listed import with_names
 from hudi_vector.table_services.result import CleanFile, RestoreResult
 from hudi_vector.table_services.sites import Site, is_outside
 from hudi_vector.table_services.sweep_record import ENDED, SweepRecord, read_sweep
@@ -89,12 +90,14 @@ def list_trash(storage: Storage, table: str, sweep_id: str | None = None) -> lis
         sweep_id: Only those of one sweep.
 
     Returns:
-        The files; what lies there and is no sweep's, and what lies behind a symbolic link, is left out.
+        The files; what lies there and is no sweep's, has a name that is not UTF-8, or lies behind a symbolic link, is
+        left out.
     """
     found = []
     for folder in (TRASH, OUTSIDE_TRASH):
         root = join(table, folder)
-        for info in storage.list_files(root if sweep_id is None else join(root, sweep_id), recursive=True):
+        listed = storage.list_files(root if sweep_id is None else join(root, sweep_id), recursive=True)
+        for info in with_names(listed)[0]:
             sweep, _, rest = info.uri.removeprefix(f"{root}/").partition("/")
             path = join(folder, sweep, rest)
             if is_write_id(sweep) and rest and is_plain(storage, table, path):

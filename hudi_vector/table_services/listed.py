@@ -1,0 +1,58 @@
+"""Listings that an odd name does not stop: what cannot be told of a folder is a doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hudi_vector.errors import HudiVectorError
+from hudi_vector.storage import FileInfo, Storage
+
+__all__ = ["list_below", "shown", "with_names"]
+
+
+def list_below(storage: Storage, folder: str) -> tuple[list[FileInfo], list[str]]:
+    """The files below a folder.
+
+    Args:
+        storage: The file system.
+        folder: The folder, a normalised URI.
+
+    Returns:
+        The files whose names are text, and a doubt for each other one, or for what kept the folder from being listed.
+    """
+    try:
+        return with_names(storage.list_files(folder, recursive=True))
+    except (OSError, HudiVectorError) as problem:
+        return [], [shown(f"the files below '{folder}' cannot be listed: {problem}")]
+
+
+def with_names(files: Sequence[FileInfo]) -> tuple[list[FileInfo], list[str]]:
+    r"""The files whose names are text, and a doubt for each other one: no reference and no record can name it.
+
+    Example:
+        >>> with_names([FileInfo("file:///t/caf\udce9", 1, 0)])[1]
+        ["the name of 'file:///t/caf\\udce9' is not UTF-8; rename the file or remove it"]
+    """
+    good = [info for info in files if _is_text(info.uri)]
+    if len(good) == len(files):
+        return good, []
+    odd = [info.uri for info in files if not _is_text(info.uri)]
+    return good, [f"the name of '{shown(uri)}' is not UTF-8; rename the file or remove it" for uri in sorted(odd)]
+
+
+def shown(text: str) -> str:
+    r"""A text with what is no character of it spelled out.
+
+    Example:
+        >>> shown("caf\udce9")
+        'caf\\udce9'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _is_text(uri: str) -> bool:
+    try:
+        uri.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
