@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from hudi_vector.blobs.manifest import Upload, abort, finish, open_upload, renew_lease, stage
 from hudi_vector.blobs.registry import lenders
 from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan
-from hudi_vector.errors import BlobWriteError, HudiVectorError
+from hudi_vector.errors import HudiVectorError
 from hudi_vector.spark.resolve import storage_options
-from hudi_vector.storage import StorageOptions, join, open_storage
+from hudi_vector.storage import StorageOptions
 from hudi_vector.storage.leases import Renewals
-from hudi_vector.write.lending import borrow, require_there
+from hudi_vector.write.lending import borrow, require_stored, require_there
 from hudi_vector.write.result import BlobUpload
 from hudi_vector.write.staging import PARTITION, StagedRows, partition_path, stage_rows, staging_folder
 
@@ -134,12 +134,4 @@ def _end(
         abort(path, upload.write_id, options=options)
         return
     finish(path, upload.write_id, instant, options=options)
-    storage = open_storage(upload.table, options)
-    for container in containers:
-        info = storage.info(join(upload.table, container.path))
-        if info is None or info.size != container.bytes:
-            raise BlobWriteError(
-                f"instant {instant} of '{path}' was committed, but its container '{container.path}' "
-                + ("is gone" if info is None else f"has {info.size} bytes instead of {container.bytes}")
-                + "; something removed it while the write ran: write the rows again"
-            )
+    require_stored(upload.table, containers, options, f"instant {instant} of '{path}' was committed")

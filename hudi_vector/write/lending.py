@@ -1,21 +1,26 @@
-"""Blobs that are there already and that a write refers to: cleaners are made to see it before the commit."""
+"""Blobs that a write refers to.
+
+Cleaners are made to see those that are there already before the commit, and after it all are looked for.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 import pyarrow.fs as pafs
 
 from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.blobs.leases import CLEAN, read_lease
-from hudi_vector.blobs.manifest import Upload
+from hudi_vector.blobs.manifest import StagedContainer, Upload
 from hudi_vector.blobs.pins import file_infos, pinned_paths
 from hudi_vector.blobs.registry import REGISTERED, read_registry
 from hudi_vector.errors import BlobWriteError
-from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.storage import StorageOptions, join, open_storage
 from hudi_vector.storage.leases import clock_ms
 
-__all__ = ["borrow", "require_there"]
+__all__ = ["borrow", "borrowed", "require_stored", "require_there"]
 
 _PATIENCE_MS = 600_000
 _PAUSE_S = 1.0
@@ -45,18 +50,59 @@ def borrow(
     if not upload.pins:
         return []
     area = BlobArea(upload.table, lenders)
-    files = set(map(area.file, pinned_paths(upload, options)))
-    owners = {uri: owner for uri in files if (owner := area.lender(uri))}
-    for owner in sorted(set(owners.values())):
+    kept = borrowed(upload, lenders, options)
+    for owner in sorted({owner for uri in kept if (owner := area.lender(uri))}):
         _await_sweep(owner, options, patience_ms)
         if read_registry(owner, options).get(upload.table) != REGISTERED:
             raise BlobWriteError(
                 f"nothing was written: '{upload.table}' is not registered with '{owner}' any more, and refers to its "
                 "blobs; register both tables again, or write the bytes"
             )
-    kept = sorted({*owners, *filter(area.owns, files)})
     require_there(kept, options, "nothing was written")
     return kept
+
+
+def borrowed(upload: Upload, lenders: tuple[str, ...], options: StorageOptions) -> list[str]:
+    """The files that were there before a write, and that its rows refer to.
+
+    Args:
+        upload: The write, with its pins published.
+        lenders: The tables that it may refer to.
+        options: How storage is opened.
+
+    Returns:
+        Those of its table and of the lenders, by URI; files of others are not looked after.
+    """
+    area = BlobArea(upload.table, lenders)
+    files = set(map(area.file, pinned_paths(upload, options)))
+    return sorted(uri for uri in files if area.lender(uri) or area.owns(uri))
+
+
+def require_stored(
+    table: str, containers: Iterable[WrittenContainer | StagedContainer], options: StorageOptions, outcome: str
+) -> None:
+    """Make sure that the containers of a write that was committed are there and whole.
+
+    Args:
+        table: The table's base path, normalised.
+        containers: Those that its rows refer to.
+        options: How storage is opened.
+        outcome: What became of the write, for the message.
+
+    Raises:
+        BlobWriteError: One is gone, or has another size.
+    """
+    made = list(containers)
+    infos = file_infos([join(table, each.path) for each in made], options, lenient=False)
+    for container, info in zip(made, infos, strict=True):
+        size = None if info is None or info.type != pafs.FileType.File else int(info.size)
+        if size != container.bytes:
+            raise BlobWriteError(
+                f"{outcome}, but its container '{container.path}' "
+                + ("is gone" if size is None else f"has {size} bytes instead of {container.bytes}")
+                + "; something removed it before that was noted: bring it back with restore_blobs, or write the rows "
+                "again"
+            )
 
 
 def require_there(uris: list[str], options: StorageOptions, outcome: str) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudi_vector.blobs.manifest import COMMITTED, Upload, finish, open_upload, read_upload, stage
+from hudi_vector.blobs.manifest import ABORTED, COMMITTED, Upload, finish, open_upload, read_upload, stage
+from hudi_vector.blobs.registry import lenders
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
 from hudi_vector.options import require_known, require_known_in_session
 from hudi_vector.spark.fitness import require_workers
@@ -19,7 +20,7 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.write.blob_plan import plan_blobs
 from hudi_vector.write.blob_write import BlobTarget, give_up, staged_rows
 from hudi_vector.write.files import Files
-from hudi_vector.write.lending import borrow
+from hudi_vector.write.lending import borrow, borrowed, require_stored, require_there
 from hudi_vector.write.request import BlobSpecs, blob_specs
 from hudi_vector.write.staging import staging_folder
 from hudi_vector.write.target import resolve_target
@@ -121,7 +122,8 @@ def finish_blobs(spark: SparkSession, table: str, write_id: str, instant: str | 
 
     Raises:
         InvalidArgumentError: There is no such write, or no such completed commit after it was opened.
-        BlobWriteError: It was committed by another instant, or aborted.
+        BlobWriteError: It was committed by another instant, or aborted; or what its rows refer to is gone, since it was
+            prepared more than 7 days before.
 
     Example:
         >>> hv.blobs.finish(spark, "/tables/photos", prepared.write_id, "20261121101112131")  # doctest: +SKIP
@@ -142,6 +144,10 @@ def finish_blobs(spark: SparkSession, table: str, write_id: str, instant: str | 
             + (f" {instant}" if instant else "")
             + " since the blobs were prepared; write the rows first"
         )
+    if upload.state not in (COMMITTED, ABORTED):  # what a finished one refers to may be replaced and cleaned later
+        outcome = f"instant {found[-1]} of '{table}' was committed"
+        require_stored(upload.table, upload.containers, access, outcome)
+        require_there(borrowed(upload, lenders(path, access), access), access, outcome)
     finished = finish(path, write_id, found[-1], options=access)
     files.delete(staging_folder(path, write_id))
     return finished

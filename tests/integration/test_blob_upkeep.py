@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 
 import pytest
 from support import tables
@@ -11,17 +12,17 @@ from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.blobs.manifest import ABORTED, COMMITTED, STAGED, abort, list_uploads
+from hudi_vector.blobs.manifest import ABORTED, COMMITTED, PREPARED_MS, STAGED, abort, list_uploads
 from hudi_vector.blobs.names import STAGING
+from hudi_vector.table_services.guards import SweepLimits
+from hudi_vector.table_services.mark import find_unneeded
+from hudi_vector.table_services.sweep import sweep
 
 SMALL = {"img": {"inline.threshold": "1KB"}}
 
 
-def test_prepared_rows_are_written_by_their_owner(spark, workspace):
-    path = tables.fresh_path(workspace, "prepared")
-    write(rows(spark, [10]), path, blobs=SMALL)
-    prepared = hv.blobs.prepare(rows(spark, [5000, 20, 6000], ts=2), str(path), blobs=SMALL)
-    assert {upload.state for upload in list_uploads(f"file://{path}")} == {COMMITTED, STAGED}
+def write_by_owner(prepared):
+    """Prepared rows as their user writes them."""
     settings = {
         "hoodie.table.name": prepared.table.rpartition("/")[2],
         "hoodie.datasource.write.recordkey.field": "id",
@@ -29,9 +30,17 @@ def test_prepared_rows_are_written_by_their_owner(spark, workspace):
         "hoodie.table.ordering.fields": "ts",
         **QUICK,
     }
+    prepared.df.write.format("hudi").options(**settings).mode("append").save(prepared.table)
+
+
+def test_prepared_rows_are_written_by_their_owner(spark, workspace):
+    path = tables.fresh_path(workspace, "prepared")
+    write(rows(spark, [10]), path, blobs=SMALL)
+    prepared = hv.blobs.prepare(rows(spark, [5000, 20, 6000], ts=2), str(path), blobs=SMALL)
+    assert {upload.state for upload in list_uploads(f"file://{path}")} == {COMMITTED, STAGED}
     with pytest.raises(errors.InvalidArgumentError, match="no completed commit since the blobs were prepared"):
         hv.blobs.finish(spark, str(path), prepared.write_id)
-    prepared.df.write.format("hudi").options(**settings).mode("append").save(str(path))
+    write_by_owner(prepared)
     finished = hv.blobs.finish(spark, str(path), prepared.write_id)
     assert finished.state == COMMITTED
     assert stored(spark, path) == {0: content(2000, 5000), 1: content(2001, 20), 2: content(2002, 6000)}
@@ -40,6 +49,30 @@ def test_prepared_rows_are_written_by_their_owner(spark, workspace):
         hv.blobs.finish(spark, str(path), prepared.write_id, str(list_uploads(f"file://{path}")[0].instant))
     with pytest.raises(errors.InvalidArgumentError, match="no completed commit 2020"):
         hv.blobs.finish(spark, str(path), prepared.write_id, "2020")
+
+
+def test_prepared_rows_that_are_written_too_late(spark, workspace):
+    """After 7 days and the grace the cleaner took their blobs: what refers to these is not called committed."""
+    path = tables.fresh_path(workspace, "late")
+    write(rows(spark, [10]), path, blobs=SMALL)
+    prepared = hv.blobs.prepare(rows(spark, [5000, 20], ts=2), str(path), blobs=SMALL)
+    week = time.time_ns() // 1_000_000 + PREPARED_MS
+
+    def mark():
+        return find_unneeded(str(path), grace_ms=0, now_ms=week + 60_000)
+
+    assert find_unneeded(str(path), grace_ms=0, now_ms=week - 60_000).candidates == ()
+    (taken,) = sweep(mark(), mark, limits=SweepLimits(100)).deleted
+    write_by_owner(prepared)
+    with pytest.raises(errors.BlobWriteError, match=rf"was committed, but its container '{taken.path}' is gone"):
+        hv.blobs.finish(spark, str(path), prepared.write_id)
+    assert {upload.state for upload in list_uploads(f"file://{path}")} == {COMMITTED, STAGED}
+    hv.table_services.restore_blobs(spark, str(path))
+    assert hv.blobs.finish(spark, str(path), prepared.write_id).state == COMMITTED
+    assert stored(spark, path) == {0: content(2000, 5000), 1: content(2001, 20)}
+    # Once noted, what was replaced since is for the cleaner alone.
+    (path / taken.path).unlink()
+    assert hv.blobs.finish(spark, str(path), prepared.write_id).state == COMMITTED
 
 
 def test_what_is_prepared_and_never_written(spark, workspace):
