@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+import time
 
-import pytest
-from hypothesis import HealthCheck, settings
-from support.processes import alone
-from support.soak import Soak
+# A process for each core tests already. The threads of numpy and faiss would wait for each other by going round in
+# circles, which takes three quarters of the time of tests of the index. Numpy reads this once: when it is imported.
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
+from collections.abc import Iterator  # noqa: E402
+from dataclasses import replace  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
+
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+from support.processes import alone  # noqa: E402
+from support.soak import RECORD, Soak  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
 settings.register_profile("project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("project")
 
-SOAK = Soak.told()
+SOAK, BEGUN = Soak.told(), time.monotonic()
 
 collect_ignore_glob: list[str] = []
 
@@ -38,6 +45,14 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     if config.getoption("-m") != "soak":
         return None
     return f"random histories: SOAK_SEED={SOAK.seed} SOAK_MINUTES={'' if SOAK.minutes is None else SOAK.minutes}"
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    options, named = config.option, config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+    ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    if ended and SOAK.is_whole(options.markexpr, options.keyword, named):
+        counts = {name: len(reports) for name, reports in terminalreporter.stats.items()}
+        SOAK.record(RECORD, counts, time.monotonic() - BEGUN)
 
 
 @pytest.fixture(scope="session")

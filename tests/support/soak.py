@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import secrets
+import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+RECORD = Path(__file__).resolve().parents[1] / "soak.json"
+"""When the long tests last ran, all of them."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,25 @@ class Soak:
         seed, minutes = (os.environ.get(name, "").strip() for name in ("SOAK_SEED", "SOAK_MINUTES"))
         return cls(int(seed) if seed else secrets.randbelow(1 << 31), float(minutes) if minutes else None)
 
+    def is_whole(self, marks: str, words: str, names_places: bool) -> bool:
+        """Whether a run has all long tests: none left out by words or by places, and histories as often as usual."""
+        return marks == "soak" and not words and not names_places and self.minutes is None
+
+    def record(self, file: Path, counts: Mapping[str, int], seconds: float) -> dict[str, Any]:
+        """Note a whole run that is over, with the commit that was tested."""
+        outcomes = {name: counts.get(name, 0) for name in ("passed", "failed", "error", "skipped")}
+        is_well = outcomes["passed"] and not outcomes["failed"] and not outcomes["error"]
+        noted = {
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "seed": self.seed,
+            "commit": commit(),
+            "result": "passed" if is_well else "failed",
+            "minutes": round(seconds / 60, 1),
+            "tests": outcomes,
+        }
+        file.write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")
+        return noted
+
     def seeds(self, usual: int, clock: Callable[[], float] = time.monotonic) -> Iterator[int]:
         """The seeds of histories, from the first; the last that a failed test prints is that of the failure."""
         end = None if self.minutes is None else clock() + 60 * self.minutes
@@ -35,6 +60,17 @@ class Soak:
                 return
             print(f"SOAK_SEED={self.seed + number}")
             yield self.seed + number
+
+
+def commit() -> str | None:
+    """The commit that is checked out, with a plus sign where files were changed since; None without a repository."""
+    told = []
+    for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"]):
+        ran = subprocess.run(["git", *words], cwd=RECORD.parent, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            return None
+        told.append(ran.stdout.strip())
+    return told[0] + ("+" if told[1] else "")
 
 
 def minimal(history: Sequence[T], fails: Callable[[Sequence[T]], bool], tries: int) -> list[T]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from support.soak import Soak, minimal
+from support import soak
+from support.soak import RECORD, Soak, minimal
 
 
 def test_seeds_follow_the_first_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,3 +56,91 @@ def test_a_failure_is_told_in_few_steps(seed: int) -> None:
 def test_a_history_that_needs_nothing_becomes_empty() -> None:
     assert minimal([1, 2, 3], lambda steps: True, tries=50) == []
     assert minimal([], lambda steps: True, tries=50) == []
+
+
+def test_the_last_whole_run_is_on_record() -> None:
+    noted = json.loads(RECORD.read_text("utf-8"))
+    assert list(noted) == ["date", "seed", "commit", "result", "minutes", "tests"]
+    assert noted["result"] in ("passed", "failed", "never run whole")
+    assert (noted["date"] is None) == (noted["result"] == "never run whole")
+
+
+def test_a_run_of_a_part_is_not_put_on_record() -> None:
+    whole = {"marks": "soak", "words": "", "names_places": False}
+    assert Soak(1).is_whole(**whole)
+    assert not Soak(1, minutes=30).is_whole(**whole)
+    for part in ({"marks": ""}, {"words": "history"}, {"names_places": True}):
+        assert not Soak(1).is_whole(**{**whole, **part})
+
+
+PROJECT = """
+[pytest]
+testpaths = tests
+markers = soak: long
+addopts = -p no:cacheprovider
+"""
+LONG = """
+import pytest
+
+@pytest.mark.soak
+def test_long(soak):
+    assert soak.seed == 11
+
+@pytest.mark.soak
+def test_other():
+    assert {}
+
+def test_short():
+    raise AssertionError("it is none of the long ones")
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "holds", "expected"),
+    [
+        ([], True, {"result": "passed", "tests": {"passed": 2, "failed": 0, "error": 0, "skipped": 0}}),
+        ([], False, {"result": "failed", "tests": {"passed": 1, "failed": 1, "error": 0, "skipped": 0}}),
+        (["-k", "long"], True, None),
+        (["tests/test_it.py"], True, None),
+    ],
+)
+def test_a_whole_run_puts_itself_on_record(
+    tmp_path: Path, more: list[str], holds: bool, expected: dict[str, object] | None
+) -> None:
+    """The hooks of this project over a project of three tests, whose record is then beside them."""
+    here = Path(__file__).parents[1]
+    support = tmp_path / "tests/support"
+    support.mkdir(parents=True)
+    for name in ("__init__.py", "processes.py", "soak.py"):
+        (support / name).write_text((here / "support" / name).read_text("utf-8"))
+    (tmp_path / "tests/conftest.py").write_text((here / "conftest.py").read_text("utf-8"))
+    (tmp_path / "pytest.ini").write_text(PROJECT + "pythonpath = tests\n")
+    (tmp_path / "tests/test_it.py").write_text(LONG.format(holds))
+    variables = {"PATH": "/usr/bin:/bin", "SOAK_SEED": "11"}
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "soak", *more]
+    ran = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert ran.returncode == (0 if holds else 1), ran.stdout + ran.stderr
+    record = tmp_path / "tests/soak.json"
+    assert record.exists() == (expected is not None)
+    if expected is not None:
+        noted = json.loads(record.read_text("utf-8"))
+        assert {key: noted[key] for key in expected} == expected
+        assert (noted["seed"], noted["commit"]) == (11, None)
+        assert noted["date"].endswith("Z")
+
+
+def test_the_commit_is_told_with_what_was_changed_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak, "RECORD", tmp_path / "soak.json")
+    assert soak.commit() is None
+
+    def git(*words: str) -> str:
+        told = ["git", "-c", "user.name=t", "-c", "user.email=t@t", *words]
+        return subprocess.run(told, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init")
+    (tmp_path / "a").write_text("1")
+    git("add", "a")
+    git("commit", "-m", "first")
+    assert soak.commit() == git("rev-parse", "HEAD")
+    (tmp_path / "a").write_text("2")
+    assert soak.commit() == git("rev-parse", "HEAD") + "+"
