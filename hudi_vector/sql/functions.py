@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ from hudi_vector.spark.blob_functions import (
 )
 from hudi_vector.spark.blob_guard import guard
 from hudi_vector.spark.gateway import JavaObject, enable_callbacks, function_builder, option_value
+from hudi_vector.spark.handles import handles_of
 from hudi_vector.spark.hybrid_functions import hybrid_function
 from hudi_vector.spark.join.function import join_function
 from hudi_vector.spark.table_functions import batch_function, search_function
@@ -65,7 +67,8 @@ def install(spark: SparkSession) -> None:
             native = name + NATIVE_SUFFIX
             if name in _HUDIS_OWN and registry.builder(native) is None:
                 registry.register(native, _native_builder(registry, name))
-            registry.register(name, function_builder(gateway, name, build))
+            made = partial(function_builder, gateway, name, build)
+            registry.register(name, handles_of(spark).made("function builder", name, made))
     guard(spark)
 
 
@@ -85,6 +88,9 @@ class _Registry:
 
     def register(self, name: str, builder: JavaObject) -> None:
         """Put a builder under a name."""
+        present = self.builder(name)
+        if present is not None and present.equals(builder):
+            return
         info = self._jvm.org.apache.spark.sql.catalyst.expressions.ExpressionInfo("org.apache.hudi", name)
         identifier = self._identifier(name)
         functions, injected = self._functions(), self._injected()

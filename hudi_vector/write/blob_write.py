@@ -46,7 +46,11 @@ class BlobTarget:
 
 
 def upload_and_write(
-    df: DataFrame, target: BlobTarget, files: Files, write: Callable[[DataFrame], str | None]
+    df: DataFrame,
+    target: BlobTarget,
+    files: Files,
+    write: Callable[[DataFrame], str | None],
+    failed: Callable[[str], None] | None = None,
 ) -> BlobUpload:
     """Put blobs where they belong, and write the rows that refer to them.
 
@@ -55,6 +59,7 @@ def upload_and_write(
         target: Where they go.
         files: The session's file systems.
         write: Checks the rows with blob structs, writes them to Hudi and gives the instant, None if there was none.
+        failed: Called with the write's id after a failure, when its rows beside the table are gone.
 
     Returns:
         What was uploaded.
@@ -87,9 +92,13 @@ def upload_and_write(
         _end(target.path, upload, instant, containers, options)
         if instant is not None:
             require_there(lent, options, f"instant {instant} of '{target.path}' was committed")
-        return made
-    finally:
+    except BaseException:
         files.delete(folder)
+        if failed is not None:
+            failed(upload.write_id)
+        raise
+    files.delete(folder)
+    return made
 
 
 def staged_rows(df: DataFrame, target: BlobTarget, upload: Upload, options: StorageOptions) -> StagedRows:

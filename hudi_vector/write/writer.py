@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -44,6 +45,7 @@ from hudi_vector.write.hudi_options import (
     table_properties,
 )
 from hudi_vector.write.layout import Layout, agree_on_layout, agree_on_vectors
+from hudi_vector.write.new_table import NewTable
 from hudi_vector.write.request import BlobSpecs, VectorSpec, WriteRequest, write_request
 from hudi_vector.write.result import WriteResult
 from hudi_vector.write.target import Target, resolve_target, vector_columns
@@ -97,7 +99,8 @@ def write(
     Blobs may come as bytes, as paths of files (text; the files stay where they are), or as blob structs. Bytes
     below ``hoodie.storage.blob.inline.threshold`` (1 MiB) are stored in the table's own files, all others in
     container files below the table's ``.hoodie/blobs``, before Hudi commits the rows that refer to them. The first
-    such write to a path that holds no table makes the table by a commit of its own, without rows.
+    such write to a path that holds no table makes the table by a commit of its own, without rows, and removes it again
+    if it fails before Hudi is handed its rows.
 
     Operations that keep duplicates (``insert``, ``bulk_insert``, the overwrites) refuse a DataFrame in which a
     key occurs twice; ``insert`` also refuses keys the table has already. ``hoodie.datasource.insert.dup.policy``
@@ -184,9 +187,13 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     if not plan.blobs:
         return _checked_write(df, df, plan, files)
     require_workers(df.sparkSession)  # else the first of their tasks would fail over a table without rows
+    new = None
     if plan.target.existing is None:
         _make_table(df, plan, files)
+        quoted_name = None if plan.target.is_registered else plan.target.quoted_name
         plan = plan_write(df, request, files)
+        if plan.target.existing is not None:
+            new = NewTable.of(files, plan.target.path, quoted_name, plan.target.existing.config)
     done: list[WriteResult] = []
 
     def write_rows(rows: DataFrame) -> str | None:
@@ -199,7 +206,8 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
 
     existing = plan.target.existing
     target = BlobTarget(plan.target.path, plan.blobs, plan.layout.partition_by, existing.config if existing else None)
-    uploaded = upload_and_write(df, target, files, write_rows)
+    undo = partial(new.take_back, df.sparkSession, files) if new is not None else None
+    uploaded = upload_and_write(df, target, files, write_rows, undo)
     return replace(done[0], blobs=uploaded)
 
 

@@ -139,9 +139,7 @@ def test_wrong_blobs_are_refused_in_one_sentence(spark, workspace, expression, e
         write(wrong(spark, expression), path, ordering=None, partition_by=None)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
-    if path.exists():
-        assert spark.read.format("hudi").load(str(path)).count() == 0
-        assert {upload.state for upload in list_uploads(f"file://{path}")} == {ABORTED}
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(
@@ -180,3 +178,35 @@ def test_what_a_failed_write_leaves_is_aborted(spark, workspace):
     assert stored(spark, path) == before
     assert sorted(upload.state for upload in list_uploads(f"file://{path}")) == [ABORTED, COMMITTED]
     assert list((path / ".hoodie/blob_service/v1/staging").iterdir()) == []
+
+
+def test_a_failed_write_takes_back_the_table_that_it_made(spark, workspace):
+    name = tables.fresh_name("taken_back")
+    by_path = tables.fresh_path(workspace, "taken_back")
+    broken = rows(spark, [100, 200]).withColumn("img", F.raise_error("the source broke").cast("binary"))
+    for table in (name, str(by_path)):
+        with pytest.raises(Exception, match="the source broke"):
+            hv.write(broken, table, record_key="id", blobs=["img"], options=QUICK)
+    assert not spark.catalog.tableExists(name)
+    assert not by_path.exists()
+    # The name and the path are as free as before.
+    for table in (name, str(by_path)):
+        hv.write(rows(spark, [100, 200]), table, record_key="id", blobs=["img"], options=QUICK)
+    assert spark.table(name).count() == spark.read.format("hudi").load(str(by_path)).count() == 2
+
+
+def test_a_table_that_another_began_to_write_to_is_kept(spark, workspace):
+    path = tables.fresh_path(workspace, "kept")
+
+    @F.udf("binary")
+    def broken(_):
+        (path / "another").mkdir(exist_ok=True)
+        raise ValueError("the source broke")
+
+    with pytest.raises(Exception, match="the source broke"):
+        hv.write(
+            rows(spark, [100]).withColumn("img", broken("id")), str(path), record_key="id", blobs=["img"], options=QUICK
+        )
+    assert (path / "another").is_dir()
+    assert spark.read.format("hudi").load(str(path)).count() == 0
+    assert [upload.state for upload in list_uploads(f"file://{path}")] == [ABORTED]
