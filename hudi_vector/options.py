@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL",
+    "ALLOWED_BLOBS",
     "BATCH_BLOCK_QUERIES",
     "BATCH_COLLECT_MAX_BYTES",
     "BLOB_CHECKSUM",
@@ -629,6 +630,15 @@ VERIFY_BLOBS: Option[str] = Option(
     allowed=("true", "false"),
 )
 
+ALLOWED_BLOBS: Option[str] = Option(
+    "hoodie.blob.read.allowed",
+    "",
+    FOLDERS,
+    "Places, with commas between them, whose files references may name; every reader of blobs refuses others. The "
+    "table's own folder is one of them where the reader knows the table. Without it files of any place that this "
+    "process can open are read, but for a table on an object store those of this machine.",
+)
+
 ALL: tuple[Option[int] | Option[str], ...] = (
     EXECUTION,
     LOCAL_MAX_BYTES,
@@ -680,6 +690,7 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     COMPACT_GROUP_SIZE,
     GUARD_BLOBS,
     VERIFY_BLOBS,
+    ALLOWED_BLOBS,
 )
 
 PREFIXES = ("hoodie.vector.", "hoodie.blob.", "hoodie.storage.blob.")

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from hudi_vector.blobs.files import BlobFiles, Trouble, default_threads, in_threads, reason_of
 from hudi_vector.blobs.paths import file_uri
+from hudi_vector.blobs.reach import Reach
 from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError
 from hudi_vector.read.byte_column import ByteColumn
 from hudi_vector.read.cache import ByteCache
@@ -140,6 +141,9 @@ class BaseFiles:
     def _open(self, place: str) -> ByteColumn:
         path, named = _parts(place)
         uri = file_uri(path, None)
+        refused = Reach(self._options).refusal(uri)
+        if refused is not None:
+            raise _void(path, refused)
         try:
             source = open_storage(uri, self._options).open(uri, mapped=False)
         except DataFileError as problem:

@@ -45,6 +45,8 @@ class BlobFetcher:
             same, and so does a driver that is known and not installed.
         verify: Whether the bytes of whole blobs are compared with the checksums that were kept when they were written;
             bytes that changed cannot be had. Blobs without a checksum, and parts of blobs, are not compared.
+        from_remote: Whether the references come from object stores, where the table is not known: they may not name
+            files of this machine then.
 
     Raises:
         InvalidArgumentError: A setting has a value it cannot have.
@@ -62,6 +64,7 @@ class BlobFetcher:
     threads: int | None = None
     on_error: str = "raise"
     verify: bool = False
+    from_remote: bool = False
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "null"):
@@ -75,7 +78,7 @@ class BlobFetcher:
 
     def files(self) -> BlobFiles:
         """A memory of files for several calls on one column, so that each file is looked at once."""
-        return BlobFiles(self.options, self.table, self.threads)
+        return BlobFiles(self.options, self.table, self.threads, from_remote=self.from_remote)
 
     def sizes(self, columns: BlobColumns, part: Part = _WHOLE, *, files: BlobFiles | None = None) -> Ints:
         """How many bytes each row will need.

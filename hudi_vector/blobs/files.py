@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pyarrow.fs as pafs
 
 from hudi_vector.blobs.paths import file_uri
+from hudi_vector.blobs.reach import Reach
 from hudi_vector.errors import InvalidBlobError, MissingDependencyError, UnsupportedTableError
 from hudi_vector.storage import Storage, StorageOptions, open_storage, scheme_of
 
@@ -107,11 +108,15 @@ class BlobFiles:
         options: Hadoop's storage settings.
         table: The base path of the table, for relative paths.
         threads: How many files on an object store are looked at together; None for the default.
+        from_remote: Whether the references come from object stores, where the table is not known.
     """
 
-    def __init__(self, options: StorageOptions, table: str | None, threads: int | None = None) -> None:
+    def __init__(
+        self, options: StorageOptions, table: str | None, threads: int | None = None, *, from_remote: bool = False
+    ) -> None:
         self._options = options
         self._table = table
+        self._reach = Reach(options, table, from_remote)
         self._threads = threads or default_threads(local=False)
         self._known: OrderedDict[str, BlobFile | Trouble] = OrderedDict()
 
@@ -132,10 +137,12 @@ class BlobFiles:
         held = {path: self._known[path] for path in asked if path in self._known}
         new = [path for path in dict.fromkeys(asked) if path not in held]
         uris = [file_uri(path, self._table) for path in new]
-        remote = [uri for uri in uris if not uri.startswith("file:")]
-        found = dict(zip(remote, in_threads(self._look_remote, remote, self._threads), strict=True))
+        refused = {uri: Trouble(why) for uri in uris if (why := self._reach.refusal(uri)) is not None}
+        remote = [uri for uri in uris if not uri.startswith("file:") and uri not in refused]
+        looked = in_threads(self._look_remote, remote, self._threads)
+        found: dict[str, BlobFile | Trouble] = {**refused, **dict(zip(remote, looked, strict=True))}
         for path, uri in zip(new, uris, strict=True):
-            held[path] = self._known[path] = found[uri] if uri in found else _look_local(uri)
+            held[path] = self._known[path] = found[uri] if uri in found else _look_local(self._reach.opened(uri))
         while len(self._known) > _KNOWN_FILES:
             self._known.popitem(last=False)
         return [held[path] for path in asked]
@@ -144,6 +151,8 @@ class BlobFiles:
         scheme = scheme_of(uri)
         try:
             storage = open_storage(uri, self._options)
+            if _is_of_this_machine(storage):
+                return Trouble(f"'{scheme}://' names files of this machine, which a reference spells file:///…")
             return _remote(storage, uri)
         except MissingDependencyError as absent:
             raise MissingDependencyError(f"the blob at '{uri}' cannot be read: {absent}") from absent
@@ -191,6 +200,16 @@ def _look_local(uri: str) -> BlobFile | Trouble:
     if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for, a device never ends
         return Trouble("it is no regular file")
     return LocalFile(path, status.st_size)
+
+
+def _is_of_this_machine(storage: Storage) -> bool:
+    """Whether a driver of fsspec reads local files: under its scheme nothing here would know them for such."""
+    driver = storage.fsspec
+    if driver is None:
+        return False
+    from fsspec.implementations.local import LocalFileSystem
+
+    return isinstance(driver, LocalFileSystem)
 
 
 def _remote(storage: Storage, uri: str) -> RemoteFile:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.incoming import BatchPlace, Incoming
 from hudi_vector.blobs.names import BLOB_AREA
 from hudi_vector.blobs.pins import Pins, file_infos
+from hudi_vector.blobs.reach import Reach
 from hudi_vector.storage import StorageOptions, join, normalise, scheme_of
 
 __all__ = ["ReferenceRules", "checked"]
@@ -93,6 +94,8 @@ def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Inco
             "only bytes that this package stored are managed, give managed = false"
         ),
     )
+    if rules.check_files:
+        _refuse_unreadable(uris, paths, rules, refuse)
     if not (rules.check_files or incoming.whole_files or lent.any() or own.any()):
         return incoming
     # What is not to be checked need not be within reach either.
@@ -105,6 +108,20 @@ def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Inco
     noted = np.flatnonzero(own | lent | rules.pin_all)
     rules.pins.note([paths[at] for at in noted], [infos[at] for at in noted])
     return _filled(incoming, sizes) if incoming.whole_files else incoming
+
+
+def _refuse_unreadable(
+    uris: Sequence[str],
+    paths: Sequence[str],
+    rules: ReferenceRules,
+    refuse: Callable[[Sequence[bool], str], None],
+) -> None:
+    """Refuse what no reader of the table would read."""
+    reach = Reach(rules.options, rules.area.table)
+    for at, why in enumerate(map(reach.refusal, uris)):
+        if why is not None:
+            refuse([path == paths[at] for path in paths], f"would not be read: {why}")
+            return
 
 
 def _is_relative(path: str) -> bool:

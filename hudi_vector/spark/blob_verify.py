@@ -46,7 +46,8 @@ def verify(
     - ``contradicts itself``: no blob a reader would take, such as INLINE without data or a negative offset;
     - ``relative without base``: a relative path that does not lead into the table's own blob area;
     - ``gone``, ``directory``, ``too short``: the bytes are not there. A range of 0 bytes needs no file;
-    - ``unreachable``: nobody can say, since permission or a driver for the scheme is missing;
+    - ``unreachable``: nobody can say, since permission or a driver for the scheme is missing, or the file lies where
+      references may not lead (``hoodie.blob.read.allowed``);
     - ``foreign``: the file lies in another table's blob area, whose cleaner may delete it, and the two tables are not
       registered with each other (``hv.table_services.register_tables``);
     - ``changed``: a file that the table does not own has another size or modification time than when the reference was

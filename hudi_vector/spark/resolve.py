@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError
-from hudi_vector.options import require_known_in_session
+from hudi_vector.options import ALLOWED_BLOBS, require_known_in_session
 from hudi_vector.search.checks import as_text
 from hudi_vector.spark.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.gateway import JavaObject, first_sentence, option_value, simple_name
@@ -266,12 +266,17 @@ def _dataset(spark: SparkSession, plan: JavaObject) -> JavaObject:
 
 
 def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptions:
-    """The session's Hadoop settings for the storage a table lies on; local files need none, any storage all of them."""
+    """The session's Hadoop settings for the storage a table lies on; local files need none, any storage all of them.
+
+    What references may name goes with them.
+    """
+    allowed = ALLOWED_BLOBS.in_session(spark)
+    ours = {ALLOWED_BLOBS.key: allowed} if allowed else {}
     if uri is not None and scheme_of(uri) == "file":
-        return StorageOptions()
+        return StorageOptions.of(ours)
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     values = conf.getValByRegex(HADOOP_KEYS)
-    return StorageOptions.of({str(key): str(values.get(key)) for key in values.keySet().toArray()})
+    return StorageOptions.of({**{str(key): str(values.get(key)) for key in values.keySet().toArray()}, **ours})
 
 
 # Targets of tables that did not change since they were resolved: Spark need not load them again.

@@ -47,6 +47,13 @@ _S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
 _AZURE_SCHEMES = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _ROOTS_WITH_AUTHORITY = _AZURE_SCHEMES | {"hdfs"}
 _EXTRAS = {"gs": "gcs"}
+_WRAPPERS = frozenset(
+    {
+        *("async_wrapper", "blockcache", "cached", "dir", "filecache", "generic", "git", "libarchive", "reference"),
+        *("simplecache", "tar", "zip"),
+    }
+)
+"""Schemes of fsspec whose drivers read through another one, local files among them."""
 _ONE_COPY_BYTES = 5 << 30
 """What S3 copies in one request."""
 _PIECE_BYTES = 8 << 20
@@ -478,6 +485,8 @@ def _hdfs(root: str, options: StorageOptions) -> pafs.FileSystem:
 def _through_fsspec(scheme: str, **arguments: Any) -> pafs.FileSystem:
     import fsspec
 
+    if scheme in _WRAPPERS:
+        raise UnsupportedTableError(f"'{scheme}://' is no storage but a view of another one; name the place itself")
     try:
         found = fsspec.filesystem(scheme, **arguments)
     except ImportError as absent:

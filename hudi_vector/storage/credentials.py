@@ -25,12 +25,16 @@ HADOOP_KEYS = r"(fs\.(s3a|gs|azure|hdfs)\..*)|(dfs\.(nameservices|ha\.namenodes|
 """The keys of Hadoop's configuration that storage is opened with."""
 
 _FS_S3A = "fs.s3a."
+_KEPT = ("fs.", "dfs.", "hoodie.blob.read.allowed")
 _AZURE_CLIENT = "fs.azure.account.oauth2.client."
 
 
 @dataclass(frozen=True, repr=False)
 class StorageOptions:
-    """Hadoop's storage settings, as ``fs.…`` and ``dfs.…`` keys and values; their text form is masked."""
+    """Hadoop's storage settings, as ``fs.…`` and ``dfs.…`` keys and values; their text form is masked.
+
+    What references may name (``hoodie.blob.read.allowed``) is among them: whatever opens storage knows it.
+    """
 
     values: tuple[tuple[str, str], ...] = ()
 
@@ -45,7 +49,7 @@ class StorageOptions:
             The settings, ordered, so that equal settings are equal objects.
         """
         short = {key.removeprefix("spark.hadoop."): value for key, value in values.items()}
-        return cls(tuple(sorted((key, value) for key, value in short.items() if key.startswith(("fs.", "dfs.")))))
+        return cls(tuple(sorted((key, value) for key, value in short.items() if key.startswith(_KEPT))))
 
     def get(self, key: str) -> str | None:
         """The value of a key, or None."""

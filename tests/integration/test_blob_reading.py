@@ -70,6 +70,33 @@ def test_it_is_hudis_own_answer(spark, photos):
     assert answer(own) == {key: EXPECTED[key] for key in (2, 3, 5)}
 
 
+def test_only_places_that_are_listed_are_read(spark, photos, file, clean_session):
+    """The reference of id 1 leads out of the table; ids 2 and 5 lie in their rows."""
+    key, rows = "hoodie.blob.read.allowed", spark.table(photos).select("id", "img").where("id IN (1, 2, 5)")
+    wanted = {id_: EXPECTED[id_] for id_ in (1, 2, 5)}
+    refusals = {
+        "SQL": lambda: spark.sql(f"SELECT read_blob(img) FROM {photos} WHERE id = 1").collect(),
+        "a part": lambda: spark.sql(f"SELECT read_blob(img, 0L, 1L) FROM {photos} WHERE id = 1").collect(),
+        "a column": lambda: rows.select(hv.read_blob("img")).collect(),
+        "read_blobs": lambda: hv.read_blobs(rows, "img").collect(),
+        "get": lambda: hv.blobs.get(spark, photos, [1], "img"),
+    }
+    spark.conf.set(key, f"{file}, /somewhere")
+    assert answer(hv.read_blobs(rows, "img")) == wanted
+    assert hv.blobs.get(spark, photos, [1], "img") == {1: EXPECTED[1]}
+    spark.conf.set(key, "/somewhere, s3://lake/pictures")
+    for name, call in refusals.items():
+        with pytest.raises((PySparkException, errors.BlobReadError)) as refused:
+            call()
+        last = str(refused.value).strip().splitlines()[-1]
+        assert f"it lies in no place that {key} lists" in last, name
+    assert answer(spark.sql(f"SELECT id, try_read_blob(img) FROM {photos} WHERE id IN (1, 2, 5)")) == {
+        **wanted,
+        1: None,
+    }
+    assert "unreachable" in {row["problem"] for row in hv.blobs.verify(spark, photos).collect()}
+
+
 def test_lengths_and_locations(spark, photos, file):
     lengths = {1: 3, 2: 6, 3: None, 4: None, 5: 0, 6: 24, 7: 0}
     assert answer(spark.sql(f"SELECT id, blob_length(img) FROM {photos}")) == lengths
