@@ -36,7 +36,7 @@ class LanceContainer:
         self._uri = uri
         self._storage = open_storage(uri, options)
         self._path = self._storage.path(uri) if scheme == "file" else uri
-        self._options = lance_options(scheme, options)
+        self._options = lance_options(scheme, options.at(uri))
         # Lance writes beside the name and moves the file there when it is whole; until then the name is held.
         self._storage.create(uri).discard()
         self._writer = LanceFileWriter(self._path, _SCHEMA, version=_VERSION, storage_options=self._options)

@@ -156,8 +156,9 @@ class BlobFiles:
             return _remote(storage, uri)
         except MissingDependencyError as absent:
             raise MissingDependencyError(f"the blob at '{uri}' cannot be read: {absent}") from absent
-        except UnsupportedTableError:
-            return Trouble(f"there is no driver for the scheme '{scheme}://'")
+        except UnsupportedTableError as unsupported:
+            known = scheme in ("s3", "gs")  # and its settings are what cannot be followed
+            return Trouble(str(unsupported) if known else f"there is no driver for the scheme '{scheme}://'")
         except OSError as problem:
             return Trouble(reason_of(problem))
 

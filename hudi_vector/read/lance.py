@@ -190,6 +190,8 @@ def lance_reader(uri: str, options: StorageOptions, columns: list[str] | None = 
     from lance.file import LanceFileReader
 
     try:
-        return LanceFileReader(lance_path(uri), storage_options=lance_options(scheme_of(uri), options), columns=columns)
+        return LanceFileReader(
+            lance_path(uri), storage_options=lance_options(scheme_of(uri), options.at(uri)), columns=columns
+        )
     except (OSError, ValueError) as problem:
         raise DataFileError(f"the data file '{uri}' cannot be read: {problem}") from problem

@@ -145,7 +145,7 @@ def _opened(uri: str, version: int, options: StorageOptions) -> Any:
 def _open(uri: str, version: int | str | None, options: StorageOptions) -> Any:
     import lance
 
-    storage = lance_options(scheme_of(uri), options)
+    storage = lance_options(scheme_of(uri), options.at(uri))
     try:
         return lance.dataset(lance_path(uri), version=version, storage_options=storage, session=_session())
     except (OSError, ValueError) as problem:

@@ -231,7 +231,7 @@ class MergedSlice:
         start = len(uri) + 1
         return SlicePlace(
             uri,
-            hudi_rs_options(scheme_of(uri), self._spec.options),
+            hudi_rs_options(scheme_of(uri), self._spec.options.at(uri)),
             self._slice.base_file.uri[start:] if self._slice.base_file else "",
             tuple(log.uri[start:] for log in self._slice.log_files),
         )

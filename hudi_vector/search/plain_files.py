@@ -128,7 +128,10 @@ class DeltaFiles:
         self._version = version
         self.source = Source(normalise(uri), uri, options)
         own = {key: value for key, value in (delta_options or {}).items() if not key.startswith(("fs.", "dfs."))}
-        self._delta_options = {**(lance_options(scheme_of(self.source.uri), options) or {}), **own} or None
+        self._delta_options = {
+            **(lance_options(scheme_of(self.source.uri), options.at(self.source.uri)) or {}),
+            **own,
+        } or None
 
     def snapshot(self, as_of: AsOf | None = None) -> Snapshot:
         """The newest version, or the one that was named.

@@ -99,7 +99,7 @@ class TempTable:
                 mode="create",
                 max_rows_per_file=_FRAGMENT_ROWS,
                 max_bytes_per_file=_FRAGMENT_BYTES,
-                storage_options=lance_options(scheme_of(self.place), self.options),
+                storage_options=lance_options(scheme_of(self.place), self.options.at(self.place)),
             )
         except (OSError, ValueError) as problem:
             if rows.problem is not None:
@@ -132,7 +132,7 @@ class TempTable:
         lance.LanceDataset.commit(
             lance_path(self.place),
             lance.LanceOperation.Overwrite(self._stored_schema(), fragments),
-            storage_options=lance_options(scheme_of(self.place), self.options),
+            storage_options=lance_options(scheme_of(self.place), self.options.at(self.place)),
         )
         found = LanceDataset(self.place, self.options).snapshot()
         return replace(found, schema=pa.schema(self._logical_fields()), ties=self.ties)

@@ -24,8 +24,8 @@ from hudi_vector.storage.credentials import (
     gcs_arguments,
     hudi_rs_options,
     lance_options,
-    s3_arguments,
 )
+from hudi_vector.storage.s3 import s3_arguments
 from hudi_vector.storage.writeback import begin_writeback
 
 __all__ = [
@@ -452,7 +452,7 @@ def open_storage(uri: str, options: StorageOptions) -> Storage:
         MissingDependencyError: The scheme needs a package that is not installed.
         UnsupportedTableError: Nothing in this process can open that scheme.
     """
-    return _opened(root_of(uri), options)
+    return _opened(root_of(uri), options.at(uri))
 
 
 @lru_cache(maxsize=64)

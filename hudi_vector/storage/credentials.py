@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.storage.s3 import bucket_settings, s3_arguments
 
 __all__ = [
     "HADOOP_KEYS",
@@ -18,14 +19,16 @@ __all__ = [
     "gcs_arguments",
     "hudi_rs_options",
     "lance_options",
-    "s3_arguments",
 ]
 
-HADOOP_KEYS = r"(fs\.(s3a|gs|azure|hdfs)\..*)|(dfs\.(nameservices|ha\.namenodes|namenode\.rpc-address)(\..*)?)"
+HADOOP_KEYS = (
+    r"(fs\.(s3a|gs|azure|hdfs)\..*)|(dfs\.(nameservices|ha\.namenodes|namenode\.rpc-address)(\..*)?)"
+    r"|(hadoop\.security\.credential\.provider\.path)"
+)
 """The keys of Hadoop's configuration that storage is opened with."""
 
-_FS_S3A = "fs.s3a."
-_KEPT = ("fs.", "dfs.", "hoodie.blob.read.allowed")
+_KEPT = ("fs.", "dfs.", "hadoop.security.credential.provider.path", "hoodie.blob.read.allowed")
+_OF_BUCKETS = "fs.s3a.bucket."
 _AZURE_CLIENT = "fs.azure.account.oauth2.client."
 
 
@@ -51,32 +54,19 @@ class StorageOptions:
         short = {key.removeprefix("spark.hadoop."): value for key, value in values.items()}
         return cls(tuple(sorted((key, value) for key, value in short.items() if key.startswith(_KEPT))))
 
+    def at(self, uri: str) -> StorageOptions:
+        """The settings as they hold for one place: those of its bucket go before those of all buckets."""
+        scheme, _, rest = uri.partition("://")
+        if not scheme.lower().startswith("s3") or not any(key.startswith(_OF_BUCKETS) for key, _ in self.values):
+            return self
+        return StorageOptions(bucket_settings(self.values, rest.partition("/")[0]))
+
     def get(self, key: str) -> str | None:
         """The value of a key, or None."""
         return dict(self.values).get(key)
 
     def __repr__(self) -> str:
         return f"StorageOptions({', '.join(key + '=***' for key, _ in self.values)})"
-
-
-def s3_arguments(options: StorageOptions) -> dict[str, Any]:
-    """Arguments of ``pyarrow.fs.S3FileSystem``."""
-    endpoint = options.get(_FS_S3A + "endpoint")
-    ssl = (options.get(_FS_S3A + "connection.ssl.enabled") or "true").lower() == "true"
-    scheme = "https" if ssl else "http"
-    if endpoint and "://" in endpoint:
-        scheme, endpoint = endpoint.split("://", 1)
-    arguments: dict[str, Any] = {
-        "access_key": options.get(_FS_S3A + "access.key"),
-        "secret_key": options.get(_FS_S3A + "secret.key"),
-        "session_token": options.get(_FS_S3A + "session.token"),
-        "region": options.get(_FS_S3A + "endpoint.region") or ("us-east-1" if endpoint else None),
-        "endpoint_override": endpoint,
-        "scheme": scheme,
-    }
-    if (options.get(_FS_S3A + "path.style.access") or "").lower() == "false":
-        arguments["force_virtual_addressing"] = True
-    return {key: value for key, value in arguments.items() if value is not None}
 
 
 def gcs_arguments(options: StorageOptions) -> dict[str, Any]:
@@ -128,14 +118,22 @@ def hudi_rs_options(scheme: str, options: StorageOptions) -> dict[str, str]:
 
     Args:
         scheme: As `hudi_vector.storage.scheme_of` gives it.
-        options: Hadoop's settings for it.
+        options: Hadoop's settings, as they hold for the place (`StorageOptions.at`).
 
     Returns:
         Options for ``hudi.HudiTable``.
+
+    Raises:
+        UnsupportedTableError: A setting has no counterpart.
     """
     if scheme != "s3":
         return {}
     arguments = s3_arguments(options)
+    for argument, key in (("role_arn", "fs.s3a.assumed.role.arn"), ("proxy_options", "fs.s3a.proxy.host")):
+        if argument in arguments:
+            raise UnsupportedTableError(
+                f"{key} = '{options.get(key)}' is known to neither hudi-rs nor Lance; let Spark read it"
+            )
     endpoint = arguments.get("endpoint_override")
     mapped = {
         "aws_access_key_id": arguments.get("access_key"),
@@ -144,6 +142,7 @@ def hudi_rs_options(scheme: str, options: StorageOptions) -> dict[str, str]:
         "aws_region": arguments.get("region"),
         "aws_endpoint": f"{arguments['scheme']}://{endpoint}" if endpoint else None,
         "aws_allow_http": "true" if arguments["scheme"] == "http" else None,
+        "aws_skip_signature": "true" if arguments.get("anonymous") else None,
     }
     return {key: str(value) for key, value in mapped.items() if value is not None}
 

@@ -6,16 +6,21 @@ duplicates for example, as a property of the table.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from hudi_vector.schema import HUDI_TYPE
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.schema import BLOB, HUDI_TYPE, VectorType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
 __all__ = ["create_table"]
+
+_PLAIN = re.compile(r"[a-z_]+( [a-z]+)*(\(\d+(,\d+)?\))?", re.ASCII)
+"""The name of a type without types in it: ``decimal(10,2)``, ``interval day to second``."""
 
 
 def create_table(name: str, schema: StructType, partition_by: Sequence[str], properties: Mapping[str, str]) -> str:
@@ -29,6 +34,9 @@ def create_table(name: str, schema: StructType, partition_by: Sequence[str], pro
 
     Returns:
         The statement.
+
+    Raises:
+        InvalidArgumentError: A column says of itself what is no type: metadata come with the data of others.
     """
     columns = ", ".join(_column(field) for field in schema.fields)
     partitioned = f" PARTITIONED BY ({', '.join(_quoted(column) for column in partition_by)})" if partition_by else ""
@@ -37,13 +45,47 @@ def create_table(name: str, schema: StructType, partition_by: Sequence[str], pro
 
 
 def _column(field: StructField) -> str:
-    kind = str((field.metadata or {}).get(HUDI_TYPE) or field.dataType.simpleString())
     comment = (field.metadata or {}).get("comment")
     return (
-        f"{_quoted(field.name)} {kind}"
+        f"{_quoted(field.name)} {_logical_type(field) or _type(field.dataType, field.name)}"
         + ("" if field.nullable else " NOT NULL")
         + (f" COMMENT {_literal(str(comment))}" if comment else "")
     )
+
+
+def _logical_type(field: StructField) -> str | None:
+    """Hudi's own type of a column, spelled anew from what its metadata says; None where that says nothing."""
+    said = (field.metadata or {}).get(HUDI_TYPE)
+    if not said:
+        return None
+    text = str(said).strip()
+    if text.upper() == BLOB:
+        return BLOB
+    try:
+        return VectorType.parse(text.upper()).descriptor
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            f"the metadata of column '{field.name}' says {HUDI_TYPE} = {text[:80]!r}, which is no type of Hudi's: "
+            f"it may be VECTOR(n), VECTOR(n, FLOAT|DOUBLE|INT8) or {BLOB}; take it out, or use hudi_vector.vector_field"
+        ) from None
+
+
+def _type(kind: DataType, column: str) -> str:
+    """A type as Spark's grammar has it, names of fields quoted."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{_type(kind.elementType, column)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{_type(kind.keyType, column)}, {_type(kind.valueType, column)}>"
+    if isinstance(kind, StructType):
+        return f"STRUCT<{', '.join(f'{_quoted(each.name)}: {_type(each.dataType, column)}' for each in kind.fields)}>"
+    text = str(kind.simpleString())
+    if _PLAIN.fullmatch(text) is None:
+        raise InvalidArgumentError(
+            f"column '{column}' is of the type {text[:80]!r}, which a table has no column of; cast it"
+        )
+    return text
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,209 @@
+"""Hadoop's settings of S3 in the words of pyarrow; what pyarrow cannot say is refused, and never dropped.
+
+A bucket may have settings of its own (``fs.s3a.bucket.{bucket}.…``), and credentials come from the providers of
+``fs.s3a.aws.credentials.provider``: the first of the list that has some, as in Hadoop.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector.errors import UnsupportedTableError
+
+if TYPE_CHECKING:
+    from hudi_vector.storage.credentials import StorageOptions
+
+__all__ = ["bucket_settings", "s3_arguments"]
+
+_S3A = "fs.s3a."
+_BUCKET = _S3A + "bucket."
+_PROVIDERS = _S3A + "aws.credentials.provider"
+_ROLE = _S3A + "assumed.role."
+_STORES = (_S3A + "security.credential.provider.path", "hadoop.security.credential.provider.path")
+_CIPHERS = (_S3A + "encryption.algorithm", _S3A + "server-side-encryption-algorithm")
+
+Credentials = dict[str, Any]
+
+
+@lru_cache(maxsize=256)
+def bucket_settings(values: tuple[tuple[str, str], ...], bucket: str) -> tuple[tuple[str, str], ...]:
+    """Return settings as they hold for one bucket, without those of any single one.
+
+    Args:
+        values: Hadoop's keys and values.
+        bucket: The bucket.
+
+    Example:
+        >>> mine = (("fs.s3a.bucket.lake.endpoint", "http://a"), ("fs.s3a.endpoint", "http://b"))
+        >>> bucket_settings(mine, "lake"), bucket_settings(mine, "other")
+        ((('fs.s3a.endpoint', 'http://a'),), (('fs.s3a.endpoint', 'http://b'),))
+    """
+    own = f"{_BUCKET}{bucket}."
+    settings = {key: value for key, value in values if not key.startswith(_BUCKET)}
+    settings |= {_S3A + key.removeprefix(own): value for key, value in values if key.startswith(own)}
+    return tuple(sorted(settings.items()))
+
+
+def s3_arguments(options: StorageOptions) -> dict[str, Any]:
+    """Return the arguments of ``pyarrow.fs.S3FileSystem``.
+
+    Args:
+        options: Hadoop's settings, as they hold for the bucket.
+
+    Raises:
+        UnsupportedTableError: A setting has no counterpart in pyarrow, so that only Spark can open the bucket.
+    """
+    for key in _CIPHERS:
+        if (options.get(key) or "").upper().startswith(("SSE-C", "CSE-")):
+            raise _unsaid(key, options.get(key), "objects are encrypted with a key that only Hadoop is given")
+    endpoint = options.get(_S3A + "endpoint")
+    ssl = (options.get(_S3A + "connection.ssl.enabled") or "true").lower() == "true"
+    scheme = "https" if ssl else "http"
+    if endpoint and "://" in endpoint:
+        scheme, endpoint = endpoint.split("://", 1)
+    arguments: dict[str, Any] = {
+        **_credentials(options),
+        "region": options.get(_S3A + "endpoint.region") or ("us-east-1" if endpoint else None),
+        "endpoint_override": endpoint,
+        "scheme": scheme,
+        "proxy_options": _proxy(options),
+    }
+    if (options.get(_S3A + "path.style.access") or "").lower() == "false":
+        arguments["force_virtual_addressing"] = True
+    return {key: value for key, value in arguments.items() if value is not None}
+
+
+def _proxy(options: StorageOptions) -> dict[str, Any] | None:
+    host = options.get(_S3A + "proxy.host")
+    if not host:
+        return None
+    is_secure = (options.get(_S3A + "proxy.ssl.enabled") or "false").lower() == "true"
+    given = {
+        "scheme": "https" if is_secure else "http",
+        "host": host,
+        "port": int(options.get(_S3A + "proxy.port") or (443 if is_secure else 80)),
+        "username": options.get(_S3A + "proxy.username"),
+        "password": options.get(_S3A + "proxy.password"),
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _credentials(options: StorageOptions) -> Credentials:
+    """The credentials of the first provider that has some; without a list those of Hadoop's own."""
+    keys = _keys(options, with_session=True)
+    store = next((key for key in _STORES if options.get(key)), None)
+    if store is not None and not keys:
+        raise _unsaid(store, options.get(store), "keys that lie in Hadoop's credential files are for Java alone")
+    listed = _names(options.get(_PROVIDERS))
+    if not listed:
+        return keys  # without keys the library looks where Hadoop does: in the environment, then on the machine
+    for name in listed:
+        found = _provider(name, options)
+        if found is not None:
+            return found
+    raise _unsaid(_PROVIDERS, ", ".join(listed), "none of these providers has credentials here")
+
+
+def _names(text: str | None) -> list[str]:
+    """The simple names of the classes of a list."""
+    return [name.strip().rpartition(".")[2] for name in (text or "").split(",") if name.strip()]
+
+
+def _provider(name: str, options: StorageOptions) -> Credentials | None:
+    """What a provider gives, None where it has nothing and the next one is asked."""
+    known = _KNOWN.get(name)
+    if known is None:
+        raise _unsaid(_PROVIDERS, name, "pyarrow knows no such provider")
+    return known(options)
+
+
+def _keys(options: StorageOptions, *, with_session: bool) -> Credentials:
+    access, secret = options.get(_S3A + "access.key"), options.get(_S3A + "secret.key")
+    if not (access and secret):
+        return {}
+    token = options.get(_S3A + "session.token") if with_session else None
+    return {"access_key": access, "secret_key": secret, **({"session_token": token} if token else {})}
+
+
+def _simple(options: StorageOptions) -> Credentials | None:
+    return _keys(options, with_session=False) or None
+
+
+def _temporary(options: StorageOptions) -> Credentials | None:
+    found = _keys(options, with_session=True)
+    return found if "session_token" in found else None
+
+
+def _anonymous(_: StorageOptions) -> Credentials:
+    return {"anonymous": True}
+
+
+def _of_environment(_: StorageOptions) -> Credentials | None:
+    access, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if not (access and secret):
+        return None
+    token = os.environ.get("AWS_SESSION_TOKEN")
+    return {"access_key": access, "secret_key": secret, **({"session_token": token} if token else {})}
+
+
+def _default_chain(_: StorageOptions) -> Credentials:
+    return {}
+
+
+def _of_machine(_: StorageOptions) -> Credentials:
+    """Those of the machine, which pyarrow asks last: whatever it would ask before must not be there."""
+    files = [os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"]
+    before = [key for key in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE") if key in os.environ]
+    before += [file for file in files if os.path.exists(os.path.expanduser(file))]
+    if before:
+        raise _unsaid(
+            _PROVIDERS,
+            "IAMInstanceCredentialsProvider",
+            f"pyarrow would take what {before[0]} says before it asks the machine",
+        )
+    return {}
+
+
+def _assumed_role(options: StorageOptions) -> Credentials:
+    arn = options.get(_ROLE + "arn")
+    if not arn:
+        raise _unsaid(_PROVIDERS, "AssumedRoleCredentialProvider", f"{_ROLE}arn is not set")
+    for key in ("policy", "sts.endpoint"):
+        if options.get(_ROLE + key):
+            raise _unsaid(_ROLE + key, options.get(_ROLE + key), "pyarrow assumes a role without it")
+    # pyarrow asks for the role with what it finds by itself, and takes no keys for that.
+    listed = _names(options.get(_ROLE + "credentials.provider"))
+    for name in listed or ["SimpleAWSCredentialsProvider", "EnvironmentVariableCredentialsProvider"]:
+        found = _provider(name, options)
+        if found and found != _of_environment(options):
+            raise _unsaid(_ROLE + "credentials.provider", name, "pyarrow takes no keys to assume a role with")
+        if found is not None:
+            break
+    else:
+        raise _unsaid(_ROLE + "credentials.provider", ", ".join(listed), "none of these has credentials here")
+    given = {"session_name": _ROLE + "session.name", "external_id": _ROLE + "external.id"}
+    named = {argument: options.get(key) for argument, key in given.items()}
+    return {"role_arn": arn, **{argument: value for argument, value in named.items() if value}}
+
+
+def _unsaid(key: str, value: str | None, why: str) -> UnsupportedTableError:
+    return UnsupportedTableError(f"{key} = {value!r} has no counterpart outside of Hadoop: {why}; let Spark read it")
+
+
+_KNOWN: Mapping[str, Callable[[StorageOptions], Credentials | None]] = {
+    "SimpleAWSCredentialsProvider": _simple,
+    "TemporaryAWSCredentialsProvider": _temporary,
+    "AnonymousAWSCredentialsProvider": _anonymous,
+    "AnonymousCredentialsProvider": _anonymous,
+    "EnvironmentVariableCredentialsProvider": _of_environment,
+    "DefaultAWSCredentialsProviderChain": _default_chain,
+    "DefaultCredentialsProvider": _default_chain,
+    "IAMInstanceCredentialsProvider": _of_machine,
+    "InstanceProfileCredentialsProvider": _of_machine,
+    "EC2ContainerCredentialsProviderWrapper": _of_machine,
+    "ContainerCredentialsProvider": _of_machine,
+    "AssumedRoleCredentialProvider": _assumed_role,
+}
