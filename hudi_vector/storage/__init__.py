@@ -8,11 +8,11 @@ import posixpath
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -58,7 +58,10 @@ _ONE_COPY_BYTES = 5 << 30
 """What S3 copies in one request."""
 _PIECE_BYTES = 8 << 20
 _WRITEBACK_BYTES = 8 << 20
+_MOST_TRIES = 1000  # a folder may be removed between its making and that of its first file
 _HALF_PUBLISHED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp", re.ASCII | re.DOTALL)
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -260,8 +263,7 @@ class Storage:
         """
         path = self.path(uri)
         if self.scheme == "file":
-            _make_folders(os.path.dirname(path))
-            return NewFile(open(path, "xb"), path)
+            return NewFile(_in_its_folder(path, lambda: open(path, "xb")), path)
         if self.filesystem.get_file_info(path).type != pafs.FileType.NotFound:
             raise FileExistsError(f"'{uri}' is there already")
         return NewFile(self.filesystem.open_output_stream(path), None)
@@ -331,7 +333,8 @@ class Storage:
                 os.unlink(path)
             except FileNotFoundError:
                 return False
-            _sync(os.path.dirname(path))
+            with suppress(FileNotFoundError):  # the folder went with its last file
+                _sync(os.path.dirname(path))
             return True
         if self.info(uri) is None:
             return False
@@ -361,8 +364,10 @@ class Storage:
     def remove_empty_folders(self, uri: str) -> None:
         """Remove a folder, and those in it, as far as they hold nothing; links stay, and object stores have no folders.
 
+        What somebody puts into them meanwhile stays, and `create` and `move` make a folder again that goes under them.
+
         Args:
-            uri: The folder; what somebody puts into it meanwhile stays.
+            uri: The folder.
         """
         if self.scheme != "file":
             return
@@ -384,10 +389,10 @@ class Storage:
         if renew:
             os.utime(path, follow_symlinks=False)
         os.lstat(path)  # no folders for a file that is not there
-        _make_folders(os.path.dirname(target))
-        os.replace(path, target)
+        _in_its_folder(target, lambda: os.replace(path, target))
         _sync(os.path.dirname(target))
-        _sync(os.path.dirname(path))
+        with suppress(FileNotFoundError):  # the folder went with its last file
+            _sync(os.path.dirname(path))
 
     def _copy(self, source: FileInfo, target: str) -> None:
         """All of an object under another name, or nothing."""
@@ -505,16 +510,34 @@ def _sync(path: str) -> None:
         os.close(descriptor)
 
 
-def _make_folders(folder: str) -> None:
+def _make_folders(folder: str) -> list[str]:
+    """Make a folder, and those that it lies in; those that were made."""
     if os.path.isdir(folder):
-        return
-    parent = os.path.dirname(folder)
-    _make_folders(parent)
+        return []
+    made = _make_folders(os.path.dirname(folder))
     try:
         os.mkdir(folder)
     except FileExistsError:
-        return  # another task was quicker
-    _sync(parent)  # the name of a new folder is an entry of its parent
+        return made  # another task was quicker
+    return [*made, folder]
+
+
+def _in_its_folder(path: str, act: Callable[[], R]) -> R:
+    """Put a file into its folder, which is made; somebody else may remove folders that are empty until then."""
+    made: dict[str, None] = {}
+    for tries in range(1, _MOST_TRIES + 1):
+        try:
+            made |= dict.fromkeys(_make_folders(os.path.dirname(path)))
+            done = act()
+        except FileNotFoundError:
+            if tries == _MOST_TRIES:
+                raise
+            continue
+        break
+    for folder in made:  # the name of a new folder is an entry of its parent
+        with suppress(FileNotFoundError):
+            _sync(os.path.dirname(folder))
+    return done
 
 
 def _scan_local(folder: str, recursive: bool, top: str | None = None) -> Iterator[FileInfo]:

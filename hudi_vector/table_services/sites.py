@@ -9,6 +9,7 @@ from typing import TypeVar
 from hudi_vector.blobs.files import default_threads, in_threads
 from hudi_vector.blobs.names import BLOB_AREA
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage, root_of
+from hudi_vector.table_services.guards import is_plain
 
 __all__ = ["Site", "is_outside"]
 
@@ -49,6 +50,13 @@ class Site:
     def info(self, path: str) -> FileInfo | None:
         """What storage shows of a file that a mark names."""
         return self.storage_of(path).info(self.uri(path))
+
+    def remove_empty_folders(self, *places: str) -> None:
+        """Remove the folders below some places of the table that hold nothing: they go with their last file."""
+        for place in places:
+            for name in self.storage.list_folders(join(self.table, place)):
+                if is_plain(self.storage, self.table, join(place, name)):
+                    self.storage.remove_empty_folders(join(self.table, place, name))
 
     def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """The function's results for some files, in order; several at a time where requests mostly wait."""

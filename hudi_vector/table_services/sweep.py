@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from hudi_vector.blobs.leases import CLEAN
+from hudi_vector.blobs.names import BLOB_AREA
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import FileInfo, StorageOptions, join
 from hudi_vector.storage.leases import clock_ms
@@ -122,6 +123,7 @@ class _Run:
             for _ in followed(self._taken(record), len(record.files), "files swept"):
                 pass
             end_sweep(self._storage, record, [*self._kept, *self._failed], now_ms=self._now())
+        self._site.remove_empty_folders(BLOB_AREA, TRASH, OUTSIDE_TRASH)
         planned = _planned(self._report, self._plan, self._trash)
         return replace(
             planned,

@@ -156,6 +156,7 @@ def restore(
             restored.append(CleanFile(file.path, file.bytes, f"from sweep {file.sweep_id}"))
         else:
             kept.append(CleanFile(file.path, file.bytes, problem))
+    Site(root, options).remove_empty_folders(TRASH, OUTSIDE_TRASH)
     return RestoreResult(root, restored, kept, sum(file.bytes for file in restored))
 
 
@@ -218,6 +219,8 @@ def expire(
                 for file, is_gone in zip(due, deleted, strict=True)
                 if is_gone
             ]
+    if not dry_run:
+        Site(root, options).remove_empty_folders(TRASH, OUTSIDE_TRASH)
     return Expired(gone, kept)
 
 
