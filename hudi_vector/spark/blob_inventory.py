@@ -20,6 +20,7 @@ from hudi_vector.blobs.tally import SUMMARY, TALLY, add_up, count_blobs, summari
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.storage.listed import with_names
 
 __all__ = ["inventory"]
 
@@ -72,10 +73,11 @@ def inventory(spark: SparkSession, table: str) -> DataFrame:
 
 
 def _listed(spark: SparkSession, table: BlobTable) -> DataFrame:
-    """The files of the blob area."""
+    """The files of the blob area that rows can name."""
     storage = open_storage(table.area.uri, table.options)
     nothing = (None, None, 0, 0, False, 0)
-    rows = [(info.uri, *nothing, info.size) for info in storage.list_files(table.area.uri, recursive=True)]
+    files, _ = with_names(storage.list_files(table.area.uri, recursive=True))
+    rows = [(info.uri, *nothing, info.size) for info in files]
     return spark.createDataFrame(rows, _spark_schema(TALLY))
 
 

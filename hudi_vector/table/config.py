@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["TableConfig", "parse_properties"]
+from hudi_vector.errors import DataFileError
+
+__all__ = ["TableConfig", "parse_properties", "properties_of"]
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*[=: \t\f]")
@@ -73,6 +75,23 @@ class TableConfig:
         return cls._of(parse_properties(text))
 
     @classmethod
+    def of_file(cls, content: bytes, uri: str) -> TableConfig:
+        """Read ``hoodie.properties``.
+
+        Args:
+            content: All of it.
+            uri: Where it lies, for the message.
+
+        Raises:
+            DataFileError: It is damaged.
+        """
+        properties = properties_of(content, uri)
+        try:
+            return cls._of(properties)
+        except ValueError as problem:
+            raise _damaged(uri, problem) from problem
+
+    @classmethod
     def _of(cls, properties: Mapping[str, str]) -> TableConfig:
         def flag(key: str, default: str) -> bool:
             return properties.get(key, default).strip().lower() == "true"
@@ -124,6 +143,30 @@ def _has_plain_merge(properties: Mapping[str, str]) -> bool:
     if mode == "CUSTOM" or (payload and payload not in _PLAIN_PAYLOADS):
         return False
     return mode is not None or strategy is None or strategy in _PLAIN_STRATEGIES
+
+
+def properties_of(content: bytes, uri: str) -> dict[str, str]:
+    """The keys and values of ``hoodie.properties``.
+
+    Args:
+        content: All of it.
+        uri: Where it lies, for the message.
+
+    Raises:
+        DataFileError: It is no text.
+
+    Example:
+        >>> properties_of(b"hoodie.table.name=t", "/t/.hoodie/hoodie.properties")
+        {'hoodie.table.name': 't'}
+    """
+    try:
+        return parse_properties(content.decode())
+    except ValueError as problem:
+        raise _damaged(uri, problem) from problem
+
+
+def _damaged(uri: str, problem: ValueError) -> DataFileError:
+    return DataFileError(f"'{uri}' is damaged: {problem}; bring back what Hudi wrote")
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -256,15 +256,15 @@ class NativeTable:
     def _read_config(self) -> TableConfig:
         uri = join(self.source.uri, _HOODIE, "hoodie.properties")
         try:
-            return _parsed_config(self.storage.read(uri))
+            return _parsed_config(self.storage.read(uri), uri)
         except FileNotFoundError:
             raise TableNotFoundError(
                 f"there is no Hudi table at '{self.source.name}': '{uri}' does not exist"
             ) from None
+        except DataFileError:
+            raise
         except OSError as problem:
             raise DataFileError(f"'{uri}' cannot be read: {problem}") from problem
-        except ValueError as problem:
-            raise DataFileError(f"'{uri}' is damaged: {problem}; bring back what Hudi wrote") from problem
 
 
 class _ArchivedCompletions:
@@ -307,8 +307,8 @@ def _action(storage: Storage, uri: str, instant: Instant) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def _parsed_config(content: bytes) -> TableConfig:
-    return TableConfig.parse(content.decode("utf-8"))
+def _parsed_config(content: bytes, uri: str) -> TableConfig:
+    return TableConfig.of_file(content, uri)
 
 
 _arrow_schema = lru_cache(maxsize=256)(arrow_schema)

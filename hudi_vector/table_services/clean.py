@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.errors import HudiVectorError, RefusedError
 from hudi_vector.options import CLEAN_TRASH_WINDOW
+from hudi_vector.storage.listed import shown
 from hudi_vector.table_services.guards import require_table
 from hudi_vector.table_services.hudi_clean import clean_with_hudi, require_sense
 from hudi_vector.table_services.mark_files import read_mark
@@ -108,8 +109,8 @@ def _with_expired(result: CleanResult, place: ServiceTable, window_ms: int, mark
     try:
         # As of the mark: what this very run swept stays, whatever the window.
         expired = place.empty_trash(window_ms, marks, marks[0].made_ms, result.dry_run)
-    except RefusedError as problem:
-        return replace(result, notes=(*result.notes, f"the trash was not emptied: {problem}"))
+    except (OSError, RefusedError) as problem:
+        return replace(result, notes=(*result.notes, shown(f"the trash was not emptied: {problem}")))
     kept = [*result.kept, *expired.kept]
     stay = f"{len(expired.kept)} of the files in the trash stay although their time is over, since data files "
     stay += "may refer to them; restore_blobs brings them back"
@@ -124,7 +125,8 @@ def _without_leftovers(result: CleanResult, place: ServiceTable, marks: Sequence
     try:
         gone, stay = place.remove_leftovers(marks, result.dry_run)
     except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
-        return replace(result, notes=(*result.notes, f"leftovers of killed processes were not looked at: {problem}"))
+        note = shown(f"leftovers of killed processes were not looked at: {problem}")
+        return replace(result, notes=(*result.notes, note))
     return replace(result, leftovers=gone, failed=[*result.failed, *stay])
 
 

@@ -13,6 +13,7 @@ from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.tally import MANAGED
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.storage import join, open_storage
+from hudi_vector.storage.listed import list_below
 from hudi_vector.table_services.compaction_plan import CompactionPlan, ContainerState, PlannedContainer
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def container_states(
     from hudi_vector.write.row_order import laid_out
 
     area = table.area
-    files = open_storage(area.uri, table.options).list_files(area.uri, recursive=True)
+    files, _ = list_below(open_storage(area.uri, table.options), area.uri)
     sizes = {info.uri: info.size for info in files}
     payloads = {
         container.path: container.blob_bytes

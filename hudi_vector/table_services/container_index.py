@@ -20,13 +20,13 @@ from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.side_tables import SideTable, load_table, replace_table
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo, StorageOptions, join
+from hudi_vector.storage.listed import list_below
 from hudi_vector.storage.side_files import newest
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.file_references import FileReferences
 from hudi_vector.table_services.gather import gather
 from hudi_vector.table_services.kept_references import KEPT_REFERENCES, KeptReferences, is_settled
-from hudi_vector.table_services.listed import list_below
 from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.references import add_references, distinct
 from hudi_vector.table_services.referrers import Referrers

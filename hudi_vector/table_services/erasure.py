@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, write_of
 from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
 from hudi_vector.storage import FileInfo, StorageOptions, join, normalise
 from hudi_vector.storage.leases import clock_ms
+from hudi_vector.storage.listed import list_below, shown
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.arguments import texts
@@ -32,7 +34,6 @@ from hudi_vector.table_services.gather import gather
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.key_rows import KeyScan
 from hudi_vector.table_services.leftovers import Leftover, list_leftovers
-from hudi_vector.table_services.listed import list_below
 from hudi_vector.table_services.places import Places
 from hudi_vector.table_services.referrers import Referrers
 from hudi_vector.table_services.retained import BASE, RetainedFile
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["ErasureResult", "Holder", "check_erasure", "look"]
+
+T = TypeVar("T")
 
 _LOCAL = StorageOptions()
 _TRASH_NEEDS = "the trash's window to end, or clean_blobs with trash_window='0s'"
@@ -195,21 +198,23 @@ def look(
     files = {places.identity(info.uri): info for info in listed}
     mine, everyone = Referrers({name: info.uri for name, info in files.items()}, places), Fold(list(files.values()))
     # Before the data files: what is committed meanwhile is found in one of the two.
-    left = list_leftovers(storage, root)
+    left = _listed(partial(list_leftovers, storage, root), odd)
     gathered = gather(native, scan, mine)
     # Ranges are compared, which references that were folded by path have not.
     read = read_here if kept is None else kept.whole
     tables, doubts = sharing_tables(native, ())
     doubts += [doubt for each in tables for doubt in gather(each, read, everyone).doubts]
     doubts += [*odd, *gathered.doubts, *mine.doubts, *everyone.doubts]
+    use = ContainerUse.of(root, everyone, options)
+    trash = _listed(partial(list_trash, storage, root), doubts)
+    segments = _listed(partial(segments_holding, native, scan.held), doubts)
+    passed_over = tuple(_listed(partial(not_looked_at, storage, root, use.loose, left, trash), doubts))
     unknown = tuple(dict.fromkeys(doubts))
     home = places.identity(f"{area.uri}/.").removesuffix(".")
     named = {
         uri: join(BLOB_AREA, uri.removeprefix(home)) if uri.startswith(home) else None for uri, _ in mine.below("")
     }
     there = {info.uri.removeprefix(f"{root}/"): info for info in files.values()}
-    use = ContainerUse.of(root, everyone, options)
-    trash = list_trash(storage, root)
     record = find_open(storage, root, keys) or ErasureRecord.new(root, keys, now)
     record = _suspecting(record, there, use, trash, left)
     known = {*record.containers, *filter(None, named.values())}
@@ -225,9 +230,8 @@ def look(
         for file in trash
         if file.path in known or file.path in record.suspects
     ]
-    holders += _elsewhere(native, scan.held, left, record)
+    holders += _elsewhere(segments, left, record)
     external = [Holder(uri, 0, "external", _OWNER) for uri, path in named.items() if path is None]
-    passed_over = not_looked_at(storage, root, use.loose, left, trash)
     record = replace(
         record,
         containers=tuple(sorted(known)),
@@ -263,13 +267,22 @@ def _suspecting(
     return replace(record, suspects=tuple(sorted({*record.suspects, *mine, *others})))
 
 
+def _listed(listing: Callable[[], Iterable[T]], doubts: list[str]) -> list[T]:
+    """What a listing gives; nothing, and a doubt, where it cannot be made."""
+    try:
+        return list(listing())
+    except OSError as problem:
+        doubts.append(shown(f"not all that lies below the table's folder can be listed: {problem}"))
+        return []
+
+
 def _elsewhere(
-    native: NativeTable, held: Collection[RetainedFile], left: Iterable[Leftover], record: ErasureRecord
+    segments: Iterable[tuple[str, int, str]], left: Iterable[Leftover], record: ErasureRecord
 ) -> Iterator[Holder]:
     for each in left:
         if each.files and each.path in record.suspects:
             yield Holder(each.path, each.bytes, "leftover", _STAGED if each.write_id else _HALF_PUBLISHED)
-    for path, size, needs in segments_holding(native, held):
+    for path, size, needs in segments:
         yield Holder(path, size, "segment", needs)
 
 

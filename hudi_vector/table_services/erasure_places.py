@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator
 from hudi_vector.blobs.names import BLOB_AREA, STAGING, is_write_id, write_of
 from hudi_vector.index.files import file_of_segment, indexes_folder
 from hudi_vector.storage import Storage, is_half_published, join
+from hudi_vector.storage.listed import shown
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.guards import is_plain
 from hudi_vector.table_services.leftovers import Leftover
-from hudi_vector.table_services.listed import shown
 from hudi_vector.table_services.retained import RetainedFile, list_retained
 from hudi_vector.table_services.trash import OUTSIDE_TRASH, TRASH, TrashedFile
 

@@ -21,12 +21,12 @@ from hudi_vector.blobs.leases import COMPACT, read_lease
 from hudi_vector.blobs.manifest import Upload
 from hudi_vector.blobs.names import STAGING, is_write_id, written_ms
 from hudi_vector.storage import FileInfo, Storage, is_half_published, join
+from hudi_vector.storage.listed import with_names
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.clustering_files import begun_clusterings
 from hudi_vector.table_services.compaction_files import begun_runs
 from hudi_vector.table_services.guards import is_plain
-from hudi_vector.table_services.listed import with_names
 from hudi_vector.table_services.pending import PendingInstant, is_stale, pending_ingests
 from hudi_vector.table_services.result import CleanFile
 from hudi_vector.table_services.sites import Site

@@ -23,6 +23,7 @@ from hudi_vector.blobs.pins import file_infos
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError
 from hudi_vector.storage import FileInfo, StorageOptions, normalise, open_storage
 from hudi_vector.storage.leases import clock_ms
+from hudi_vector.storage.listed import list_below, shown
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.compaction_files import begun_runs
@@ -30,7 +31,6 @@ from hudi_vector.table_services.dangling import dangling_files, dangling_notes
 from hudi_vector.table_services.file_references import Reader, read_here
 from hudi_vector.table_services.gather import Gathered, gather
 from hudi_vector.table_services.kept_uploads import UploadReader, all_uploads
-from hudi_vector.table_services.listed import list_below
 from hudi_vector.table_services.mark_report import KeptFile, MarkReport, UnneededFile
 from hudi_vector.table_services.pending import PendingInstant, is_stale, pending_ingests
 from hudi_vector.table_services.places import Places
@@ -139,7 +139,7 @@ class _Mark:
         judged += [judge(info, case, is_ours=False) for info in outside]
         homes = {home: f"{BLOB_AREA}/", **{_home(root, places): f"{root.rstrip('/')}/" for root in self.roots}}
         site = Site(uri, options)
-        dangling = dangling_files(site, case, places, homes)
+        dangling = self._dangling(site, case, places, homes, doubts)
         judged += _managed_outside(
             case, (*homes, *(places.identity(site.uri(file.path)) for file in dangling)), options
         )
@@ -209,6 +209,15 @@ class _Mark:
             doubts.append(f"the manifests of uploads to '{table.source.uri}' cannot be read: {problem}")
             return {}
         return {upload.write_id: upload for upload in found}
+
+    def _dangling(
+        self, site: Site, case: Case, places: Places, homes: dict[str, str], doubts: list[str]
+    ) -> list[KeptFile]:
+        try:
+            return dangling_files(site, case, places, homes)
+        except OSError as problem:
+            doubts.append(shown(f"the trash of '{site.table}' cannot be listed: {problem}"))
+            return []
 
     def _saved(self, doubts: list[str]) -> dict[str, str]:
         try:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo, Storage, join
+from hudi_vector.storage.listed import shown, with_names
 from hudi_vector.table.names import parse_base_file, parse_log_file
-from hudi_vector.table_services.listed import shown, with_names
 
 __all__ = ["BASE", "LOG", "Retained", "RetainedFile", "list_retained"]
 

@@ -18,8 +18,8 @@ from itertools import groupby
 from hudi_vector.blobs.names import BLOB_AREA, is_write_id
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.listed import with_names
 from hudi_vector.table_services.guards import is_plain, why_not_ours
-from hudi_vector.table_services.listed import with_names
 from hudi_vector.table_services.result import CleanFile, RestoreResult
 from hudi_vector.table_services.sites import Site, is_outside
 from hudi_vector.table_services.sweep_record import ENDED, SweepRecord, read_sweep

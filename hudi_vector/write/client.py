@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from hudi_vector.table.config import parse_properties
+from hudi_vector.table.config import properties_of
 from hudi_vector.write.files import Files
 
 __all__ = ["hudi_client"]
@@ -42,5 +42,6 @@ def _metadata(spark: SparkSession, path: str) -> dict[str, str]:
     if spark.conf.get(_METADATA, None) is not None:
         return {}
     # A client that has it on builds the metadata table of a table without one, and one that has it off removes it.
-    properties = parse_properties((Files(spark).read(f"{path}/.hoodie/hoodie.properties") or b"").decode("utf-8"))
+    uri = f"{path}/.hoodie/hoodie.properties"
+    properties = properties_of(Files(spark).read(uri) or b"", uri)
     return {_METADATA: str(bool(properties.get("hoodie.table.metadata.partitions"))).lower()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError, UnsupportedTableError
 from hudi_vector.schema import HUDI_TYPE, VectorType
-from hudi_vector.table.config import TableConfig, parse_properties
+from hudi_vector.table.config import TableConfig, properties_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,14 +134,15 @@ def _catalog_target(spark: SparkSession, files: Files, table: str, name: str | N
 
 
 def _existing(spark: SparkSession, files: Files, table: str, path: str) -> ExistingTable | None:
-    text = files.read(path + "/.hoodie/hoodie.properties")
-    if text is None:
+    uri = path + "/.hoodie/hoodie.properties"
+    content = files.read(uri)
+    if content is None:
         if not files.is_empty(path):
             raise InvalidArgumentError(f"'{table}' is not empty and holds no Hudi table; write to an empty folder")
         return None
-    properties = parse_properties(text.decode("utf-8"))
+    config = TableConfig.of_file(content, uri)
     schema = spark.read.format("hudi").load(path).schema
-    return ExistingTable(TableConfig.parse(text.decode("utf-8")), properties, schema)
+    return ExistingTable(config, properties_of(content, uri), schema)
 
 
 def _name(existing: ExistingTable | None) -> str | None:

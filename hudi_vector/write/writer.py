@@ -407,8 +407,9 @@ def _being_clustered(plan: WritePlan) -> str:
 
 
 def _config(files: Files, target: Target) -> TableConfig | None:
-    text = files.read(target.path + "/.hoodie/hoodie.properties")
-    return TableConfig.parse(text.decode("utf-8")) if text is not None else None
+    uri = target.path + "/.hoodie/hoodie.properties"
+    content = files.read(uri)
+    return TableConfig.of_file(content, uri) if content is not None else None
 
 
 def _without_meta_columns(df: DataFrame) -> DataFrame:

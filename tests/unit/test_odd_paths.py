@@ -140,6 +140,7 @@ def test_a_name_that_is_not_utf8_below_a_root_or_on_the_timeline(table: BlobTabl
         (".hoodie/blobs/loop", "."),
         (".hoodie/blobs/img/loop", ".."),
         (".hoodie/blobs/img/loop", "../../.."),
+        (".hoodie/blob_service/v1/trash/loop", "loop"),
         ("part/loop", "."),
         ("part/loop", "../part"),
     ],
@@ -151,7 +152,7 @@ def test_a_loop_of_links(link: str, target: str, table: BlobTable) -> None:
     doubt = one_doubt(table)
     assert "links" in doubt
     assert str((table.path / link).parent) in doubt
-    assert doubt in look(table.uri, ["1"], []).doubts
+    assert any(doubt.partition(": ")[2] in each for each in look(table.uri, ["1"], []).doubts)
 
 
 @pytest.mark.usefixtures("dead")
