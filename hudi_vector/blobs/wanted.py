@@ -130,7 +130,10 @@ def wanted_of(columns: BlobColumns) -> Wanted:
 
 def _check(columns: BlobColumns, outside: Flags) -> None:
     def described(row: int) -> str:
-        return _DESCRIPTOR if columns.path[row].is_valid else ""
+        path = columns.path[row].as_py()
+        if path is None:
+            return ""
+        return _OF_LANCE if path.endswith(".lance") else _DESCRIPTOR
 
     words: dict[Contradiction, Callable[[int], str]] = {
         Contradiction.UNKNOWN_TYPE: lambda row: f"has the type {columns.kind[row].as_py()!r}; {_TYPES}",
@@ -155,6 +158,10 @@ _TYPES = "a blob is INLINE or OUT_OF_LINE"
 _DESCRIPTOR = (
     ", only a reference into its base file: the table was read with hoodie.read.blob.inline.mode=DESCRIPTOR; "
     "read it with CONTENT"
+)
+_OF_LANCE = (
+    ", only a reference into its Lance base file: Hudi 1.2 leaves the bytes there unless it is told otherwise; "
+    "read the table with hoodie.read.blob.inline.mode=CONTENT"
 )
 
 

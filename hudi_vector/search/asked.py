@@ -141,7 +141,8 @@ class Asked:
         progress.seconds["plan"] = time.perf_counter() - begun
         question = Question(self.vectors, self.metric, self.k, self.max_distance)
         winners = run_local(plan, question, self.conf, progress)
-        refuse_other_length(plan, len(winners), progress.counts)
+        if len(self.vectors):
+            refuse_other_length(plan, len(winners), progress.counts)
         return Found(plan, winners, progress, self.conf)
 
 

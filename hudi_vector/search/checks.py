@@ -20,12 +20,14 @@ def as_text(value: Any, name: str, allow_null: bool = False) -> str | None:
     """A text argument.
 
     Raises:
-        InvalidTypeError: It is something else.
+        InvalidTypeError: It is something else, or holds nothing but spaces.
     """
     if value is None and allow_null:
         return None
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str):
         raise InvalidTypeError(f"the argument '{name}' must be text, not {_shown(value)}")
+    if not value.strip():
+        raise InvalidTypeError(f"the argument '{name}' is blank; {'leave it out, or ' if allow_null else ''}give a text")
     return value
 
 

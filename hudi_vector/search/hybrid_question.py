@@ -63,6 +63,11 @@ class HybridQuestion:
         """The columns to read."""
         return tuple(column.column for column in self.columns)
 
+    @property
+    def dense(self) -> tuple[VectorColumn, ...]:
+        """The columns of dense vectors, with the lengths of their queries."""
+        return tuple(column for column in self.read if isinstance(column, VectorColumn))
+
     def part(self, first: int, last: int) -> HybridQuestion:
         """The queries from first to last."""
         return replace(self, probes=tuple(probes[first:last] for probes in self.probes))

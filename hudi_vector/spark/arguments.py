@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from hudi_vector.spark.handles import active_handles
 
 __all__ = ["Signature", "bind", "constant", "is_deferred", "is_outer", "nested_constant"]
 
+_COUNTS = frozenset({"k", "top_k"})
+_WHOLE_NUMBER = re.compile(r"\+?\d{1,9}")
 _NUMBERS = frozenset({"float", "double", "tinyint", "byte", "short", "smallint", "integer", "int", "long", "bigint"})
 
 
@@ -128,12 +131,16 @@ def constant(expression: JavaObject, name: str) -> Any:
 
     Returns:
         None, bool, int, float, str, bytes, or a float64 array for an array of numbers (NULL elements are NaN).
-        A TIMESTAMP is ("timestamp", microseconds), a DATE ("date", days).
+        A TIMESTAMP is ("timestamp", microseconds), a DATE ("date", days). A number of rows given as text is an int.
 
     Raises:
         InvalidArgumentError: The expression is no constant.
     """
-    return _python_value(*_evaluated(expression, name))
+    value = _python_value(*_evaluated(expression, name))
+    # Hudi's functions take text for the number of rows too.
+    if name in _COUNTS and isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
+        return int(value)
+    return value
 
 
 def _evaluated(expression: JavaObject, name: str) -> tuple[Any, JavaObject]:

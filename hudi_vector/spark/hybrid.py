@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from hudi_vector.search.hybrid_checks import (
     distance_names,
 )
 from hudi_vector.search.hybrid_question import HybridColumn, HybridQuestion, question_of
+from hudi_vector.search.lengths import refuse_lengths, refuse_other_length
 from hudi_vector.search.local import threads_of
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.report import Progress, keep_report, report_of, report_of_frame
@@ -42,6 +44,7 @@ from hudi_vector.spark.hybrid_scanned import HybridFound, hybrid_frame
 from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.relation import lazy_relation
 from hudi_vector.spark.resolve import Target
+from hudi_vector.spark.scanned import length_in
 from hudi_vector.spark.search import TableSearch
 from hudi_vector.spark.table_functions import checked_search
 
@@ -117,6 +120,9 @@ class HybridSearch:
             frame, ties = self.base.spark_rows(plan)
             found = hybrid_frame(frame, question, names, ties, progress.counts)
             progress.seconds["scan"] = time.perf_counter() - begun
+            if question.queries:
+                lengths = partial(length_in, frame)
+                refuse_lengths(question.dense, len(found.query), progress.counts, lengths, self.base.target.label)
         else:
             found = self._direct(plan, question, names, progress)
         asked = question.queries
@@ -142,6 +148,8 @@ class HybridSearch:
         else:
             found = run_hybrid_local(plan, of_table, conf, progress)
         begun = time.perf_counter()
+        if question.queries:
+            refuse_other_length(plan, len(found.winners.query), progress.counts, of_table.dense)
         rows = named_rows(plan, found.winners, names, physical, threads_of(conf))
         progress.seconds["rows"] = time.perf_counter() - begun
         return HybridFound(found.winners.query, found.score, found.winners.rank, found.distances, rows)

@@ -24,6 +24,7 @@ from hudi_vector.search.hybrid import run_hybrid
 from hudi_vector.search.hybrid_checks import as_search_columns
 from hudi_vector.search.hybrid_question import HybridColumn, HybridQuestion, Probes
 from hudi_vector.search.join.task import gathered
+from hudi_vector.search.lengths import refuse_other_length
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.report import Progress
 from hudi_vector.search.winners import named_rows
@@ -186,7 +187,10 @@ def best_rows(
         The rows.
     """
     entries = tuple(enumerate(plan.slices))
-    won = run_hybrid(plan, question, [entries] if entries else [], map, True, Progress())
+    progress = Progress()
+    won = run_hybrid(plan, question, [entries] if entries else [], map, True, progress)
+    if question.queries:
+        refuse_other_length(plan, len(won.winners.query), progress.counts, question.dense)
     rows = named_rows(plan, won.winners, names, dict(physical))
     added = added_columns(distances, won.distances, won.score)
     return Found(won.winners.query, won.winners.distance, won.winners.rank, rows, added)

@@ -27,7 +27,7 @@ from hudi_vector.search.merge import order_of_keys
 __all__ = ["HybridFound", "hybrid_frame"]
 
 _QUERY, _COST, _DISTANCES = "__hudi_vector_query", "__hudi_vector_cost", "__hudi_vector_distances"
-_COUNTED = ("rows", "nulls", "invalid")
+_COUNTED = ("rows", "nulls", "invalid", "uneven")
 _NUMBERS = ArrayType(DoubleType(), False)
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark import Accumulator
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from hudi_vector.kernels.topk import Bounds, Hits, TopK, rank_within
@@ -24,10 +25,10 @@ from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.execute import Question
 from hudi_vector.search.merge import break_ties, order_of_keys
 
-__all__ = ["search_frame"]
+__all__ = ["length_in", "search_frame"]
 
 _QUERY, _DISTANCE = "__hudi_vector_query", "__hudi_vector_distance"
-_COUNTED = ("rows", "nulls", "invalid")
+_COUNTED = ("rows", "nulls", "invalid", "uneven")
 
 
 def search_frame(
@@ -71,6 +72,13 @@ def search_frame(
     order, rank = rank_within(query, distance, places)
     order, rank = order[rank < question.k], rank[rank < question.k]
     return Found(query[order], distance[order], rank + 1, table.select(list(names)).take(pa.array(order)))
+
+
+def length_in(frame: DataFrame, name: str) -> int | None:
+    """Return the length of one of the vectors in a column of arrays, None where all are NULL; starts a job."""
+    vectors = F.col(_quoted(name))
+    found = frame.where(vectors.isNotNull()).select(F.size(vectors)).head(1)
+    return int(found[0][0]) if found else None
 
 
 def _quoted(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.distributed import run_distributed
 from hudi_vector.search.execute import Question
 from hudi_vector.search.index_choice import IndexNeed, choose_index, known_indexes
-from hudi_vector.search.lengths import refuse_other_length
+from hudi_vector.search.lengths import refuse_lengths, refuse_other_length
 from hudi_vector.search.local import run_local, threads_of
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.planner import SearchRequest, make_plan
@@ -32,7 +33,7 @@ from hudi_vector.search.winners import named_rows
 from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.predicates import Filter
 from hudi_vector.spark.resolve import Target
-from hudi_vector.spark.scanned import search_frame
+from hudi_vector.spark.scanned import length_in, search_frame
 from hudi_vector.spark.snapshots import forget, snapshot_for
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Snapshot
@@ -171,8 +172,6 @@ class TableSearch:
             found = self._by_spark(plan, question, names, progress)
         else:
             found = self._direct(plan, question, names, conf, progress)
-        if plan is not None:
-            refuse_other_length(plan, len(found.query), progress.counts)
         asked = len(question.vectors)
         fewest = int(np.bincount(found.query, minlength=asked).min()) if asked else 0
         if plan is None:
@@ -198,6 +197,8 @@ class TableSearch:
         begun = time.perf_counter()
         rows = named_rows(plan, winners, names, dict(self.target.physical), threads_of(conf))
         progress.seconds["rows"] = time.perf_counter() - begun
+        if len(question.vectors):
+            refuse_other_length(plan, len(winners.query), progress.counts)
         return Found(winners.query, winners.distance, winners.rank, rows)
 
     def _by_spark(self, plan: SearchPlan | None, question: Question, names: Sequence[str], progress: Progress) -> Found:
@@ -206,6 +207,9 @@ class TableSearch:
         column = replace(self.column, dimension=question.vectors.shape[1])
         found = search_frame(frame, column, question, names, ties, progress.counts)
         progress.seconds["scan"] = time.perf_counter() - begun
+        if len(question.vectors):
+            lengths = partial(length_in, frame)
+            refuse_lengths([column], len(found.query), progress.counts, lengths, self.target.label)
         return found
 
     def spark_rows(self, plan: SearchPlan | None) -> tuple[DataFrame, list[str]]:

@@ -51,7 +51,13 @@ SQL = [
     ("'wrong', 'emb', {q}, 100001", "k must be a whole number from 1 to 100000, not 100001"),
     ("'wrong', 'emb', {q}, 2.5", "k must be a whole number from 1 to 100000, not 2.5"),
     ("'wrong', 'emb', {q}, 'three'", "k must be a whole number from 1 to 100000, not 'three'"),
+    ("'wrong', 'emb', {q}, '3.0'", "k must be a whole number from 1 to 100000, not '3.0'"),
+    ("'wrong', 'emb', {q}, ' 3 '", "k must be a whole number from 1 to 100000, not ' 3 '"),
+    ("'wrong', 'emb', {q}, '0'", "k must be a whole number from 1 to 100000, not 0"),
+    ("'wrong', 'emb', {q}, 3.0", "k must be a whole number from 1 to 100000, not 3.0"),
     ("'wrong', 'emb', {q}, NULL", "k must be a whole number from 1 to 100000, not NULL"),
+    ("'wrong', 'emb', {q}, 3, 'cosine', 'brute_force', ' '", "'filter' is blank; leave it out, or give a text"),
+    ("' ', 'emb', {q}, 3", "the argument 'table' is blank; give a text"),
     ("'wrong', 'emb', {q}, 3, 'manhattan'", "unknown metric 'manhattan'; give cosine"),
     ("'wrong', 'emb', {q}, 3, 'cosine', 'annoy'", "unknown algorithm 'annoy'; give one of brute_force"),
     ("'wrong', 'emb', {q}, 3, 'cosine', 'hnsw'", "metric cosine, and the column has no index; make such an index"),
@@ -111,6 +117,16 @@ def test_sql_batch(spark, t, arguments, sentence):
         spark.sql(f"SELECT * FROM hudi_vector_search_batch({arguments})").collect()
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value).strip()
+
+
+@pytest.mark.parametrize("k", ["'3'", "'+3'", "3L", "CAST(3 AS TINYINT)"])
+def test_k_is_taken_as_hudi_takes_it(spark, t, k):
+    for function in ("hudi_vector_search", "hudi_vector_search_native"):
+        assert spark.sql(f"SELECT id FROM {function}('{t}', 'emb', {Q}, {k})").count() == 3
+        batch = function.replace("search", "search_batch")
+        assert spark.sql(f"SELECT id FROM {batch}('{t}', 'emb', '{t}', 'emb', {k})").count() == 30
+    assert spark.sql(f"SELECT id FROM hudi_knn_join('{t}', '{t}', 'emb', 'emb', {k})").count() == 30
+    assert spark.sql(f"SELECT id FROM hudi_hybrid_search('{t}', array('emb'), array({Q}), top_k => {k})").count() == 3
 
 
 def test_lateral_names_the_batch_function(spark, t):

@@ -17,9 +17,11 @@ from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Ints, rank_within
 from hudi_vector.read.predicate import Predicate
 from hudi_vector.read.predicate_nodes import conjunction
+from hudi_vector.read.spec import ScanCounts
 from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.execute import Question
 from hudi_vector.search.indexed import search_slices
+from hudi_vector.search.lengths import refuse_other_length
 from hudi_vector.search.local import Gathered
 from hudi_vector.search.merge import Winners
 from hudi_vector.search.plan import SearchPlan
@@ -79,10 +81,14 @@ class PlannedSide:
         del names
         plan = under(self.plan, question, predicate)
         bounds = Bounds.of(len(question.vectors), question.max_distance)
-        gathered = Gathered(plan, bounds)
-        for hits, _ in search_slices(list(enumerate(plan.slices)), plan.index, plan.spec, question, bounds, True):
+        gathered, counts = Gathered(plan, bounds), ScanCounts()
+        for hits, seen in search_slices(list(enumerate(plan.slices)), plan.index, plan.spec, question, bounds, True):
             gathered.add(hits)
-        return PlannedRows(plan, gathered.winners(), self.physical)
+            counts.add(seen)
+        winners = gathered.winners()
+        if len(question.vectors):
+            refuse_other_length(plan, len(winners), counts)
+        return PlannedRows(plan, winners, self.physical)
 
 
 def under(plan: SearchPlan, question: Question, predicate: Predicate | None) -> SearchPlan:

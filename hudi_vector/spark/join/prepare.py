@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from hudi_vector import options
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError
@@ -30,6 +29,7 @@ from hudi_vector.spark.join.right import RightSource, bytes_source, right_source
 from hudi_vector.spark.join.stored import stored_frame, stored_snapshot
 from hudi_vector.spark.join.ways import EXACT, Way, snapshot_way, table_way
 from hudi_vector.spark.resolve import resolve_name
+from hudi_vector.spark.scanned import length_in
 from hudi_vector.spark.search import settings_of
 from hudi_vector.table.native import NativeTable
 
@@ -303,6 +303,4 @@ def _dimension(left: LeftSide, right: RightSource) -> int | None:
         if right.kind == "files":
             # Spark would start a job for what is in the first page.
             return stored_length(indexable_files(held), name, held.source.options)
-    vectors = F.col(f"`{right.column.name}`")
-    found = right.frame.where(vectors.isNotNull()).select(F.size(vectors)).head(1)
-    return int(found[0][0]) if found else None
+    return length_in(right.frame, right.column.name)
