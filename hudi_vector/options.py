@@ -286,8 +286,9 @@ BATCH_COLLECT_MAX_BYTES: Option[int] = Option(
     "hoodie.vector.search.batch.collect.max.bytes",
     32 << 20,
     BYTES,
-    "A query set estimated to be larger than this is searched where its partitions are, instead of being "
-    "brought to the driver and sent to every task.",
+    "A larger query set is searched where its partitions are, instead of being brought to the driver and sent to every "
+    "task. Its size is Spark's estimate; where that is larger and the query set has no shuffle, its rows are counted, "
+    "up to as many as fit.",
     minimum=0,
 )
 DISTANCE_COLUMNS: Option[str] = Option(

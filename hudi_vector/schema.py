@@ -19,7 +19,7 @@ from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, MissingDe
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["BLOB", "HUDI_TYPE", "VectorType", "blob_field", "blob_struct", "free_names", "vector_field"]
+__all__ = ["BLOB", "HUDI_TYPE", "VectorType", "blob_field", "blob_struct", "free_names", "quoted", "vector_field"]
 
 HUDI_TYPE = "hudi_type"
 """The key of the field metadata in which Hudi keeps a logical type."""
@@ -178,6 +178,22 @@ def blob_field(name: str, nullable: bool = True) -> StructField:
     from pyspark.sql.types import StructField
 
     return StructField(name, struct, nullable, {HUDI_TYPE: BLOB})
+
+
+def quoted(*names: str) -> str:
+    """Return a column's name, or the path of a field, as Spark's expressions and DDL take any name: in back-ticks.
+
+    Args:
+        names: The name of a column, and those of the fields that lead to one inside of it.
+
+    Returns:
+        The text.
+
+    Example:
+        >>> quoted("a`b"), quoted("doc", "page.no")
+        ('`a``b`', '`doc`.`page.no`')
+    """
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
 
 
 def free_names(names: Sequence[str], taken: Collection[str], prefix: str) -> list[str]:

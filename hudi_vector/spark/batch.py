@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, Stru
 
 from hudi_vector import options
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.schema import free_names
+from hudi_vector.schema import free_names, quoted
 from hudi_vector.search.batch_rows import Column, assemble, query_vectors
 from hudi_vector.search.distributed import find_unmergeable
 from hudi_vector.search.join.nearest import Ask
@@ -27,6 +27,7 @@ from hudi_vector.search.join.sides import PlannedSide
 from hudi_vector.search.join.task import JoinTask
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash, vector_column
+from hudi_vector.spark.few_rows import has_at_most, is_narrow
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.local_rows import arrow_fields, collected
 from hudi_vector.spark.relation import lazy_relation
@@ -50,6 +51,7 @@ INDEX = "_hudi_query_index"
 _PREFIX = "_hudi_query_"
 _RFC_DISTANCE = "distance"
 _ARRAY_COLUMN = "__hudi_vector_query"
+_USUAL_DIMENSION = 1024
 
 
 class BatchShape(enum.Enum):
@@ -105,8 +107,28 @@ class QueryRows:
         if self.matrix is not None:
             return pa.table({_ARRAY_COLUMN: _as_lists(self.matrix)})
         frame = self.target.frame(spark)
-        chosen = frame.select([frame[f"`{name}`"] for name in dict.fromkeys([*names, self.column.name])])
+        chosen = frame.select([frame[quoted(name)] for name in dict.fromkeys([*names, self.column.name])])
         return collected(chosen)
+
+    def fit(self, spark: SparkSession, limit: int, dimension: int | None) -> bool:
+        """Whether the rows are at most so many bytes: by Spark's estimate, or by their number.
+
+        Spark takes rows made from a list for 8 EiB, and a filter for one that leaves all rows. Where a plan has no
+        shuffle, as many rows as there may be are counted.
+
+        Args:
+            spark: The session.
+            limit: The bytes allowed.
+            dimension: The elements of all vectors of a row, where that is known.
+        """
+        if self.estimated_bytes(spark) <= limit:
+            return True
+        if self.matrix is not None:
+            return False
+        frame = self.target.frame(spark)
+        others = int(str(frame._jdf.schema().defaultSize()))
+        most = limit // (8 * (dimension or _USUAL_DIMENSION) + others)
+        return most > 0 and is_narrow(frame._jdf.queryExecution().optimizedPlan()) and has_at_most(frame, most)
 
     def estimated_bytes(self, spark: SparkSession) -> int:
         """What Spark believes the rows to be, without running anything."""
@@ -184,7 +206,7 @@ class _Batch:
         if self.queries.matrix is None:
             needed = {output.column.source for output in outputs if output.column.side == "query"}
             names = [name for name in frame.columns if name in needed or name == self.queries.column.name]
-            frame = frame.select([frame[f"`{name}`"] for name in names])
+            frame = frame.select([frame[quoted(name)] for name in names])
             frame, index = numbered(frame)
         columns = tuple(
             Column(o.column.name, o.column.side, index) if o.column.side == "index" else o.column for o in outputs
@@ -228,9 +250,9 @@ def batch_plan(
     visible, hidden = _layout(search, queries, shape, shown)
     batch = _Batch(search, queries, tuple(visible), tuple(hidden), shape.value)
     conf = search.conf()
-    estimated = queries.estimated_bytes(search.spark)
-    if estimated > options.BATCH_COLLECT_MAX_BYTES.read(conf):
-        dimension = queries.dimension or search.column.dimension
+    dimension = queries.dimension or search.column.dimension
+    if not queries.fit(search.spark, options.BATCH_COLLECT_MAX_BYTES.read(conf), dimension):
+        estimated = queries.estimated_bytes(search.spark)
         plan = search.plan(dimension, conf, queries=max(1, estimated // (8 * max(1, dimension))))
         if plan is not None and plan.execution != "spark" and batch.can_spread(plan):
             return batch.spread(plan)

@@ -18,6 +18,7 @@ from hudi_vector.read.conform import conform
 from hudi_vector.read.several import SearchColumn
 from hudi_vector.read.sparse import SparseColumn, sparse_block_of
 from hudi_vector.read.spec import ScanCounts, VectorColumn
+from hudi_vector.schema import quoted
 from hudi_vector.search.batch_rows import Column, Found, assemble, query_vectors
 from hudi_vector.search.distributed import find_unmergeable
 from hudi_vector.search.hybrid import run_hybrid
@@ -242,7 +243,7 @@ class _Batch:
         frame = self.queries.rows.frame(base.spark)
         needed = {output.column.source for output in self.outputs if output.column.side == "query"}
         needed |= {column.name for column in self.queries.columns}
-        frame = frame.select([frame[f"`{name}`"] for name in frame.columns if name in needed])
+        frame = frame.select([frame[quoted(name)] for name in frame.columns if name in needed])
         frame, index = numbered(frame)
         visible = StructType([output.field for output in self.outputs])
         own = tuple(entry.named(physical[entry.column.name]) for entry in self.search.columns)
@@ -280,7 +281,8 @@ def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries) -> JavaObjec
     second = prefixed(queries.fields, "query", [*first, index, *added])
     batch = _Batch(search, queries, (*first, *second, index, *added))
     base, conf = search.base, search.base.conf()
-    if queries.rows.estimated_bytes(base.spark) > options.BATCH_COLLECT_MAX_BYTES.read(conf):
+    dimension = sum(column.dimension for column in queries.columns if isinstance(column, VectorColumn))
+    if not queries.rows.fit(base.spark, options.BATCH_COLLECT_MAX_BYTES.read(conf), dimension):
         plan = base.plan(0, conf)
         sparse = (entry.column for entry in search.columns)
         if plan is not None and plan.execution != "spark" and not lance_holds_sparse(plan, sparse):

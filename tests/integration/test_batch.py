@@ -10,6 +10,7 @@ from support import oracle, tables
 import hudi_vector as hv
 from hudi_vector import options
 
+QUERIES = "n INT, v ARRAY<FLOAT>"
 K = 5
 
 
@@ -58,6 +59,39 @@ def test_a_batch_equals_its_single_queries(spark, corpus, asked, way, metric):
         assert len({row["_hudi_query_index"] for row in mine}) == 1
     indices = {row["_hudi_query_id"]: row["_hudi_query_index"] for row in found}
     assert len(set(indices.values())) == len(indices)
+
+
+def test_a_small_set_of_queries_is_small_whatever_spark_believes_of_it(spark, corpus):
+    numbers = np.arange(5)
+    made = spark.createDataFrame(
+        [(int(n), v.tolist()) for n, v in zip(numbers, tables.vectors(5, 6), strict=True)], QUERIES
+    )
+    assert int(str(made._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())) > 1 << 62
+    for asking in (made, made.repartition(2).persist(), made.where("n >= 0").selectExpr("n", "v")):
+        found = hv.search_batch(spark, corpus, "emb", asking, "v", 3)
+        assert "MapInArrow" not in found._jdf.queryExecution().toString()
+        rows = [(row["_hudi_query_index"], row["_rank"]) for row in found.collect()]
+        assert rows == [(n, rank) for n in range(5) for rank in (1, 2, 3)]
+    many = made.crossJoin(spark.range(3)).drop("id")
+    assert "MapInArrow" in hv.search_batch(spark, corpus, "emb", many, "v", 3)._jdf.queryExecution().toString()
+
+
+def test_the_rows_of_a_set_of_queries_are_counted_no_further_than_they_may_be_many(spark, corpus, clean_session):
+    read = spark.sparkContext.accumulator(0)
+
+    def counted(batches):
+        for batch in batches:
+            read.add(batch.num_rows)
+            yield batch
+
+    rows = [(n, [float(n)] * tables.DIMENSION) for n in range(400)]
+    slow = spark.createDataFrame(rows, QUERIES).repartition(4).mapInArrow(counted, QUERIES)
+    spark.conf.set(options.BATCH_COLLECT_MAX_BYTES.key, "4KB")
+    lazy = spark.createDataFrame(slow.rdd, QUERIES)
+    found = hv.search_batch(spark, corpus, "emb", lazy, "v", 1)
+    assert "MapInArrow" in found._jdf.queryExecution().toString()
+    assert read.value < 400
+    assert found.count() == 400
 
 
 def test_it_equals_hudis_own_batch(spark, corpus, asked):
