@@ -25,7 +25,7 @@ from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.options import VERIFY_BLOBS, require_known_in_session
 from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
-from hudi_vector.spark.gateway import JavaObject
+from hudi_vector.spark.gateway import JavaObject, node_name
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.spark.worker_errors import in_few_words
 
@@ -70,13 +70,15 @@ def blob_length(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
     """``blob_length(blob)``: the number of bytes; NULL for a whole file whose length the reference does not say."""
     blob = _blob(_counted(arguments, 1, 1, "blob_length(blob)")[0], spark)
     inline = F.octet_length(blob["data"]).cast("bigint")
-    return F.when(blob["type"] == INLINE, inline).otherwise(blob["reference"]["length"])._jc.expr()
+    length = F.when(blob["type"] == INLINE, inline).otherwise(blob["reference"]["length"])
+    return _as_call(spark, "blob_length", arguments, length)
 
 
 def blob_location(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
     """``blob_location(blob)``: the path of the file an OUT_OF_LINE blob lies in, NULL for INLINE ones."""
     blob = _blob(_counted(arguments, 1, 1, "blob_location(blob)")[0], spark)
-    return F.when(blob["type"] == OUT_OF_LINE, blob["reference"]["external_path"])._jc.expr()
+    path = F.when(blob["type"] == OUT_OF_LINE, blob["reference"]["external_path"])
+    return _as_call(spark, "blob_location", arguments, path)
 
 
 def to_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
@@ -86,7 +88,8 @@ def to_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
     if kind not in ("binary", "string", "void"):
         raise InvalidTypeError(f"its argument is {kind.upper()}, and it takes BINARY; cast it")
     data = _column(spark, given).cast("binary")
-    return _as_blob(F.struct(F.lit(INLINE).alias("type"), data.alias("data"), _no_reference()), data)
+    struct = F.struct(F.lit(INLINE).alias("type"), data.alias("data"), _no_reference())
+    return _as_call(spark, "to_blob", arguments, F.when(data.isNotNull(), struct), {HUDI_TYPE: BLOB})
 
 
 def blob_ref(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
@@ -105,7 +108,7 @@ def blob_ref(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
         managed.cast("boolean").alias("managed"),
     )
     fields = (F.lit(OUT_OF_LINE).alias("type"), F.lit(None).cast("binary").alias("data"), reference.alias("reference"))
-    return _as_blob(F.struct(*fields), path)
+    return _as_call(spark, "blob_ref", arguments, F.when(path.isNotNull(), F.struct(*fields)), {HUDI_TYPE: BLOB})
 
 
 def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error: str) -> JavaObject:
@@ -114,7 +117,7 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
         raise InvalidArgumentError(f"an offset was given without a length; write {name}(blob, offset, length)")
     fetcher = BlobFetcher(options=storage_options(spark), on_error=on_error, verify=verifies(spark))
     part = [_column(spark, expression).cast("bigint") for expression in given[1:]]
-    return bytes_of(_blob(given[0], spark), fetcher, name, part)._jc.expr()
+    return _as_call(spark, name, arguments, bytes_of(_blob(given[0], spark), fetcher, name, part))
 
 
 def verifies(spark: SparkSession) -> bool:
@@ -264,5 +267,13 @@ def _no_reference() -> Column:
     return F.lit(None).cast(fields["reference"].dataType).alias("reference")
 
 
-def _as_blob(struct: Column, there: Column) -> JavaObject:
-    return F.when(there.isNotNull(), struct).alias("blob", metadata={HUDI_TYPE: BLOB})._jc.expr()
+def _as_call(
+    spark: SparkSession, name: str, arguments: list[JavaObject], value: Column, metadata: dict[str, str] | None = None
+) -> JavaObject:
+    """Return the expression of a call, which is called as it was written, `read_blob(image)`, not as it is computed.
+
+    Spark takes such a name away where the call stands inside another expression.
+    """
+    pretty = getattr(getattr(spark._jvm, "org.apache.spark.sql.catalyst.util.package$"), "MODULE$")
+    shown = [str(a.name() if node_name(a) == "Alias" else pretty.toPrettySQL(a)) for a in arguments]
+    return value.alias(f"{name}({', '.join(shown)})", metadata=metadata or {})._jc.expr()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
@@ -62,6 +63,35 @@ def test_the_bytes_of_every_kind_of_blob(spark, photos):
     assert answer(spark.sql(f"SELECT id, try_read_blob(img) FROM {photos}")) == EXPECTED
     assert answer(spark.table(photos).select("id", hv.read_blob("img"))) == EXPECTED
     assert answer(hv.read_blobs(spark.table(photos).select("id", "img"), "img")) == EXPECTED
+
+
+def test_columns_are_called_as_they_are_written(spark, photos, file):
+    calls = [
+        "read_blob(img)", "read_blob(img, 0, 2)", "try_read_blob(img)", "blob_length(img)", "blob_location(img)",
+        "to_blob(path)", "blob_ref(path)", "blob_ref(path, 1, 2)", "blob_length(to_blob(path))",
+    ]  # fmt: skip
+    rows = spark.table(photos).selectExpr("id", "img", f"'{file}' AS path")
+    rows.createOrReplaceTempView("named_blobs")
+    assert spark.sql(f"SELECT {', '.join(calls)} FROM named_blobs").columns == calls
+    assert spark.sql("SELECT read_blob(t.img) FROM named_blobs t").columns == ["read_blob(img)"]
+    python = rows.select(
+        hv.read_blob("img"), hv.read_blob("img", 0, 2), hv.try_read_blob("img"), hv.blob_length("img"),
+        hv.blob_location("img"), hv.to_blob("path"), hv.blob_ref("path"), hv.blob_ref("path", 1, 2),
+    )  # fmt: skip
+    assert python.columns == [*calls[:5], "to_blob(path)", *calls[6:8]]
+    # Where a call stands inside another expression, or in a clause, its name is nobody's.
+    kept = spark.sql(
+        "SELECT length(read_blob(img)) AS n, count(*) FROM named_blobs WHERE blob_length(img) >= 0 OR "
+        "blob_length(img) IS NULL GROUP BY length(read_blob(img)) HAVING n > 3 ORDER BY n"
+    )
+    assert [tuple(row) for row in kept.collect()] == [(6, 1), (24, 1), (1024, 1)]
+    assert spark.sql("SELECT to_blob(path) FROM named_blobs").schema[0].metadata["hudi_type"] == "BLOB"
+
+
+def test_a_table_for_workers_is_made_of_rows(spark, photos):
+    rows = spark.table(photos).select("id", "img").collect()
+    references = pa.Table.from_pylist([row.asDict(recursive=True) for row in rows])
+    assert {row["id"]: data for row, data in hv.blobs.iter_bytes(references, "img", rows=True)} == EXPECTED
 
 
 def test_it_is_hudis_own_answer(spark, photos):
