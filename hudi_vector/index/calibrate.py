@@ -18,6 +18,8 @@ __all__ = ["calibrate", "setting_at", "setting_for", "settings_at"]
 
 _WIDENINGS = (1, 2, 5, 10, 20)
 _FEWEST_CANDIDATES, _MOST_CANDIDATES = 10, 5000
+_ERRORS = 1.645
+"""How many standard errors of a mean recall its margin has: in 19 of 20 samples the mean of all queries is above it."""
 _CANDIDATE_COST = 2000
 """What reading one candidate's vector from its file costs, in codes scored: about 0.1 ms against 50 ns."""
 
@@ -37,7 +39,8 @@ def calibrate(
         k: How many rows a search wants.
 
     Returns:
-        Settings that no other one beats in both recall and cost, cheapest first; none where there is no true row.
+        Settings that no other one beats in both recall and cost, cheapest first, with the margins that so many queries
+        leave; none where there is no true row.
 
     Raises:
         InvalidArgumentError: The true rows are not of shape (m, k).
@@ -56,7 +59,8 @@ def calibrate(
     def measure(nprobes: int, candidates: int) -> Setting:
         found = view.candidates(queries, k, nprobes=nprobes, candidates=candidates, certain=False)
         hit = np.isin(truth, _keys(view, found.query, found.segment, found.position))
-        return Setting(nprobes, candidates, float(hit.mean()), round(found.scored_codes / len(queries)), k)
+        scored = round(found.scored_codes / len(queries))
+        return Setting(nprobes, candidates, float(hit.mean()), scored, k, _margin(query, hit))
 
     least = max(k, _FEWEST_CANDIDATES)
     counts = [least * widening for widening in _WIDENINGS if widening == 1 or least * widening <= _MOST_CANDIDATES]
@@ -98,7 +102,8 @@ def setting_at(settings: Sequence[Setting], k: int, target: float) -> Setting | 
 
     The candidates that find a part of the nearest of many rows find at least as large a part of fewer. Of lists more
     are looked at than a setting says where they hold fewer than k rows, so that a search of fewer rows needs at least
-    as many as the k below.
+    as many as the k below. Where the margin of few rows is too wide, since each query tells little, a setting that is
+    good for more rows is taken.
 
     Args:
         settings: From `calibrate`, for one k or several.
@@ -113,7 +118,9 @@ def setting_at(settings: Sequence[Setting], k: int, target: float) -> Setting | 
         >>> setting_at([ten, hundred], 40, 0.9)
         Setting(nprobes=4, candidates=200, recall=0.9, scored=100, k=100)
     """
-    chosen = setting_for(settings_at(settings, k), target)
+    above = sorted({setting.k for setting in settings if setting.k >= k})
+    reached = (setting_for(settings_at(settings, measured), target) for measured in above)
+    chosen = next((setting for setting in reached if setting is not None), None)
     below = max((setting.k for setting in settings if setting.k < k), default=None)
     if chosen is None or chosen.k == k or below is None:
         return chosen
@@ -123,7 +130,7 @@ def setting_at(settings: Sequence[Setting], k: int, target: float) -> Setting | 
 
 
 def setting_for(settings: Sequence[Setting], target: float) -> Setting | None:
-    """The cheapest setting that reached a recall.
+    """The cheapest setting that reached a recall, its margin taken off.
 
     Args:
         settings: From `calibrate`, for one k.
@@ -137,11 +144,24 @@ def setting_for(settings: Sequence[Setting], target: float) -> Setting | None:
         >>> setting_for([few, many], 0.95).nprobes
         8
     """
-    return min((setting for setting in settings if setting.recall >= target), key=_cost, default=None)
+    return min((setting for setting in settings if setting.least >= target), key=_cost, default=None)
 
 
 def _cost(setting: Setting) -> int:
     return setting.scored + _CANDIDATE_COST * setting.candidates
+
+
+def _margin(query: Ints, hit: npt.NDArray[np.bool_]) -> float:
+    """By how much the mean recall of all queries may be below that of these, by the pairs that were found or not.
+
+    Rows of one query are found together or missed together, so that queries are counted and not pairs. The error is at
+    least that of pairs which are found each by itself, one of them missed: a few queries that find all prove little.
+    """
+    asked, pairs = np.unique(query, return_counts=True)
+    shares = np.bincount(query, hit)[asked] / pairs
+    missed = (np.count_nonzero(~hit) + 1) / (len(hit) + 2)
+    variance = max(float(shares.var()), missed * (1 - missed) / float(pairs.mean()))
+    return _ERRORS * float(np.sqrt(variance / len(shares)))
 
 
 def _keys(view: View, query: Ints, segment: Ints, position: Ints) -> Ints:

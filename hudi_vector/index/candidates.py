@@ -107,6 +107,13 @@ class View(Protocol):
     ) -> Candidates:
         """Rows that may be among the k nearest of each query."""
 
+    def without(self, segment: Ints, position: Ints) -> View:
+        """A view in which rows that ask are no help to themselves; those of segment -1 are in none."""
+
+    @property
+    def hidden(self) -> tuple[Ints, Ints]:
+        """Rows that are not found for that reason: their segments, and their positions in the base files."""
+
 
 def fitting(queries: npt.NDArray[Any], model: IndexModel) -> Floats64:
     """Queries as rows of float64.

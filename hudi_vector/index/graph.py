@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from hudi_vector.index.model import Floats32, Floats64, IndexModel, working
 from hudi_vector.index.probe import Entries, Found, everything
 from hudi_vector.index.segment import FileFingerprint, require_dimension
 from hudi_vector.index.side_arrays import Arrays
+from hudi_vector.index.unlinked import unlinked
 from hudi_vector.kernels.topk import Ints, VectorBlock
 from hudi_vector.read.page_table import PageTable
 
@@ -122,7 +123,8 @@ def build_graph(model: IndexModel, file: FileFingerprint, vectors: Iterator[Vect
 class GraphView:
     """Graphs of one model, side by side: each is searched, and what they found is merged.
 
-    Graph s has the entries ``starts[s]`` to ``starts[s + 1]`` of `row`; it is None where that is none.
+    Graph s has the entries ``starts[s]`` to ``starts[s + 1]`` of `row`; it is None where that is none. `gone` are
+    entries that no node leads to, and that are not found where all codes are scored either.
     """
 
     model: IndexModel
@@ -133,6 +135,7 @@ class GraphView:
     bases: Ints
     nbytes: int
     pages: tuple[PageTable | None, ...]
+    gone: npt.NDArray[np.bool_] | None = None
 
     @classmethod
     def join(cls, model: IndexModel, segments: Sequence[GraphSegment]) -> GraphView:
@@ -225,6 +228,31 @@ class GraphView:
             found = self._walked(points, np.flatnonzero(fit), nprobes or _USUAL_EFFORT, count, masks, odd)
         return candidates_of(found, self.row, self.bases, len(points), self.always, bitmap)
 
+    def without(self, segment: Ints, position: Ints) -> GraphView:
+        """A view whose walks never come to some rows: no other node leads to them.
+
+        A query that is itself a node is led to its neighbours by its own links, and finds more than others do. Where a
+        graph is so small that no walk is shorter than a look at all of its codes, its rows stay.
+
+        Args:
+            segment: The segments of the rows; -1 for rows of none.
+            position: Their positions in these segments' base files.
+        """
+        known = segment >= 0
+        gone = np.isin(self.row, self.bases[segment[known]] + position[known])
+        sizes = np.diff(self.starts)
+        gone &= np.repeat(2 * _NEIGHBOURS * _EFFORTS[0] < sizes, sizes)
+        parts = np.split(gone, self.starts[1:-1])
+        graphs = [unlinked(graph, np.flatnonzero(part)) for graph, part in zip(self.graphs, parts, strict=True)]
+        return replace(self, graphs=tuple(graphs), gone=gone)
+
+    @property
+    def hidden(self) -> tuple[Ints, Ints]:
+        """The rows that no walk comes to: their segments, and their positions in the base files."""
+        rows = np.empty(0, np.int64) if self.gone is None else self.row[self.gone].astype(np.int64)
+        segment = np.searchsorted(self.bases, rows, side="right") - 1
+        return segment, rows - self.bases[segment]
+
     def _ends(self, masks: npt.NDArray[np.bool_] | None) -> Ints:
         return np.array([0, len(self) if masks is None else int(masks.sum())])
 
@@ -247,7 +275,8 @@ class GraphView:
             if graph is None or not selected or not len(ask):
                 continue
             mask = None if selected == stop - start else mask
-            rank, entry, looked_at = _Walk(graph, stop - start, mask, selected).nearest(asked, effort, count)
+            gone = None if self.gone is None else self.gone[start:stop]
+            rank, entry, looked_at = _Walk(graph, stop - start, mask, selected, gone).nearest(asked, effort, count)
             ranks.append(rank)
             entries.append(entry + start)
             scored += looked_at
@@ -269,27 +298,29 @@ class _Walk:
     total: int
     mask: npt.NDArray[np.bool_] | None
     selected: int
+    gone: npt.NDArray[np.bool_] | None = None
 
     def nearest(self, asked: Floats32, effort: int, count: int) -> tuple[Floats32, Ints, int]:
         """Ranks and entries of each query, and how many codes were scored, about.
 
-        A walk pays no heed to the mask: it keeps so many more rows in view that enough of them are selected, and
-        where they are not, since the filter and the query have little in common, all that is selected is scored. So
-        each query has `count` entries, or all that are selected, and they are as near as without a mask.
+        A walk pays no heed to the mask: it keeps so many more rows in view that as many of them are selected as would
+        be in view without one, and where they are not, since the filter and the query have little in common, all that
+        is selected is scored. So each query has `count` entries, or all that are selected, as near as without a mask.
         """
         count = min(count, self.selected)
-        effort = max(effort, count)
+        effort = in_view = max(effort, count)
         if self.mask is not None:
             effort = int(_SPARE * effort * self.total / self.selected)
         if 2 * _NEIGHBOURS * effort >= self.total:
             return (*self._scored(asked, count), len(asked) * self.total)
         kept = count if self.mask is None else effort
         rank, entry = self.graph.search(asked, kept, params=_walking(effort))
+        few = np.flatnonzero(entry[:, -1] < 0)
         if self.mask is not None:
             entry[~self.mask[entry]] = -1
+            few = np.flatnonzero((entry >= 0).sum(axis=1) < in_view)
             first = np.argsort(entry < 0, axis=1, kind="stable")[:, :count]
             rank, entry = np.take_along_axis(rank, first, axis=1), np.take_along_axis(entry, first, axis=1)
-        few = np.flatnonzero(entry[:, -1] < 0)
         if len(few):
             rank[few], entry[few] = self._scored(asked[few], count)
         return rank, entry, 2 * _NEIGHBOURS * effort * len(asked) + self.total * len(few)
@@ -297,9 +328,11 @@ class _Walk:
     def _scored(self, asked: Floats32, count: int) -> tuple[Floats32, Ints]:
         """The same by all codes that are selected."""
         faiss = library(GRAPHS)
-        selector = None
-        if self.mask is not None:
-            selector = faiss.IDSelectorBitmap(np.packbits(self.mask, bitorder="little"))
+        selector, mask = None, self.mask
+        if self.gone is not None:
+            mask = ~self.gone if mask is None else mask & ~self.gone
+        if mask is not None:
+            selector = faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
         codes = faiss.downcast_index(self.graph.storage)
         rank, entry = codes.search(asked, count, params=faiss.SearchParameters(sel=selector))
         return rank, entry

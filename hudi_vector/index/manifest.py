@@ -50,8 +50,9 @@ class ManifestEntry:
 class Setting:
     """How many lists to look at and candidates to take, for searches of k rows, and what that gave on held-out queries.
 
-    `recall` is the part of the true nearest that was among the candidates; `scored` how many codes a query cost.
-    Manifests that name no k are of a time when only k = 10 was measured.
+    `recall` is the part of the true nearest that was among the candidates; `scored` how many codes a query cost;
+    `margin` by how much the recall of other queries may be lower, as far as so few queries can tell. Manifests that
+    name no k are of a time when only k = 10 was measured, those without a margin of one when none was taken.
     """
 
     nprobes: int
@@ -59,6 +60,12 @@ class Setting:
     recall: float
     scored: int
     k: int = 10
+    margin: float = 0.0
+
+    @property
+    def least(self) -> float:
+        """The recall that can be counted on."""
+        return self.recall - self.margin
 
 
 @dataclass(frozen=True)

@@ -57,24 +57,36 @@ class TrueRows:
         order = order[rank < self.wanted]
         return TrueRows(self.queries, self.wanted, Hits(query, distance, position).take(order), file[order])
 
-    def but(self, file: Ints, position: Ints) -> tuple[Ints, Ints]:
+    def but(self, file: Ints, position: Ints, hidden: tuple[Ints, Ints] | None = None) -> tuple[Ints, Ints]:
         """Files and positions of the nearest rows of each query without one row, which may be the query itself.
 
         Args:
             file: The file of that row, for each query.
             position: Its position there.
+            hidden: The files of further rows that no query may find, and their positions.
 
         Returns:
-            Both of shape (m, wanted - 1), the nearest first; the position is -1 where there are fewer rows.
+            Both of shape (m, wanted - 1 less these further rows), the nearest first; the position is -1 where there are
+            fewer rows.
         """
         query, at = self.hits.query, self.hits.position
-        others = np.flatnonzero((self.file != file[query]) | (at != position[query]))
+        is_other = (self.file != file[query]) | (at != position[query])
+        wanted = self.wanted - 1
+        if hidden is not None:
+            is_other &= ~np.isin(_pairs(self.file, at), _pairs(*hidden))
+            wanted -= len(hidden[0])
+        others = np.flatnonzero(is_other)
         order, rank = rank_within(query[others])
-        kept, rank = others[order][rank < self.wanted - 1], rank[rank < self.wanted - 1]
-        shape = (len(self.queries), self.wanted - 1)
+        kept, rank = others[order][rank < wanted], rank[rank < wanted]
+        shape = (len(self.queries), wanted)
         files, positions = np.zeros(shape, np.int64), np.full(shape, -1, np.int64)
         files[query[kept], rank], positions[query[kept], rank] = self.file[kept], at[kept]
         return files, positions
+
+
+def _pairs(file: Ints, position: Ints) -> Ints:
+    """One number for each (file, position)."""
+    return (file << 40) + position
 
 
 @dataclass(frozen=True)

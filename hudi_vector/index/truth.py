@@ -57,16 +57,18 @@ def calibrated(
         Settings, by k and the cheapest first; none of a k that there are too few rows to tell of.
     """
     chosen, view = _some(index, files, spec)
-    sizes = [[k for k in ks if k < len(view)] for _, ks in _ROUNDS]
-    if not any(sizes):
+    if len(view) <= _ROUNDS[0][1][0]:
         return ()
     queries, segment, position = _chance(view, HELD_OUT, chosen, spec) if held is None else _placed(held, chosen)
+    view = view.without(segment, position)
+    hidden = view.hidden
+    sizes = [[k for k in ks if k < len(view) - len(hidden[0])] for _, ks in _ROUNDS]
     mixed = np.random.default_rng(2).permutation(len(queries))
     rounds = [(mixed[:count], ks) for (count, _), ks in zip(_ROUNDS, sizes, strict=True) if ks]
-    asks = [(queries[part], ks[-1] + 1) for part, ks in rounds]
+    asks = [(queries[part], ks[-1] + 1 + len(hidden[0])) for part, ks in rounds]
     found: list[Setting] = []
     for (part, ks), true in zip(rounds, true_rows(asks, chosen, spec, index.manifest.metric, each), strict=True):
-        near_segment, near_position = true.but(segment[part], position[part])
+        near_segment, near_position = true.but(segment[part], position[part], hidden)
         for k in ks:
             found.extend(calibrate(view, queries[part], near_segment[:, :k], near_position[:, :k], k))
     return tuple(found)

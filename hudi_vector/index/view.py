@@ -193,6 +193,21 @@ class IndexView:
                 found = probe.approximate(k, lists, count)
         return candidates_of(found, self.row, self.bases, len(asked), self.always, bitmap)
 
+    def without(self, segment: Ints, position: Ints) -> IndexView:
+        """The same view: a row in a list leads to no other.
+
+        Args:
+            segment: The segments of the rows.
+            position: Their positions in these segments' base files.
+        """
+        del segment, position
+        return self
+
+    @property
+    def hidden(self) -> tuple[Ints, Ints]:
+        """None: all rows are found."""
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+
     def _entries(self, bitmap: npt.NDArray[np.bool_] | None) -> Entries:
         if bitmap is None:
             return Entries(None, self.offsets, in_lists=True)

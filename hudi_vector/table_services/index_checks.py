@@ -83,6 +83,9 @@ def recall(
 ) -> RecallResult:
     """Measure the recall and the latency of an index against exact search, and keep both in its history.
 
+    Rows of the table ask. A graph (`hnsw`) finds the neighbours of its own rows by their links, so that queries that
+    are no rows may find somewhat less; their targets are held by a calibration without these links.
+
     Args:
         spark: As for `create`.
         table: The name or path of a Hudi table.

@@ -43,7 +43,7 @@ def check(vectors: npt.NDArray[Any], kind: str, metric: str, element: str) -> No
     truth = [true_rows(rows, query, metric, 10) for query in asked]
     ten = np.array([sorted(one)[:10] for one in truth])
     segment = np.searchsorted(cuts, ten, side="right") - 1
-    chosen = setting_for(calibrate(view, asked[:30], segment[:30], (ten - np.array(cuts)[segment])[:30]), 0.95)
+    chosen = setting_for(calibrate(view, asked[:30], segment[:30], (ten - np.array(cuts)[segment])[:30]), 0.9)
     assert chosen is not None
     if kind != "hnsw" or len(rows) > 1000:  # a walk through a graph of 180 nodes sees them all
         assert chosen.scored < len(rows)
