@@ -57,7 +57,7 @@ format: setup ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## Time searches beside Hudi's own function and plain SQL
+bench: setup ## Time searches beside Hudi's own function and plain SQL, for the record in benchmarks/results
 	$(BIN)/python benchmarks/search.py --output bench-output
 
 docs: setup ## Write the generated pages of docs/

@@ -1,32 +1,28 @@
 """How fast are blobs? Hudi's native ``read_blob``, inline Parquet and ours, in one run over the same bytes.
 
-    python benchmarks/blobs.py [--blobs 20000] [--size 20480] [--large 400] [--output bench-output] [--quick]
+    python benchmarks/blobs.py [--blobs 20000] [--size 20480] [--large 400] [--output bench-output] [--small]
 
-Every read goes to Spark's noop sink. "Native, tuned" has a lookahead of 1,000 rows and gaps of 64 KiB; in random order
-the native function takes seconds for each hundred blobs, so that only some are asked of it, and times are for each
-blob. "Without commit" is what stands beside Python to noop: the bytes made durable and the rows staged, by
-``hv.blobs.prepare``. Single values are ten by their keys, in one table with Hudi's record index and one without. Prints
-medians and ratios with the largest resident size of Python's workers; writes ``blobs.json``. The ways of writing take
-turns, round by round, because what one leaves to the disk slows the next.
+Every read goes to Spark's noop sink. The ways to the same rows take turns, as often as each other and after the same
+warm-up, and every table has the same codec. "Native, tuned" has a lookahead of 1,000 rows and gaps of 64 KiB. In random
+order the native function takes seconds for each hundred blobs, so that all ways are asked for the same few there.
+Times are for each blob. "Without commit" is what stands beside Python to noop: the bytes made durable and the rows
+staged, by ``hv.blobs.prepare``. Single values are ten by their keys, in one table with Hudi's record index and one
+without. Beside the times stands the largest resident size of a Python worker and of the JVM.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from common import Bench, environment, session
+from common import Bench, Way, environment, in_turns, parser_of, publish, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,9 +30,10 @@ if TYPE_CHECKING:
 _TUNED = {"hoodie.blob.batching.lookahead.size": "1000", "hoodie.blob.batching.max.gap.bytes": "65536"}
 _LARGE_SIZE = 2 << 20
 _AIMS = (
-    ("containers, key order", "native", 3.0),
-    ("small files", "native", 1.3),
-    ("containers, key order", "native, tuned", 0.9),
+    ("containers, key order", "ours, read_blob", "native", 3.0),
+    ("small files", "ours, read_blob", "native", 1.3),
+    ("containers, key order", "ours, read_blob", "native, tuned", 0.9),
+    ("containers, key order", "ours, read_blobs, 4 threads", "native, tuned", 0.9),
 )
 
 
@@ -47,65 +44,38 @@ class Size:
     blobs: int
     size: int
     large: int
-    random_native: int
+    random: int
     repeats: int
 
 
 @dataclass
 class BlobBench(Bench[Size]):
-    """Also the workers' largest resident sizes."""
+    """Also the largest resident sizes while a way ran, of a Python worker and of the JVM, in bytes."""
 
-    peaks: dict[str, int] = field(default_factory=dict)
+    peaks: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def timed(
-        self, subject: str, way: str, run: Callable[[], Any], repeats: int | None = None, each: int = 1, warm: int = 1
-    ) -> None:
-        """Run a few times; keep the seconds for each of `each` blobs, and the workers' largest resident size."""
-        times = []
-        with watched() as peak:
-            # The first run of a way pays for classes that are loaded and processes that are started.
-            for number in range((repeats or self.size.repeats) + warm):
-                begun = time.perf_counter()
-                run()
-                if number >= warm:
-                    times.append((time.perf_counter() - begun) / each)
-        self.results.add(subject, way, times)
-        self.peaks[f"{subject}, {way}"] = peak[0]
-
-    def in_turns(self, subject: str, ways: Mapping[str, Callable[[], Any]]) -> None:
-        """Run ways round by round, each round begun by another: what one leaves to the disk slows all of them."""
-        times: dict[str, list[float]] = {way: [] for way in ways}
-        peaks = dict.fromkeys(ways, 0)
-        names = list(ways)
-        for number in range(self.size.repeats + 1):
-            first = number % len(names)
-            for way in names[first:] + names[:first]:
-                with watched() as peak:
-                    begun = time.perf_counter()
-                    ways[way]()
-                    seconds = time.perf_counter() - begun
-                peaks[way] = max(peaks[way], peak[0])
-                if number:  # the first round pays for classes that are loaded and processes that are started
-                    times[way].append(seconds)
-        for way in names:
-            self.results.add(subject, way, times[way])
-            self.peaks[f"{subject}, {way}"] = peaks[way]
+    def timed(self, subject: str, ways: Mapping[str, Callable[[], Any]], each: int = 1) -> None:
+        """Run ways in turns; keep the seconds for each of `each` blobs, and what memory they took."""
+        watches = {way: Watch() for way in ways}
+        watched = {way: Way(run, watches[way].begin, watches[way].end) for way, run in ways.items()}
+        for way, times in in_turns(watched, self.size.repeats).items():
+            self.results.add(subject, way, [seconds / each for seconds in times])
+            self.peaks[f"{subject}, {way}"] = watches[way].peaks
 
 
 def main() -> None:
     """Measure everything, print it, write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--blobs", type=int, default=20_000)
     parser.add_argument("--size", type=int, default=20 << 10, help="bytes of a blob")
     parser.add_argument("--large", type=int, default=400, help="blobs of 2 MiB")
-    parser.add_argument("--output", type=Path, default=Path("bench-output"))
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the blobs, once")
     given = parser.parse_args()
-    part = 100 if given.quick else 1
-    size = Size(given.blobs // part, given.size, max(4, given.large // part), 400 // part, 1 if given.quick else 3)
+    part = 100 if given.small else 1
+    size = Size(given.blobs // part, given.size, max(4, given.large // part), 400 // part, 1 if given.small else 3)
     output: Path = given.output.resolve()
     shutil.rmtree(output / "blobs", ignore_errors=True)
     (output / "blobs").mkdir(parents=True)
+    about = environment()
     bench = BlobBench(session(output), output / "blobs", size)
     try:
         writes(bench)
@@ -114,12 +84,8 @@ def main() -> None:
     finally:
         bench.spark.stop()
     shutil.rmtree(output / "blobs", ignore_errors=True)
-    lines = report(bench)
-    print("\n" + "\n".join(lines))
-    content = {"size": asdict(size), **environment(), "seconds": bench.results.seconds}
-    content |= {"medians": bench.results.medians(), "peaks": bench.peaks, "report": lines}
-    (output / "blobs.json").write_text(json.dumps(content, indent=2) + "\n")
-    print(f"\nWritten: {output / 'blobs.json'}")
+    print("\n" + "\n".join(report(bench)))
+    publish("blobs", given, about, {"size": size, "seconds": bench.results.seconds, "peaks": bench.peaks})
 
 
 def writes(bench: BlobBench) -> None:
@@ -151,7 +117,7 @@ def writes(bench: BlobBench) -> None:
 
         ways[f"ours, {kind} containers"] = written
         ways[f"ours, {kind}, without commit"] = stored
-    bench.in_turns("writing", ways)
+    bench.timed("writing", ways)
 
 
 def reads(bench: BlobBench) -> None:
@@ -159,23 +125,17 @@ def reads(bench: BlobBench) -> None:
     size, spark = bench.size, bench.spark
     ordered = spark.read.format("hudi").load(str(bench.folder / "raw")).select("id", "img")
     print("\nreading")
-    native_ways(bench, "containers, key order", ordered, size.blobs, size.blobs)
-    ours(bench, "containers, key order", ordered, size.blobs)
-    inline = spark.read.format("hudi").load(str(bench.folder / "inline"))
-    bench.timed(
-        "containers, key order", "inline Parquet", lambda: noop(inline.select("id", "img.data")), each=size.blobs
-    )
+    inline = spark.read.format("hudi").load(str(bench.folder / "inline")).select("id", "img.data")
+    ways = ways_of(bench, ordered) | {"inline Parquet": lambda: noop(inline)}
+    bench.timed("containers, key order", ways, size.blobs)
     for kind in ("parquet", "lance"):
-        ours(bench, f"{kind} containers", spark.read.format("hudi").load(str(bench.folder / kind)), size.blobs)
+        rows = spark.read.format("hudi").load(str(bench.folder / kind))
+        bench.timed(f"{kind} containers", ways_of(bench, rows, native=False), size.blobs)
     shuffled = table_of(bench, "shuffled", ordered.selectExpr("*", "rand(7) AS place").orderBy("place").drop("place"))
-    native_ways(bench, "containers, random", shuffled, size.random_native, size.random_native)
-    ours(bench, "containers, random", shuffled, size.blobs)
-    files = table_of(bench, "files", small_files(bench))
-    native_ways(bench, "small files", files, size.blobs, size.blobs)
-    ours(bench, "small files", files, size.blobs)
-    large = large_blobs(bench)
-    native_ways(bench, "2 MiB blobs", large, size.large, size.large)
-    ours(bench, "2 MiB blobs", large, size.large)
+    bench.timed("containers, random, few", ways_of(bench, shuffled.limit(size.random)), size.random)
+    bench.timed("containers, random, all", ways_of(bench, shuffled, native=False), size.blobs)
+    bench.timed("small files", ways_of(bench, table_of(bench, "files", small_files(bench))), size.blobs)
+    bench.timed("2 MiB blobs", ways_of(bench, large_blobs(bench)), size.large)
 
 
 def singles(bench: BlobBench) -> None:
@@ -188,38 +148,44 @@ def singles(bench: BlobBench) -> None:
     settings = {"img": {"inline.threshold": "0"}}
     hv.write(rows, indexed, record_key="id", operation="bulk_insert", blobs=settings, options=_HUDI | index)
     keys = [number * bench.size.blobs // 10 for number in range(10)]
-    subject = "ten single values"
-    for name, path in (("no index", plain), ("record index", indexed)):
-        bench.timed(subject, f"ours, get, {name}", lambda path=path: hv.blobs.get(spark, path, keys, "img"))
     scanned = spark.read.format("hudi").load(plain).where(f"id IN ({', '.join(map(str, keys))})")
-    bench.timed(subject, "a scan, read_blob", lambda: scanned.selectExpr("id", "read_blob(img)").collect())
-    bench.timed(subject, "native", lambda: scanned.selectExpr("id", "read_blob_native(img)").collect())
+    ways = {
+        "ours, get, no index": lambda: hv.blobs.get(spark, plain, keys, "img"),
+        "ours, get, record index": lambda: hv.blobs.get(spark, indexed, keys, "img"),
+        "a scan, read_blob": lambda: scanned.selectExpr("id", "read_blob(img)").collect(),
+        "native": lambda: scanned.selectExpr("id", "read_blob_native(img)").collect(),
+    }
+    bench.timed("ten single values", ways)
 
 
-def native_ways(bench: BlobBench, subject: str, rows: DataFrame, count: int, each: int) -> None:
-    """Hudi's own function, by default and tuned."""
-    some = rows if count >= bench.size.blobs or subject == "2 MiB blobs" else rows.limit(count)
-    read = some.selectExpr("id", "read_blob_native(img) AS bytes")
-    bench.timed(subject, "native", lambda: noop(read), repeats=1, each=each, warm=0)
-    for key, value in _TUNED.items():
-        bench.spark.conf.set(key, value)
-    try:
-        bench.timed(subject, "native, tuned", lambda: noop(read), each=each)
-    finally:
-        for key in _TUNED:
-            bench.spark.conf.unset(key)
-
-
-def ours(bench: BlobBench, subject: str, rows: DataFrame, each: int) -> None:
-    """Our function in SQL, and over a DataFrame with four threads."""
+def ways_of(bench: BlobBench, rows: DataFrame, native: bool = True) -> dict[str, Callable[[], Any]]:
+    """Hudi's own function by default and tuned, ours in SQL, and over a DataFrame with four threads."""
     import hudi_vector as hv
 
-    bench.timed(subject, "ours, read_blob", lambda: noop(rows.selectExpr("id", "read_blob(img) AS bytes")), each=each)
+    own = rows.selectExpr("id", "read_blob_native(img) AS bytes") if native else None
+    mine = rows.selectExpr("id", "read_blob(img) AS bytes")
     late = hv.read_blobs(rows.select("id", "img"), "img", threads=4)
-    bench.timed(subject, "ours, read_blobs, 4 threads", lambda: noop(late), each=each)
+
+    def tuned() -> None:
+        for key, value in _TUNED.items():
+            bench.spark.conf.set(key, value)
+        try:
+            noop(own)
+        finally:
+            for key in _TUNED:
+                bench.spark.conf.unset(key)
+
+    ours = {"ours, read_blob": lambda: noop(mine), "ours, read_blobs, 4 threads": lambda: noop(late)}
+    return {"native": lambda: noop(own), "native, tuned": tuned, **ours} if native else ours
 
 
-_HUDI = {"hoodie.bulkinsert.sort.mode": "NONE", "hoodie.metadata.enable": "false"}
+_HUDI = {
+    "hoodie.bulkinsert.sort.mode": "NONE",
+    "hoodie.metadata.enable": "false",
+    # The bytes are random and every way has them so: what gzip, Hudi's default, makes of them is not the question.
+    "hoodie.parquet.compression.codec": "snappy",
+    "hoodie.parquet.dictionary.enabled": "false",
+}
 
 
 def hudi_write(rows: DataFrame, path: Path) -> None:
@@ -300,35 +266,39 @@ def fresh(path: Path) -> Path:
     return path
 
 
-@contextmanager
-def watched() -> Iterator[list[int]]:
-    """The largest resident size of a Python worker while something runs, in bytes."""
-    peak, ended = [0], threading.Event()
+class Watch:
+    """The largest resident sizes of a Python worker and of the JVM while something runs."""
 
-    def look() -> None:
-        while not ended.wait(0.05):
-            peak[0] = max(peak[0], *workers(), 0)
+    def __init__(self) -> None:
+        self.peaks = {"worker": 0, "jvm": 0}
+        self._ended, self._thread = threading.Event(), threading.Thread()
 
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield peak
-    finally:
-        ended.set()
-        thread.join()
+    def begin(self) -> None:
+        """Look from now on."""
+        self._ended, self._thread = threading.Event(), threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Look no more."""
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.05):
+            for name, size in processes():
+                self.peaks[name] = max(self.peaks[name], size)
 
 
-def workers() -> list[int]:
-    """The resident sizes of the Python workers, in bytes."""
-    sizes = []
+def processes() -> Iterator[tuple[str, int]]:
+    """The Python workers and the JVM of this run, with their resident sizes in bytes."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if b"pyspark.daemon" in (process / "cmdline").read_bytes():
-                pages = int((process / "statm").read_text().split()[1])
-                sizes.append(pages * os.sysconf("SC_PAGE_SIZE"))
+            command = (process / "cmdline").read_bytes()
+            name = "worker" if b"pyspark.daemon" in command else "jvm" if b"SparkSubmit" in command else ""
+            if name:
+                yield name, int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (OSError, IndexError):
             continue  # it ended while it was looked at
-    return sizes
 
 
 def report(bench: BlobBench) -> list[str]:
@@ -338,30 +308,27 @@ def report(bench: BlobBench) -> list[str]:
     megabytes = size.blobs * size.size / 1e6
     rates = {way: megabytes / seconds for way, seconds in results.medians()["writing"].items()}
     lines += [f"  {way:<34} {rate:8.0f}" for way, rate in rates.items()]
-    lines.append("Times the native function is slower, for each blob (peak of a worker in MB)")
+    lines.append("Times the native function is slower, for each blob (peaks of a worker and of the JVM in MB)")
     for subject, ways in results.medians().items():
         for way, seconds in ways.items():
-            native = ways.get("native")
-            if way.startswith(("ours", "inline")) and native and subject != "writing":
-                peak = bench.peaks[f"{subject}, {way}"] / 1e6
-                lines.append(f"  {subject:<22} {way:<34} {native / seconds:8.1f} x  {peak:6.0f}")
+            if "native" in ways and way != "native":
+                peaks = bench.peaks[f"{subject}, {way}"]
+                ratio = f"{ways['native'] / seconds:8.1f} x  {peaks['worker'] / 1e6:6.0f} {peaks['jvm'] / 1e6:6.0f}"
+                lines.append(f"  {subject:<24} {way:<34} {ratio}")
     lines.append("Aims")
-    for subject, other, wanted in _AIMS:
+    for subject, way, other, wanted in _AIMS:
         ways = results.medians()[subject]
-        best = min(seconds for way, seconds in ways.items() if way.startswith("ours"))
-        reached = ways[other] / best
-        lines.append(
-            f"  {subject}, to {other:<16} {reached:8.2f} x, at least {wanted}: {'yes' if reached >= wanted else 'NO'}"
-        )
+        lines.append(_verdict(f"{subject}, {way}, to {other}", ways[other] / ways[way], wanted))
     for way, other, wanted in (
         ("ours, raw, without commit", "Python to noop", 0.85),
         ("ours, raw containers", "inline bulk_insert by Hudi", 1.8),
     ):
-        reached = rates[way] / rates[other]
-        lines.append(
-            f"  {way}, to {other:<26} {reached:8.2f} x, at least {wanted}: {'yes' if reached >= wanted else 'NO'}"
-        )
+        lines.append(_verdict(f"{way}, to {other}", rates[way] / rates[other], wanted))
     return lines
+
+
+def _verdict(aim: str, reached: float, wanted: float) -> str:
+    return f"  {aim:<72} {reached:8.2f} x, at least {wanted}: {'yes' if reached >= wanted else 'NO'}"
 
 
 if __name__ == "__main__":

@@ -1,26 +1,25 @@
 """Which codec should a table with vectors have? Bytes, seconds to write, seconds to read, for each that Hudi offers.
 
-    python benchmarks/codecs.py [--scale 1.0] [--repeats 3]
+    python benchmarks/codecs.py [--scale 1.0] [--repeats 5] [--small]
 
 Hudi itself writes the tables (bulk insert, one file for each of two tasks, rows cached beforehand); pyarrow reads
 the vector column alone, warm, on all threads. Random normal vectors stand for embeddings, which do not compress; the
-digits of scikit-learn, repeated, stand for vectors with real redundancy. Seconds are the best of the repeats.
+digits of scikit-learn, repeated, stand for vectors with real redundancy. Codecs take turns; seconds are medians.
 """
 
 from __future__ import annotations
 
-import argparse
 import glob
 import os
 import shutil
 import tempfile
-import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from common import Way, environment, in_turns, parser_of, publish, spread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -40,39 +39,38 @@ class Row:
     codec: str
     megabytes: float
     ratio: float
-    write_seconds: float
-    read_seconds: float
+    write_seconds: dict[str, float]
+    read_seconds: dict[str, float]
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of rows")
-    parser.add_argument("--repeats", type=int, default=3)
-    arguments = parser.parse_args()
-    spark = session()
+    parser.add_argument("--repeats", type=int, default=5)
+    given = parser.parse_args()
+    scale, repeats = (0.01, 1) if given.small else (given.scale, given.repeats)
+    about, spark = environment(), session()
     sets = (
-        ("random 128", int(200_000 * arguments.scale), 128, random_rows),
-        ("random 768", int(50_000 * arguments.scale), 768, random_rows),
-        ("digits 64", int(200_000 * arguments.scale), 64, digit_rows),
+        ("random 128", int(200_000 * scale), 128, random_rows),
+        ("random 768", int(50_000 * scale), 768, random_rows),
+        ("digits 64", int(200_000 * scale), 64, digit_rows),
     )
-    print(
-        f"{'data':12} {'rows':>8} {'codec':14} {'MB':>8} {'of raw':>7} {'write s':>8} {'read s':>8} {'read MB/s':>10}"
-    )
+    print(f"{'data':12} {'rows':>8} {'codec':14} {'MB':>8} {'of raw':>7} {'write s':>8} {'read s':>8}")
+    found = []
     for name, rows, dimension, make in sets:
         frame = vectors(spark, rows, dimension, make).cache()
         frame.write.format("noop").mode("overwrite").save()
-        write(frame, CODECS[0], warm_up=True)
-        for codec in CODECS:
-            row = measure(frame, name, codec, rows * dimension * 4, arguments.repeats)
-            speed = rows * dimension * 4 / 1e6 / row.read_seconds
+        for row in measured(frame, name, rows * dimension * 4, repeats):
+            found.append(row)
             print(
                 f"{row.data:12} {rows:8} {row.codec:14} {row.megabytes:8.1f} {row.ratio:7.2f} "
-                f"{row.write_seconds:8.2f} {row.read_seconds:8.3f} {speed:10.0f}",
+                f"{row.write_seconds['median']:8.2f} {row.read_seconds['median']:8.3f}",
                 flush=True,
             )
         frame.unpersist()
     spark.stop()
+    publish("codecs", given, about, {"rows": [asdict(row) for row in found]})
 
 
 def session() -> SparkSession:
@@ -116,19 +114,37 @@ def vectors(spark: SparkSession, rows: int, dimension: int, make: Callable[[int,
     return spark.range(0, rows, 1, 2).mapInArrow(fill, schema)
 
 
-def measure(frame: DataFrame, name: str, codec: str, raw_bytes: int, repeats: int) -> Row:
-    """Write and read one table, a few times."""
-    written, read, size = [], [], 0
-    for _ in range(repeats):
-        seconds, files, folder = write(frame, codec)
-        written.append(seconds)
-        size = sum(os.path.getsize(file) for file in files)
-        read.extend(_read_seconds(files) for _ in range(3))
+def measured(frame: DataFrame, name: str, raw_bytes: int, repeats: int) -> list[Row]:
+    """Write the tables of all codecs in turns, and read them in turns."""
+    files: dict[str, list[str]] = {}
+    folders: list[str] = []
+
+    def writing(codec: str) -> Way:
+        def run() -> None:
+            files[codec], folder = write(frame, codec)
+            folders.append(folder)
+
+        return Way(run)
+
+    def reading(codec: str) -> Way:
+        def run() -> None:
+            for file in files[codec]:
+                pq.ParquetFile(file, memory_map=True).read(columns=["emb"])
+
+        return Way(run)
+
+    written = in_turns({codec: writing(codec) for codec in CODECS}, repeats)
+    read = in_turns({codec: reading(codec) for codec in CODECS}, 3 * repeats)
+    sizes = {codec: sum(os.path.getsize(file) for file in files[codec]) for codec in CODECS}
+    for folder in folders:
         shutil.rmtree(folder)
-    return Row(name, codec, size / 1e6, size / raw_bytes, min(written), min(read))
+    return [
+        Row(name, codec, size / 1e6, size / raw_bytes, spread(written[codec]), spread(read[codec]))
+        for codec, size in sizes.items()
+    ]
 
 
-def write(frame: DataFrame, codec: str, warm_up: bool = False) -> tuple[float, list[str], str]:
+def write(frame: DataFrame, codec: str) -> tuple[list[str], str]:
     """Let Hudi write a table, and find its files."""
     folder = tempfile.mkdtemp(prefix="codecs-")
     options = {
@@ -137,26 +153,14 @@ def write(frame: DataFrame, codec: str, warm_up: bool = False) -> tuple[float, l
         "hoodie.datasource.write.operation": "bulk_insert",
         "hoodie.parquet.compression.codec": codec,
     }
-    start = time.perf_counter()
     frame.write.format("hudi").options(**options).mode("append").save(folder + "/t")
-    seconds = time.perf_counter() - start
     files = glob.glob(folder + "/t/*.parquet")
     for file in files:
         column = pq.ParquetFile(file).metadata.row_group(0).column(6)
-        expected = codec.upper()
         assert column.path_in_schema == "emb", column.path_in_schema
-        assert column.compression == expected, f"{column.compression} in place of {expected}"
+        assert column.compression == codec.upper(), f"{column.compression} in place of {codec.upper()}"
         assert not column.has_dictionary_page, "the vectors have a dictionary"
-    if warm_up:
-        shutil.rmtree(folder)
-    return seconds, files, folder
-
-
-def _read_seconds(files: list[str]) -> float:
-    start = time.perf_counter()
-    for file in files:
-        pq.ParquetFile(file, memory_map=True).read(columns=["emb"])
-    return time.perf_counter() - start
+    return files, folder
 
 
 if __name__ == "__main__":

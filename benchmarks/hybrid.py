@@ -1,6 +1,6 @@
 """How fast is a hybrid search? Ours beside what Hudi's native functions and Spark SQL can do, in one run.
 
-    python benchmarks/hybrid.py [--rows 100000] [--dimension 128] [--files 4] [--output bench-output] [--quick]
+    python benchmarks/hybrid.py [--rows 100000] [--dimension 128] [--files 4] [--output bench-output] [--small]
 
 Two VECTOR columns of rows in clusters, weights 0.7 and 0.3, cosine, the 10 best rows. The native way is one search for
 each column, of the 100 nearest rows each, joined on the key and weighted: it is not exact, since rows that are in one
@@ -11,18 +11,15 @@ exact, as ours is. Every time is taken through ``spark.sql`` end to end. Prints 
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import shutil
-import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Bench, environment, session
+from common import Bench, Way, environment, parser_of, publish, session
 
 K, LIST = 10, 100
 CLUSTERS = 200
@@ -39,23 +36,21 @@ class Size:
     dimension: int
     files: int
     repeats: int
-    native_repeats: int
 
 
 def main() -> None:
     """Measure everything, print it, write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--dimension", type=int, default=128)
     parser.add_argument("--files", type=int, default=4)
-    parser.add_argument("--output", type=Path, default=Path("bench-output"))
-    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, few repeats")
     given = parser.parse_args()
-    rows = max(1000, given.rows // 10) if given.quick else given.rows
-    size = Size(rows, given.dimension, given.files, 5 if given.quick else 15, 1 if given.quick else 3)
+    rows = max(1000, given.rows // 100) if given.small else given.rows
+    size = Size(rows, given.dimension, given.files, 1 if given.small else 7)
     output: Path = given.output.resolve()
     shutil.rmtree(output / "tables", ignore_errors=True)
     output.mkdir(parents=True, exist_ok=True)
+    about = environment()
     spark = session(output)
     bench = Bench(spark, output / "tables", size)
     try:
@@ -67,8 +62,7 @@ def main() -> None:
     lines = [f"{way:<34} {medians[way] / medians[OURS]:8.1f} times ours" for way in (NATIVE, EXPRESSIONS)]
     lines.append(f"the native way finds {share:.0%} of the true {K} rows")
     print("\n" + "\n".join(lines))
-    content = {"size": asdict(size), "environment": environment(), "medians": medians, "summary": lines}
-    (output / "hybrid.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
+    publish("hybrid", given, about, {"size": size, "seconds": bench.results.seconds, "native_recall": share})
 
 
 def measured(bench: Bench[Size]) -> float:
@@ -83,22 +77,16 @@ def measured(bench: Bench[Size]) -> float:
         NATIVE: native_sql(table, queries),
         EXPRESSIONS: expression_sql(queries),
     }
-    for way, statements in ways.items():
-        slow = way in (NATIVE, EXPRESSIONS)
-        times = []
-        for number, statement in enumerate(
-            itertools.islice(statements, 1 + (bench.size.native_repeats if slow else bench.size.repeats))
-        ):
-            begun = time.perf_counter()
-            bench.spark.sql(statement).collect()
-            if number:
-                times.append(time.perf_counter() - begun)
-        bench.results.add("hybrid", way, times)
+    bench.compare("hybrid", {way: _next_of(bench, statements) for way, statements in ways.items()}, bench.size.repeats)
     found = []
-    for first, second in itertools.islice(zip(ours_sql(table, queries), native_sql(table, queries), strict=False), 2):
+    for first, second in itertools.islice(zip(ours_sql(table, queries), native_sql(table, queries), strict=False), 10):
         true = {row["id"] for row in bench.spark.sql(first).collect()}
         found.append(len(true & {row["id"] for row in bench.spark.sql(second).collect()}) / len(true))
     return sum(found) / len(found)
+
+
+def _next_of(bench: Bench[Size], statements: Iterator[str]) -> Way:
+    return Way(lambda: bench.spark.sql(next(statements)).collect())
 
 
 def make_table(bench: Bench[Size]) -> str:

@@ -1,18 +1,18 @@
 """What does a vector index buy? Searches with and without it, beside faiss in memory and Lance on a copy, in one run.
 
     python benchmarks/index.py [--set clusters] [--vectors 400000] [--files 8] [--codec snappy] [--kinds ivf_sq8 …]
-        [--parts build single batch rivals chart] [--output bench-output] [--cache embeddings]
+        [--parts build single batch rivals chart] [--output bench-output] [--cache embeddings] [--small]
 
 Sets: ``clusters`` are drawn in 200 clusters, each with twenty directions of its own and a little noise, queries like
 them; the others are real embeddings (`embeddings.py` says which), their queries held out. ``build`` makes the table and
-the indexes, and also searches by Spark; the other parts use what is there, so that each can be a run of its own. Recall
-is the share of the ten nearest rows by l2 that were found, ``cpu`` the milliseconds that a search takes of the
-processors. Figures go to one JSON file for each table, with a chart.
+the indexes, and also searches by Spark; the other parts use what is there. Only a run of all parts goes to the results.
+Recall is the share of the ten nearest rows by l2 that were found, ``cpu`` the milliseconds that a search takes of the
+processors. Every contestant is warmed up by as many searches and asked the same queries as often; batches are timed
+three times, each time with other queries. Rivals are compared where their recall is at least 0.95.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from common import environment, session
+from common import environment, parser_of, publish, session, spread
 from index_chart import draw
-from index_data import Case, Figures, K, percentiles, write_table
+from index_data import BATCHES, WARM, Case, Figures, K, percentiles, write_table
 from index_rivals import rivals
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _USUAL_EFFORTS = ((2, 2), (4, 2), (8, 2), (16, 2), (32, 2), (64, 4))
 
 def main() -> None:
     """Measure everything, print it, write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--set", default="clusters", choices=("clusters", "digits", "glosses-64", "glosses-384"))
     parser.add_argument("--vectors", type=int, default=400_000)
     parser.add_argument("--dimension", type=int, default=128, help="of the clusters")
@@ -50,16 +50,18 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=list(_KINDS), choices=_KINDS)
     parser.add_argument("--parts", nargs="+", default=list(_PARTS), choices=_PARTS)
     parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--output", type=Path, default=Path("bench-output"))
     parser.add_argument("--cache", type=Path, default=Path("embeddings"))
     parser.add_argument("--clean", action="store_true", help="delete the table afterwards")
     given = parser.parse_args()
+    if given.small:
+        given.vectors, given.files, given.queries = 4_000, 2, 20
     output = given.output.resolve()
     dimension = {"digits": 64, "glosses-64": 64, "glosses-384": 384}.get(given.set, given.dimension)
     case = Case(given.set, given.vectors, dimension, given.files, given.codec, given.queries, output)
     if "build" in given.parts:
         case.prepare(given.cache.resolve())
-    figures = Figures(case, environment())
+    about = environment()
+    figures = Figures(case)
     print(case.folder.name)
     if "build" in given.parts:
         spark = session(output)
@@ -75,6 +77,9 @@ def main() -> None:
         rivals(case, given.kinds, figures)
     if "chart" in given.parts:
         draw(case, figures)
+    if set(given.parts) >= {"build", "single", "batch", "rivals"}:
+        content = {"set": case.name, "vectors": len(case.rows()), "dimension": case.dimension, "files": case.files}
+        publish(f"index-{case.folder.name}", given, about, {**content, "codec": case.codec, "rows": figures.listed()})
     if given.clean:
         shutil.rmtree(case.folder)
 
@@ -111,8 +116,8 @@ def single(case: Case, kinds: Sequence[str], figures: Figures) -> None:
 
     with hv.open(case.table, column="emb", options=_NO_CACHE) as t:
         find = finder(t)
-        timed(figures, "exact, read anew", case, 5, lambda q: find(q, mode="exact"))
-        timed(figures, "auto by the index, read anew", case, 5, find)
+        timed(figures, "exact, read anew", case, 30, lambda q: find(q, mode="exact"))
+        timed(figures, "auto by the index, read anew", case, 30, find)
     with hv.open(case.table, column="emb") as t:
         find = finder(t)
         for kind in kinds:
@@ -140,26 +145,28 @@ def batch(case: Case, kinds: Sequence[str], figures: Figures) -> None:
     """Many queries at once, without Spark."""
     import hudi_vector as hv
 
-    asked, truth = case.batch(), case.batch_truth()
+    truth = case.batch_truth()
     ways = [("exact", {"mode": "exact"})]
     ways += [(f"{kind}, recall target 0.95", {"algorithm": kind, "recall_target": 0.95}) for kind in kinds]
     with hv.open(case.table, column="emb") as t:
         for most in (100, 1000):
-            many = asked[:most]
-            size = len(many)
-            exact = 0.0
-            for subject, way in ways:
-                t.search_batch(many, K, metric="l2", columns=["id"], **way)
-                begun = time.perf_counter()
-                found = t.search_batch(many, K, metric="l2", columns=["id"], **way)
-                seconds = time.perf_counter() - begun
-                exact = exact or seconds
-                rows = found.column("id").to_numpy().reshape(size, K)
-                shares = [len(set(mine) & set(true)) / K for mine, true in zip(rows, truth[:size], strict=True)]
-                figures.add(
-                    f"batch of {size}, {subject}", recall=float(np.mean(shares)), queries_per_second=size / seconds,
-                    of_exact=exact / seconds,
-                )  # fmt: skip
+            rates: dict[str, list[float]] = {subject: [] for subject, _ in ways}
+            shares: dict[str, list[float]] = {subject: [] for subject, _ in ways}
+            for number in range(1 + BATCHES):
+                places = case.places(number, most)
+                many = case.batch()[places]
+                for subject, way in ways:
+                    begun = time.perf_counter()
+                    found = t.search_batch(many, K, metric="l2", columns=["id"], **way)
+                    seconds = time.perf_counter() - begun
+                    if number:  # the first batch warms up
+                        rates[subject].append(len(many) / seconds)
+                        rows = found.column("id").to_numpy().reshape(len(many), K)
+                        pairs = zip(rows, truth[places], strict=True)
+                        shares[subject] += [len(set(mine) & set(true)) / K for mine, true in pairs]
+            for subject, _ in ways:
+                recall = float(np.mean(shares[subject]))
+                figures.add(f"batch of {most}, {subject}", recall=recall, queries_per_second=spread(rates[subject]))
 
 
 def finder(t: Any) -> Callable[..., list[int]]:
@@ -184,7 +191,8 @@ def timed(
     """Recall and latency of searches one after the other."""
     queries = case.asked()[:count]
     known = [set(one) for one in case.truth().tolist()] if truth is None else truth
-    run(queries[0])
+    for query in queries[:WARM]:
+        run(query)
     times, shares, used = [], [], time.process_time()
     for query, true in zip(queries, known, strict=False):
         begun = time.perf_counter()

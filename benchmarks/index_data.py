@@ -23,6 +23,10 @@ Floats = npt.NDArray[np.float32]
 
 K = 10
 BATCH = 1000
+BATCHES = 3
+"""How many batches of each size are timed, after one that warms up: none has queries of another."""
+WARM = 10
+"""How many searches come before those that are timed."""
 _CLUSTERS, _DIRECTIONS = 200, 20
 _TRUTH_ELEMENTS = 1 << 25
 
@@ -63,8 +67,13 @@ class Case:
         """Queries that are not among its rows, shape (m, d)."""
         return self.batch()[: self.queries]
 
+    def places(self, number: int, most: int) -> slice:
+        """Where the queries of a batch lie among all of them; batches of small sets have fewer."""
+        size = min(most, len(self.batch_truth()) // (1 + BATCHES))
+        return slice(number * size, (number + 1) * size)
+
     def batch(self) -> npt.NDArray[np.float64]:
-        """The queries of the largest batch, all of them different, shape (n, d): 1,000 but for small sets."""
+        """The queries of all batches, all of them different, shape (n, d): 4,000 but for small sets."""
         return np.load(self.folder / "batch.npy").astype(np.float64)
 
     def truth(self) -> npt.NDArray[np.int64]:
@@ -72,7 +81,7 @@ class Case:
         return self.batch_truth()[: self.queries]
 
     def batch_truth(self) -> npt.NDArray[np.int64]:
-        """The nearest rows of each query of the largest batch."""
+        """The nearest rows of each query of all batches."""
         loaded: npt.NDArray[np.int64] = np.load(self.folder / "batch_truth.npy")
         return loaded
 
@@ -80,7 +89,7 @@ class Case:
         """Draw or fetch the vectors and find the truth, in a new folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        most = max(BATCH, self.queries)
+        most = max((1 + BATCHES) * BATCH, self.queries)
         if self.name == "clusters":
             space = Space.of(self.dimension)
             rows, asked = space.draw(self.vectors, 100), space.draw(most, 7)
@@ -178,16 +187,19 @@ def percentiles(times: list[float]) -> dict[str, float]:
 class Figures:
     """What was measured, kept by subject: what is measured again replaces what was."""
 
-    def __init__(self, case: Case, about: dict[str, Any]) -> None:
+    def __init__(self, case: Case) -> None:
         self._file = case.figures
         known = json.loads(self._file.read_text()) if self._file.exists() else {"rows": []}
         self.rows: dict[str, dict[str, Any]] = {row["subject"]: row for row in known["rows"]}
-        self._about = {"case": case.folder.name, "vectors": len(case.rows()), "dimension": case.dimension, **about}
+
+    def listed(self) -> list[dict[str, Any]]:
+        """All rows."""
+        return list(self.rows.values())
 
     def add(self, subject: str, **values: Any) -> None:
         """Keep a row, print it, and write all: a run that is stopped loses nothing."""
         self.rows[subject] = {"subject": subject, **values}
-        self._file.write_text(json.dumps({**self._about, "rows": list(self.rows.values())}, indent=1))
+        self._file.write_text(json.dumps({"rows": self.listed()}, indent=1))
         shown = (
             f"{key} {value:.3f}" if isinstance(value, float) else f"{key} {value}" for key, value in values.items()
         )

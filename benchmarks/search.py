@@ -1,12 +1,14 @@
 """How fast is a search? Hudi's native function, Spark SQL expressions and ours, in one run over the same tables.
 
     python benchmarks/search.py [--rows 400000] [--dimension 128] [--files 8] [--codecs snappy,zstd,uncompressed,gzip]
-                                [--output bench-output] [--quick]
+                                [--output bench-output] [--small]
 
 Every time is taken through ``spark.sql`` end to end: parsing, planning, searching, collecting. Hudi itself writes the
-tables (bulk insert, sort mode NONE, one file for each task). "First touch" is the first search of a table in a warm
-JVM: a copy of the table by hard links under a path that nothing has seen, and an empty cache. Prints medians and
-their ratios to the native function, and writes ``search.json`` and ``search.png``.
+tables (bulk insert, sort mode NONE, one file for each task). All ways take turns, as often as each other and after the
+same warm-up, each query and each batch with vectors that were not asked before. "First touch" is the first search of a
+copy of the table that nothing has read: no cache of ours, and none of the system's. "Read anew" is ours without its
+cache, as the native function has none; beside ours out of memory stand SQL expressions over a table that Spark caches.
+Writes ``search.json`` and ``search.png``.
 """
 
 from __future__ import annotations
@@ -15,20 +17,18 @@ import argparse
 import cProfile
 import io
 import itertools
-import json
-import os
 import pstats
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from common import Bench, Results, environment, session
+from common import Bench, Results, Way, environment, from_disk, in_turns, parser_of, publish, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +45,8 @@ _AIMS = {
     "repeated, 5 columns": 28,
     "batch of 20": 100,
 }
+_ANEW = {"hoodie.vector.cache.max.bytes": "0"}
+_DISTRIBUTED = {"hoodie.vector.search.execution": "distributed"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Size:
     files: int
     codecs: tuple[str, ...]
     repeats: int
-    native_repeats: int
+    batches: int
     warm: int
 
 
@@ -67,6 +69,7 @@ def main() -> None:
     output: Path = arguments.output.resolve()
     shutil.rmtree(output / "tables", ignore_errors=True)
     output.mkdir(parents=True, exist_ok=True)
+    about = environment()
     spark = session(output)
     bench = SearchBench(spark, output / "tables", size)
     try:
@@ -81,27 +84,25 @@ def main() -> None:
     shutil.rmtree(output / "tables", ignore_errors=True)
     lines = ratios(bench.results, size)
     print("\n" + "\n".join(lines) + "\n\n" + profile)
-    write_json(output / "search.json", size, bench, lines, profile)
-    draw(output / "search.png", bench.results, size)
-    print(f"\nWritten: {output / 'search.json'} and {output / 'search.png'}")
+    content = {"size": size, "k": K, "seconds": bench.results.seconds, "profile": profile.splitlines()}
+    path = publish("search", arguments, about, content)
+    draw(output / f"{path.stem}.png", bench.results, size)
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--dimension", type=int, default=128)
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--codecs", default="snappy,zstd,uncompressed,gzip")
-    parser.add_argument("--output", type=Path, default=Path("bench-output"))
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the rows, one codec, few repeats")
     return parser.parse_args()
 
 
 def _size(arguments: argparse.Namespace) -> Size:
     codecs = tuple(arguments.codecs.split(","))
-    if arguments.quick:
-        return Size(max(1000, arguments.rows // 100), arguments.dimension, min(2, arguments.files), codecs[:1], 3, 1, 5)
-    return Size(arguments.rows, arguments.dimension, arguments.files, codecs, 15, 3, 60)
+    if arguments.small:
+        return Size(max(1000, arguments.rows // 400), arguments.dimension, 2, codecs[:1], 2, 1, 2)
+    return Size(arguments.rows, arguments.dimension, arguments.files, codecs, 5, 3, 20)
 
 
 class SearchBench(Bench[Size]):
@@ -112,6 +113,7 @@ class SearchBench(Bench[Size]):
         self._copies = itertools.count()
         self._queries = np.random.default_rng(7).standard_normal((4096, size.dimension)).round(4)
         self._next_query = itertools.count()
+        self._next_batch = itertools.count()
 
     def query(self) -> str:
         """A query vector that was not asked before, as SQL."""
@@ -119,43 +121,69 @@ class SearchBench(Bench[Size]):
         return "ARRAY(" + ", ".join(f"{x}D" for x in vector) + ")"
 
     def queries_view(self, count: int) -> str:
-        """A temporary view of so many query vectors, held by Spark so that no way pays for making it."""
+        """A temporary view of so many query vectors that were not asked before, held by Spark: no way pays for it."""
         from pyspark.sql.types import ArrayType, FloatType, LongType, StructField, StructType
 
         name = f"queries_{count}"
         schema = StructType([StructField("qid", LongType()), StructField("qvec", ArrayType(FloatType(), False))])
-        rows = [(i, [float(np.float32(x)) for x in self._queries[i]]) for i in range(count)]
+        vectors = np.random.default_rng([8, next(self._next_batch)]).standard_normal((count, self.size.dimension))
+        rows = [(i, vector) for i, vector in enumerate(vectors.astype(np.float32).tolist())]
         frame = self.spark.createDataFrame(rows, schema).coalesce(1).cache()
         frame.count()
         frame.createOrReplaceTempView(name)
         return name
 
     def copy(self, table: Path) -> Path:
-        """The table under a path that nothing has seen, by hard links."""
+        """A copy of the table under a path that nothing has seen, of which nothing is in the system's memory."""
         path = self.folder / f"copy_{next(self._copies)}"
-        shutil.copytree(table, path, copy_function=os.link)
+        shutil.copytree(table, path)
+        from_disk(path)
         return path
 
-    def timed(self, table: str, way: str, statements: Iterator[str], repeats: int, warm: int = 1) -> None:
-        """Run statements and keep their times; the first ones only warm up."""
-        self.in_turns(table, {way: statements}, 1, {way: repeats}, warm)
+    def way(self, statements: Iterator[str], settings: dict[str, str] | None = None) -> Way:
+        """The next statement at each run, with settings that nothing else has."""
 
-    def in_turns(
-        self, table: str, ways: dict[str, Iterator[str]], rounds: int, repeats: dict[str, int], warm: int = 1
-    ) -> None:
-        """Run several ways in turns, so that a machine that slows down slows all of them down."""
-        times: dict[str, list[float]] = {way: [] for way in ways}
-        for _ in range(rounds):
-            for way, statements in ways.items():
-                # The way before may have left garbage to collect.
-                for number, statement in enumerate(itertools.islice(statements, warm + repeats[way])):
-                    begun = time.perf_counter()
-                    rows = self.spark.sql(statement).collect()
-                    if number >= warm:
-                        times[way].append(time.perf_counter() - begun)
-                    assert rows, statement
-        for way, taken in times.items():
-            self.results.add(table, way, taken)
+        def run() -> None:
+            statement = next(statements)
+            assert self.spark.sql(statement).collect(), statement
+
+        def change() -> None:
+            for key, value in (settings or {}).items():
+                self.spark.conf.set(key, value)
+
+        def undo() -> None:
+            for key in settings or {}:
+                self.spark.conf.unset(key)
+
+        return Way(run, change, undo)
+
+    def first_way(self, table: Path, function: str = "") -> Way:
+        """The first search of a copy of the table."""
+        from hudi_vector.read.cache import process_cache
+
+        statement: list[str] = []
+
+        def fresh() -> None:
+            process_cache().clear()
+            statement[:] = [next(search_sql(self, self.copy(table), function=function))]
+
+        def gone() -> None:
+            for copy in self.folder.glob("copy_*"):
+                shutil.rmtree(copy)
+
+        return Way(lambda: self.spark.sql(statement[0]).collect(), fresh, gone)
+
+    def batch_way(self, table: Path, count: int, function: str = "") -> Way:
+        """A batch of other queries at each run."""
+        statement: list[str] = []
+
+        def drawn() -> None:
+            statement[:] = [batch_sql(table, self.queries_view(count), function)]
+
+        def gone() -> None:
+            self.spark.table(f"queries_{count}").unpersist()
+
+        return Way(lambda: self.spark.sql(statement[0]).collect(), drawn, gone)
 
 
 def search_sql(bench: SearchBench, table: Path, columns: str = "id, _distance", function: str = "") -> Iterator[str]:
@@ -167,12 +195,12 @@ def search_sql(bench: SearchBench, table: Path, columns: str = "id, _distance", 
         yield f"SELECT {columns} FROM {name}('{table}', 'emb', {bench.query()}, {K}, 'cosine')"
 
 
-def batch_sql(table: Path, queries: str, function: str = "") -> Iterator[str]:
-    """A batch search, again and again."""
+def batch_sql(table: Path, queries: str, function: str = "") -> str:
+    """A batch search."""
     name = f"hudi_vector_search_batch{function}"
     distance = "_hudi_distance AS _distance" if function else "_distance"
     arguments = f"'{table}', 'emb', '{queries}', 'qvec', {K}, 'cosine'"
-    return itertools.repeat(f"SELECT qid, id, {distance} FROM {name}({arguments})")
+    return f"SELECT qid, id, {distance} FROM {name}({arguments})"
 
 
 def expression_sql(bench: SearchBench, view: str) -> Iterator[str]:
@@ -188,75 +216,54 @@ def expression_sql(bench: SearchBench, view: str) -> Iterator[str]:
 
 
 def warm_up(bench: SearchBench) -> None:
-    """Let every way run on a small table: the JVM compiles Spark's planner only after many statements."""
+    """Let every way run on a small table as often: the JVM compiles Spark's planner only after many statements."""
     table = make_table(bench, "warm", 2000, "snappy")
-    queries = bench.queries_view(BATCH)
-    for statement in (
-        *itertools.islice(search_sql(bench, table), bench.size.warm),
-        *itertools.islice(search_sql(bench, table, COLUMNS), bench.size.warm),
-        next(search_sql(bench, table, function="_native")),
-        next(batch_sql(table, queries)),
-        next(batch_sql(table, queries, "_native")),
-    ):
-        bench.spark.sql(statement).collect()
-    bench.queries_view(LARGE_BATCH)
+    bench.spark.read.format("hudi").load(str(table)).createOrReplaceTempView("plain")
+    ways = searches(bench, table) | {"SQL expressions": bench.way(expression_sql(bench, "plain"))}
+    for count in (BATCH, LARGE_BATCH):
+        ways[f"{OURS}, batch of {count}"] = bench.batch_way(table, count)
+    ways[f"{NATIVE}, batch of {BATCH}"] = bench.batch_way(table, BATCH, "_native")
+    in_turns(ways, 0, bench.size.warm)
+
+
+def searches(bench: SearchBench, table: Path) -> dict[str, Way]:
+    """Single searches of a table that was searched before."""
+    return {
+        NATIVE: bench.way(search_sql(bench, table, function="_native")),
+        f"{NATIVE}, 5 columns": bench.way(search_sql(bench, table, COLUMNS, "_native")),
+        f"{OURS}, read anew": bench.way(search_sql(bench, table), _ANEW),
+        f"{OURS}, distributed": bench.way(search_sql(bench, table), _DISTRIBUTED),
+        f"{OURS}, repeated": bench.way(search_sql(bench, table)),
+        f"{OURS}, repeated, 5 columns": bench.way(search_sql(bench, table, COLUMNS)),
+    }
 
 
 def by_codec(bench: SearchBench, codec: str) -> None:
     """Every way on the table of one codec."""
-    table = make_table(bench, codec, bench.size.rows, codec)
-    size = bench.size
+    table, size = make_table(bench, codec, bench.size.rows, codec), bench.size
     print(f"\n{codec}: {size.rows} x {size.dimension} in {_file_count(table)} files, {_megabytes(table):.0f} MB")
-    bench.spark.read.format("hudi").load(str(table)).createOrReplaceTempView("plain")
+    plain = bench.spark.read.format("hudi").load(str(table))
+    plain.createOrReplaceTempView("plain")
+    plain.select("id", "emb").createOrReplaceTempView("cached")
     first_touch(bench, codec, table)
-    in_turns(bench, codec, table, {"SQL expressions": expression_sql(bench, "plain")})
-    distributed(bench, codec, table)
-    bench.timed(codec, f"{OURS}, batch of {BATCH}", batch_sql(table, f"queries_{BATCH}"), size.repeats)
-    if codec == size.codecs[0]:
-        native = batch_sql(table, f"queries_{BATCH}", "_native")
-        bench.timed(codec, f"{NATIVE}, batch of {BATCH}", native, 1, warm=0)
-    bench.timed(codec, f"{OURS}, batch of {LARGE_BATCH}", batch_sql(table, f"queries_{LARGE_BATCH}"), 3)
+    bench.spark.catalog.cacheTable("cached")
+    more = {
+        "SQL expressions": bench.way(expression_sql(bench, "plain")),
+        "SQL expressions, CACHE TABLE": bench.way(expression_sql(bench, "cached")),
+    }
+    bench.compare(codec, searches(bench, table) | more, size.repeats)
+    bench.spark.catalog.uncacheTable("cached")
+    batches = {f"{OURS}, batch of {BATCH}": bench.batch_way(table, BATCH)}
+    if codec == size.codecs[0]:  # the native function takes minutes for each
+        batches[f"{NATIVE}, batch of {BATCH}"] = bench.batch_way(table, BATCH, "_native")
+    bench.compare(codec, batches, size.batches)
+    bench.compare(codec, {f"{OURS}, batch of {LARGE_BATCH}": bench.batch_way(table, LARGE_BATCH)}, size.batches)
 
 
 def first_touch(bench: SearchBench, name: str, table: Path) -> None:
-    """The first search of tables that nothing has seen."""
-    from hudi_vector.read.cache import process_cache
-
-    times = []
-    for _ in range(max(3, bench.size.native_repeats)):
-        copy = bench.copy(table)
-        process_cache().clear()
-        begun = time.perf_counter()
-        bench.spark.sql(next(search_sql(bench, copy))).collect()
-        times.append(time.perf_counter() - begun)
-        shutil.rmtree(copy)
-    process_cache().clear()
-    bench.results.add(name, f"{OURS}, first touch", times)
-
-
-def in_turns(bench: SearchBench, name: str, table: Path, more: dict[str, Iterator[str]] | None = None) -> None:
-    """The native function, other ways, and searches of a table that was searched before, in turns."""
-    slow = {
-        NATIVE: search_sql(bench, table, function="_native"),
-        f"{NATIVE}, 5 columns": search_sql(bench, table, COLUMNS, "_native"),
-        **(more or {}),
-    }
-    ours = {
-        f"{OURS}, repeated": search_sql(bench, table),
-        f"{OURS}, repeated, 5 columns": search_sql(bench, table, COLUMNS),
-    }
-    each = bench.size.repeats // bench.size.native_repeats
-    repeats = dict.fromkeys(slow, 1) | dict.fromkeys(ours, max(1, each))
-    bench.in_turns(name, {**slow, **ours}, bench.size.native_repeats, repeats)
-
-
-def distributed(bench: SearchBench, name: str, table: Path) -> None:
-    """Searches on the executors."""
-    bench.spark.conf.set("hoodie.vector.search.execution", "distributed")
-    try:
-        bench.timed(name, f"{OURS}, distributed", search_sql(bench, table), max(3, bench.size.repeats // 3), warm=2)
-    finally:
-        bench.spark.conf.unset("hoodie.vector.search.execution")
+    """The first search of tables that nothing has read."""
+    ways = {f"{NATIVE}, first touch": bench.first_way(table, "_native"), f"{OURS}, first touch": bench.first_way(table)}
+    bench.compare(name, ways, bench.size.repeats)
 
 
 def merge_on_read(bench: SearchBench) -> None:
@@ -271,8 +278,7 @@ def merge_on_read(bench: SearchBench) -> None:
     print(f"\n{name}: {_log_count(table)} log files")
     assert _log_count(table), "the updates were to be in log files"
     first_touch(bench, name, table)
-    in_turns(bench, name, table)
-    distributed(bench, name, table)
+    bench.compare(name, searches(bench, table), bench.size.repeats)
 
 
 def growth(bench: SearchBench) -> None:
@@ -283,7 +289,7 @@ def growth(bench: SearchBench) -> None:
         name = f"{rows} rows"
         table = make_table(bench, f"growth_{rows}", rows, "snappy")
         first_touch(bench, name, table)
-        in_turns(bench, name, table)
+        bench.compare(name, searches(bench, table), bench.size.repeats)
         shutil.rmtree(table)
 
 
@@ -422,14 +428,14 @@ def ratios(results: Results, size: Size) -> list[str]:
     return lines
 
 
+def rival_of(way: str) -> str:
+    """The native way that does the same as one of ours: the same columns, the same table seen as often."""
+    suffix = way.removeprefix(OURS).replace(", repeated", "")
+    return NATIVE + suffix if "batch" in suffix or "first" in suffix or "5 columns" in suffix else NATIVE
+
+
 def _ratio(results: Results, table: str, way: str) -> float | None:
-    suffix = way.removeprefix(OURS)
-    if "batch" in suffix:
-        native = results.median(table, NATIVE + suffix)
-    else:
-        native = results.median(table, f"{NATIVE}, 5 columns" if "5 columns" in suffix else NATIVE)
-        native = native or results.median(table, NATIVE)
-    ours = results.median(table, way)
+    native, ours = results.median(table, rival_of(way)), results.median(table, way)
     return native / ours if native and ours else None
 
 
@@ -440,19 +446,6 @@ def _aim(results: Results, size: Size, aim: str) -> float | None:
     return _ratio(results, table, f"{OURS}, {way}")
 
 
-def write_json(path: Path, size: Size, bench: SearchBench, lines: Sequence[str], profile: str) -> None:
-    """Everything that was measured."""
-    content: dict[str, Any] = {
-        "size": asdict(size),
-        **environment(),
-        "seconds": bench.results.seconds,
-        "medians": bench.results.medians(),
-        "ratios": list(lines),
-        "profile": profile.splitlines(),
-    }
-    path.write_text(json.dumps(content, indent=2) + "\n")
-
-
 def draw(path: Path, results: Results, size: Size) -> None:
     """Medians by codec and way, and growth, on logarithmic axes."""
     import matplotlib as mpl
@@ -461,7 +454,7 @@ def draw(path: Path, results: Results, size: Size) -> None:
     from matplotlib import pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(14, 5.5))
-    ways = (NATIVE, "SQL expressions", f"{OURS}, first touch", f"{OURS}, distributed", f"{OURS}, repeated")
+    ways = (NATIVE, "SQL expressions", f"{OURS}, first touch", f"{OURS}, read anew", f"{OURS}, repeated")
     tables = [name for name in (*size.codecs, "mor, 10 % in logs") if name in results.seconds]
     width = 0.8 / len(ways)
     for number, way in enumerate(ways):

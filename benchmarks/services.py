@@ -1,6 +1,6 @@
 """How fast does the cleaner know who refers to what, and what does the second run of a mark cost?
 
-    python benchmarks/services.py [--rows 980000] [--parts 49] [--output bench-output] [--quick]
+    python benchmarks/services.py [--rows 980000] [--parts 49] [--output bench-output] [--small]
 
 A merge-on-read table of blobs in containers of 200, written by Hudi: a base file for each part, then an upsert of a
 fifth of the rows into log files, in blocks of Avro and again in blocks of Parquet. References for each second are of
@@ -12,17 +12,14 @@ executors. Files are made to look an hour old, since a mark reads what changed w
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
-import statistics
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common import Results, environment, session
+from common import Results, environment, parser_of, publish, session, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,21 +51,20 @@ class Bench:
     path: Path
     size: Size
     results: Results = field(default_factory=Results)
-    rates: dict[str, float] = field(default_factory=dict)
+    rates: dict[str, dict[str, float]] = field(default_factory=dict)
     counts: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def main() -> None:
     """Measure everything, print it, write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, default=980_000)
     parser.add_argument("--parts", type=int, default=49)
-    parser.add_argument("--output", type=Path, default=Path("bench-output"))
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the rows")
     given = parser.parse_args()
-    size = Size(given.rows // (100 if given.quick else 1), given.parts)
+    size = Size(given.rows // (100 if given.small else 1), given.parts)
     output: Path = given.output.resolve()
     shutil.rmtree(output / "services", ignore_errors=True)
+    about = environment()
     bench = Bench(session(output), output / "services" / "t", size)
     try:
         write_table(bench)
@@ -77,12 +73,9 @@ def main() -> None:
     finally:
         bench.spark.stop()
     shutil.rmtree(output / "services", ignore_errors=True)
-    lines = report(bench)
-    print("\n" + "\n".join(lines))
-    content = {"size": asdict(size), **environment(), "seconds": bench.results.seconds, "rates": bench.rates}
-    content |= {"files": bench.counts, "report": lines}
-    (output / "services.json").write_text(json.dumps(content, indent=2) + "\n")
-    print(f"\nWritten: {output / 'services.json'}")
+    print("\n" + "\n".join(report(bench)))
+    content = {"size": size, "seconds": bench.results.seconds, "rates": bench.rates, "files": bench.counts}
+    publish("services", given, about, content)
 
 
 def write_table(bench: Bench) -> None:
@@ -147,8 +140,8 @@ def scans(bench: Bench) -> None:
         by_form.setdefault(form_of(file), []).append(file)
     print("\nreferences for each second of one core")
     for form, files in by_form.items():
-        bench.rates[form] = statistics.median(rate_of(files) for _ in range(_REPEATS))
-        print(f"  {form:<22} {bench.rates[form]:12,.0f}   {len(files)} files", flush=True)
+        bench.rates[form] = spread([rate_of(files) for _ in range(_REPEATS + 1)][1:])
+        print(f"  {form:<22} {bench.rates[form]['median']:12,.0f}   {len(files)} files", flush=True)
 
 
 def rate_of(files: list[RetainedFile]) -> float:
@@ -168,21 +161,23 @@ def marks(bench: Bench) -> None:
 
     print("\nmarks")
     age(bench)
-    mark(bench, "all files, kept")
-    mark(bench, "nothing changed")
+    spread_out = spread_reader(bench.spark.sparkContext, SpreadLimits(0, 0))
+    for number in range(_REPEATS + 1):
+        for way, reader in (("all files, by executors", spread_out), ("all files, kept", None)):
+            shutil.rmtree(bench.path / ".hoodie" / "blob_refs", ignore_errors=True)
+            mark(bench, way, number, reader)
+        mark(bench, "nothing changed", number)
     before, part = len(listed(bench)), bench.size.rows // bench.size.parts
     # Each part that is written to gets one log file: 3 of 150 with 49 parts of three files.
     added = max(1, round(before * _CHANGED / (1 - _CHANGED)))
-    write(bench, "upsert", f"id % 10 = 0 AND id < {part * added}", 4)
-    age(bench)
-    after = len(listed(bench))
-    mark(bench, f"{(after - before) / after:.2%} of the files changed")
-    shutil.rmtree(bench.path / ".hoodie" / "blob_refs")
-    mark(bench, "all files, by executors", spread_reader(bench.spark.sparkContext, SpreadLimits(0, 0)))
+    for number in range(_REPEATS + 1):
+        write(bench, "upsert", f"id % 10 = 0 AND id < {part * added}", 4 + number)
+        age(bench)
+        mark(bench, "a fiftieth of the files changed", number)
 
 
-def mark(bench: Bench, way: str, reader: Any = None) -> None:
-    """One mark, and what it keeps for the next."""
+def mark(bench: Bench, way: str, number: int, reader: Any = None) -> None:
+    """One mark, and what it keeps for the next; the first of each way warms up."""
     from hudi_vector.table_services.file_references import read_here
     from hudi_vector.table_services.kept_references import KeptReferences
     from hudi_vector.table_services.mark import find_unneeded
@@ -195,7 +190,8 @@ def mark(bench: Bench, way: str, reader: Any = None) -> None:
     if found.doubts:
         raise SystemExit(f"a mark of the benchmark's table is in doubt: {found.doubts[0]}")
     bench.counts[way] = (found.opened_files, found.retained_files)
-    bench.results.add("mark", way, [seconds])
+    if number:
+        bench.results.add("mark", way, [*bench.results.seconds.get("mark", {}).get(way, ()), seconds])
 
 
 def listed(bench: Bench) -> list[RetainedFile]:
@@ -218,8 +214,10 @@ def report(bench: Bench) -> list[str]:
     """Rates, times, and whether the aims were reached."""
     lines = ["References for each second of one core"]
     for form, rate in bench.rates.items():
-        aim = f"   aim {_AIMS[form]:,}: {'reached' if rate >= _AIMS[form] else 'not reached'}" if form in _AIMS else ""
-        lines.append(f"  {form:<26} {rate:12,.0f}{aim}")
+        middle, aim = rate["median"], ""
+        if form in _AIMS:
+            aim = f"   aim {_AIMS[form]:,}: {'reached' if middle >= _AIMS[form] else 'not reached'}"
+        lines.append(f"  {form:<26} {middle:12,.0f}{aim}")
     lines.append("Marks: seconds, files opened of files retained")
     for way, seconds in bench.results.medians()["mark"].items():
         opened, retained = bench.counts[way]

@@ -1,6 +1,6 @@
 """How fast is the compaction of blobs? Its byte phase beside a copy of the same files, and its commits.
 
-    python benchmarks/services_compaction.py [--bytes 1073741824] [--size 102400] [--output bench-output] [--quick]
+    python benchmarks/services_compaction.py [--bytes 1073741824] [--size 102400] [--output bench-output] [--small]
 
 A table gets containers of 16 MiB, which are repacked into some of 256 MiB. "Byte phase" is from the first range that is
 looked for until all bytes are durable, were read back and compared, and the new references lie beside the table. "Copy"
@@ -11,8 +11,6 @@ timed apart. Prints medians, the ratio of each round and their median; writes ``
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
 import statistics
@@ -24,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from common import Results, environment, session
+from common import Results, environment, parser_of, publish, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,17 +34,16 @@ _OPTIONS = {"hoodie.metadata.enable": "false", "hoodie.embed.timeline.server": "
 
 def main() -> None:
     """Measure everything, print it, write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--bytes", type=int, default=1 << 30, help="bytes of all blobs")
     parser.add_argument("--size", type=int, default=100 << 10, help="bytes of a blob")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=Path("bench-output"))
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the bytes, once")
+    parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
-    total, repeats = (given.bytes // 100, 1) if given.quick else (given.bytes, given.repeats)
+    total, repeats = (given.bytes // 100, 1) if given.small else (given.bytes, given.repeats)
     folder = given.output.resolve() / "compaction"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    about = environment()
     results, spark = Results(), session(given.output.resolve())
     ratios: list[float] = []
     try:
@@ -65,11 +62,8 @@ def main() -> None:
         results.add("compaction", way, times)
     lines = report(results, ratios, total)
     print("\n" + "\n".join(lines))
-    content = {"bytes": total, "size": given.size, **environment(), "medians": results.medians(), "ratios": ratios}
-    content["report"] = lines
-    path = given.output.resolve() / "services_compaction.json"
-    path.write_text(json.dumps(content, indent=2) + "\n")
-    print(f"\nWritten: {path}")
+    content = {"bytes": total, "size": given.size, "seconds": results.seconds, "ratios": ratios}
+    publish("services_compaction", given, about, content)
 
 
 def measured(spark: SparkSession, path: Path, count: int, size: int) -> dict[str, float]:

@@ -1,39 +1,49 @@
 """What does a streaming search take beside searches that a user would write into foreachBatch?
 
-    python benchmarks/streaming.py [--vectors 100000 400000] [--dimension 128] [--output bench-output] [--quick]
+    python benchmarks/streaming.py [--vectors 100000 400000] [--dimension 128] [--output bench-output] [--small]
 
 A stream of files of 4,000 query vectors each, one file a micro-batch, ten nearest rows each, into a sink that keeps
 nothing. ``stream`` is hv.vector_search on the stream, ``batch`` is foreachBatch with hv.search_batch, ``native`` is
 foreachBatch with Hudi's own hudi_vector_search_batch, whose micro-batches have few rows, as each row costs it a scan of
-the table; ``nothing`` passes the rows through: what a search adds to a micro-batch is its time without that. The first
-micro-batch, in which processes start and caches fill, counts apart. All ways run on the same table, whose vectors lie
-in clusters, once without and once with an index, and return the key only, or five columns. Writes ``streaming.json``.
+the table, and ours get as few beside it; ``nothing`` passes the rows through. Rates are the rows of all micro-batches
+but the first, in which processes start and caches fill, over the time from the end of the first to the end of the last:
+slow micro-batches and pauses between them count. All ways run on the same table, whose vectors lie in clusters, once
+without and once with an index, and return the key only, or five columns. Each stream's recall is that of the first
+queries of a micro-batch of its own.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from common import environment, session
-from index_data import Space
+from common import environment, parser_of, publish, session, spread
+from index_data import Space, nearest
 from pyspark.sql import DataFrame, SparkSession
 
 import hudi_vector as hv
 
-_FILES, _K, _ROWS = 8, 10, 4_000
+_FILES, _K, _ROWS, _JUDGED = 8, 10, 4_000, 500
 _KEY, _FIVE = ["id"], ["id", "part", "price", "name", "stock"]
 _SCHEMA = "number LONG, v ARRAY<FLOAT>"
 
 Write = Callable[[DataFrame], Any]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """When a micro-batch ended, in seconds, and how long it took."""
+
+    ended: float
+    seconds: float
 
 
 @dataclass
@@ -42,25 +52,19 @@ class Figures:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, subject: str, times: list[float], rows: int, less: float = 0.0) -> float:
-        """Keep the times of micro-batches in milliseconds, and print what they say; the first one counts apart."""
-        first, later = times[0], np.array(times[1:])
-        p50, p99 = np.percentile(later, [50, 99])
-        row = {
-            "subject": subject,
-            "rows_per_second": rows / (p50 / 1000),
-            "added_p50_ms": p50 - less,
-            "added_p99_ms": p99 - less,
-            "first_ms": first,
-            "batches": len(later),
-        }
-        self.rows.append(row)
+    def add(self, subject: str, batches: list[Batch], rows: int, recall: float | None = None) -> None:
+        """Keep what a stream's micro-batches of so many rows took, and print it; the first one counts apart."""
+        first, later = batches[0], batches[1:]
+        rate = rows * len(later) / (later[-1].ended - first.ended)
+        seconds = spread([batch.seconds for batch in later])
+        row = {"subject": subject, "rows_per_second": rate, "batch_seconds": seconds, "batch_rows": rows}
+        self.rows.append(row | {"batches": len(later), "first_seconds": first.seconds, "recall": recall})
+        found = "" if recall is None else f"   recall {recall:.3f}"
         print(
-            f"  {subject:<44}{row['rows_per_second']:8.0f} rows/s   added p50 {p50 - less:7.0f} ms  "
-            f"p99 {p99 - less:7.0f} ms   first {first:7.0f} ms",
+            f"  {subject:<52}{rate:8.1f} rows/s   a batch {seconds['median']:7.2f} s, {seconds['least']:.2f} to "
+            f"{seconds['largest']:.2f}   first {first.seconds:6.2f} s{found}",
             flush=True,
         )
-        return float(p50)
 
 
 @dataclass(frozen=True)
@@ -118,82 +122,140 @@ class Bench:
         reader = self.spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.asked(batches)))
 
-    def run(self, frame: DataFrame, each: Write | None = None) -> list[float]:
-        """The milliseconds of each micro-batch."""
+    def run(self, frame: DataFrame, each: Write | None = None) -> list[Batch]:
+        """The micro-batches of a stream."""
         writer = frame.writeStream.trigger(availableNow=True)
         writer = writer.format("noop") if each is None else writer.foreachBatch(lambda batch, _: each(batch))
         query = writer.start()
         query.awaitTermination()
-        return [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"]]
+        return [_batch(progress) for progress in query.recentProgress if progress["numInputRows"]]
+
+    def judged(self, vectors: int) -> tuple[Any, Any]:
+        """The first queries of a micro-batch, and the numbers of their nearest rows."""
+        each = vectors // _FILES
+        rows = np.concatenate([self.space.draw(each, 100 + number) for number in range(_FILES)])
+        asked = self.space.draw(self.rows, 1000)[:_JUDGED]
+        return asked, nearest(rows, asked)
+
+
+def _batch(progress: Any) -> Batch:
+    begun = datetime.fromisoformat(progress["timestamp"].replace("Z", "+00:00")).timestamp()
+    seconds = progress["durationMs"]["triggerExecution"] / 1000
+    return Batch(begun + seconds, seconds)
 
 
 def main() -> None:
     """Measure everything, print it, write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--vectors", type=int, nargs="+", default=[100_000, 400_000])
     parser.add_argument("--dimension", type=int, default=128)
     parser.add_argument("--batches", type=int, default=12)
     parser.add_argument("--native-rows", type=int, default=8, help="of its micro-batches; 0 leaves it out")
-    parser.add_argument("--output", type=Path, default=Path("bench-output"))
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the vectors and few rows")
     given = parser.parse_args()
     output: Path = given.output.resolve()
     folder = output / "streaming"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    sizes = [size // 100 for size in given.vectors] if given.quick else given.vectors
-    rows, batches = (200, 3) if given.quick else (_ROWS, given.batches)
-    figures = Figures()
+    sizes = [4_000] if given.small else given.vectors
+    rows, batches = (200, 3) if given.small else (_ROWS, given.batches)
+    figures, about = Figures(), environment()
     spark = session(output)
     try:
         bench = Bench(spark, folder, Space.of(given.dimension), rows, figures)
         for size in sizes:
-            measure(bench, size, batches, given.native_rows)
+            Case(bench, size, batches).measure(given.native_rows)
     finally:
         spark.stop()
-    record = {"dimension": given.dimension, "rows": rows, "k": _K, **environment(), "figures": figures.rows}
-    (output / "streaming.json").write_text(json.dumps(record, indent=2))
     shutil.rmtree(folder, ignore_errors=True)
-    print(f"\nWritten: {output / 'streaming.json'}")
+    publish("streaming", given, about, {"dimension": given.dimension, "rows": rows, "k": _K, "figures": figures.rows})
 
 
-def measure(bench: Bench, size: int, batches: int, native: int) -> None:
+_PARALLEL = {"async": "true", "max-concurrent-operations": "2"}
+
+
+@dataclass(frozen=True)
+class Case:
     """Every way over one table."""
-    table = bench.table(size)
-    figures, rows = bench.figures, bench.rows
-    print(f"{size} vectors")
-    nothing = figures.add(f"{size}: nothing", bench.run(bench.stream(batches)), rows)
 
-    def ours(name: str, columns: list[str], mode: str, **config: Any) -> None:
-        found = hv.vector_search(
-            bench.stream(batches), table, "emb", "v", _K, metric="l2", columns=columns, mode=mode, config=config
-        )
-        figures.add(f"{size}: stream, {name}", bench.run(found.drop("v")), rows, nothing)
+    bench: Bench
+    size: int
+    batches: int
 
-    def each(columns: list[str], mode: str) -> Write:
+    @cached_property
+    def table(self) -> str:
+        """The table, without an index at first."""
+        return self.bench.table(self.size)
+
+    @cached_property
+    def judged(self) -> tuple[Any, Any]:
+        """Queries and their true rows."""
+        return self.bench.judged(self.size)
+
+    def measure(self, native: int) -> None:
+        """Every way, without an index and with one, and with micro-batches as small as the native function's."""
+        print(f"{self.size} vectors")
+        self.add("nothing", lambda bench: bench.stream(self.batches))
+        self.ours("no index, key", _KEY, "exact")
+        self.ours("no index, key, async", _KEY, "exact", **_PARALLEL)
+        self.ours("no index, five columns, async", _FIVE, "exact", **_PARALLEL)
+        self.each("batch, no index, key", self.batch(_KEY, "exact"), "exact")
+        few = replace(self, bench=replace(self.bench, rows=native)) if native else None
+        if few is not None:
+            few.__dict__["table"] = self.table
+            few.ours(f"no index, key, {native} rows a batch", _KEY, "exact")
+        hv.index.create(self.bench.spark, self.table, "emb", metric="l2", recall_target=0.95)
+        self.ours("index, key", _KEY, "approximate")
+        self.ours("index, key, async", _KEY, "approximate", **_PARALLEL)
+        self.ours("index, five columns, async", _FIVE, "approximate", **_PARALLEL)
+        self.ours("index, exact, key, async", _KEY, "auto", **_PARALLEL)
+        self.each("batch, index, key", self.batch(_KEY, "approximate"), "approximate")
+        if few is not None:
+            few.ours(f"index, key, {native} rows a batch", _KEY, "approximate")
+            few.each(f"native, key, {native} rows a batch", _native(self.bench.spark, self.table))
+
+    def add(self, name: str, stream: Callable[[Bench], DataFrame], each: Write | None = None, **more: Any) -> None:
+        """Time a stream, or what foreachBatch does with it."""
+        bench = self.bench
+        bench.figures.add(f"{self.size}: {name}", bench.run(stream(bench), each), bench.rows, **more)
+
+    def ours(self, name: str, columns: list[str], mode: str, **config: Any) -> None:
+        """A streaming search, and its recall."""
+
+        def found(batches: int, bench: Bench) -> DataFrame:
+            stream = bench.stream(batches)
+            return hv.vector_search(
+                stream, self.table, "emb", "v", _K, metric="l2", columns=columns, mode=mode, config=config
+            ).drop("v")
+
+        kept: list[Any] = []
+        self.bench.run(found(1, self.bench), lambda batch: kept.extend(batch.select("number", "id").collect()))
+        self.add(f"stream, {name}", lambda bench: found(self.batches, bench), recall=self.recall(kept))
+
+    def batch(self, columns: list[str], mode: str) -> Write:
+        """What a user writes into foreachBatch."""
+
         def write(batch: DataFrame) -> None:
-            found = hv.search_batch(bench.spark, table, "emb", batch, "v", _K, metric="l2", mode=mode)
+            found = hv.search_batch(self.bench.spark, self.table, "emb", batch, "v", _K, metric="l2", mode=mode)
             found.select("number", "_distance", "_rank", *columns).write.format("noop").mode("overwrite").save()
 
         return write
 
-    parallel = {"async": "true", "max-concurrent-operations": "2"}
-    ours("no index, key", _KEY, "exact")
-    ours("no index, key, async", _KEY, "exact", **parallel)
-    ours("no index, five columns, async", _FIVE, "exact", **parallel)
-    figures.add(f"{size}: batch, no index, key", bench.run(bench.stream(batches), each(_KEY, "exact")), rows, nothing)
-    hv.index.create(bench.spark, table, "emb", metric="l2", recall_target=0.95)
-    ours("index, key", _KEY, "approximate")
-    ours("index, key, async", _KEY, "approximate", **parallel)
-    ours("index, five columns, async", _FIVE, "approximate", **parallel)
-    ours("index, exact, key, async", _KEY, "auto", **parallel)
-    figures.add(
-        f"{size}: batch, index, key", bench.run(bench.stream(batches), each(_KEY, "approximate")), rows, nothing
-    )
-    if native:
-        few = replace(bench, rows=native)
-        subject = f"{size}: native, key, {native} rows a batch"
-        figures.add(subject, few.run(few.stream(2), _native(bench.spark, table)), native, nothing)
+    def each(self, name: str, write: Write, mode: str | None = None) -> None:
+        """A way of foreachBatch, with the recall of batch searches of a mode."""
+        recall = None
+        if mode is not None:
+            asked = self.bench.spark.read.schema(_SCHEMA).parquet(str(self.bench.asked(1)))
+            found = hv.search_batch(self.bench.spark, self.table, "emb", asked, "v", _K, metric="l2", mode=mode)
+            recall = self.recall(found.select("number", "id").collect())
+        self.add(name, lambda bench: bench.stream(self.batches), write, recall=recall)
+
+    def recall(self, rows: list[Any]) -> float:
+        """The share of the true rows of the judged queries among pairs of query and row."""
+        asked, truth = self.judged
+        found: dict[int, set[int]] = {}
+        for row in rows:
+            found.setdefault(row["number"], set()).add(row["id"])
+        return float(np.mean([len(found[n] & set(truth[n].tolist())) / _K for n in range(len(asked))]))
 
 
 def _native(spark: SparkSession, table: str) -> Write:

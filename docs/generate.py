@@ -1,11 +1,22 @@
-"""Write the generated pages of docs/: run by ``make docs``."""
+"""Write what is generated in docs/: the page of settings, and tables of measurements. Run by ``make docs``.
+
+A table lies between two comments. The first names the run that it is made of, ``benchmarks/results/{run}.json``, and
+the table. One run makes a table whole. A run that is not there leaves what lies there.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hudi_vector.options import markdown
 
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 PAGE = """# Settings
 
 Set them in the session (`SET key = value` or `spark.conf.set`), or pass them to the Spark-free search. This page is
@@ -18,6 +29,9 @@ of the command, before Spark starts. No setting is read from the properties of a
 look like one.
 
 """
+_REGION = re.compile(r"(<!-- of benchmarks/results/(\S+)\.json: (\w+) -->\n)(.*?)(<!-- until here -->\n)", re.DOTALL)
+
+Run = Mapping[str, Any]
 
 
 def options_page() -> str:
@@ -25,5 +39,239 @@ def options_page() -> str:
     return PAGE + markdown()
 
 
+def regions(text: str) -> list[tuple[str, str]]:
+    """The runs and the tables that a page has a place for."""
+    return [(found[2], found[3]) for found in _REGION.finditer(text)]
+
+
+def filled(text: str, results: Path = RESULTS) -> str:
+    """A page with its tables, made of the runs that there are."""
+
+    def made(found: re.Match[str]) -> str:
+        begin, run, table, before, end = found.groups()
+        file = results / f"{run}.json"
+        if not file.exists():
+            return begin + before + end
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return f"{begin}{TABLES[table](content)}\n\n{_about(content)}\n{end}"
+
+    return _REGION.sub(made, text)
+
+
+def _about(run: Run) -> str:
+    """What a table says of its run: how, when, where, with what."""
+    machine, versions = run["machine"], run["versions"]
+    return (
+        f"One run of `{run['command']}` of {run['date']}, commit {str(run['commit'])[:10]}: {machine['processor']}, "
+        f"{machine['processors']} processors, {machine['memory_gib']} GiB, {machine['system']}; Python "
+        f"{versions['python']}, Spark {versions['pyspark']}. Medians, in parentheses the least and the largest."
+    )
+
+
+def _rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _number(value: float) -> str:
+    """Three digits that matter, and thousands apart."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value else "0"
+
+
+def _spread(times: Sequence[float] | Mapping[str, float] | None, scale: float = 1.0) -> str:
+    """A median with its range, of all times or as a benchmark told them; nothing where there are none."""
+    if not times:
+        return ""
+    if isinstance(times, Mapping):
+        middle, least, most = times["median"], times["least"], times["largest"]
+    else:
+        middle, least, most = statistics.median(times), min(times), max(times)
+    shown = sorted((least * scale, most * scale))
+    return f"{_number(middle * scale)} ({_number(shown[0])}–{_number(shown[1])})"
+
+
+def _ratio(slow: Sequence[float] | None, quick: Sequence[float] | None) -> str:
+    return f"{statistics.median(slow) / statistics.median(quick):.1f}×" if slow and quick else ""
+
+
+_SEARCHES = (
+    ("native, first touch", "ours, first touch"),
+    ("native", "ours, read anew"),
+    ("native", "ours, repeated"),
+    ("native, 5 columns", "ours, repeated, 5 columns"),
+    ("native", "ours, distributed"),
+    ("native, batch of 20", "ours, batch of 20"),
+)
+
+
+def search(run: Run) -> str:
+    """Each table, each way, in milliseconds."""
+    ways = list(dict.fromkeys(way for found in run["seconds"].values() for way in found))
+    return _rows(
+        ["ms", *run["seconds"]],
+        ([way, *(_spread(found.get(way), 1000) for found in run["seconds"].values())] for way in ways),
+    )
+
+
+def search_ratios(run: Run) -> str:
+    """How many times longer the native function took for the same."""
+    return _rows(
+        ["native / ours", *run["seconds"]],
+        (
+            [
+                ours.removeprefix("ours, "),
+                *(_ratio(found.get(other), found.get(ours)) for found in run["seconds"].values()),
+            ]
+            for other, ours in _SEARCHES
+        ),
+    )
+
+
+def search_profile(run: Run) -> str:
+    """Where the time of a repeated search goes, up to the profile of Python."""
+    lines = run["profile"][: run["profile"].index("")]
+    return "\n".join(["```", *lines, "```"])
+
+
+def blobs_writing(run: Run) -> str:
+    """Megabytes a second."""
+    size = run["size"]["blobs"] * run["size"]["size"] / 1e6
+    rates = {way: [size / seconds for seconds in times] for way, times in run["seconds"]["writing"].items()}
+    return _rows(["writing", "MB/s"], ([way, _spread(rate)] for way, rate in rates.items()))
+
+
+def blobs_reading(run: Run) -> str:
+    """Milliseconds for each blob, and what memory it took."""
+    rows = []
+    for subject, ways in run["seconds"].items():
+        if subject not in ("writing", "ten single values"):
+            for way, times in ways.items():
+                peaks = run["peaks"][f"{subject}, {way}"]
+                memory = f"{peaks['worker'] / 1e6:,.0f}, {peaks['jvm'] / 1e6:,.0f}"
+                rows.append([subject, way, _spread(times, 1000), _ratio(ways.get("native"), times), memory])
+    return _rows(["reading", "way", "ms for each blob", "native / this", "worker, JVM, MB at most"], rows)
+
+
+def blobs_singles(run: Run) -> str:
+    """Ten values by their keys."""
+    found = run["seconds"]["ten single values"]
+    return _rows(["ten single values by key", "ms"], ([way, _spread(times, 1000)] for way, times in found.items()))
+
+
+def services_scans(run: Run) -> str:
+    """References for each second and core."""
+    rows = ([form, _spread(rate)] for form, rate in run["rates"].items())
+    return _rows(["file", "references for each second and core"], rows)
+
+
+def services_marks(run: Run) -> str:
+    """Seconds of marks."""
+    rows = []
+    for way, times in run["seconds"]["mark"].items():
+        opened, retained = run["files"][way]
+        rows.append([way, _spread(times), f"{opened} of {retained}"])
+    return _rows(["mark", "seconds", "files opened"], rows)
+
+
+def compaction(run: Run) -> str:
+    """The phases, and the byte phase beside a copy."""
+    rows = [[phase, _spread(times)] for phase, times in run["seconds"]["compaction"].items()]
+    return _rows(["phase", "seconds"], [*rows, ["copy / byte phase, of each round", _spread(run["ratios"])]])
+
+
+def join(run: Run) -> str:
+    """Contestants of a join, in seconds."""
+    names = [label for label, found in run.items() if isinstance(found, dict) and "recall" in found]
+    rows = ([name, _spread(run[name]["seconds"]), f"{run[name]['recall']:.3f}"] for name in names)
+    return _rows([f"{run['left']:,} × {run['right']:,}", "seconds", "recall"], rows)
+
+
+def join_ratios(run: Run) -> str:
+    """What is compared."""
+    return _rows(["times as long", ""], ([name, f"{ratio:.2f}"] for name, ratio in run["ratios"].items()))
+
+
+def streaming(run: Run) -> str:
+    """Streams: rows a second over all micro-batches, the micro-batches, recall."""
+    rows = (
+        [
+            row["subject"],
+            _number(row["rows_per_second"]),
+            _spread(row["batch_seconds"]),
+            "" if row["recall"] is None else f"{row['recall']:.3f}",
+        ]
+        for row in run["figures"]
+    )
+    return _rows(["vectors: way", "rows/s", "seconds of a micro-batch", "recall"], rows)
+
+
+def index(run: Run) -> str:
+    """Everything that was measured of a table and its indexes."""
+    rows = []
+    for row in run["rows"]:
+        times = [_number(row[key]) for key in ("p50", "p90", "p99") if key in row]
+        recall = row.get("recall", row.get("found"))
+        rows.append(
+            [
+                row["subject"],
+                "" if recall is None else f"{recall:.3f}",
+                ", ".join(times),
+                _spread(row.get("queries_per_second")),
+                _number(row["seconds"]) if "seconds" in row else "",
+                _number(row["bytes_per_vector"]) if "bytes_per_vector" in row else "",
+            ]
+        )
+    header = ["subject", "recall", "ms: p50, p90, p99", "batch, queries/s", "made in s", "bytes a vector"]
+    return _rows(header, rows)
+
+
+def hybrid(run: Run) -> str:
+    """Ways to a hybrid search."""
+    found = run["seconds"]["hybrid"]
+    share = dict.fromkeys(found, "1.00") | {"native, two searches and a join": f"{run['native_recall']:.2f}"}
+    rows = ([way, _spread(times, 1000), share[way]] for way, times in found.items())
+    return _rows(["way", "ms", "share of the true rows"], rows)
+
+
+def codecs(run: Run) -> str:
+    """Codecs of vectors."""
+    rows = (
+        [
+            row["data"],
+            row["codec"],
+            _number(row["megabytes"]),
+            _spread(row["write_seconds"]),
+            _spread(row["read_seconds"]),
+        ]
+        for row in run["rows"]
+    )
+    return _rows(["vectors", "codec", "MB", "write, s", "read, s"], rows)
+
+
+TABLES: Mapping[str, Callable[[Run], str]] = {
+    made.__name__: made
+    for made in (
+        search,
+        search_ratios,
+        search_profile,
+        blobs_writing,
+        blobs_reading,
+        blobs_singles,
+        services_scans,
+        services_marks,
+        compaction,
+        join,
+        join_ratios,
+        streaming,
+        index,
+        hybrid,
+        codecs,
+    )
+}
+
 if __name__ == "__main__":
-    (Path(__file__).parent / "options.md").write_text(options_page(), encoding="utf-8")
+    (ROOT / "docs" / "options.md").write_text(options_page(), encoding="utf-8")
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,204 @@
+"""The benchmarks' way of timing, and that tables of docs/ are what the runs in benchmarks/results/ say."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(ROOT.glob("docs/*.md"))
+RUNS = sorted(ROOT.glob("benchmarks/results/*.json"))
+
+
+def module(path: str, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[name] = loaded  # dataclasses look for the module of their class
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def common() -> ModuleType:
+    return module("benchmarks/common.py", "benchmarks_common")
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    return module("docs/generate.py", "docs_generate")
+
+
+def test_all_ways_are_run_in_turns_and_as_often(common: ModuleType) -> None:
+    told: list[str] = []
+    ways = {
+        name: common.Way(lambda name=name: told.append(name), lambda: told.append("("), lambda: told.append(")"))
+        for name in "abc"
+    }
+    times = common.in_turns(ways, repeats=4, warm=2)
+    assert "".join(told) == "".join(f"({name})" for name in "abcbcacababcbcacab")
+    assert {name: len(taken) for name, taken in times.items()} == {"a": 4, "b": 4, "c": 4}
+    assert common.in_turns(ways, repeats=0, warm=1) == {"a": [], "b": [], "c": []}
+
+
+def test_what_comes_before_and_after_a_run_is_not_timed(common: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(common.time, "perf_counter", lambda: clock[0])
+
+    def passing(seconds: float) -> Any:
+        return lambda: clock.__setitem__(0, clock[0] + seconds)
+
+    way = common.Way(passing(2.0), passing(30.0), passing(500.0))
+    assert common.in_turns({"a": way}, repeats=3) == {"a": [2.0, 2.0, 2.0]}
+
+
+def test_a_run_is_written_with_its_machine_and_a_small_one_elsewhere(
+    common: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common, "RESULTS", tmp_path / "benchmarks" / "results")
+    about = common.environment()
+    assert about["machine"]["processors"] >= 1
+    assert about["machine"]["memory_gib"] > 0
+    for small, folder in ((False, tmp_path / "benchmarks/results"), (True, tmp_path / "out")):
+        given = argparse.Namespace(small=small, output=tmp_path / "out")
+        path = common.publish("search", given, about, {"seconds": {"a": {"b": [1.0]}}})
+        assert path == folder / "search.json"
+        written = json.loads(path.read_text("utf-8"))
+        assert {"benchmark", "command", "date", "commit", "machine", "versions", "seconds"} == written.keys()
+
+
+def test_every_table_has_a_place_and_every_place_a_table(generate: ModuleType) -> None:
+    places = [place for page in PAGES for place in generate.regions(page.read_text("utf-8"))]
+    assert len(set(places)) == len(places)
+    assert {table for _, table in places} == set(generate.TABLES)
+    marks = sum(page.read_text("utf-8").count("<!-- of benchmarks/") for page in PAGES)
+    assert marks == len(places), "a mark is misspelt"
+    assert {run.stem for run in RUNS} <= {run for run, _ in places}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tables_are_what_the_runs_say(generate: ModuleType, page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert text == generate.filled(text), "run `make docs`"
+
+
+ABOUT = {
+    "command": "python benchmarks/it.py",
+    "date": "2026-01-02",
+    "commit": "0123456789abcdef",
+    "machine": {"processor": "P", "processors": 2, "memory_gib": 8.0, "system": "Linux 6"},
+    "versions": {"python": "3.11", "pyspark": "3.5.9"},
+}
+SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "search": (
+        {"seconds": {"snappy": {"native": [3.0, 1.0, 2.0], "ours, repeated": [0.1, 0.2, 0.3]}}},
+        ["| native | 2,000 (1,000–3,000) |", "| ours, repeated | 200 (100–300) |"],
+    ),
+    "search_ratios": (
+        {"seconds": {"snappy": {"native": [3.0, 1.0, 2.0], "ours, repeated": [0.1, 0.2, 0.3]}}},
+        ["| repeated | 10.0× |", "| read anew |  |"],
+    ),
+    "search_profile": ({"profile": ["plan 1 ms", "scan 2 ms", "", "of Python"]}, ["plan 1 ms\nscan 2 ms\n```"]),
+    "blobs_writing": (
+        {"size": {"blobs": 10, "size": 1_000_000}, "seconds": {"writing": {"a copy": [0.5, 1.0, 2.0]}}},
+        ["| a copy | 10 (5–20) |"],
+    ),
+    "blobs_reading": (
+        {
+            "seconds": {"writing": {}, "files": {"native": [0.002], "ours": [0.001]}},
+            "peaks": {"files, native": {"worker": 0, "jvm": 10**9}, "files, ours": {"worker": 10**8, "jvm": 10**9}},
+        },
+        ["| files | ours | 1 (1–1) | 2.0× | 100, 1,000 |"],
+    ),
+    "blobs_singles": ({"seconds": {"ten single values": {"native": [0.5]}}}, ["| native | 500 (500–500) |"]),
+    "services_scans": (
+        {"rates": {"base files": {"median": 1e6, "least": 9e5, "largest": 1.1e6}}},
+        ["| base files | 1,000,000 (900,000–1,100,000) |"],
+    ),
+    "services_marks": (
+        {"seconds": {"mark": {"again": [1.0, 2.0, 3.0]}}, "files": {"again": [0, 150]}},
+        ["| again | 2 (1–3) | 0 of 150 |"],
+    ),
+    "compaction": (
+        {"seconds": {"compaction": {"copy": [1.5]}}, "ratios": [0.4, 0.5]},
+        ["| copy | 1.5 (1.5–1.5) |", "| copy / byte phase, of each round | 0.45 (0.4–0.5) |"],
+    ),
+    "join": (
+        {
+            "left": 100,
+            "right": 1000,
+            "before": {"C": 3.0},
+            "C, narrow": {"recall": 0.99, "seconds": {"median": 2, "least": 1, "largest": 3}},
+        },
+        ["| 100 × 1,000 | seconds | recall |", "| C, narrow | 2 (1–3) | 0.990 |"],
+    ),
+    "join_ratios": ({"ratios": {"C / A": 1.234}}, ["| C / A | 1.23 |"]),
+    "streaming": (
+        {
+            "figures": [
+                {
+                    "subject": "4: stream",
+                    "rows_per_second": 1234.5,
+                    "batch_seconds": {"median": 2, "least": 1, "largest": 3},
+                    "recall": 0.95,
+                }
+            ]
+        },
+        ["| 4: stream | 1,234 | 2 (1–3) | 0.950 |"],
+    ),
+    "index": (
+        {
+            "rows": [
+                {"subject": "one", "recall": 1.0, "p50": 1.0, "p90": 2.0, "p99": 3.0, "cpu": 1},
+                {"subject": "made", "seconds": 2.0, "bytes_per_vector": 140.0},
+            ]
+        },
+        ["| one | 1.000 | 1, 2, 3 |  |  |  |", "| made |  |  |  | 2 | 140 |"],
+    ),
+    "hybrid": (
+        {"seconds": {"hybrid": {"ours": [0.1], "native, two searches and a join": [0.2]}}, "native_recall": 0.9},
+        ["| ours | 100 (100–100) | 1.00 |", "| native, two searches and a join | 200 (200–200) | 0.90 |"],
+    ),
+    "codecs": (
+        {
+            "rows": [
+                {
+                    "data": "d",
+                    "codec": "zstd",
+                    "megabytes": 12.345,
+                    "write_seconds": {"median": 2, "least": 1, "largest": 3},
+                    "read_seconds": {"median": 0.2, "least": 0.1, "largest": 0.3},
+                }
+            ]
+        },
+        ["| d | zstd | 12.3 | 2 (1–3) | 0.2 (0.1–0.3) |"],
+    ),
+}
+
+
+def test_there_is_a_sample_of_every_table(generate: ModuleType) -> None:
+    assert SAMPLES.keys() == generate.TABLES.keys()
+
+
+@pytest.mark.parametrize("table", SAMPLES)
+def test_a_table_is_made_of_one_run(generate: ModuleType, tmp_path: Path, table: str) -> None:
+    run, expected = SAMPLES[table]
+    text = f"before\n<!-- of benchmarks/results/it.json: {table} -->\nold\n<!-- until here -->\nafter\n"
+    assert generate.filled(text, tmp_path) == text, "there is no run"
+    (tmp_path / "it.json").write_text(json.dumps(ABOUT | run), "utf-8")
+    made = generate.filled(text, tmp_path)
+    assert made.startswith("before\n<!-- of")
+    assert made.endswith("<!-- until here -->\nafter\n")
+    assert "\nold\n" not in made
+    assert "of 2026-01-02, commit 0123456789: P, 2 processors, 8.0 GiB" in made
+    for part in expected:
+        assert part in made
+    assert generate.filled(made, tmp_path) == made
