@@ -94,7 +94,7 @@ def _blobs(spark: SparkSession, folder: str) -> None:
     # Both versions are retained: every container is referred to.
     assert result.is_well, result
     assert not result.candidates, result
-    assert len(hv.table_services.list_containers(spark, path)) >= 2
+    assert len(hv.table_services.list_containers(spark, path).containers) >= 2
 
 
 if __name__ == "__main__":
