@@ -54,6 +54,8 @@ __all__ = [
     "WriteError",
     "absent_name",
     "did_you_mean",
+    "first_line",
+    "kind_of",
 ]
 
 
@@ -153,6 +155,34 @@ class RefusedError(HudiVectorError):
 
 class SessionError(HudiVectorError, RuntimeError):
     """A SparkSession lacks something this package needs."""
+
+
+def first_line(problem: object) -> str:
+    """Return the first line of a message that holds something; what kind of error it is, where none does.
+
+    Args:
+        problem: An error, or its text.
+
+    Returns:
+        The line.
+
+    Example:
+        >>> first_line(ValueError("there is no such key")), first_line(ValueError(""))
+        ('there is no such key', 'ValueError')
+    """
+    lines = (line.strip() for line in str(problem).splitlines())
+    return next((line for line in lines if line), type(problem).__name__)
+
+
+def kind_of(value: object) -> str:
+    """Return the full name of a value's class: several packages have a DataFrame.
+
+    Example:
+        >>> kind_of(3), kind_of(ValueError())
+        ('int', 'ValueError')
+    """
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 class MissingDependencyError(HudiVectorError, ImportError):

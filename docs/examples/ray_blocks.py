@@ -1,6 +1,7 @@
 """Blobs of a Hudi table in Ray's object store: one batch of rows is one block, read by the task that makes it.
 
-references = spark.table("photos").select("id", "label", "image").toArrow()   # or any Arrow table with blobs
+rows = spark.table("photos").select("id", "label", "image").collect()
+references = pa.Table.from_pylist([row.asDict(recursive=True) for row in rows])   # or any Arrow table with blobs
 dataset = ray.data.from_arrow_refs(blob_blocks(references, "image"))
 """
 

@@ -1,6 +1,7 @@
 """Blobs of a Hudi table as a PyTorch dataset: references travel, each worker reads the bytes of its share.
 
-references = spark.table("photos").select("id", "label", "image").toArrow()   # or any Arrow table with blobs
+rows = spark.table("photos").select("id", "label", "image").collect()
+references = pa.Table.from_pylist([row.asDict(recursive=True) for row in rows])   # or any Arrow table with blobs
 loader = torch.utils.data.DataLoader(BlobDataset(references, "image", decode), num_workers=4, batch_size=None)
 """
 

@@ -17,7 +17,7 @@ from hudi_vector.blobs.struct import BlobColumns, Flags
 from hudi_vector.blobs.transfer import transfer
 from hudi_vector.blobs.wanted import Ints, Part, Wanted, wanted_of
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
-from hudi_vector.storage import StorageOptions
+from hudi_vector.storage import StorageOptions, path_text
 from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, plan_reads
 
 __all__ = ["BlobFetcher", "Part"]
@@ -73,6 +73,7 @@ class BlobFetcher:
             raise InvalidArgumentError(f"max_gap = {self.max_gap} is not allowed: give 0 or more bytes")
         if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
             raise InvalidArgumentError(f"threads = {self.threads!r} is not allowed: give a whole number, 1 or more")
+        object.__setattr__(self, "table", path_text(self.table))
         if self.table is not None and not isinstance(self.table, str):
             raise InvalidTypeError(f"table is the base path of a table, not {self.table!r}")
 

@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.reach import Reach
-from hudi_vector.errors import InvalidBlobError, MissingDependencyError, UnsupportedTableError
+from hudi_vector.errors import InvalidBlobError, MissingDependencyError, UnsupportedTableError, first_line
 from hudi_vector.storage import Storage, StorageOptions, open_storage, scheme_of
 
 __all__ = ["BlobFile", "BlobFiles", "Trouble", "default_threads", "in_threads", "reason_of"]
@@ -185,7 +185,7 @@ def reason_of(problem: OSError) -> str:
         return "permission denied"
     if isinstance(problem, IsADirectoryError):
         return "it is a directory"
-    return text.splitlines()[0] if text else type(problem).__name__
+    return first_line(text) if text.strip() else type(problem).__name__
 
 
 def _look_local(uri: str) -> BlobFile | Trouble:

@@ -18,7 +18,7 @@ from hudi_vector.blobs.rows import blob_rows
 from hudi_vector.blobs.struct import BlobColumns, is_blob_type
 from hudi_vector.blobs.transfer import SHRUNK
 from hudi_vector.blobs.wanted import wanted_of
-from hudi_vector.errors import InvalidArgumentError, InvalidBlobError, InvalidTypeError
+from hudi_vector.errors import InvalidArgumentError, InvalidBlobError, InvalidTypeError, kind_of
 from hudi_vector.storage import StorageOptions
 
 __all__ = ["iter_bytes", "open_blob"]
@@ -178,7 +178,7 @@ def _batches_or_rows(source: Any) -> tuple[Iterator[pa.RecordBatch] | None, Iter
     if isinstance(source, (pa.Table, pa.RecordBatch)):
         source = [source]
     if not isinstance(source, Iterable):
-        raise InvalidTypeError(f"source is Arrow data, or rows to go through, not {type(source).__name__}")
+        raise InvalidTypeError(f"source is Arrow data, or rows to go through, not {kind_of(source)}")
     items = iter(source)
     first = next(items, _END)
     if first is _END:
@@ -249,7 +249,7 @@ def _picked(row: Any, column: str) -> Any:
     try:
         return row[column]
     except (KeyError, IndexError, TypeError, ValueError) as problem:
-        raise InvalidArgumentError(f"a row ({type(row).__name__}) has no column '{column}'") from problem
+        raise InvalidArgumentError(f"a row ({kind_of(row)}) has no column '{column}'") from problem
 
 
 def _inline_size(blob: Any) -> int:

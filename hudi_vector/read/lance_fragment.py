@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from hudi_vector.errors import DataFileError, UnsupportedTableError
+from hudi_vector.errors import DataFileError, UnsupportedTableError, first_line
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.data_file import reading
 from hudi_vector.storage import StorageOptions, lance_options, scheme_of
@@ -150,7 +150,7 @@ def _open(uri: str, version: int | str | None, options: StorageOptions) -> Any:
         return lance.dataset(lance_path(uri), version=version, storage_options=storage, session=_session())
     except (OSError, ValueError) as problem:
         at = "" if version is None else f" at version {version}"
-        raise DataFileError(f"there is no Lance dataset '{uri}'{at}: {str(problem).splitlines()[0]}") from problem
+        raise DataFileError(f"there is no Lance dataset '{uri}'{at}: {first_line(problem)}") from problem
 
 
 @lru_cache(maxsize=1)

@@ -29,6 +29,7 @@ from hudi_vector.read.predicate_nodes import (
     Or,
     Predicate,
 )
+from hudi_vector.schema import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +68,7 @@ def _column(node: Column) -> str:
 
 
 def _name(name: str) -> str:
-    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
 
 
 def _literal(node: Literal) -> str:

@@ -27,7 +27,9 @@ def as_text(value: Any, name: str, allow_null: bool = False) -> str | None:
     if not isinstance(value, str):
         raise InvalidTypeError(f"the argument '{name}' must be text, not {_shown(value)}")
     if not value.strip():
-        raise InvalidTypeError(f"the argument '{name}' is blank; {'leave it out, or ' if allow_null else ''}give a text")
+        raise InvalidTypeError(
+            f"the argument '{name}' is blank; {'leave it out, or ' if allow_null else ''}give a text"
+        )
     return value
 
 

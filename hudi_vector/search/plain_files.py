@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -18,11 +19,21 @@ from hudi_vector.errors import (
     InvalidTypeError,
     MissingDependencyError,
     UnsupportedTableError,
+    first_line,
 )
 from hudi_vector.read.conform import conform
 from hudi_vector.read.data_file import reading
 from hudi_vector.schema import HUDI_TYPE, VectorType
-from hudi_vector.storage import FileInfo, StorageOptions, join, lance_options, normalise, open_storage, scheme_of
+from hudi_vector.storage import (
+    FileInfo,
+    StorageOptions,
+    join,
+    lance_options,
+    normalise,
+    open_storage,
+    path_text,
+    scheme_of,
+)
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.deleted_rows import DeletedRows
 from hudi_vector.table.instants import AsOf
@@ -54,14 +65,14 @@ class PlainFiles:
 
     def __init__(
         self,
-        files: Sequence[str],
+        files: Sequence[str | os.PathLike[str]],
         options: StorageOptions,
         column: str | None = None,
         constants: Constants = MappingProxyType({}),
     ) -> None:
         if isinstance(files, str) or not isinstance(files, Iterable):
             raise InvalidTypeError(f"files must be a list of paths or URIs, not {files!r}")
-        listed = list(files)
+        listed = [path_text(file) for file in files]
         wrong = next((file for file in listed if not isinstance(file, str)), None)
         if wrong is not None:
             raise InvalidTypeError(f"files must be a list of paths or URIs; {wrong!r} is neither")
@@ -184,8 +195,7 @@ class DeltaFiles:
             listed = pa.table(table.deletion_vectors())
         except Exception as problem:
             raise DataFileError(
-                f"a deletion vector of the Delta table '{self.source.name}' cannot be read: "
-                f"{str(problem).splitlines()[0]}"
+                f"a deletion vector of the Delta table '{self.source.name}' cannot be read: {first_line(problem)}"
             ) from problem
         kept = (np.asarray(kept.values, np.bool_) for kept in listed.column("selection_vector"))
         # Rows after the end of a vector are there.
@@ -210,7 +220,7 @@ class DeltaFiles:
             return self._open(place, version=self._version, storage_options=self._delta_options)
         except Exception as problem:
             raise UnsupportedTableError(
-                f"'{self.source.name}' cannot be opened as a Delta table: {str(problem).splitlines()[0]}"
+                f"'{self.source.name}' cannot be opened as a Delta table: {first_line(problem)}"
             ) from problem
 
 

@@ -20,7 +20,7 @@ from hudi_vector.search.checks import as_text, as_vector, checked_names
 from hudi_vector.search.kept_snapshots import KeptSnapshots
 from hudi_vector.search.plan import SearchPlan
 from hudi_vector.search.report import SearchReport
-from hudi_vector.storage import StorageOptions, normalise
+from hudi_vector.storage import StorageOptions, normalise, path_text
 from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
 
@@ -84,7 +84,7 @@ def search_table(
         >>> found = search_table("/tables/products", "embedding", [1.0, 2.0, 3.0], 5)  # doctest: +SKIP
         >>> found.rows.column("_distance").to_pylist()  # doctest: +SKIP
     """
-    name = as_text(table, "table") or ""
+    name = as_text(path_text(table), "table") or ""
     asked = Asked.of(name, column, _one(query), k, metric, filter, max_distance, as_of, options, zone)
     wanted = checked_names(columns)
 
@@ -141,7 +141,7 @@ def explain_table(
     Example:
         >>> print(explain_table("/tables/products", "embedding", [1.0, 2.0, 3.0]))  # doctest: +SKIP
     """
-    name = as_text(table, "table") or ""
+    name = as_text(path_text(table), "table") or ""
     asked = Asked.of(name, column, _one(query), k, metric, filter, max_distance, as_of, options, zone)
     wanted = checked_names(columns)
     snapshot = NativeTable(_source(name, storage_options)).snapshot(asked.as_of)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_vector import options
-from hudi_vector.errors import DataFileError, RefusedError, UnsupportedTableError
+from hudi_vector.errors import DataFileError, RefusedError, UnsupportedTableError, first_line
 from hudi_vector.read.conform import conform
 from hudi_vector.read.lance_fragment import lance_path
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
@@ -104,9 +104,7 @@ class TempTable:
         except (OSError, ValueError) as problem:
             if rows.problem is not None:
                 raise rows.problem from None
-            raise DataFileError(
-                f"rows cannot be written to '{self.place}': {str(problem).splitlines()[0]}"
-            ) from problem
+            raise DataFileError(f"rows cannot be written to '{self.place}': {first_line(problem)}") from problem
         fragments = [part.to_json() for part in written]
         nbytes = sum(file["file_size_bytes"] or 0 for part in fragments for file in part["files"])
         return WrittenPart(tuple(json.dumps(part) for part in fragments), rows.kept, nbytes, rows.left_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from hudi_vector.search.plan import SearchPlan, SliceAccess
 from hudi_vector.search.reader_leases import ReaderLeases
 from hudi_vector.search.report import SearchReport
 from hudi_vector.search.tuning import Tuning, checked_tuning
-from hudi_vector.storage import StorageOptions, normalise, open_storage
+from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
 from hudi_vector.table.instants import parse_as_of
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 from hudi_vector.table.native import NativeTable
@@ -41,11 +42,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SearchHits", "VectorTable", "open"]
 
+_SHOWN_ROWS, _SHOWN_TEXT = 10, 40
 _PATH, _ROW, _DISTANCE, _QUERY = "file_path", "row_index", "_distance", "_hudi_query_index"
 _REFS = pa.schema([pa.field(_PATH, pa.string()), pa.field(_ROW, pa.int64())])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SearchHits:
     """The rows found, with all that a ``pyarrow.Table`` has: ``column``, ``to_pylist``, ``to_pandas`` and so on.
 
@@ -72,6 +74,16 @@ class SearchHits:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+    def __repr__(self) -> str:
+        """The number of rows and the first of them, without the plan and the report."""
+        count = len(self)
+        lines = [f"SearchHits: {count} {'row' if count == 1 else 'rows'} of '{self.plan.snapshot.source.name}'"]
+        first = self.table.slice(0, _SHOWN_ROWS)
+        cells = [[name, *map(_short, first.column(name).to_pylist())] for name in first.column_names]
+        padded = [[cell.rjust(max(map(len, column))) for cell in column] for column in cells]
+        lines += ["  ".join(row) for row in zip(*padded, strict=True)]
+        return "\n".join([*lines, "…"] if count > _SHOWN_ROWS else lines)
 
     def __getitem__(self, key: Any) -> Any:
         return self.table[key]
@@ -429,17 +441,17 @@ class VectorTable:
 
 
 def open(  # noqa: A001 - hv.open, as files are opened
-    table: str | None = None,
+    table: str | os.PathLike[str] | None = None,
     *,
     column: str,
-    files: Sequence[str] | None = None,
-    delta: str | None = None,
-    lance: str | None = None,
+    files: Sequence[str | os.PathLike[str]] | None = None,
+    delta: str | os.PathLike[str] | None = None,
+    lance: str | os.PathLike[str] | None = None,
     version: int | str | None = None,
     deleted: Any = None,
     as_of: Any = None,
     refresh_every: float | None = None,
-    index_directory: str | None = None,
+    index_directory: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
     zone: str | None = None,
@@ -496,16 +508,18 @@ def open(  # noqa: A001 - hv.open, as files are opened
     if files is not None:
         source = PlainFiles(files, storage, name)
     elif delta is not None:
-        source = DeltaFiles(as_text(delta, "delta") or "", storage, dict(storage_options or {}), name, version)
+        source = DeltaFiles(
+            as_text(path_text(delta), "delta") or "", storage, dict(storage_options or {}), name, version
+        )
     elif lance is not None:
-        source = LanceDataset(as_text(lance, "lance") or "", storage, version)
+        source = LanceDataset(as_text(path_text(lance), "lance") or "", storage, version)
     else:
-        path = as_text(table, "table") or ""
+        path = as_text(path_text(table), "table") or ""
         source = NativeTable(Source(normalise(path), path, storage))
     conf = dict(options or {})
     settings.require_known(conf)
     if index_directory is not None:
-        conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(index_directory, "index_directory") or ""
+        conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(path_text(index_directory), "index_directory") or ""
     gone = checked_deleted(deleted) if files is not None or delta is not None else None
     return VectorTable(source, source.source.name, name, as_of, _seconds(refresh_every), conf, zone or "UTC", gone)
 
@@ -518,6 +532,14 @@ def _seconds(value: Any) -> float | None:
     if not value >= 0:
         raise InvalidArgumentError(f"refresh_every must be 0 seconds or more, not {value!r}")
     return float(value)
+
+
+def _short(value: Any) -> str:
+    """A value as a cell of a table shows it."""
+    if isinstance(value, (list, tuple, np.ndarray)) and len(value) > 3:
+        return f"[{_short(value[0])}, … {len(value)} values]"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 1] + "…"
 
 
 def _hits(found: Found, names: list[str] | None, queries: int, batch: bool) -> SearchHits:

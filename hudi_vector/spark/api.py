@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,21 +10,24 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.errors import InvalidTypeError
-from hudi_vector.search.checks import as_text, as_vector
+from hudi_vector.schema import quoted
+from hudi_vector.search.checks import as_text, as_vector, checked_names
 from hudi_vector.search.tuning import checked_tuning
 from hudi_vector.spark.batch import BatchShape, QueryRows, batch_plan
+from hudi_vector.spark.columns import DISTANCE
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
 from hudi_vector.spark.search import TableSearch
 from hudi_vector.spark.single import constant_query, single_relation
 from hudi_vector.spark.table_functions import checked_search
+from hudi_vector.storage import path_text
 
-__all__ = ["explain_search", "frame_of", "search", "search_batch", "target_of"]
+__all__ = ["chosen", "explain_search", "frame_of", "search", "search_batch", "target_of"]
 
 
 def search(
     spark: SparkSession,
-    table: str | DataFrame,
+    table: str | os.PathLike[str] | DataFrame,
     column: str,
     query: Any,
     k: int = 10,
@@ -52,7 +56,7 @@ def search(
         filter: A SQL condition over the table's columns, applied before distances.
         max_distance: The largest distance wanted, inclusive, in the metric's unit.
         as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
-        columns: The columns to return; all without the vector, and ``_distance``, by default.
+        columns: The columns to return, and ``_distance``; all without the vector by default.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
         mode: ``"exact"`` uses no index; ``"auto"``, the setting's default, uses one where the answer stays exact or
             a recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
@@ -89,12 +93,12 @@ def search(
         tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
     )
     found = frame_of(spark, single_relation(checked, constant_query(vector, checked.column.dimension)))
-    return found if columns is None else found.select(list(columns))
+    return chosen(found, columns, (DISTANCE,))
 
 
 def search_batch(
     spark: SparkSession,
-    table: str | DataFrame,
+    table: str | os.PathLike[str] | DataFrame,
     column: str,
     queries: Any,
     query_column: str | None = None,
@@ -126,7 +130,7 @@ def search_batch(
         filter: A SQL condition over the table's columns, applied before distances.
         max_distance: The largest distance wanted, inclusive, in the metric's unit.
         as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
-        columns: The columns to return; all by default.
+        columns: The columns to return, and ``_distance``; all by default.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
         mode: ``"exact"`` uses no index; ``"auto"``, the setting's default, uses one where the answer stays exact or
             a recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
@@ -164,12 +168,12 @@ def search_batch(
         tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
     )
     found = frame_of(spark, batch_plan(checked, rows, BatchShape.CORPUS_FIRST))
-    return found if columns is None else found.select(list(columns))
+    return chosen(found, columns, (DISTANCE,))
 
 
 def explain_search(
     spark: SparkSession,
-    table: str | DataFrame,
+    table: str | os.PathLike[str] | DataFrame,
     column: str,
     query: Any,
     k: int = 10,
@@ -245,15 +249,15 @@ def _described(search: TableSearch, dimension: int) -> str:
     )
 
 
-def target_of(spark: SparkSession, table: str | DataFrame) -> Target:
+def target_of(spark: SparkSession, table: str | os.PathLike[str] | DataFrame) -> Target:
     """What a name, a path or a DataFrame stands for."""
     if isinstance(table, DataFrame):
         return resolve_frame(spark, table._jdf.queryExecution().analyzed(), "the DataFrame")
-    return resolve_name(spark, as_text(table, "table") or "")
+    return resolve_name(spark, as_text(path_text(table), "table") or "")
 
 
 def _query_rows(spark: SparkSession, queries: Any, query_column: str | None) -> QueryRows:
-    if isinstance(queries, (DataFrame, str)):
+    if isinstance(queries, (DataFrame, str, os.PathLike)):
         if query_column is None:
             raise InvalidTypeError("query_column is missing: name the column of the query vectors")
         return QueryRows.of(target_of(spark, queries), query_column)
@@ -270,6 +274,21 @@ def _as_matrix(queries: Any) -> Any:
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise InvalidTypeError("queries must be a DataFrame, a table's name or a two-dimensional array of numbers")
     return matrix
+
+
+def chosen(found: DataFrame, columns: Sequence[str] | None, always: Sequence[str] = ()) -> DataFrame:
+    """Return columns of what was found, and those that every answer has; all of them where none are named.
+
+    A name that no column has may be the path of a field.
+    """
+    if columns is None:
+        return found
+    names = list(checked_names(columns) or ())
+    asked = {name.lower() for name in names}
+    shown = {name.lower() for name in found.columns}
+    taken = [quoted(name) if name.lower() in shown else name for name in names]
+    missing = [] if "*" in names else [name for name in always if name not in asked]
+    return found.select(taken + missing)
 
 
 def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -11,13 +11,14 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import DataType, StructType
 
 from hudi_vector.blobs.fetch import BlobFetcher
-from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnknownColumnError
+from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnknownColumnError, kind_of
 from hudi_vector.options import parse_size
+from hudi_vector.schema import quoted
 from hudi_vector.search.checks import as_text
 from hudi_vector.spark.blob_functions import bytes_of, is_blob, verifies, whole
 from hudi_vector.spark.blob_references import bytes_at, is_reference
 from hudi_vector.spark.gateway import simple_name
-from hudi_vector.spark.nested_fields import column_names, field_at
+from hudi_vector.spark.nested_fields import column_names, field_at, field_path
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.storage import scheme_of
 
@@ -69,7 +70,7 @@ def read_blobs(
         >>> hv.read_blobs(first, "image", as_={"image": "bytes"}).show()  # doctest: +SKIP
     """
     if not isinstance(df, DataFrame):
-        raise InvalidTypeError(f"df is a Spark DataFrame, not {type(df).__name__}; a table is spark.table(name)")
+        raise InvalidTypeError(f"df is a Spark DataFrame, not {kind_of(df)}; a table is spark.table(name)")
     names, new_names = column_names(columns), _new_names(as_, df)
     unknown = sorted(set(new_names) - set(names))
     if unknown:
@@ -88,12 +89,13 @@ def read_blobs(
     budget = _bytes("memory_budget", memory_budget, 1)
     kinds = {name: _require_blob(df.schema, name) for name in names}
     for name in names:
-        column = F.col(_quoted(name))
+        path = field_path(df.schema, name)
+        column = F.col(quoted(*path))
         if is_reference(kinds[name]):
             value = bytes_at(column, fetcher, "read_blobs", budget)
         else:
             value = bytes_of(whole(column), fetcher, "read_blobs", budget=budget)
-        df = df.withColumn(*_placed(name, new_names.get(name), value))
+        df = df.withColumn(*_placed(path, new_names.get(name), value))
     return df
 
 
@@ -254,13 +256,9 @@ def _require_blob(schema: StructType, name: str) -> DataType:
     return kind
 
 
-def _quoted(name: str) -> str:
-    return ".".join(f"`{part}`" for part in name.split("."))
-
-
-def _placed(name: str, new_name: str | None, value: Column) -> tuple[str, Column]:
+def _placed(path: Sequence[str], new_name: str | None, value: Column) -> tuple[str, Column]:
     """The top-level column the bytes go to, and what it becomes."""
-    top, _, rest = name.partition(".")
+    top, *rest = path
     if new_name is not None or not rest:
-        return new_name or name, value
-    return top, F.col(f"`{top}`").withField(_quoted(rest), value)
+        return new_name or top, value
+    return top, F.col(quoted(top)).withField(quoted(*rest), value)

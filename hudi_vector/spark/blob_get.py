@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
@@ -21,7 +22,7 @@ __all__ = ["get"]
 _BETWEEN = "\x00"
 
 
-def get(spark: SparkSession, table: str, keys: Any, column: str) -> dict[Any, bytes | None]:
+def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: str) -> dict[Any, bytes | None]:
     """The bytes of some rows' blobs, found by record key.
 
     The rows are found by a filter on the table's key fields. Hudi leaves out the files that its metadata table excludes

@@ -6,6 +6,7 @@ together, beside what the table's blob area holds; then each file is looked at o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ _HELD_ROWS = 1 << 18
 _TYPES = {pa.string(): StringType(), pa.int64(): LongType(), pa.bool_(): BooleanType()}
 
 
-def inventory(spark: SparkSession, table: str) -> DataFrame:
+def inventory(spark: SparkSession, table: str | os.PathLike[str]) -> DataFrame:
     """What a table's blobs take, and what of it nothing needs any more.
 
     One row for each BLOB column, partition and file, and one for all INLINE blobs of a column and partition:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -13,10 +14,11 @@ from pyspark.sql.types import StructType
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.struct import INLINE
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError
+from hudi_vector.schema import quoted
 from hudi_vector.spark.blob_functions import is_blob, whole
 from hudi_vector.spark.nested_fields import column_names, field_at
 from hudi_vector.spark.resolve import resolve_name, storage_options
-from hudi_vector.storage import StorageOptions
+from hudi_vector.storage import StorageOptions, path_text
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
@@ -48,7 +50,7 @@ class BlobTable:
         return self.source.options
 
     @classmethod
-    def of(cls, spark: SparkSession, name: str) -> BlobTable:
+    def of(cls, spark: SparkSession, name: str | os.PathLike[str]) -> BlobTable:
         """Open a table, whatever the session has cached of it.
 
         Args:
@@ -59,12 +61,13 @@ class BlobTable:
             TableNotFoundError: There is no such table.
             UnsupportedTableError: It is a view that does more, or no Hudi table.
         """
-        table = resolve_name(spark, name).table()
+        shown = str(path_text(name))
+        table = resolve_name(spark, shown).table()
         # The catalog's own relation may be older than the table, and a view may hide columns.
         path = table.hadoop_path
         frame = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot").load(path)
         # References may lead to any storage, wherever the table lies.
-        source = replace(table, name=name, options=storage_options(spark))
+        source = replace(table, name=shown, options=storage_options(spark))
         columns = tuple(".".join(parts) for parts in _blob_paths(frame.schema, ()))
         return cls(source, frame, BlobArea.of(source.uri), columns, NativeTable(source).config)
 
@@ -82,7 +85,7 @@ class BlobTable:
     def blob(self, column: str) -> Column:
         """A BLOB column, which Spark reads whole: Hudi 1.2 takes narrowed ones by position under log files."""
         top, *inside = column.split(".")
-        found = whole(F.col(f"`{top}`"))
+        found = whole(F.col(quoted(top)))
         for name in inside:
             found = found[name]
         return found
@@ -105,7 +108,7 @@ class BlobTable:
 
     def field(self, name: str) -> Column:
         """A column by its dotted path."""
-        return F.col(".".join(f"`{part}`" for part in name.split(".")))
+        return F.col(quoted(*name.split(".")))
 
     def key(self) -> Column:
         """The record key of each row, as Hudi writes it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +22,7 @@ _SCHEMA = (
 
 def search_changes(
     spark: SparkSession,
-    table: str,
+    table: str | os.PathLike[str],
     column: str,
     query: Any,
     k: int = 10,

@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from hudi_vector.errors import HudiVectorError, InvalidTypeError, SessionError
+from hudi_vector.errors import HudiVectorError, InvalidTypeError, SessionError, kind_of
 from hudi_vector.search.distributed import unfit_workers
 from hudi_vector.version import __version__
 
@@ -43,7 +43,7 @@ def not_a_session(spark: object) -> HudiVectorError:
             "this is a Spark Connect session, which has no JVM to register functions in; "
             "use a classic SparkSession (without a remote URL)"
         )
-    return InvalidTypeError(f"the argument 'spark' must be a SparkSession, not {type(spark).__name__}")
+    return InvalidTypeError(f"the argument 'spark' must be a SparkSession, not {kind_of(spark)}")
 
 
 def require_running(spark: Any) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
-from hudi_vector.spark.api import frame_of, target_of
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
+from hudi_vector.spark.api import chosen, frame_of, target_of
 from hudi_vector.spark.hybrid import checked_hybrid, hybrid_relation, probes_of
 from hudi_vector.spark.hybrid_batch import HybridQueries, hybrid_batch_plan
 
@@ -18,7 +19,7 @@ __all__ = ["as_probes", "hybrid_search", "hybrid_search_batch"]
 
 def hybrid_search(
     spark: SparkSession,
-    table: str | DataFrame,
+    table: str | os.PathLike[str] | DataFrame,
     search_columns: Sequence[str],
     queries: Sequence[Any],
     weights: Sequence[float] | None = None,
@@ -83,12 +84,12 @@ def hybrid_search(
         execution=execution,
     )
     found = frame_of(spark, hybrid_relation(checked, probes_of(checked, as_probes(queries, len(checked.columns)))))
-    return found if columns is None else found.select(list(columns))
+    return chosen(found, columns)
 
 
 def hybrid_search_batch(
     spark: SparkSession,
-    table: str | DataFrame,
+    table: str | os.PathLike[str] | DataFrame,
     search_columns: Sequence[str],
     queries: str | DataFrame,
     query_columns: Sequence[str],
@@ -150,7 +151,7 @@ def hybrid_search_batch(
     )
     asking = HybridQueries.of(target_of(spark, queries), query_columns, checked)
     found = frame_of(spark, hybrid_batch_plan(checked, asking))
-    return found if columns is None else found.select(list(columns))
+    return chosen(found, columns)
 
 
 def as_probes(value: Any, columns: int) -> list[Any]:
@@ -161,9 +162,7 @@ def as_probes(value: Any, columns: int) -> list[Any]:
         InvalidArgumentError: They are too few or many.
     """
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, (Sequence, np.ndarray)):
-        raise InvalidTypeError(
-            f"queries must be a list with a query for each search column, not {type(value).__name__}"
-        )
+        raise InvalidTypeError(f"queries must be a list with a query for each search column, not {kind_of(value)}")
     if len(value) != columns:
         raise InvalidArgumentError(f"{len(value)} queries were given for {columns} search columns; give one for each")
     return list(value)

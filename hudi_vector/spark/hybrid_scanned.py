@@ -17,7 +17,7 @@ from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, rank_within
 from hudi_vector.read.several import blocks_of
 from hudi_vector.read.spec import ScanCounts
-from hudi_vector.schema import free_names
+from hudi_vector.schema import free_names, quoted
 from hudi_vector.search.hybrid_best import BestRows, Scale
 from hudi_vector.search.hybrid_fusion import by_rank, kept_near, limits_of, scale_of, score_of_ranks
 from hudi_vector.search.hybrid_question import HybridQuestion
@@ -58,7 +58,7 @@ def hybrid_frame(
         At most k rows a query, in order.
     """
     searched = [column.name for column in question.read]
-    vectors = frame.select([_quoted(name) for name in dict.fromkeys(searched)])
+    vectors = frame.select([quoted(name) for name in dict.fromkeys(searched)])
     scale = scale_of(question, _extremes(vectors, question)) if question.normalize else None
     carried = list(dict.fromkeys([*names, *ties]))
     table = _candidates(frame, question, carried, scale, counts)
@@ -83,7 +83,7 @@ def _candidates(
 ) -> pa.Table:
     """The rows that may be among the best, of all tasks, behind their query, cost and distances."""
     searched = [column.name for column in question.read]
-    needed = frame.select([_quoted(name) for name in dict.fromkeys([*carried, *searched])])
+    needed = frame.select([quoted(name) for name in dict.fromkeys([*carried, *searched])])
     kept = [needed.schema[name] for name in carried]
     added = free_names((_QUERY, _COST, _DISTANCES), carried, "_")
     first = [StructField(*pair) for pair in zip(added, (LongType(), DoubleType(), _NUMBERS), strict=True)]
@@ -103,10 +103,6 @@ def _matrix(column: pa.ChunkedArray, width: int) -> Floats:
         return np.empty((0, width))
     flat = np.concatenate([np.asarray(chunk.flatten()) for chunk in column.chunks])
     return flat.reshape(-1, width)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 @dataclass(frozen=True)

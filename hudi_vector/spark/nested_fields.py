@@ -8,7 +8,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from hudi_vector.errors import InvalidTypeError
 
-__all__ = ["column_names", "field_at"]
+__all__ = ["column_names", "field_at", "field_path"]
 
 
 def field_at(schema: StructType, path: str) -> StructField | None:
@@ -27,12 +27,23 @@ def field_at(schema: StructType, path: str) -> StructField | None:
     """
     kind: DataType = schema
     field = None
-    for part in path.split("."):
+    for part in field_path(schema, path):
         if not isinstance(kind, StructType) or part not in kind.names:
             return None
         field = kind[part]
         kind = field.dataType
     return field
+
+
+def field_path(schema: StructType, path: str) -> list[str]:
+    """Return the names that lead to a field: the whole path where a column is called so, its parts otherwise.
+
+    Example:
+        >>> schema = StructType.fromDDL("`a.b` INT, doc STRUCT<page: INT>")
+        >>> field_path(schema, "a.b"), field_path(schema, "doc.page")
+        (['a.b'], ['doc', 'page'])
+    """
+    return [path] if path in schema.names else path.split(".")
 
 
 def column_names(columns: str | Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ A name or plan is searched directly only if nothing but plain projections stands
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,13 +16,13 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError
+from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError, first_line
 from hudi_vector.options import ALLOWED_BLOBS, require_known_in_session
 from hudi_vector.search.checks import as_text
 from hudi_vector.spark.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.gateway import JavaObject, first_sentence, option_value, simple_name
 from hudi_vector.spark.peel import Peeled, peel
-from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
+from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
 from hudi_vector.storage.credentials import HADOOP_KEYS
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Source
@@ -73,7 +74,7 @@ class Target:
         return DataFrame(_dataset(spark, self.plan), spark)
 
 
-def resolve_name(spark: SparkSession, name: str) -> Target:
+def resolve_name(spark: SparkSession, name: str | os.PathLike[str]) -> Target:
     """What a catalog name, a temporary view or a path stands for.
 
     Args:
@@ -93,7 +94,7 @@ def resolve_name(spark: SparkSession, name: str) -> Target:
         raise not_a_session(spark)
     require_running(spark)
     require_known_in_session(spark)
-    as_text(name, "table")
+    name = as_text(path_text(name), "table") or ""
     known = _known(spark, name)
     if known is not None:
         return known[1]
@@ -213,7 +214,7 @@ def _require_table_at(spark: SparkSession, path: str) -> None:
 
 
 def _java_message(problem: Py4JJavaError) -> str:
-    return str(problem.java_exception.toString()).splitlines()[0]
+    return first_line(str(problem.java_exception.toString()))
 
 
 def _target(spark: SparkSession, plan: JavaObject, label: str, name: str | None) -> Target:

@@ -20,7 +20,7 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 from hudi_vector.kernels.topk import Bounds, Hits, TopK, rank_within
 from hudi_vector.read.spec import ScanCounts, VectorColumn
 from hudi_vector.read.vectors import block_of
-from hudi_vector.schema import free_names
+from hudi_vector.schema import free_names, quoted
 from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.execute import Question
 from hudi_vector.search.merge import break_ties, order_of_keys
@@ -53,7 +53,7 @@ def search_frame(
         At most k rows a query, in order.
     """
     carried = list(dict.fromkeys([*names, *ties]))
-    needed = frame.select([_quoted(name) for name in dict.fromkeys([*carried, column.name])])
+    needed = frame.select([quoted(name) for name in dict.fromkeys([*carried, column.name])])
     kept = [needed.schema[name] for name in carried]
     added = free_names((_QUERY, _DISTANCE), carried, "_")
     schema = StructType([StructField(added[0], LongType()), StructField(added[1], DoubleType()), *kept])
@@ -76,13 +76,9 @@ def search_frame(
 
 def length_in(frame: DataFrame, name: str) -> int | None:
     """Return the length of one of the vectors in a column of arrays, None where all are NULL; starts a job."""
-    vectors = F.col(_quoted(name))
+    vectors = F.col(quoted(name))
     found = frame.where(vectors.isNotNull()).select(F.size(vectors)).head(1)
     return int(found[0][0]) if found else None
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from hudi_vector import options
 from hudi_vector.errors import DataFileError, UnmergeableError, UnsupportedTableError
 from hudi_vector.read.predicate_change import renamed
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
-from hudi_vector.schema import HUDI_TYPE
+from hudi_vector.schema import HUDI_TYPE, quoted
 from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.distributed import run_distributed
 from hudi_vector.search.execute import Question
@@ -231,7 +231,7 @@ class TableSearch:
             return self.target.frame(self.spark).limit(0)
         self._require_told_apart(snapshot)
         frame = self.spark.read.format("hudi").option("as.of.instant", snapshot.instant).load(source.hadoop_path)
-        own = [frame[inner].alias(outer) for outer, inner in self.target.physical]
+        own = [frame[quoted(inner)].alias(outer) for outer, inner in self.target.physical]
         shown = {inner for _, inner in self.target.physical}
         return frame.select(own + [frame[name] for name in TIE_COLUMNS if name in frame.columns and name not in shown])
 

@@ -39,6 +39,7 @@ __all__ = [
     "lance_options",
     "normalise",
     "open_storage",
+    "path_text",
     "root_of",
     "scheme_of",
 ]
@@ -109,6 +110,22 @@ def normalise(uri: str) -> str:
     bucket, _, key = rest.partition("/")
     tidy = posixpath.normpath("/" + key).lstrip("/")
     return f"{scheme}://{bucket}/{tidy}".rstrip("/")
+
+
+def path_text(value: Any) -> Any:
+    """Return a path object as text, and everything else as it is: whoever takes the path of a table takes both.
+
+    A path is no name in a catalog, so that one without a slash gets one.
+
+    Example:
+        >>> import pathlib
+        >>> path_text(pathlib.PurePosixPath("/tables/a")), path_text(pathlib.PurePosixPath("a")), path_text("a")
+        ('/tables/a', './a', 'a')
+    """
+    if not isinstance(value, os.PathLike):
+        return value
+    text = os.fsdecode(value)
+    return text if "/" in text else f"./{text}"
 
 
 def join(base: str, *parts: str) -> str:

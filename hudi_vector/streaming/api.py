@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
 from hudi_vector.search.checks import as_k, as_text, checked_names
 from hudi_vector.search.planner import SearchRequest
 from hudi_vector.search.tuning import checked_tuning
@@ -47,7 +48,7 @@ _LOG = logging.getLogger("hudi_vector.streaming")
 
 def vector_search(
     stream: DataFrame,
-    search_table: str | DataFrame,
+    search_table: str | os.PathLike[str] | DataFrame,
     column_to_search: str,
     column_to_query: str,
     top_k: int,
@@ -209,7 +210,7 @@ def refusing(plans: TablePlans, dimension: int, lost: Accumulator[int] | None = 
 def session_of(stream: Any) -> SparkSession:
     """The session of a DataFrame, which may be none."""
     if not isinstance(stream, DataFrame):
-        raise InvalidTypeError(f"the argument 'stream' must be a DataFrame, not {type(stream).__name__}")
+        raise InvalidTypeError(f"the argument 'stream' must be a DataFrame, not {kind_of(stream)}")
     return stream.sparkSession
 
 

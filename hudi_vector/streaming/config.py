@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hudi_vector import options
-from hudi_vector.errors import InvalidOptionError, InvalidTypeError
+from hudi_vector.errors import InvalidOptionError, InvalidTypeError, kind_of
 from hudi_vector.options import BYTES, MILLISECONDS, Option
 
 __all__ = ["FAIL", "KEYS", "NEAREST", "NONE", "PREFIX", "StreamConfig"]
@@ -151,7 +151,7 @@ class StreamConfig:
 
 def _given(given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"config must be a mapping of keys to values, not {type(given).__name__}")
+        raise InvalidTypeError(f"config must be a mapping of keys to values, not {kind_of(given)}")
     known = {option.key for option in KEYS}
     values: dict[str, Any] = {}
     for spelled, value in given.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +41,7 @@ __all__ = ["hybrid_vector_search"]
 
 def hybrid_vector_search(
     stream: DataFrame,
-    search_table: str | DataFrame,
+    search_table: str | os.PathLike[str] | DataFrame,
     search_columns: Sequence[str],
     query_columns: Sequence[str],
     top_k: int,

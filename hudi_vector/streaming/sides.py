@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from hudi_vector.spark.peel import peel, translated
 from hudi_vector.spark.predicates import analyse_filter
 from hudi_vector.spark.predicates_catalyst import UntranslatableError
 from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
+from hudi_vector.storage import path_text
 from hudi_vector.table.model import Source
 
 __all__ = ["LEFT", "LEFT_ROW", "SearchSide", "search_side", "with_filter"]
@@ -43,7 +45,7 @@ class SearchSide:
     text: str | None = None
 
 
-def search_side(spark: SparkSession, table: str | DataFrame) -> SearchSide:
+def search_side(spark: SparkSession, table: str | os.PathLike[str] | DataFrame) -> SearchSide:
     """What a name, path, DataFrame or view stands for.
 
     Args:
@@ -60,7 +62,7 @@ def search_side(spark: SparkSession, table: str | DataFrame) -> SearchSide:
     if isinstance(table, DataFrame):
         target = resolve_frame(spark, table._jdf.queryExecution().analyzed(), "the DataFrame")
     else:
-        target = resolve_name(spark, as_text(table, "search_table") or "")
+        target = resolve_name(spark, as_text(path_text(table), "search_table") or "")
     if target.as_of is not None:
         raise UnsupportedTableError(
             f"'{target.label}' is read as of {target.as_of}, and a stream searches what is there when its rows come; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -18,7 +19,7 @@ from hudi_vector.search.watch_task import ON_GAP, Noted, WatchTask
 from hudi_vector.spark.resolve import resolve_name, storage_options
 from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.spark.worker_errors import in_few_words
-from hudi_vector.storage import join, normalise, open_storage
+from hudi_vector.storage import join, normalise, open_storage, path_text
 from hudi_vector.storage.side_files import newest, publish
 from hudi_vector.table.instants import as_timeline_time, parse_as_of
 from hudi_vector.table.native import NativeTable
@@ -56,7 +57,7 @@ _FOREVER = "36500d"
 
 def watch_search(
     spark: SparkSession,
-    table: str,
+    table: str | os.PathLike[str],
     column: str,
     queries: Any,
     k: int = 10,
@@ -105,7 +106,8 @@ def watch_search(
         >>> changes = hv.watch_search(spark, "products", "embedding", Q, 10, checkpoint="/c")  # doctest: +SKIP
         >>> changes.writeStream.option("checkpointLocation", "/c").toTable("ranking")  # doctest: +SKIP
     """
-    source = resolve_name(spark, table).table()
+    name = str(path_text(table))
+    source = resolve_name(spark, name).table()
     opened = NativeTable(source)
     if opened.config.version < 8:
         raise UnsupportedTableError(
@@ -116,7 +118,7 @@ def watch_search(
         raise UnsupportedTableError(f"'{table}' keeps no record keys in its rows, so that they cannot be told apart")
     conf = {options.LOCAL_THREADS.key: "1"}
     asked = Asked.of(
-        table, column, as_queries(queries), k, metric, filter, max_distance, None, conf, "UTC", Tuning(mode="exact")
+        name, column, as_queries(queries), k, metric, filter, max_distance, None, conf, "UTC", Tuning(mode="exact")
     )
     if not len(asked.vectors):
         raise InvalidArgumentError("queries holds no query; give an array of shape (queries, dimension)")
@@ -145,7 +147,7 @@ def _begin(spark: SparkSession, table: NativeTable, start: Any, checkpoint: str 
                 "start is noted"
             )
         return _completed(spark, table, start)
-    uri = normalise(as_text(checkpoint, "checkpoint") or "")
+    uri = normalise(as_text(path_text(checkpoint), "checkpoint") or "")
     storage, folder = open_storage(uri, storage_options(spark, uri)), join(uri, _FOLDER)
     noted = newest(storage, folder, _KIND, _VERSION)
     if noted is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from hudi_vector.errors import InvalidTypeError
 from hudi_vector.options import require_known
+from hudi_vector.storage import path_text
 
 __all__ = ["hudi_settings", "texts"]
 
@@ -24,7 +25,9 @@ def texts(argument: str, given: str | Iterable[str]) -> list[str]:
         >>> texts("columns", "img"), texts("columns", ("img", "scan"))
         (['img'], ['img', 'scan'])
     """
+    given = path_text(given)
     found = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
+    found = [path_text(each) for each in found]
     if isinstance(given, (bytes, Mapping)) or not all(isinstance(each, str) for each in found):
         raise InvalidTypeError(f"{argument} is a text or a list of texts, not {given!r}")
     return found

@@ -5,6 +5,7 @@ Spark says where a table lies and how its storage is opened, and reads many data
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ __all__ = ["clean_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
 
 def clean_blobs(
     spark: SparkSession,
-    table: str,
+    table: str | os.PathLike[str],
     *,
     grace: str | int | None = None,
     dry_run: bool = False,

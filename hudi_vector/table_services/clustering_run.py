@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.names import new_write_id
 from hudi_vector.errors import RefusedError, WriteError
+from hudi_vector.schema import quoted
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import FileSlice
 from hudi_vector.table_services.clustering_files import ClusteringRun, begun_clusterings, publish_clustering
@@ -229,7 +230,7 @@ class Clustering(Compaction):
         }
         smaller = settings.inline_threshold
         if not vectors or not self.table.columns:
-            return self, Order(together, [F.col(f"`{name}`") for name in order], smaller)
+            return self, Order(together, [F.col(quoted(name)) for name in order], smaller)
         numbers = numbered(self.table, vectors, self._folder(plan_id))
         frame, by = beside_numbers(self.table, order, numbers, [each.name for each in vectors])
         return replace(self, table=replace(self.table, frame=frame)), Order(together, by, smaller)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,7 @@ class BlobContainers:
         yield f"{self.live_bytes} of {self.bytes} bytes in {len(self.containers)} files are live"
 
 
-def list_containers(spark: SparkSession | None, table: str) -> BlobContainers:
+def list_containers(spark: SparkSession | None, table: str | os.PathLike[str]) -> BlobContainers:
     """List the files in a table's blob area, with how much of each is live and who refers to it.
 
     Live is what any data file refers to that is physically there, superseded rows and replaced file groups too: what

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -122,7 +123,7 @@ class ErasureResult:
         yield f"record: {self.report}, which names {len(self.not_looked_at)} places that were not looked at"
 
 
-def check_erasure(spark: SparkSession, table: str, keys: str | Iterable[str]) -> ErasureResult:
+def check_erasure(spark: SparkSession, table: str | os.PathLike[str], keys: str | Iterable[str]) -> ErasureResult:
     """Find the files that still hold bytes of some records, and say what must run for them to go.
 
     Call it first before or right after the rows are deleted, while retained files still tell which containers hold

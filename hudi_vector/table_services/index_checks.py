@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ class IndexProblem:
 
 def recall(
     spark: SparkSession | None,
-    table: str | None = None,
+    table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
     files: Sequence[str] | None = None,
@@ -153,7 +154,7 @@ def recall(
 
 def verify(
     spark: SparkSession | None,
-    table: str | None = None,
+    table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
     files: Sequence[str] | None = None,

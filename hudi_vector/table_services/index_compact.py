@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ _LOG = logging.getLogger("hudi_vector.index")
 
 def compact(
     spark: SparkSession | None,
-    table: str | None = None,
+    table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
     files: Sequence[str] | None = None,

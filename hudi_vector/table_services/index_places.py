@@ -21,7 +21,7 @@ from hudi_vector.read.spec import ScanSpec
 from hudi_vector.search.asked import spelled, vector_column
 from hudi_vector.search.checks import as_text
 from hudi_vector.search.external import external_home, external_scan
-from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
+from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.located import locate_here
@@ -98,6 +98,7 @@ class IndexSubject:
             InvalidArgumentError: Not exactly one of table, files and delta is named, or no directory for files.
             InvalidTypeError: An argument is no text, or the storage settings are no mapping of texts.
         """
+        table, files, delta, directory = (path_text(given) for given in (table, files, delta, directory))
         if sum(value is not None for value in (table, files, delta)) != 1:
             raise InvalidArgumentError("give exactly one of table, files and delta")
         if table is not None and spark is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
 from hudi_vector.search.checks import as_text
-from hudi_vector.storage import StorageOptions, join, normalise, open_storage, scheme_of
+from hudi_vector.storage import StorageOptions, join, normalise, open_storage, path_text, scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["is_here", "locate", "locate_anyhow", "locate_here"]
 
 
-def locate(spark: SparkSession, name: str) -> tuple[str, str, StorageOptions]:
+def locate(spark: SparkSession, name: str | os.PathLike[str]) -> tuple[str, str, StorageOptions]:
     """Find a table.
 
     Args:
@@ -53,7 +54,7 @@ def locate_here(name: Any) -> tuple[str, str, StorageOptions]:
         InvalidArgumentError: It is a name of a catalog, or a path of another storage, whose settings a session has.
         TableNotFoundError: There is no such table.
     """
-    path = as_text(name, "table") or ""
+    path = as_text(path_text(name), "table") or ""
     if not is_here(path):
         raise InvalidArgumentError(f"'{path}' is found by a session only; give one, or a path on this machine")
     root = normalise(path)

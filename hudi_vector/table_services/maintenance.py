@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
 from hudi_vector.options import MAINTAIN_SINGLE_WRITER, MAINTAIN_STEPS, parse_names
+from hudi_vector.storage import path_text
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.figures import Figures
@@ -123,6 +124,7 @@ def maintain(
     Example:
         >>> hv.table_services.maintain(spark, "photos", report="photos.html").is_well  # doctest: +SKIP
     """
+    table = path_text(table)
     root, _, options = locate(spark, table)
     chosen = _chosen(spark, steps)
     job = Job(

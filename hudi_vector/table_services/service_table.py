@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -64,7 +65,7 @@ class ServiceTable:
     def of(
         cls,
         spark: SparkSession,
-        name: str,
+        name: str | os.PathLike[str],
         grace: str | int | None = None,
         other_tables: Sequence[str] = (),
         ignore_stale_pending: bool = False,

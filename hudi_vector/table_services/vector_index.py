@@ -6,6 +6,7 @@ names travel.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -118,7 +119,7 @@ class IndexDescription:
 
 def create(
     spark: SparkSession | None,
-    table: str | None = None,
+    table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
     files: Sequence[str] | None = None,
@@ -188,7 +189,7 @@ def create(
 
 def build_if_missing(
     spark: SparkSession | None,
-    table: str | None = None,
+    table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
     files: Sequence[str] | None = None,
@@ -249,7 +250,7 @@ def build_if_missing(
 
 def refresh(
     spark: SparkSession | None,
-    table: str | None = None,
+    table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
     files: Sequence[str] | None = None,
@@ -299,7 +300,7 @@ def refresh(
 
 def describe(
     spark: SparkSession | None,
-    table: str | None = None,
+    table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
     files: Sequence[str] | None = None,
@@ -334,7 +335,7 @@ def describe(
 
 def drop(
     spark: SparkSession | None,
-    table: str | None = None,
+    table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
     files: Sequence[str] | None = None,

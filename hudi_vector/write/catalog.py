@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.schema import BLOB, HUDI_TYPE, VectorType
+from hudi_vector.schema import BLOB, HUDI_TYPE, VectorType, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ def create_table(name: str, schema: StructType, partition_by: Sequence[str], pro
         InvalidArgumentError: A column says of itself what is no type: metadata come with the data of others.
     """
     columns = ", ".join(_column(field) for field in schema.fields)
-    partitioned = f" PARTITIONED BY ({', '.join(_quoted(column) for column in partition_by)})" if partition_by else ""
+    partitioned = f" PARTITIONED BY ({', '.join(quoted(column) for column in partition_by)})" if partition_by else ""
     settings = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in properties.items())
     return f"CREATE TABLE {name} ({columns}) USING hudi{partitioned} TBLPROPERTIES ({settings})"
 
@@ -47,7 +47,7 @@ def create_table(name: str, schema: StructType, partition_by: Sequence[str], pro
 def _column(field: StructField) -> str:
     comment = (field.metadata or {}).get("comment")
     return (
-        f"{_quoted(field.name)} {_logical_type(field) or _type(field.dataType, field.name)}"
+        f"{quoted(field.name)} {_logical_type(field) or _type(field.dataType, field.name)}"
         + ("" if field.nullable else " NOT NULL")
         + (f" COMMENT {_literal(str(comment))}" if comment else "")
     )
@@ -79,17 +79,13 @@ def _type(kind: DataType, column: str) -> str:
     if isinstance(kind, MapType):
         return f"MAP<{_type(kind.keyType, column)}, {_type(kind.valueType, column)}>"
     if isinstance(kind, StructType):
-        return f"STRUCT<{', '.join(f'{_quoted(each.name)}: {_type(each.dataType, column)}' for each in kind.fields)}>"
+        return f"STRUCT<{', '.join(f'{quoted(each.name)}: {_type(each.dataType, column)}' for each in kind.fields)}>"
     text = str(kind.simpleString())
     if _PLAIN.fullmatch(text) is None:
         raise InvalidArgumentError(
             f"column '{column}' is of the type {text[:80]!r}, which a table has no column of; cast it"
         )
     return text
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _literal(text: str) -> str:

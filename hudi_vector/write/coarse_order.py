@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 
 from hudi_vector.kernels.kmeans import nearest, train
 from hudi_vector.read.spec import VectorColumn
+from hudi_vector.schema import quoted
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.write.repack import key_columns, staged
 
@@ -39,7 +40,7 @@ def centres_of(table: BlobTable, column: VectorColumn) -> npt.NDArray[np.float32
     Returns:
         About as many as the square root of the rows, up to 1024; none where there are no finite vectors.
     """
-    vectors = table.frame.select(F.col(f"`{column.name}`").alias("vector")).where("vector IS NOT NULL")
+    vectors = table.frame.select(F.col(quoted(column.name)).alias("vector")).where("vector IS NOT NULL")
     rows = vectors.count()
     most = min(_SAMPLE_ROWS, max(1, _SAMPLE_BYTES // (4 * column.dimension)))
     chosen = vectors.mapInArrow(_Sample(column.dimension, min(1.0, most / max(rows, 1))), "vectors BINARY").collect()
@@ -61,7 +62,7 @@ def numbered(table: BlobTable, columns: Sequence[VectorColumn], folder: str) -> 
         Rows of `key`, `partition`, `version` and ``cluster0``, ``cluster1``, …
     """
     named = [f"cluster{number}" for number in range(len(columns))]
-    vectors = [F.col(f"`{column.name}`").alias(name) for column, name in zip(columns, named, strict=True)]
+    vectors = [F.col(quoted(column.name)).alias(name) for column, name in zip(columns, named, strict=True)]
     schema = "key STRING, partition STRING, version STRING" + "".join(f", {name} INT" for name in named)
     centres = {name: centres_of(table, column) for column, name in zip(columns, named, strict=True)}
     rows = table.frame.select(*key_columns(table), *vectors).mapInArrow(_Numbers(centres), schema)
@@ -82,7 +83,7 @@ def ordered(
     """
     rows, by = beside_numbers(table, order, numbers, vectors)
     place = [F.col(f"{_MADE}partition"), *by]
-    names = [F.col(f"`{name}`") for name in table.frame.columns]
+    names = [F.col(quoted(name)) for name in table.frame.columns]
     return rows.repartitionByRange(tasks, *place).sortWithinPartitions(*place).select(*names)
 
 
@@ -103,7 +104,8 @@ def beside_numbers(
         for column, name in zip(_plain(table), ("key", "partition", "version"), strict=True)
     ]
     by = [
-        F.col(f"{_MADE}cluster{list(vectors).index(name)}") if name in vectors else F.col(f"`{name}`") for name in order
+        F.col(f"{_MADE}cluster{list(vectors).index(name)}") if name in vectors else F.col(quoted(name))
+        for name in order
     ]
     return table.frame.join(made, same), [*by, F.col(f"{_MADE}key")]
 

@@ -10,6 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 from hudi_vector.options import INVALID_VECTORS
+from hudi_vector.schema import quoted
+from hudi_vector.spark.nested_fields import field_path
 from hudi_vector.write.vectors import REASONS, VectorColumn, as_arrays
 
 if TYPE_CHECKING:
@@ -64,8 +66,8 @@ def inspect_rows(
     # A nested key (a.b) would lose its struct in the projection: keys get names of their own.
     keys = {name: F.col(f"__key{place}") for place, name in enumerate(identity)}
     narrow = frame.select(
-        *[F.col(name).alias(f"__key{place}") for place, name in enumerate(identity)],
-        *[F.col(f"`{column.name}`") for column in columns],
+        *[F.col(quoted(*field_path(frame.schema, name))).alias(f"__key{place}") for place, name in enumerate(identity)],
+        *[F.col(quoted(column.name)) for column in columns],
     )
     reasons = as_arrays(narrow, columns).select(
         *keys.values(), *[column.invalid_because().alias(f"__why{place}") for place, column in enumerate(columns)]

@@ -21,6 +21,7 @@ from hudi_vector.write.blob_plan import plan_blobs
 from hudi_vector.write.blob_write import BlobTarget, give_up, staged_rows
 from hudi_vector.write.files import Files
 from hudi_vector.write.lending import borrow, borrowed, require_stored, require_there
+from hudi_vector.write.local_frames import spark_frame
 from hudi_vector.write.request import BlobSpecs, blob_specs
 from hudi_vector.write.staging import staging_folder
 from hudi_vector.write.target import resolve_target
@@ -77,6 +78,7 @@ def prepare_blobs(
         >>> prepared.df.write.format("hudi").options(**mine).mode("append").save("/tables/photos")  # doctest: +SKIP
         >>> hv.blobs.finish(spark, "/tables/photos", prepared.write_id)  # doctest: +SKIP
     """
+    df = spark_frame(df)
     spark = df.sparkSession
     require_known(options or {}, any_case=True)
     require_known_in_session(spark)
@@ -131,7 +133,7 @@ def finish_blobs(spark: SparkSession, table: str, write_id: str, instant: str | 
     files = Files(spark)
     path = resolve_target(spark, files, table, None).path
     access = storage_options(spark, path)
-    opened = NativeTable(Source(normalise(path), table, access))
+    opened = NativeTable(Source(normalise(path), str(table), access))
     upload = read_upload(path, write_id, options=access)
     # A commit from before the blobs were stored cannot refer to them; what is finished is for `finish` to judge.
     zone = opened.timeline_zone(writers_zone(spark))

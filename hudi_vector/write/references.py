@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 from pyspark.sql.types import StructType
 
-from hudi_vector.schema import BLOB, HUDI_TYPE
+from hudi_vector.schema import BLOB, HUDI_TYPE, quoted
 from hudi_vector.spark.blob_functions import whole
 
 __all__ = ["blob_at", "moved_blob", "with_blob"]
@@ -19,7 +19,7 @@ _IS_BLOB = {HUDI_TYPE: BLOB}
 def blob_at(name: str) -> Column:
     """A BLOB column by its dotted path, from a struct that is read whole."""
     top, *below = name.split(".")
-    return whole(reduce(lambda struct, part: struct[part], below, whole(F.col(f"`{top}`"))))
+    return whole(reduce(lambda struct, part: struct[part], below, whole(F.col(quoted(top)))))
 
 
 def moved_blob(blob: Column, path: Column, offset: Column | None = None, length: Column | None = None) -> Column:
@@ -55,7 +55,7 @@ def with_blob(rows: DataFrame, name: str, blob: Column) -> DataFrame:
         return rows.withColumn(top, blob.alias(top, metadata=_IS_BLOB))
     field = rows.schema[top]
     assert isinstance(field.dataType, StructType)
-    rebuilt = _rebuilt(whole(F.col(f"`{top}`")), field.dataType, below, blob)
+    rebuilt = _rebuilt(whole(F.col(quoted(top))), field.dataType, below, blob)
     return rows.withColumn(top, rebuilt.alias(top, metadata=field.metadata))
 
 

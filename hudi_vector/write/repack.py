@@ -24,6 +24,7 @@ from hudi_vector.blobs.copying import Copier
 from hudi_vector.blobs.names import BLOB_AREA, reference_base
 from hudi_vector.blobs.pool import TaskAttempt
 from hudi_vector.blobs.stored import TO_THE_END, StoredBlobs
+from hudi_vector.schema import quoted
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.write.failures import in_one_sentence
@@ -239,7 +240,7 @@ def _copy_task(
 
 def schema_of(frame: DataFrame) -> str:
     """The schema of a frame as the text that `mapInArrow` takes."""
-    return ", ".join(f"`{entry.name}` {entry.dataType.simpleString()}" for entry in frame.schema.fields)
+    return ", ".join(f"{quoted(entry.name)} {entry.dataType.simpleString()}" for entry in frame.schema.fields)
 
 
 def targets_of(moves: DataFrame, table: str, *, columns: int) -> DataFrame:

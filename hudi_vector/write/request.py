@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.options import require_known
 from hudi_vector.schema import VectorType
+from hudi_vector.storage import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,7 +64,7 @@ class WriteRequest:
 
 
 def write_request(
-    table: str,
+    table: str | os.PathLike[str],
     *,
     record_key: str | Iterable[str],
     partition_by: str | Iterable[str] | None = None,
@@ -99,6 +101,7 @@ def write_request(
         >>> write_request("/tables/a", record_key="id", vectors={"emb": 3}).vectors
         {'emb': VectorType(dimension=3, element='float')}
     """
+    table = path_text(table)
     if not isinstance(table, str) or not table.strip():
         raise InvalidTypeError(f"table is a path or a catalog name, not {table!r}")
     keys = _names("record_key", record_key)

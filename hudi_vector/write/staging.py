@@ -22,6 +22,7 @@ from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.blobs.names import STAGING
 from hudi_vector.blobs.side_tables import SideTable
 from hudi_vector.blobs.writer import BlobWritePlan, BlobWriter, TaskAttempt
+from hudi_vector.schema import quoted
 from hudi_vector.spark.worker_errors import from_worker, in_few_words
 from hudi_vector.storage import join
 from hudi_vector.write.blob_columns import converted_schema
@@ -63,7 +64,7 @@ def partition_path(fields: Sequence[str], config: TableConfig | None) -> Column:
     hive = config is not None and config.hive_style_partitioning
     parts = []
     for name in fields:
-        value = F.coalesce(F.nullif(F.col(name).cast("string"), F.lit("")), F.lit(_UNKNOWN))
+        value = F.coalesce(F.nullif(F.col(quoted(*name.split("."))).cast("string"), F.lit("")), F.lit(_UNKNOWN))
         # Parts that are no names of folders would lead elsewhere.
         odd = value.rlike(r"(^|/)\.{0,2}(/|$)")
         value = F.when(odd, F.replace(F.url_encode(value), F.lit("."), F.lit("%2E"))).otherwise(value)

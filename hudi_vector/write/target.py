@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError, UnsupportedTableError
 from hudi_vector.schema import HUDI_TYPE, VectorType
+from hudi_vector.storage import path_text
 from hudi_vector.table.config import TableConfig, properties_of
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def resolve_target(spark: SparkSession, files: Files, table: str, name: str | No
         UnsupportedTableError: The name belongs to a view, or to a table that is no Hudi table.
         InvalidArgumentError: Something that is no Hudi table lies at the path.
     """
+    table = path_text(table)
     if is_path(table):
         path = files.qualified(table)
         existing = _existing(spark, files, table, path)

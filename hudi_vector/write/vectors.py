@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from hudi_vector.errors import InvalidTypeError
-from hudi_vector.schema import HUDI_TYPE, VectorType
+from hudi_vector.schema import HUDI_TYPE, VectorType, quoted
 from hudi_vector.write.binary import decode_binary
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class VectorColumn:
         Returns:
             An expression over the column as `as_arrays` leaves it.
         """
-        array = F.col(f"`{self.name}`")
+        array = F.col(quoted(self.name))
         no_vector = F.lit(None) if self.nullable else F.lit(REASONS[0])
         reason = F.when(array.isNull(), no_vector).when(F.size(array) != self.vector.dimension, F.lit(REASONS[1]))
         if self.contains_null:
@@ -88,7 +88,7 @@ class VectorColumn:
             An expression over the column as `as_arrays` leaves it, under the column's name.
         """
         element = _SPARK_ELEMENT[self.vector.element]
-        array = F.col(f"`{self.name}`")
+        array = F.col(quoted(self.name))
         values = array if self.element == element else array.cast(ArrayType(element, self.contains_null))
         if self.contains_null:
             zero = F.lit(0).cast(element)
@@ -164,7 +164,7 @@ def _recognise(field: StructField, vector: VectorType) -> tuple[str, DataType, b
 def _from_ml(name: str) -> Column:
     from pyspark.ml.functions import vector_to_array
 
-    column = F.col(f"`{name}`")
+    column = F.col(quoted(name))
     return F.when(column.isNotNull(), vector_to_array(column, "float64"))
 
 

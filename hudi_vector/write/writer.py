@@ -7,6 +7,7 @@ timeline.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,12 +20,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 from hudi_vector.blobs.writer import BlobColumn
 from hudi_vector.errors import (
     InvalidArgumentError,
-    InvalidTypeError,
     TableNotFoundError,
     UnknownColumnError,
     WriteError,
 )
 from hudi_vector.options import INVALID_VECTORS, require_known_in_session, without_effect
+from hudi_vector.schema import quoted
 from hudi_vector.spark.fitness import require_fit, require_workers
 from hudi_vector.spark.local_rows import no_rows
 from hudi_vector.table.config import TableConfig
@@ -45,6 +46,7 @@ from hudi_vector.write.hudi_options import (
     table_properties,
 )
 from hudi_vector.write.layout import Layout, agree_on_layout, agree_on_vectors
+from hudi_vector.write.local_frames import spark_frame
 from hudi_vector.write.new_table import NewTable
 from hudi_vector.write.request import BlobSpecs, VectorSpec, WriteRequest, write_request
 from hudi_vector.write.result import WriteResult
@@ -53,6 +55,9 @@ from hudi_vector.write.vectors import VectorColumn, as_arrays, vector_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    import pandas as pd
+    import pyarrow as pa
 
 __all__ = ["WritePlan", "hand_to_hudi", "plan_write", "write"]
 
@@ -72,8 +77,8 @@ _FOR_NO_ROWS = {
 
 
 def write(
-    df: DataFrame,
-    table: str,
+    df: DataFrame | pd.DataFrame | pa.Table,
+    table: str | os.PathLike[str],
     *,
     record_key: str | Iterable[str],
     partition_by: str | Iterable[str] | None = None,
@@ -108,9 +113,10 @@ def write(
     is the caller's promise.
 
     Args:
-        df: The rows. For ``delete`` the key, partition and ordering columns are enough.
-        table: A path with any scheme Spark knows (it holds a slash), or a catalog name. A catalog table that
-            does not exist is made as a managed table.
+        df: The rows, as a DataFrame of Spark or pandas, or an Arrow table; the last two are given to the active
+            session. For ``delete`` the key, partition and ordering columns are enough.
+        table: A path with any scheme Spark knows (it holds a slash, or is a path object), or a catalog name. A catalog
+            table that does not exist is made as a managed table.
         record_key: The column, or columns, that identify a row.
         partition_by: The partition column or columns; a table that is there keeps its own.
         ordering: The column or columns that decide which of two rows of one key is newer.
@@ -150,7 +156,7 @@ def write(
         >>> import hudi_vector as hv
         >>> hv.write(df, "s3a://lake/products", record_key="id", vectors={"embedding": 128})  # doctest: +SKIP
     """
-    _require_batch_frame(df)
+    df = _batch_frame(df)
     request = write_request(
         table,
         record_key=record_key,
@@ -329,7 +335,7 @@ def _rows(df: DataFrame, plan: WritePlan) -> DataFrame:
         # Hudi needs no more to delete, and other columns could differ from the table's.
         wanted = (*plan.layout.record_key, *plan.layout.partition_by, *plan.layout.ordering)
         tops = dict.fromkeys(_top(name) for name in wanted)
-        return df.select(*[F.col(f"`{name}`") for name in tops if name in df.columns])
+        return df.select(*[F.col(quoted(name)) for name in tops if name in df.columns])
     rows = as_arrays(df, plan.columns)
     otherwise = None
     if plan.policy == "skip":
@@ -341,7 +347,7 @@ def _rows(df: DataFrame, plan: WritePlan) -> DataFrame:
             F.lit("a vector is invalid that was valid when it was checked: cache the DataFrame, it changes")
         )
     stored = {column.name: column.stored(otherwise) for column in plan.columns}
-    return rows.select(*[stored.get(name, F.col(f"`{name}`")) for name in rows.columns])
+    return rows.select(*[stored.get(name, F.col(quoted(name))) for name in rows.columns])
 
 
 def hand_to_hudi(
@@ -417,12 +423,12 @@ def _without_meta_columns(df: DataFrame) -> DataFrame:
     return df.drop(*[name for name in df.columns if name.startswith("_hoodie_")])
 
 
-def _require_batch_frame(df: object) -> None:
-    if not isinstance(df, DataFrame):
-        raise InvalidTypeError(f"df is a Spark DataFrame, not {type(df).__name__}; make one with createDataFrame")
-    if df.isStreaming:
+def _batch_frame(df: DataFrame | pd.DataFrame | pa.Table) -> DataFrame:
+    frame = spark_frame(df)
+    if frame.isStreaming:
         raise InvalidArgumentError("df is a streaming DataFrame; write its batches with foreachBatch")
-    require_fit(df.sparkSession)
+    require_fit(frame.sparkSession)
+    return frame
 
 
 def _require_distinct_columns(df: DataFrame) -> None:

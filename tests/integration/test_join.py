@@ -16,6 +16,7 @@ from support import join_oracle, tables
 
 import hudi_vector as hv
 from hudi_vector import errors, options
+from hudi_vector.spark.join import prepare
 
 DIMENSION = 4
 LEFT = "id LONG, name STRING, budget DOUBLE, grp STRING, v ARRAY<FLOAT>"
@@ -485,3 +486,15 @@ def test_vectors_of_other_lengths_are_refused(spark, rights):
     typed = short.to(StructType([short.schema[0], hv.vector_field("v", 2)]))
     with pytest.raises(errors.DimensionMismatchError, match="of 2 elements, column 'emb' of 'joined_hudi' of 4"):
         hv.knn_join(typed, "joined_hudi", "v", "emb", 3)
+
+
+@pytest.mark.parametrize("side", ["hudi", "lance"])
+def test_a_side_that_is_a_path_is_looked_at_once(spark, rights, few, monkeypatch, side):
+    seen = []
+    looked = prepare.stored_snapshot
+    monkeypatch.setattr(prepare, "stored_snapshot", lambda s, name: seen.append(name) or looked(s, name))
+    path = rights["lance"]
+    if side == "hudi":
+        path = spark.sql("DESCRIBE EXTENDED joined_hudi").where("col_name = 'Location'").first()[1]
+    assert hv.knn_join(few, path, "v", "emb", 1).count() > 0
+    assert seen == [path]

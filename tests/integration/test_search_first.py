@@ -53,6 +53,21 @@ def test_sql_python_and_hudis_own_function_agree_with_the_oracle(spark, products
     oracle.assert_nearest(native.withColumnRenamed("_hudi_distance", "_distance"), expected)
 
 
+def test_chosen_columns_come_with_the_distance(spark, products):
+    query = [1.0] * 8
+    found = hv.search(spark, products, "emb", query, 3, columns=["price", "id"])
+    assert found.columns == ["price", "id", "_distance"]
+    named = hv.search(spark, products, "emb", query, 3, columns=["_distance", "ID", "_rank", "emb"])
+    assert named.columns == ["_distance", "ID", "_rank", "emb"]
+    assert [row["_rank"] for row in named.collect()] == [1, 2, 3]
+    everything = hv.search(spark, products, "emb", query, 3)
+    assert hv.search(spark, products, "emb", query, 3, columns=["*"]).columns == everything.columns
+    many = hv.search_batch(spark, products, "emb", np.array([query]), k=2, columns=["_hudi_query_index", "id"])
+    assert many.columns == ["_hudi_query_index", "id", "_distance"]
+    for row, same in zip(found.collect(), everything.select("price", "id", "_distance").collect(), strict=True):
+        assert row == same
+
+
 def test_star_has_the_tables_columns_without_the_vector_and_the_distance(spark, products):
     found = hv.search(spark, products, "emb", [1.0] * 8, 3)
     assert found.columns == [c for c in spark.table(products).columns if c != "emb"] + ["_distance"]

@@ -519,3 +519,71 @@ def test_a_table_made_with_sql_keeps_its_properties(spark, database):
     with pytest.raises(UnsupportedTableError) as raised:
         write(numbered(spark, [9]), f"{database}.other", record_key="id")
     assert str(raised.value) == f"'{database}.other' is no Hudi table (it is of type parquet); name another table"
+
+
+def _local(kind: str):
+    import pandas as pd
+    import pyarrow as pa
+
+    vectors = [np.array([i, 1.0, -i], np.float32) for i in range(6)]
+    if kind == "pandas":
+        return pd.DataFrame({"id": range(6), "emb": vectors, "title": list("abcdef")})
+    if kind == "lists":
+        return pd.DataFrame({"id": range(6), "emb": [v.tolist() for v in vectors], "title": [*"abcde", None]})
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(np.concatenate(vectors)), 3)
+    return pa.table({"id": pa.array(range(6), pa.int32()), "emb": fixed, "title": [*"abcde", None]})
+
+
+@pytest.mark.parametrize("kind", ["pandas", "lists", "arrow"])
+def test_rows_of_pandas_and_arrow_at_a_path_object(spark, tmp_path, kind):
+    import hudi_vector as hv
+
+    table = tmp_path / "local"
+    how = {"record_key": "id", "vectors": {"emb": 3}, "operation": "bulk_insert", "options": QUICK}
+    hv.write(_local(kind), table, **how)
+    found = hv.search(spark, table, "emb", [5.0, 1.0, -5.0], 2, metric="l2", columns=["id", "title"])
+    assert found.columns == ["id", "title", "_distance"]
+    assert [row["id"] for row in found.collect()] == [5, 4]
+    assert spark.read.format("hudi").load(str(table)).schema["emb"].metadata["hudi_type"] == "VECTOR(3)"
+    assert spark.read.format("hudi").load(str(table)).schema["id"].dataType.simpleString() == (
+        "int" if kind == "arrow" else "bigint"
+    )
+    with hv.open(table, column="emb") as opened:
+        assert len(opened.search([0.0, 0.0, 0.0], 3)) == 3
+    if kind == "pandas":
+        frame = spark.read.format("hudi").load(str(table))
+        assert hv.knn_join(frame, table, "emb", "emb", 1).count() == 6
+        assert hv.search_batch(spark, table, "emb", table, "emb", 1).count() == 6
+        assert hv.vector_search(frame, table, "emb", "emb", 1).count() == 6
+        assert hv.index.build_if_missing(spark, table, column="emb") is not None
+        assert hv.index.verify(spark, table, column="emb") is not None
+        assert hv.table_services.maintain(spark, table, dry_run=True) is not None
+        assert hv.blobs.inventory(spark, table).count() == 0
+
+
+def test_what_is_no_dataframe_is_named_with_its_package(spark, tmp_path):
+    import pandas as pd
+    import pyarrow as pa
+
+    import hudi_vector as hv
+
+    for rows, sentence in [
+        (3, "df is a DataFrame of Spark or pandas, or an Arrow table, not int; make one of it first"),
+        (pd.Series([1]), "not pandas.core.series.Series;"),
+        (pd.DataFrame({"id": []}), "a pandas.core.frame.DataFrame without rows does not say what its columns hold"),
+        (pd.DataFrame([[1, 2]], columns=["id", "id"]), "df has two columns 'id'"),
+        (pd.DataFrame({"id": [1, 2], "x": [[1], "a"]}), "the pandas.core.frame.DataFrame cannot be given to Spark: "),
+        (
+            pa.table({"u": pa.array([1], pa.uint64()), "id": [1]}),
+            "column 'u' is uint64 in Arrow, of which Spark has no",
+        ),
+    ]:
+        for call in (
+            lambda rows=rows: hv.write(rows, tmp_path / "none", record_key="id"),
+            lambda rows=rows: hv.blobs.prepare(rows, str(tmp_path / "none")),
+        ):
+            with pytest.raises((InvalidTypeError, InvalidArgumentError)) as refused:
+                call()
+            assert sentence in str(refused.value)
+            assert "\n" not in str(refused.value)
+    assert not (tmp_path / "none").exists()

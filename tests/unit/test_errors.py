@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from hudi_vector import errors
@@ -60,3 +63,41 @@ def test_many_columns_are_not_all_listed() -> None:
 def test_a_missing_package_names_its_extra() -> None:
     message = str(MissingDependencyError.of("matplotlib", "demo", "the picture"))
     assert message == "the picture needs 'matplotlib': install it with pip install 'hudi-vector[demo]'"
+
+
+@pytest.mark.parametrize(
+    ("problem", "line"),
+    [
+        (ValueError("one\ntwo"), "one"),
+        (ValueError("\n  \n two \n"), "two"),
+        (ValueError(""), "ValueError"),
+        (OSError(), "OSError"),
+        (KeyError(), "KeyError"),
+        (Exception("\u2028"), "Exception"),
+    ],
+)
+def test_the_first_line_of_a_message_that_may_be_empty(problem: Exception, line: str) -> None:
+    assert errors.first_line(problem) == line
+
+
+def test_nobody_takes_the_first_line_of_what_may_have_none() -> None:
+    package = Path(errors.__file__).parent
+    found = [str(file) for file in package.rglob("*.py") if re.search(r"splitlines\(\)\[", file.read_text("utf-8"))]
+    assert not found
+
+
+def test_the_kind_of_a_value_names_its_package() -> None:
+    assert errors.kind_of(3) == "int"
+    assert errors.kind_of(pa.table({})) == "pyarrow.lib.Table"
+
+
+def test_extras_that_messages_name_are_there() -> None:
+    root = Path(errors.__file__).parents[1]
+    extras = set(re.findall(r"^(\w+) = \[", (root / "pyproject.toml").read_text("utf-8"), re.MULTILINE))
+    named = set()
+    for file in (root / "hudi_vector").rglob("*.py"):
+        text = file.read_text("utf-8")
+        named |= {(name, file.name) for name in re.findall(r"hudi-vector\[(\w+)\]", text)}
+        named |= {(name, file.name) for name in re.findall(r'MissingDependencyError\.of\("[\w-]+", "(\w+)"', text)}
+    assert named
+    assert {(name, file) for name, file in named if name not in extras} == set()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
-from hudi_vector.schema import VectorType, vector_field
+from hudi_vector.schema import VectorType, free_names, quoted, vector_field
 
 
 @pytest.mark.parametrize(
@@ -69,3 +73,28 @@ def test_the_spark_field() -> None:
     assert not field.nullable
     assert not field.dataType.containsNull
     assert field.metadata == {"hudi_type": "VECTOR(3, DOUBLE)"}
+
+
+NAMES = st.text(st.sampled_from("aAbB_`. é漢'\"\\"), min_size=1, max_size=4)
+
+
+@given(st.lists(NAMES, unique_by=str.lower, max_size=6), st.sets(NAMES, max_size=6), st.sampled_from(["_", "a", "a_"]))
+def test_free_names_are_free_and_different_and_no_other_than_they_must(names, taken, prefix):
+    found = free_names(names, taken, prefix)
+    lower = [name.lower() for name in found]
+    assert len(set(lower)) == len(lower)
+    assert not set(lower) & {name.lower() for name in taken}
+    for name, free in zip(names, found, strict=True):
+        assert free.endswith(name)
+        assert set(free[: len(free) - len(name)].split(prefix)) <= {""}
+        assert (free == name) == (name.lower() not in {other.lower() for other in taken})
+
+
+@given(st.lists(NAMES, min_size=1, max_size=3))
+def test_a_quoted_name_is_read_back(names):
+    read, text = [], quoted(*names)
+    while text:
+        found = re.match(r"`((?:[^`]|``)*)`(?:\.|$)", text)
+        read.append(found[1].replace("``", "`"))
+        text = text[found.end() :]
+    assert read == names

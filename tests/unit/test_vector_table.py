@@ -70,6 +70,30 @@ def test_a_search_says_where_its_rows_lie(table: WrittenTable, rows: list[Row]) 
         assert hits.report.reached_k
 
 
+def test_hits_show_their_first_rows_and_nothing_of_the_plan(table: WrittenTable) -> None:
+    with opened(table) as t:
+        few = repr(t.search(QUERY, 2, metric="l2", columns=["id", "name", "emb"]))
+        assert few.splitlines()[0] == f"SearchHits: 2 rows of '{table.path}'"
+        assert few.splitlines()[1].split() == ["id", "name", "emb", "_distance"]
+        assert "4 values]" in few
+        assert len(few.splitlines()) == 4
+        many = repr(t.search(QUERY, 60, metric="l2"))
+        assert len(many.splitlines()) == 13
+        assert many.endswith("…")
+        assert len(many) < 3000
+        assert repr(t.search(QUERY, 3, filter="id < 0", columns=["id"])).startswith("SearchHits: 0 rows")
+
+
+def test_a_path_object_names_a_table(table: WrittenTable, rows: list[Row]) -> None:
+    with hv.open(table.path, column="emb") as t:
+        assert isinstance(table.path, Path)
+        assert t.search(QUERY, 3, metric="l2", columns=["id"]).column("id").to_pylist() == ids(rows, 3)
+    files = sorted(table.path.rglob("*.parquet"))
+    with hv.open(files=files, column="emb") as t:
+        assert len(t.search(QUERY, 3, metric="l2")) == 3
+    assert search_table(table.path, "emb", QUERY, 1, metric="l2", columns=["id"]).rows.num_rows == 1
+
+
 def test_it_finds_what_search_table_finds(table: WrittenTable) -> None:
     with opened(table) as t:
         for metric, text in (("cosine", None), ("l2", "price < 50"), ("dot_product", "grp = 'b'")):

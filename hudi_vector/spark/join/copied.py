@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from hudi_vector.read.predicate import Predicate, columns
 from hudi_vector.read.spec import TIE_COLUMNS
+from hudi_vector.schema import quoted
 from hudi_vector.search.join.held import HeldSide, as_content, in_order
 from hudi_vector.search.temp_lance import unstorable
 from hudi_vector.spark.join.request import JoinRequest
@@ -47,7 +48,7 @@ def _with_keys(request: JoinRequest) -> tuple[DataFrame, Mapping[str, str], Pred
     frame = right.table.frame(request.spark)
     needed = {*right.physical.values(), *TIE_COLUMNS, *(columns(right.predicate) if right.predicate else ())}
     chosen = [name for name in frame.columns if name in needed]
-    return frame.select([frame[f"`{name}`"] for name in chosen]), right.physical, right.predicate
+    return frame.select([frame[quoted(name)] for name in chosen]), right.physical, right.predicate
 
 
 def fits(request: JoinRequest, limit: int) -> int | None:
@@ -86,7 +87,7 @@ def temp_barred(request: JoinRequest) -> str:
     try:
         import lance  # noqa: F401
     except ImportError:
-        return "pylance is not installed (pip install 'hudi-vector[lance]')"
+        return "pylance is not installed (pip install pylance)"
     if request.dimension is None:
         return "it holds no vector"
     reasons = ((field.name, unstorable(field.type)) for field in arrow_fields(request.right.schema))

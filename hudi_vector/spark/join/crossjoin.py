@@ -17,6 +17,7 @@ from pyspark.sql.types import DoubleType, MapType, StructField, StructType
 from hudi_vector.kernels.metrics import exact_distances
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
 from hudi_vector.read.vectors import block_of
+from hudi_vector.schema import quoted
 from hudi_vector.search.batch_rows import query_vectors
 from hudi_vector.search.join.conditions import LEFT, RIGHT
 from hudi_vector.spark.join.request import JoinRequest
@@ -64,7 +65,7 @@ def crossjoin_frame(request: JoinRequest) -> DataFrame:
 
 
 def _whole(frame: DataFrame) -> Column:
-    return F.struct(*[frame[_quoted(name)].alias(name) for name in frame.columns])
+    return F.struct(*[frame[quoted(name)].alias(name) for name in frame.columns])
 
 
 def _holds(request: JoinRequest) -> Column:
@@ -142,7 +143,3 @@ def _outputs(request: JoinRequest) -> list[Column]:
         else:
             found.append(F.col(LEFT if column.side == "query" else RIGHT)[column.source].alias(column.name))
     return found
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

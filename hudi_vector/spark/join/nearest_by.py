@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import MapType
 
 from hudi_vector.errors import InvalidArgumentError, InvalidFilterError, InvalidTypeError, UnknownColumnError
+from hudi_vector.schema import quoted
 from hudi_vector.search.checks import as_k
 from hudi_vector.spark.gateway import JavaObject, first_sentence, node_name
 from hudi_vector.spark.join.api import knn_join
@@ -176,13 +177,13 @@ def _ranked(left: DataFrame, right: DataFrame, expression: Any, k: int, order: s
         raise InvalidFilterError(f"the ranking expression is not valid: {first_sentence(refused)}") from None
     best = F.col(_SCORE).asc() if order == "distance" else F.col(_SCORE).desc()
     ties = [
-        F.col(f"r.`{f.name}`").asc_nulls_first() for f in right.schema.fields if not isinstance(f.dataType, MapType)
+        F.col(quoted("r", f.name)).asc_nulls_first() for f in right.schema.fields if not isinstance(f.dataType, MapType)
     ]
     within = Window.partitionBy(_ID).orderBy(best, *ties)
     found = pairs.where(F.col(_SCORE).isNotNull()).withColumn(_RANK, F.row_number().over(within))
     found = found.where(F.col(_RANK) <= k)
-    theirs = [F.col(f"r.`{own}`").alias(name) for own, name in zip(right.columns, names, strict=True)]
+    theirs = [F.col(quoted("r", own)).alias(name) for own, name in zip(right.columns, names, strict=True)]
     if kind == "inner":
-        return found.select(*(F.col(f"l.`{name}`") for name in left.columns), *theirs)
+        return found.select(*(F.col(quoted("l", name)) for name in left.columns), *theirs)
     kept = asking.join(found.select(F.col(_ID), *theirs), _ID, "left_outer")
     return kept.drop(_ID)

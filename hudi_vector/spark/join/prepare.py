@@ -31,6 +31,8 @@ from hudi_vector.spark.join.ways import EXACT, Way, snapshot_way, table_way
 from hudi_vector.spark.resolve import resolve_name
 from hudi_vector.spark.scanned import length_in
 from hudi_vector.spark.search import settings_of
+from hudi_vector.storage import path_text
+from hudi_vector.table.model import Snapshot
 from hudi_vector.table.native import NativeTable
 
 __all__ = ["Prepared", "one_of", "prepare", "require_distinct"]
@@ -112,8 +114,7 @@ def prepare(
     added = _added_names(rank_column, distance_column)
 
     asking = _left_side(session, left, left_vector)
-    stored = stored_snapshot(session, right) if isinstance(right, str) else None
-    found, found_label = (stored_frame(session, stored[1]), right) if stored else _frame(session, right, "right")
+    found, found_label, stored = _frame(session, right, "right")
     require_distinct(found, found_label)
     vector = as_text(right_vector, "right_vector") or ""
     decoded = None if stored else bytes_source(session, found, vector, found_label)
@@ -218,17 +219,20 @@ def _session(left: Any, right: Any) -> SparkSession:
     return session
 
 
-def _frame(spark: SparkSession, side: Any, name: str) -> tuple[DataFrame, str]:
+def _frame(spark: SparkSession, side: Any, name: str) -> tuple[DataFrame, str, tuple[str, Snapshot] | None]:
+    """A side's rows, how messages name it, and what is stored at the path of a Lance dataset or Delta table."""
     if isinstance(side, DataFrame):
-        return side, f"the {name} side"
+        return side, f"the {name} side", None
+    side = path_text(side)
     if not isinstance(side, str):
         raise InvalidTypeError(f"the {name} side must be a DataFrame or the name of a table, not {side!r}")
     stored = stored_snapshot(spark, as_text(side, name) or "")
-    return (stored_frame(spark, stored[1]) if stored else resolve_name(spark, side).frame(spark)), side
+    frame = stored_frame(spark, stored[1]) if stored else resolve_name(spark, side).frame(spark)
+    return frame, side, stored
 
 
 def _left_side(spark: SparkSession, left: Any, vector: Any) -> LeftSide:
-    frame, label = _frame(spark, left, "left")
+    frame, label, _ = _frame(spark, left, "left")
     if frame.isStreaming:
         raise InvalidArgumentError("the left side is a stream; use it batch by batch, in foreachBatch")
     require_distinct(frame, label)
