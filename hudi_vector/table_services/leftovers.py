@@ -81,7 +81,9 @@ def list_leftovers(storage: Storage, table: str) -> list[Leftover]:
         It, by path; what lies behind a symbolic link is left out.
     """
     home = join(table, STAGING)
-    staged: dict[str, list[FileInfo]] = {name: [] for name in storage.list_folders(home)}
+    # Object stores may show a folder that holds nothing, and there is none to remove.
+    folders = storage.list_folders(home) if storage.scheme == "file" else []
+    staged: dict[str, list[FileInfo]] = {name: [] for name in folders}
     for info in with_names(storage.list_files(home, recursive=True))[0]:
         staged.setdefault(info.uri.removeprefix(f"{home}/").partition("/")[0], []).append(info)
     found = [
@@ -127,9 +129,14 @@ def remove_leftovers(
     native = NativeTable(Source(site.table, site.table, site.options))
     found = find_leftovers(native, uploads, grace_ms=grace_ms, now_ms=now_ms, ignore_stale_pending=ignore_stale_pending)
     dead = [each for each in found if each.kept is None]
-    done = [True] * len(dead) if dry_run else site.each(lambda each: _removed(site, each), dead)
-    rows = [(CleanFile(each.path, each.bytes, each.reason), gone) for each, gone in zip(dead, done, strict=True)]
-    return [row for row, gone in rows if gone], [row for row, gone in rows if not gone]
+    files = [info for each in dead for info in each.files]
+    gone = [True] * len(files) if dry_run else site.each(lambda info: _deleted(site, info), files)
+    left = {info for info, is_gone in zip(files, gone, strict=True) if not is_gone}
+    for each in () if dry_run else dead:
+        if each.write_id is not None:
+            site.storage.remove_empty_folders(join(site.table, each.path))
+    rows = [(CleanFile(each.path, each.bytes, each.reason), left.isdisjoint(each.files)) for each in dead]
+    return [row for row, is_gone in rows if is_gone], [row for row, is_gone in rows if not is_gone]
 
 
 def find_leftovers(
@@ -166,20 +173,18 @@ def find_leftovers(
     return [Leftover(each.path, each.files, each.write_id, needs.keeps(each)) for each in found]
 
 
-def _removed(site: Site, leftover: Leftover) -> bool:
-    """Delete the files that are as they were listed, and the folders that are empty then; whether nothing is left."""
-    storage, table = site.storage, site.table
+def _deleted(site: Site, file: FileInfo) -> bool:
+    """Delete a file that is as it was listed; whether it is gone."""
+    storage = site.storage
     try:
-        for info in leftover.files:
-            is_plain_file = is_plain(storage, table, info.uri.removeprefix(f"{table}/"))
-            if is_plain_file and storage.info(info.uri) == info:
-                storage.delete(info.uri)
-        if leftover.write_id is not None:
-            storage.remove_empty_folders(join(table, leftover.path))
-        return all(storage.info(info.uri) is None for info in leftover.files)
+        found = storage.info(file.uri)
+        if found == file and is_plain(storage, site.table, file.uri.removeprefix(f"{site.table}/")):
+            storage.delete(file.uri)
+            return True
     except OSError as problem:
-        _LOG.warning("%s stays until the next run: %s", leftover.path, problem)
+        _LOG.warning("%s stays until the next run: %s", file.uri, problem)
         return False
+    return found is None
 
 
 @dataclass(frozen=True)

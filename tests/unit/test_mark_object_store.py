@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,14 @@ import pytest
 from support import servers
 from support.blob_states import DAY, BlobTable, blob, write_id
 
+from hudi_vector.blobs.manifest import list_uploads, open_upload
+from hudi_vector.blobs.names import STAGING
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.kept_references import KeptReferences
+from hudi_vector.table_services.leftovers import remove_leftovers
 from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_files import list_marks, publish_mark, read_mark
+from hudi_vector.table_services.sites import Site
 
 NOW = time.time_ns() // 1_000_000 + 30 * DAY
 OLD = NOW - 60 * DAY
@@ -54,6 +59,30 @@ def test_a_table_on_an_object_store(store: tuple[StorageOptions, Any], tmp_path:
     again = find_unneeded("s3a://lake/t", grace_ms=DAY, now_ms=NOW, options=options, reader=kept)
     assert (again.candidates, again.kept) == (report.candidates, report.kept)
     kept.save()
+
+
+def test_leftovers_on_an_object_store(store: tuple[StorageOptions, Any], tmp_path: Path) -> None:
+    options, client = store
+    table = BlobTable(tmp_path, OLD)
+    dead, alive = write_id(OLD, 1), open_upload("s3a://lake/left", {}, lease_ms=60 * DAY, options=options).write_id
+    paths = [f"{STAGING}/{name}/part-{number}.parquet" for name in (dead, alive) for number in range(3)]
+    for path in paths:
+        table.file(path, b"rows in plain")
+    uploaded(table, client, "left")
+    client.put_object(Bucket="lake", Key=f"left/{STAGING}/{write_id(OLD, 2)}/", Body=b"")  # a folder as Hadoop makes it
+    site, now = Site("s3://lake/left", options), time.time_ns() // 1_000_000
+
+    def removed(now_ms: int) -> list[str]:
+        uploads = partial(list_uploads, "s3://lake/left", options=options)
+        gone, stayed = remove_leftovers(site, uploads, grace_ms=DAY, now_ms=now_ms)
+        assert stayed == []
+        return [file.path for file in gone]
+
+    assert removed(now + DAY - 60_000) == []
+    assert removed(now + DAY + 60_000) == [f"{STAGING}/{dead}"]
+    listed = client.list_objects_v2(Bucket="lake", Prefix=f"left/{STAGING}/")["Contents"]
+    assert sorted(each["Key"] for each in listed if each["Size"]) == [f"left/{path}" for path in paths[3:]]
+    assert removed(now + DAY + 60_000) == []
 
 
 def test_a_copy_in_another_bucket_waits_for_its_relocation(store: tuple[StorageOptions, Any], tmp_path: Path) -> None:
