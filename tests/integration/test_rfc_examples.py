@@ -1,4 +1,4 @@
-"""Each SQL example printed in RFC-102, its misprints corrected, its table names kept."""
+"""Each SQL example of RFC-102, its misprints corrected; tables that share a name there have names of their own."""
 
 from __future__ import annotations
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
 
+FEW_STATEMENTS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that runs each statement a few times, on few cores: no second compiler and no collector beside the work."""
+
 JVM = " ".join(
     (
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
+        FEW_STATEMENTS,
         # With one compiler a JVM keeps 48 MB of code, which a few tests fill: then it throws out what it compiles again.
         "-XX:ReservedCodeCacheSize=512m",
         "-XX:MetaspaceSize=512m",
@@ -21,7 +23,7 @@ JVM = " ".join(
         "-XX:-BytecodeVerificationRemote",
     )
 )
-"""A JVM that runs each statement a few times, on few cores: no second compiler and no collector beside the work."""
+"""The same for all tests of a process that share a session."""
 
 QUICK: Mapping[str, str] = {
     "hoodie.metadata.enable": "false",

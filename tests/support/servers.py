@@ -26,12 +26,13 @@ import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
 import hudi_vector as hv
-from support.quick import QUICK
+from support.quick import FEW_STATEMENTS, QUICK
 
 def application(master="local[2]", packages=None, conf=None):
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     given = {
         "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": FEW_STATEMENTS, "spark.executor.extraJavaOptions": FEW_STATEMENTS,
         "spark.sql.session.timeZone": "UTC", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": os.path.abspath("warehouse"), **QUICK, **(conf or {}),
     }
