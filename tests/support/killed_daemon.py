@@ -1,0 +1,12 @@
+"""Spark's daemon of Python workers that count the steps of a driver which is to be killed."""
+
+from __future__ import annotations
+
+from pyspark import daemon
+
+import support.python_daemon  # noqa: F401
+from support.killed import arm_worker
+
+if __name__ == "__main__":
+    arm_worker()
+    daemon.manager()
