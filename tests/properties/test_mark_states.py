@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from support.blob_states import DAY, HOUR, NOW, BlobTable, blob, inline, write_id
+from support.blob_states import DAY, HOUR, NOW, BlobTable, blob, digits, inline, write_id
 from support.soak import Soak
 
 from hudi_vector.blobs import manifest
 from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.blobs.names import written_ms
 from hudi_vector.blobs.registry import REGISTERED, enter
-from hudi_vector.storage import StorageOptions
+from hudi_vector.storage import StorageOptions, normalise
+from hudi_vector.table_services.compaction_files import CompactionRun, publish_plan, publish_run
+from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer
 from hudi_vector.table_services.container_index import container_index, verify_containers
 from hudi_vector.table_services.forget import NOTES_KEPT_MS, forget_notes
+from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.kept_references import KeptReferences
 from hudi_vector.table_services.kept_uploads import KeptUploads
 from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.plan_files import ENDED, RUNNING
+from hudi_vector.table_services.sweep import sweep
+from hudi_vector.table_services.trash import expire, restore
 
 START = NOW - 40 * DAY
 GROUPS = ("f1", "f2", "f3")
@@ -51,14 +61,14 @@ class Model:
         below_root = any(path.startswith("file:") for path in self.born)
         return self.has_unreadable_file or (self.has_torn_manifest and below_root)
 
-    def expected(self) -> set[str]:
-        """The containers that nothing needs."""
+    def expected(self, at_ms: int = NOW) -> set[str]:
+        """The containers that nothing needs at some time."""
         if self.is_doubtful:
             return set()
         referred = frozenset().union(*self.files.values())
         referred = referred.union(*(paths for name, paths in self.lent.values() if self.others[name][1]))
-        horizon = NOW - self.grace_ms
-        oldest = min(self.ingests.values(), default=NOW + self.grace_ms) - self.grace_ms
+        horizon = at_ms - self.grace_ms
+        oldest = min(self.ingests.values(), default=at_ms + self.grace_ms) - self.grace_ms
         return {
             path
             for path, born in self.born.items()
@@ -168,6 +178,151 @@ class Model:
         self.has_unreadable_file = True
 
 
+def bytes_of(path: str) -> bytes:
+    """What is in a container: each has bytes of its own."""
+    return hashlib.sha256(path.encode()).digest() * 4
+
+
+@dataclass
+class Lived(Model):
+    """A table at which Hudi's services and ours are at work, of which every retained file is read after each step."""
+
+    begun: dict[Path, str] = field(default_factory=dict)
+    saved: dict[str, frozenset[Path]] = field(default_factory=dict)
+    trashed: set[str] = field(default_factory=set)
+    runs: dict[str, CompactionRun] = field(default_factory=dict)
+
+    def step(self, name: str, *arguments: Any) -> None:
+        """Do one thing, and read back all that is retained."""
+        if name == "wait":
+            self.table.clock_ms += arguments[0] * DAY
+        elif name == "service":
+            self.table.begin(self.table.instant(), *arguments)
+        else:
+            getattr(self, name)(*arguments)
+        for paths in self.files.values():
+            for path in paths:
+                assert (self.table.path / path).read_bytes() == bytes_of(path), (name, path)
+
+    def upload(self, state: str, lease_ms: int, age_ms: int) -> None:
+        known = set(self.born)
+        super().upload(state, lease_ms, age_ms)
+        for path in self.born.keys() - known:
+            (self.table.path / path).write_bytes(bytes_of(path))
+            self.table.touch(self.table.path / path, self.born[path])
+
+    def write(self, group: str, kind: str, chosen: list[int], ends: bool, action: str) -> None:
+        instant, known = digits(self.table.clock_ms + 1000), set(self.files)
+        super().write(group, kind, chosen, ends, action)
+        self.begun |= dict.fromkeys(self.files.keys() - known, instant)
+
+    def clean(self, number: int) -> None:
+        """Hudi's clean takes a file that no savepoint holds."""
+        held = frozenset().union(*self.saved.values())
+        free = sorted(self.files.keys() - held)
+        if free:
+            self._forget({free[number % len(free)]})
+
+    def savepoint(self) -> None:
+        """What is there of the newest completed commit and all before it is held."""
+        done = [instant for instant in self.begun.values() if instant not in self.ingests]
+        if done:
+            newest = max(done)
+            files = frozenset(file for file, instant in self.begun.items() if instant in done and instant <= newest)
+            if newest not in self.saved:
+                self.table.savepoint(newest, sorted(files))
+                self.saved[newest] = files
+
+    def unsave(self) -> None:
+        if self.saved:
+            instant = min(self.saved)
+            del self.saved[instant]
+            self._drop_actions(lambda name: name.startswith(instant) and name.endswith(".savepoint"))
+
+    def roll_back(self) -> None:
+        """The newest commit, completed or not, is taken back where no savepoint holds it."""
+        newest = max(self.begun.values(), default=None)
+        if newest is not None and newest > max(self.saved, default=""):
+            self._take_back(lambda instant: instant == newest, "rollback")
+
+    def restore(self) -> None:
+        """The table becomes what it was at the newest savepoint."""
+        if self.saved:
+            saved = max(self.saved)
+            self._take_back(lambda instant: instant > saved, "restore")
+
+    def sweep(self) -> None:
+        """The cleaner takes what the model says, and nothing else."""
+        at, table = self.table.clock_ms, str(self.table.path)
+
+        def mark() -> MarkReport:
+            return find_unneeded(table, grace_ms=self.grace_ms, now_ms=at)
+
+        compacting = {each.path for run in self.runs.values() for each in run.plan.candidates}
+        wanted = self.expected(at) - compacting
+        done = sweep(mark(), mark, limits=SweepLimits(100), now_ms=lambda: at)
+        assert {file.path for file in done.deleted} == wanted
+        assert (done.failed, bool(done.doubts)) == ([], self.is_doubtful)
+        for path in wanted:
+            del self.born[path]
+            assert not (self.table.path / path).exists()
+        self.trashed |= wanted
+
+    def give_back(self) -> None:
+        """All that is in the trash is in its place again, as new."""
+        done = restore(str(self.table.path))
+        assert ({file.path for file in done.restored}, done.kept) == (self.trashed, [])
+        for path in self.trashed:
+            self.born[path] = self.table.clock_ms
+            self.table.touch(self.table.path / path)
+            assert (self.table.path / path).read_bytes() == bytes_of(path)
+        self.trashed = set()
+
+    def expire(self) -> None:
+        """What is in the trash goes for good."""
+        done = expire(str(self.table.path), window_ms=0, now_ms=self.table.clock_ms + 1)
+        assert len(done.gone) == len(self.trashed)
+        self.trashed = set()
+
+    def compact(self, chosen: list[int]) -> None:
+        """A compaction of ours begins to copy containers: they stay until it ends, whoever refers to them."""
+        there, table = sorted(self.born), normalise(str(self.table.path))
+        paths = sorted({there[number % len(there)] for number in chosen}) if there else []
+        if paths:
+            planned = tuple(PlannedContainer(path, "", "img", 100, 50, "repack", "half is dead", 0) for path in paths)
+            plan = CompactionPlan(write_id(self.table.clock_ms, len(self.runs)), table, 0, ("img",), planned, 100, 100)
+            run = publish_run(replace(publish_plan(plan), state=RUNNING))
+            self.runs[plan.plan_id] = run
+
+    def compacted(self) -> None:
+        """The oldest compaction ends: rows refer to new containers."""
+        if self.runs:
+            run = self.runs.pop(min(self.runs))
+            publish_run(replace(run, state=ENDED))
+            known = set(self.born)
+            self.upload(manifest.COMMITTED, HOUR, 0)
+            new = [sorted(self.born).index(path) for path in self.born.keys() - known]
+            self.write(GROUPS[0], "base", new, True, "commit")
+
+    def _take_back(self, gone: Callable[[str], bool], how: str) -> None:
+        self._forget({file for file, instant in self.begun.items() if gone(instant)})
+        self.ingests = {instant: at for instant, at in self.ingests.items() if not gone(instant)}
+        self._drop_actions(lambda name: gone(re.split(r"[_.]", name)[0]))
+        instant = self.table.instant()
+        self.table.begin(instant, how)
+        self.table.complete(instant, how)
+
+    def _forget(self, files: set[Path]) -> None:
+        for file in files:
+            file.unlink()
+            del self.files[file], self.begun[file]
+
+    def _drop_actions(self, gone: Callable[[str], bool]) -> None:
+        for file in self.table.timeline.iterdir():
+            if gone(file.name):
+                file.unlink()
+
+
 uploads = st.tuples(
     st.just("upload"),
     st.sampled_from(STATES),
@@ -195,6 +350,27 @@ media = st.tuples(st.just("media"), st.sampled_from([0, 0, HOUR, 20 * DAY]))
 rooted = st.one_of(media, media, media, uploads, writes, writes, writes, cleans, waits, services, borrows)
 shared = st.one_of(
     uploads, uploads, writes, cleans, waits, borrows, borrows, st.tuples(st.just("give_back"), st.integers(0, 9))
+)
+
+
+compactions = st.tuples(st.just("compact"), st.lists(st.integers(0, 20), min_size=1, max_size=3))
+turns = st.sampled_from(["savepoint", "unsave", "roll_back", "restore", "sweep", "give_back", "expire", "compacted"])
+alone = st.one_of(uploads, writes, compactions, cleans, waits, services, turns.map(lambda name: (name,)))
+SAVE, SWEEP, MONTH = ("savepoint",), ("sweep",), ("wait", 30)
+COMMIT = ("upload", manifest.COMMITTED, HOUR, 0)
+# What belongs together comes together more often than by chance, with anything between.
+EPISODES = [
+    [COMMIT, ("write", "f1", "base", [0, 1], True, "commit")],
+    [COMMIT, ("write", "f2", "avro", [0, 3], True, "deltacommit"), SAVE],
+    [SAVE, COMMIT, ("write", "f2", "base", [20, 0], True, "commit"), ("restore",), MONTH, SWEEP],
+    [COMMIT, ("write", "f3", "parquet", [19, 20], False, "deltacommit"), ("roll_back",), MONTH, SWEEP],
+    [SAVE, ("clean", 0), ("clean", 1), ("clean", 0), ("unsave",), ("clean", 0), MONTH, SWEEP],
+    [COMMIT, MONTH, SWEEP, ("give_back",), ("write", "f1", "lance", [0, 5], True, "replacecommit")],
+    [COMMIT, MONTH, SWEEP, ("expire",)],
+    [("compact", [0, 1, 2]), ("clean", 0), MONTH, SWEEP, ("compacted",), MONTH, SWEEP],
+]
+lived = st.lists(st.one_of(st.sampled_from(EPISODES), st.lists(alone, max_size=2)), min_size=3, max_size=8).map(
+    lambda parts: [step for part in parts for step in part]
 )
 
 
@@ -248,6 +424,33 @@ def test_files_below_a_root_are_judged_as_those_of_the_blob_area(history: list[t
 @given(history=st.lists(ordinary, max_size=14), grace=graces, last=st.lists(ordinary, max_size=3))
 def test_a_doubt_keeps_everything(history: list[tuple], grace: int, last: list[tuple]) -> None:
     agrees([*history, ("doubt",), *last], grace)
+
+
+def lives(history: list[tuple], grace: int) -> None:
+    """A life whose end is swept."""
+    with tempfile.TemporaryDirectory() as folder:
+        life = Lived(BlobTable(Path(folder).resolve() / "t", START), grace)
+        for step in [*history, ("wait", 30), ("sweep",)]:
+            life.step(*step)
+
+
+@settings(max_examples=60)
+@given(history=lived, grace=graces)
+def test_whatever_hudi_and_the_services_do_all_that_is_retained_reads_back(history: list[tuple], grace: int) -> None:
+    lives(history, grace)
+
+
+@pytest.mark.soak
+def test_long_lives_without_spark(soak: Soak) -> None:
+    @settings(max_examples=300, print_blob=True)
+    @given(
+        history=st.lists(lived, max_size=4).map(lambda parts: [step for part in parts for step in part]), grace=graces
+    )
+    def long_life(history: list[tuple], grace: int) -> None:
+        lives(history, grace)
+
+    for number in soak.seeds(10):
+        seed(number)(long_life)()
 
 
 @pytest.mark.soak
