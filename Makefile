@@ -15,7 +15,7 @@ HISTORIES_one  := tests/properties/test_mark_states.py tests/properties/test_swe
 HISTORIES_two  := tests/integration/test_clean_histories.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-vectors test-blobs test-pythons soak lint format bench docs clean
+.PHONY: help setup demo test test-vectors test-blobs docs-test test-pythons soak lint format bench docs clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,13 +33,16 @@ demo: setup ## Search a real table of handwritten digits, and draw the neighbour
 	$(BIN)/python docs/demo.py --output demo-output
 
 test: setup ## Run all tests, on two cores: a file goes to the process that is free, those with a SparkSession first
-	$(PYTEST) tests/integration tests/programs tests/properties tests/unit
+	$(PYTEST) tests/integration tests/programs tests/docs tests/properties tests/unit
 
 test-vectors: setup ## Run the tests of searches, indexes, joins and streams, and those of the shared ground
 	$(PYTEST) $$($(BIN)/python tests/support/halves.py vectors)
 
 test-blobs: setup ## Run the tests of blobs and services, and those of the shared ground
 	$(PYTEST) $$($(BIN)/python tests/support/halves.py blobs)
+
+docs-test: setup ## Run every code block of README and docs/, and every example of a docstring
+	$(PYTEST) tests/docs tests/unit/test_docs.py
 
 test-pythons: ## Install the plain package in fresh environments and try it, under each of PYTHONS="3.10 3.11 3.12 3.13"
 	$(PYTHON) tests/smoke/pythons.py $(PYTHONS)

@@ -59,7 +59,7 @@ def configure(builder: SparkSession.Builder, bundle: str | None = None) -> Spark
     Example:
         >>> import hudi_vector as hv
         >>> from pyspark.sql import SparkSession
-        >>> spark = hv.register(hv.configure(SparkSession.builder.appName("x")).getOrCreate())  # doctest: +SKIP
+        >>> spark = hv.register(hv.configure(SparkSession.builder.appName("x")).getOrCreate())
     """
     import pyspark
 
@@ -106,9 +106,9 @@ def register(spark: SparkSession) -> SparkSession:
             has no Hudi bundle of a version with vector search, or is local with workers that cannot load this package.
 
     Example:
-        >>> spark = hv.register(spark)  # doctest: +SKIP
-        >>> spark.sql("SELECT * FROM hudi_vector_search('products', 'embedding', ARRAY(1.0, 2.0), 5)")
-        ... # doctest: +SKIP
+        >>> spark = hv.register(spark)
+        >>> spark.sql("SELECT * FROM hudi_vector_search('products', 'embedding', ARRAY(1.0, 2.0, 3.0), 5)").count()
+        5
     """
     try:
         from hudi_vector.spark.fitness import require_fit, require_workers, workers_are_local_strangers

@@ -68,7 +68,7 @@ def draw(rows: Iterable[Mapping[str, Any]], file: str) -> None:
         InvalidArgumentError: The file cannot be written, or its ending names no format.
 
     Example:
-        >>> draw(hv.blobs.inventory(spark, "photos").toLocalIterator(), "photos.png")  # doctest: +SKIP
+        >>> draw(hv.blobs.inventory(spark, "photos").toLocalIterator(), "photos.png")
     """
     require_matplotlib()
     from matplotlib.figure import Figure  # a figure without pyplot needs no screen and keeps nothing

@@ -116,7 +116,7 @@ def setting_at(settings: Sequence[Setting], k: int, target: float) -> Setting | 
     Example:
         >>> ten, hundred = Setting(4, 10, 0.9, 400, 10), Setting(1, 200, 0.9, 100, 100)
         >>> setting_at([ten, hundred], 40, 0.9)
-        Setting(nprobes=4, candidates=200, recall=0.9, scored=100, k=100)
+        Setting(nprobes=4, candidates=200, recall=0.9, scored=100, k=100, margin=0.0)
     """
     above = sorted({setting.k for setting in settings if setting.k >= k})
     reached = (setting_for(settings_at(settings, measured), target) for measured in above)

@@ -42,10 +42,6 @@ def quality_of(segment: AnySegment) -> Quality:
 
     Returns:
         Its quality; zeros where it has less than two codes, or a graph.
-
-    Example:
-        >>> quality_of(segment).imbalance  # doctest: +SKIP
-        1.3
     """
     count = len(segment)
     if count < 2 or not isinstance(segment, Segment):

@@ -38,9 +38,6 @@ def load_view(
     Raises:
         DataFileError: The model or a segment is gone or damaged.
         MissingDependencyError: The kind needs faiss, which is not installed.
-
-    Example:
-        >>> load_view(folder, model_id, manifest.entries, StorageOptions(), keep=True)  # doctest: +SKIP
     """
     if not keep:
         return _joined(folder, model_id, entries, options)
@@ -114,9 +111,6 @@ def load_key_hashes(folder: str, entry: ManifestEntry, options: StorageOptions, 
     Raises:
         DataFileError: The segment is gone or damaged.
         UnsupportedTableError: Another version of this package wrote it.
-
-    Example:
-        >>> load_key_hashes(folder, manifest.entries[0], StorageOptions(), keep=True)  # doctest: +SKIP
     """
     key = ("key hashes", folder, entry.segment)
     found: KeyHashes | None = process_cache().get(key) if keep else None

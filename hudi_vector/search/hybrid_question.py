@@ -82,6 +82,7 @@ def scores(distances: Floats, metric: str) -> Floats:
     """Scores, larger is better: cosine 1 − distance, dot_product the product, l2 1 / (1 + distance).
 
     Example:
+        >>> import numpy as np
         >>> scores(np.array([0.25]), "cosine")
         array([0.75])
     """

@@ -34,7 +34,11 @@ class LanceDataset:
         InvalidTypeError: The version is neither number nor text.
 
     Example:
-        >>> LanceDataset("/data/images.lance", StorageOptions()).snapshot()  # doctest: +SKIP
+        >>> import lance
+        >>> import pyarrow as pa
+        >>> images = lance.write_dataset(pa.table({"id": [1, 2]}), "/tmp/images.lance")
+        >>> LanceDataset("/tmp/images.lance", StorageOptions()).snapshot().file_slices  # doctest: +ELLIPSIS
+        (...)
     """
 
     def __init__(self, uri: str, options: StorageOptions, version: int | str | None = None) -> None:

@@ -218,7 +218,8 @@ def last_reports(count: int = 1) -> list[SearchReport]:
         ValueError: The count is below 1.
 
     Example:
-        >>> last_reports(1)  # doctest: +SKIP
+        >>> for report in last_reports(1):
+        ...     print(report)
     """
     if count < 1:
         raise ValueError(f"give a count of 1 or more, not {count}")

@@ -203,7 +203,9 @@ class VectorTable:
             DataFileError: A data file cannot be read.
 
         Example:
-            >>> hits = hv.open("/tables/products", column="embedding").search(q, k=5)  # doctest: +SKIP
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.search(q, k=5, columns=["id"]).column_names
+            ['id', '_distance']
         """
         tuning = checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target)
         vectors = as_vector(query, None)[None, :]
@@ -251,7 +253,9 @@ class VectorTable:
             InvalidArgumentError: An argument is not allowed.
 
         Example:
-            >>> many = t.search_batch(numpy.eye(3), k=2)  # doctest: +SKIP
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.search_batch(Q, k=2).num_rows
+            6
         """
         tuning = checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target)
         vectors = as_queries(queries)
@@ -276,7 +280,9 @@ class VectorTable:
             DataFileError: A file is gone, or has no such row.
 
         Example:
-            >>> t.fetch_rows(hits.refs, columns=["id", "title"])  # doctest: +SKIP
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.fetch_rows(t.search(q, k=5).refs, columns=["id", "title"]).num_rows
+            5
         """
         pairs = _pairs(refs)
         snapshot = self._snapshot(self._as_of)
@@ -488,7 +494,7 @@ def open(  # noqa: A001 - hv.open, as files are opened
         UnknownColumnError: The table has no such column.
 
     Example:
-        >>> with hv.open("/tables/products", column="embedding") as t:  # doctest: +SKIP
+        >>> with hv.open("/tables/products", column="embedding") as t:
         ...     hits = t.search([0.1, 0.2, 0.3], k=5, columns=["id"], filter="price < 100")
     """
     given = [value for value in (table, files, delta, lance) if value is not None]

@@ -75,7 +75,8 @@ def search(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> hv.search(spark, "products", "embedding", [1.0, 2.0, 3.0], k=10).show()  # doctest: +SKIP
+        >>> hv.search(spark, "products", "embedding", [1.0, 2.0, 3.0], k=10).count()
+        10
     """
     target = target_of(spark, table)
     vector = as_vector(query, None)
@@ -150,7 +151,8 @@ def search_batch(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> hv.search_batch(spark, "products", "embedding", numpy.eye(3), k=2).show()  # doctest: +SKIP
+        >>> hv.search_batch(spark, "products", "embedding", Q, k=2).count()
+        6
     """
     target = target_of(spark, table)
     rows = _query_rows(spark, queries, query_column)
@@ -218,7 +220,7 @@ def explain_search(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> print(hv.explain_search(spark, "products", "embedding", [1.0, 2.0, 3.0]))  # doctest: +SKIP
+        >>> print(hv.explain_search(spark, "products", "embedding", [1.0, 2.0, 3.0]))
     """
     del columns
     target = target_of(spark, table)

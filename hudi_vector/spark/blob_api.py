@@ -66,8 +66,9 @@ def read_blobs(
         InvalidTypeError: A column is no BLOB.
 
     Example:
-        >>> first = spark.table("photos").orderBy("taken").limit(10)  # doctest: +SKIP
-        >>> hv.read_blobs(first, "image", as_={"image": "bytes"}).show()  # doctest: +SKIP
+        >>> first = spark.table("photos").orderBy("taken").limit(10)
+        >>> hv.read_blobs(first, "image", as_={"image": "bytes"}).columns[-1]
+        'bytes'
     """
     if not isinstance(df, DataFrame):
         raise InvalidTypeError(f"df is a Spark DataFrame, not {kind_of(df)}; a table is spark.table(name)")
@@ -123,7 +124,8 @@ def read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Col
         A BINARY column, NULL for NULL. Rows whose bytes cannot be had fail the query.
 
     Example:
-        >>> df.select(read_blob("image", 0, 16))  # doctest: +SKIP
+        >>> photos.where("id = 'cat'").select(read_blob("image", 0, 3)).first()[0]
+        bytearray(b'cat')
     """
     return F.call_function("read_blob", _column(blob), *_part(offset, length))
 
@@ -140,7 +142,8 @@ def try_read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) ->
         A BINARY column.
 
     Example:
-        >>> df.select(try_read_blob("image"))  # doctest: +SKIP
+        >>> photos.where(try_read_blob("image").isNull()).count()
+        0
     """
     return F.call_function("try_read_blob", _column(blob), *_part(offset, length))
 
@@ -155,7 +158,8 @@ def blob_length(blob: ColumnOrName) -> Column:
         A BIGINT column.
 
     Example:
-        >>> df.select(blob_length("image"))  # doctest: +SKIP
+        >>> photos.select(blob_length("image")).first()[0]
+        3000
     """
     return F.call_function("blob_length", _column(blob))
 
@@ -170,7 +174,8 @@ def blob_location(blob: ColumnOrName) -> Column:
         A STRING column.
 
     Example:
-        >>> df.groupBy(blob_location("image")).count()  # doctest: +SKIP
+        >>> photos.select(blob_location("image")).first()[0].startswith("file:///tables/photos/.hoodie/blobs/image/")
+        True
     """
     return F.call_function("blob_location", _column(blob))
 
@@ -185,7 +190,8 @@ def to_blob(data: ColumnOrName) -> Column:
         A BLOB column; NULL for NULL.
 
     Example:
-        >>> df.withColumn("image", to_blob("bytes"))  # doctest: +SKIP
+        >>> uploads.select(to_blob("image").alias("image")).first().image.type
+        'INLINE'
     """
     return F.call_function("to_blob", _column(data))
 
@@ -203,7 +209,8 @@ def blob_ref(path: ColumnOrName, offset: Any = None, length: Any = None, managed
         A BLOB column; NULL for a NULL path.
 
     Example:
-        >>> df.withColumn("video", blob_ref("path"))  # doctest: +SKIP
+        >>> uploads.select(blob_ref("path").alias("image")).first().image.type
+        'OUT_OF_LINE'
     """
     if managed is not None and offset is None:
         offset, length = F.lit(None), F.lit(None)

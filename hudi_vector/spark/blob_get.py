@@ -48,8 +48,8 @@ def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: s
         BlobReadError: Bytes cannot be had.
 
     Example:
-        >>> hv.blobs.get(spark, "photos", ["cat", "dog"], "image")  # doctest: +SKIP
-        {'cat': b'...', 'dog': None}
+        >>> hv.blobs.get(spark, "photos", ["cat", "dog"], "image")
+        {'cat': b'catcat...', 'dog': b'dogdog...'}
     """
     found = BlobTable.of(spark, table)
     (name,) = found.chosen([column])

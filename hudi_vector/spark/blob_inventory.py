@@ -62,7 +62,6 @@ def inventory(spark: SparkSession, table: str | os.PathLike[str]) -> DataFrame:
 
     Example:
         >>> hv.blobs.inventory(spark, "photos").groupBy("kind").sum("blobs", "bytes", "dead_bytes").show()
-        ... # doctest: +SKIP
     """
     found = BlobTable.of(spark, table)
     counted = found.frame.select(

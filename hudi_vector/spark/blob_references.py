@@ -84,8 +84,9 @@ def blob_references(spark: SparkSession, table: str, column: str, *, as_of: Any 
         InstantNotAvailableError: The point lies before what the table still keeps.
 
     Example:
-        >>> images = hv.blob_references(spark, "photos", "image").repartition("label")  # doctest: +SKIP
-        >>> hv.read_blobs(images.orderBy("taken").limit(10), "image").show()  # doctest: +SKIP
+        >>> images = hv.blob_references(spark, "photos", "image").repartition("label")
+        >>> hv.read_blobs(images.orderBy("taken").limit(10), "image").count()
+        2
     """
     found = BlobTable.of(spark, table)
     (name,) = found.chosen([column])

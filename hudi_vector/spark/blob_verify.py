@@ -70,7 +70,7 @@ def verify(
         InvalidTypeError: A column is no BLOB.
 
     Example:
-        >>> hv.blobs.verify(spark, "photos", columns="image").groupBy("problem").count().show()  # doctest: +SKIP
+        >>> hv.blobs.verify(spark, "photos", columns="image").groupBy("problem").count().show()
     """
     found = BlobTable.of(spark, table)
     area = replace(found.area, lenders=lenders(found.area.table, found.options))

@@ -61,7 +61,9 @@ def search_changes(
         UnsupportedTableError: The table keeps no record keys in its rows.
 
     Example:
-        >>> hv.search_changes(spark, "products", "embedding", q, 10, "20260101000000000").show()  # doctest: +SKIP
+        >>> written = spark.table("products").first()["_hoodie_commit_time"]
+        >>> hv.search_changes(spark, "products", "embedding", q, 10, written).count()
+        0
     """
     if from_instant is None:
         raise InvalidArgumentError("from_instant is missing: give an instant of the timeline, or a timestamp")

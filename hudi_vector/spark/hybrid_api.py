@@ -67,8 +67,9 @@ def hybrid_search(
 
     Example:
         >>> hv.hybrid_search(
-        ...     spark, "products", ["text", "words"], [[1.0, 2.0, 3.0], {"red": 0.5, "shoe": 1.25}], [0.7, 0.3], k=10
-        ... ).show()  # doctest: +SKIP
+        ...     spark, "products", ["embedding", "words"], [q, {"red": 0.5, "shoe": 1.25}], weights=[0.7, 0.3], k=10
+        ... ).count()
+        10
     """
     checked = checked_hybrid(
         spark,
@@ -133,8 +134,9 @@ def hybrid_search_batch(
 
     Example:
         >>> hv.hybrid_search_batch(
-        ...     spark, "products", ["text", "image"], users, ["likes", "looks"], k=3
-        ... ).show()  # doctest: +SKIP
+        ...     spark, "products", ["embedding", "image"], users, ["taste", "looks"], k=3
+        ... ).count()
+        6
     """
     checked = checked_hybrid(
         spark,

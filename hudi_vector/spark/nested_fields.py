@@ -22,7 +22,7 @@ def field_at(schema: StructType, path: str) -> StructField | None:
         The field, or None where there is none.
 
     Example:
-        >>> field_at(StructType.fromDDL("doc STRUCT<page: INT>"), "doc.page").dataType
+        >>> field_at(StructType().add("doc", StructType().add("page", "integer")), "doc.page").dataType
         IntegerType()
     """
     kind: DataType = schema

@@ -92,7 +92,7 @@ def analyse_filter(spark: SparkSession, schema: StructType, text: str, table: st
         UnknownColumnError: It names a column that is not there.
 
     Example:
-        >>> analyse_filter(spark, spark.table("products").schema, "price < 10").columns  # doctest: +SKIP
+        >>> analyse_filter(spark, spark.table("products").schema, "price < 10").columns
         ('price',)
     """
     described = schema.json()

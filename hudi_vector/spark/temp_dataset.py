@@ -40,8 +40,10 @@ class TempDataset:
     """A temporary Lance dataset: `snapshot` is searched, `physical` names its columns there.
 
     Example:
-        >>> with write_temporary(frame, column, {}) as dataset:  # doctest: +SKIP
-        ...     dataset.snapshot
+        >>> column = VectorColumn("embedding", 3, "float")
+        >>> with write_temporary(products.select("id", "embedding"), column, {}) as dataset:
+        ...     len(dataset.snapshot.file_slices) > 0
+        True
     """
 
     def __init__(self, table: TempTable, snapshot: Snapshot, parts: list[WrittenPart], kept: _KeptArea) -> None:

@@ -51,9 +51,9 @@ class TempArea:
         application: What the application is called in its lease.
 
     Example:
-        >>> area = TempArea("/tmp/join", StorageOptions(), "app-1")  # doctest: +SKIP
-        >>> place = area.new_place(".lance")  # doctest: +SKIP
-        >>> area.close()  # doctest: +SKIP
+        >>> area = TempArea("/tmp/join", StorageOptions(), "app-1")
+        >>> place = area.new_place(".lance")
+        >>> area.close()
     """
 
     def __init__(self, directory: str, options: StorageOptions, application: str) -> None:

@@ -106,8 +106,8 @@ def vector_search(
         UnsupportedTableError: The table can be read by Spark only, or is a view that joins or computes.
 
     Example:
-        >>> near = hv.vector_search(events, "products", "embedding", "features", 3)  # doctest: +SKIP
-        >>> near.writeStream.option("checkpointLocation", "/tmp/near").toTable("near")  # doctest: +SKIP
+        >>> near = hv.vector_search(events, "products", "embedding", "taste", 3)
+        >>> query = near.writeStream.option("checkpointLocation", "/tmp/near").toTable("near")
     """
     spark = session_of(stream)
     checked = StreamConfig.of({} if config is None else config, settings_of(spark))

@@ -88,9 +88,9 @@ def hybrid_vector_search(
 
     Example:
         >>> best = hv.hybrid_vector_search(
-        ...     events, "products", ["text", "image"], ["likes", "looks"], 3, weights=[0.7, 0.3]
-        ... )  # doctest: +SKIP
-        >>> best.writeStream.option("checkpointLocation", "/tmp/best").toTable("best")  # doctest: +SKIP
+        ...     events, "products", ["embedding", "image"], ["taste", "looks"], 3, weights=[0.7, 0.3]
+        ... )
+        >>> query = best.writeStream.option("checkpointLocation", "/tmp/best").toTable("best")
     """
     spark = session_of(stream)
     checked = StreamConfig.of({} if config is None else config, settings_of(spark))

@@ -103,8 +103,8 @@ def watch_search(
         UnsupportedTableError: The table is of an older version, keeps no record keys, or is read by Spark alone.
 
     Example:
-        >>> changes = hv.watch_search(spark, "products", "embedding", Q, 10, checkpoint="/c")  # doctest: +SKIP
-        >>> changes.writeStream.option("checkpointLocation", "/c").toTable("ranking")  # doctest: +SKIP
+        >>> changes = hv.watch_search(spark, "products", "embedding", Q, 10, checkpoint="/tmp/watched")
+        >>> query = changes.writeStream.option("checkpointLocation", "/tmp/watched").toTable("ranking")
     """
     name = str(path_text(table))
     source = resolve_name(spark, name).table()

@@ -81,7 +81,8 @@ def clean_blobs(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> hv.table_services.clean_blobs(spark, "photos", dry_run=True).candidates  # doctest: +SKIP
+        >>> hv.table_services.clean_blobs(spark, "photos", dry_run=True).candidates
+        []
     """
     require_sense(run_hudi_clean, retained_commits, dry_run)
     place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
@@ -163,7 +164,8 @@ def mark_blobs(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> hv.table_services.mark_blobs(spark, "photos").mark_id  # doctest: +SKIP
+        >>> hv.table_services.mark_blobs(spark, "photos").mark_id
+        '...'
     """
     place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
     found = place.first_mark()
@@ -210,8 +212,8 @@ def sweep_blobs(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> marked = hv.table_services.mark_blobs(spark, "photos")  # doctest: +SKIP
-        >>> hv.table_services.sweep_blobs(spark, "photos", marked.mark_id)  # doctest: +SKIP
+        >>> marked = hv.table_services.mark_blobs(spark, "photos")
+        >>> swept = hv.table_services.sweep_blobs(spark, "photos", marked.mark_id)
     """
     place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots)
     found = read_mark(place.table, mark, place.options)
@@ -242,7 +244,8 @@ def restore_blobs(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> hv.table_services.restore_blobs(spark, "photos").restored  # doctest: +SKIP
+        >>> hv.table_services.restore_blobs(spark, "photos").restored
+        []
     """
     place = ServiceTable.of(spark, table)
     with ServiceLease(place.table, CLEAN, options=place.options):

@@ -82,7 +82,7 @@ def cluster(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> hv.table_services.cluster(spark, "photos", order_by="taken").moved_out  # doctest: +SKIP
+        >>> hv.table_services.cluster(spark, "photos", order_by="taken").moved_out
     """
     from hudi_vector.table_services.clustering_run import Clustering
 

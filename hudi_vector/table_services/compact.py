@@ -102,8 +102,10 @@ def compact_blobs(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> hv.table_services.compact_blobs(spark, "photos", dry_run=True).candidates  # doctest: +SKIP
-        >>> hv.table_services.compact_blobs(spark, "photos").reclaimable_bytes  # doctest: +SKIP
+        >>> hv.table_services.compact_blobs(spark, "photos", dry_run=True).candidates
+        []
+        >>> hv.table_services.compact_blobs(spark, "photos").reclaimable_bytes
+        0
     """
     from hudi_vector.table_services.compaction_run import Compaction
 

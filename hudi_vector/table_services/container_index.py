@@ -90,7 +90,7 @@ def container_index(table: str, kept: KeptReferences, options: StorageOptions) -
         The index. What other tables refer to is not in it.
 
     Example:
-        >>> container_index("file:///tables/t", KeptReferences("/tables/t"), StorageOptions())  # doctest: +SKIP
+        >>> index = container_index("file:///tables/photos", KeptReferences("/tables/photos"), StorageOptions())
     """
     native = NativeTable(Source(table, table, options))
     stored = _load(native)

@@ -68,7 +68,7 @@ def spread_reader(context: SparkContext, limits: SpreadLimits, here: Reader = re
         A reader whose answers are those of `here`, in another order.
 
     Example:
-        >>> spread_reader(spark.sparkContext, SpreadLimits(16 << 30, 2000))  # doctest: +SKIP
+        >>> reader = spread_reader(spark.sparkContext, SpreadLimits(16 << 30, 2000))
     """
 
     def read(files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:

@@ -147,7 +147,7 @@ def check_erasure(spark: SparkSession, table: str | os.PathLike[str], keys: str 
         DataFileError: The newest rows could not be read.
 
     Example:
-        >>> hv.table_services.check_erasure(spark, "photos", ["user-17"]).holders  # doctest: +SKIP
+        >>> hv.table_services.check_erasure(spark, "photos", ["cat"]).holders
     """
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 

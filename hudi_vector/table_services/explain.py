@@ -162,7 +162,9 @@ def explain_blob(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> hv.table_services.explain_blob(spark, "photos", path).reason  # doctest: +SKIP
+        >>> path = photos.first().image.reference.external_path
+        >>> hv.table_services.explain_blob(spark, "photos", path).state
+        'kept'
     """
     place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots)
     return explain(

@@ -110,7 +110,10 @@ def recall(
         InvalidArgumentError: There is no such index, or no vector in it.
 
     Example:
-        >>> hv.index.recall(spark, "products", "embedding", at_least=0.9).recall  # doctest: +SKIP
+        >>> hv.index.build_if_missing(spark, "products", "embedding")  # doctest: +ELLIPSIS
+        IndexResult(...)
+        >>> hv.index.recall(spark, "products", "embedding", at_least=0.9).recall > 0.9
+        True
     """
     k, asking = as_k(k), as_count(sample, "sample", 2) or _USUAL_SAMPLE
     if at_least is not None and not isinstance(at_least, (int, float)):
@@ -187,7 +190,8 @@ def verify(
         InvalidArgumentError: There is no such index.
 
     Example:
-        >>> hv.index.verify(spark, "products", "embedding")  # doctest: +SKIP
+        >>> made = hv.index.build_if_missing(spark, "products", "embedding")
+        >>> hv.index.verify(spark, "products", "embedding")
         []
     """
     subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)

@@ -64,7 +64,8 @@ def compact(
         InvalidArgumentError: There is no such index, or the grace is no duration.
 
     Example:
-        >>> hv.index.compact(spark, "products", "embedding")  # doctest: +SKIP
+        >>> made = hv.index.build_if_missing(spark, "products", "embedding")
+        >>> compacted = hv.index.compact(spark, "products", "embedding")
     """
     window = parse_duration(grace) if isinstance(grace, str) else None
     if window is None:

@@ -47,9 +47,10 @@ class KeptReferences:
         UnsupportedTableError: A newer version of this package keeps references there.
 
     Example:
-        >>> kept = KeptReferences("/tables/photos")  # doctest: +SKIP
-        >>> report = find_unneeded("/tables/photos", grace_ms=86_400_000, reader=kept)  # doctest: +SKIP
-        >>> kept.save()  # doctest: +SKIP
+        >>> kept = KeptReferences("/tables/photos")
+        >>> from hudi_vector.table_services.mark import find_unneeded
+        >>> report = find_unneeded("/tables/photos", grace_ms=86_400_000, reader=kept)
+        >>> kept.save()
     """
 
     def __init__(

@@ -59,9 +59,10 @@ class KeptUploads:
         UnsupportedTableError: A newer version of this package keeps uploads there.
 
     Example:
-        >>> kept = KeptUploads("/tables/photos")  # doctest: +SKIP
-        >>> report = find_unneeded("/tables/photos", grace_ms=86_400_000, uploads=kept)  # doctest: +SKIP
-        >>> kept.save()  # doctest: +SKIP
+        >>> kept = KeptUploads("/tables/photos")
+        >>> from hudi_vector.table_services.mark import find_unneeded
+        >>> report = find_unneeded("/tables/photos", grace_ms=86_400_000, uploads=kept)
+        >>> kept.save()
     """
 
     def __init__(self, table: str, options: StorageOptions = _LOCAL, *, verify: bool = False) -> None:

@@ -122,7 +122,8 @@ def maintain(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> hv.table_services.maintain(spark, "photos", report="photos.html").is_well  # doctest: +SKIP
+        >>> hv.table_services.maintain(spark, "photos", report="photos.html").is_well
+        True
     """
     table = path_text(table)
     root, _, options = locate(spark, table)

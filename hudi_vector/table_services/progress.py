@@ -85,8 +85,9 @@ def jobs_followed(
         Nothing.
 
     Example:
-        >>> with jobs_followed(spark.sparkContext, len(files), "files indexed"):  # doctest: +SKIP
-        ...     context.parallelize(files, len(files)).map(index).collect()
+        >>> with jobs_followed(spark.sparkContext, 2, "files indexed"):
+        ...     spark.sparkContext.parallelize([3, 4], 2).count()
+        2
     """
     shown = sys.stderr if stream is None else stream
     on_terminal = shown.isatty()

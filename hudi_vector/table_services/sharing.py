@@ -55,8 +55,8 @@ def register_tables(spark: SparkSession | None, table: str, others: Sequence[str
         TableNotFoundError: One of them is not there.
 
     Example:
-        >>> hv.table_services.register_tables(spark, "photos", ["albums"])  # doctest: +SKIP
-        ['s3://lake/albums']
+        >>> hv.table_services.register_tables(spark, "photos", ["albums"])
+        ['file:///tables/albums']
     """
     root, _, options = locate_anyhow(spark, table)
     share([root, *(locate_anyhow(spark, other)[0] for other in texts("others", others))], options)
@@ -83,7 +83,7 @@ def unregister_tables(
         TableNotFoundError: One of them is not there, and `gone` is not given.
 
     Example:
-        >>> hv.table_services.unregister_tables(spark, "photos", ["albums"])  # doctest: +SKIP
+        >>> hv.table_services.unregister_tables(spark, "photos", ["albums"])
         []
     """
     root, _, options = locate_anyhow(spark, table)
@@ -107,8 +107,7 @@ def registered_tables(spark: SparkSession | None, table: str) -> list[str]:
         DataFileError: The registry is damaged.
 
     Example:
-        >>> hv.table_services.registered_tables(spark, "photos")  # doctest: +SKIP
-        ['s3://lake/albums']
+        >>> hv.table_services.registered_tables(spark, "photos")
     """
     root, _, options = locate_anyhow(spark, table)
     return sorted(read_registry(root, options))

@@ -171,7 +171,7 @@ def create(
         UnsupportedTableError: Its files can only be read by Spark.
 
     Example:
-        >>> hv.index.create(spark, "products", "embedding", metric="cosine")  # doctest: +SKIP
+        >>> made = hv.index.create(spark, "products", "embedding", metric="cosine")
     """
     parameters = _parameters(
         kind,
@@ -232,7 +232,7 @@ def build_if_missing(
         MissingDependencyError: The kind needs faiss, which is not installed.
 
     Example:
-        >>> hv.index.build_if_missing(spark, "products", "embedding")  # doctest: +SKIP
+        >>> made = hv.index.build_if_missing(spark, "products", "embedding")
     """
     parameters = _parameters(
         kind,
@@ -286,7 +286,8 @@ def refresh(
         InvalidTypeError: ``deep`` is neither true nor false.
 
     Example:
-        >>> hv.index.refresh(spark, "products", "embedding")  # doctest: +SKIP
+        >>> made = hv.index.build_if_missing(spark, "products", "embedding")
+        >>> refreshed = hv.index.refresh(spark, "products", "embedding")
     """
     if not isinstance(deep, bool):
         raise InvalidTypeError(f"deep must be true or false, not {deep!r}")
@@ -326,7 +327,9 @@ def describe(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> hv.index.describe(spark, "products")[0].covered_files  # doctest: +SKIP
+        >>> made = hv.index.build_if_missing(spark, "products", "embedding")
+        >>> [index.column for index in hv.index.describe(spark, "products")]
+        ['embedding']
     """
     subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)
     snapshot, found = subject.indexes(column)
@@ -365,7 +368,8 @@ def drop(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> hv.index.drop(spark, "products", "embedding")  # doctest: +SKIP
+        >>> made = hv.index.build_if_missing(spark, "products", "embedding")
+        >>> dropped = hv.index.drop(spark, "products", "embedding")
     """
     subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)
     snapshot, found = subject.indexes(as_text(column, "column"))

@@ -74,9 +74,9 @@ def prepare_blobs(
         InvalidBlobError: A value is no blob, or one that contradicts itself.
 
     Example:
-        >>> prepared = hv.blobs.prepare(df, "/tables/photos", blobs=["image"])  # doctest: +SKIP
-        >>> prepared.df.write.format("hudi").options(**mine).mode("append").save("/tables/photos")  # doctest: +SKIP
-        >>> hv.blobs.finish(spark, "/tables/photos", prepared.write_id)  # doctest: +SKIP
+        >>> prepared = hv.blobs.prepare(uploads, "/tables/albums", blobs=["image"])
+        >>> prepared.df.write.format("hudi").mode("append").save("/tables/albums")
+        >>> hv.blobs.finish(spark, "/tables/albums", prepared.write_id)
     """
     df = spark_frame(df)
     spark = df.sparkSession
@@ -128,7 +128,9 @@ def finish_blobs(spark: SparkSession, table: str, write_id: str, instant: str | 
             prepared more than 7 days before.
 
     Example:
-        >>> hv.blobs.finish(spark, "/tables/photos", prepared.write_id, "20261121101112131")  # doctest: +SKIP
+        >>> prepared = hv.blobs.prepare(uploads, "/tables/albums", blobs=["image"])
+        >>> prepared.df.write.format("hudi").mode("append").save("/tables/albums")
+        >>> hv.blobs.finish(spark, "/tables/albums", prepared.write_id)
     """
     files = Files(spark)
     path = resolve_target(spark, files, table, None).path

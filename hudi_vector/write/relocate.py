@@ -46,7 +46,9 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
         InvalidBlobError: A container was not copied.
 
     Example:
-        >>> hv.blobs.relocate(spark, "s3a://new/photos", "s3a://old/photos")  # doctest: +SKIP
+        >>> import shutil
+        >>> _ = shutil.copytree("/tables/photos", "/tables/moved")
+        >>> moved = hv.blobs.relocate(spark, "/tables/moved", "/tables/photos")
     """
     target = resolve_target(spark, Files(spark), table, None)
     if target.existing is None:

@@ -154,7 +154,9 @@ def write(
 
     Example:
         >>> import hudi_vector as hv
-        >>> hv.write(df, "s3a://lake/products", record_key="id", vectors={"embedding": 128})  # doctest: +SKIP
+        >>> df = spark.createDataFrame([(1, [0.1, 0.2]), (2, [0.3, 0.4])], "id INT, embedding ARRAY<FLOAT>")
+        >>> hv.write(df, "/tables/things", record_key="id", vectors={"embedding": 2}).inserted
+        2
     """
     df = _batch_frame(df)
     request = write_request(

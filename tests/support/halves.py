@@ -13,7 +13,7 @@ from pathlib import Path
 __all__ = ["BLOBS", "FOLDERS", "VECTORS", "all_files", "files_of", "half_of"]
 
 TESTS = Path(__file__).resolve().parents[1]
-FOLDERS = ("integration", "programs", "properties", "unit")
+FOLDERS = ("integration", "programs", "docs", "properties", "unit")
 """In the order in which they run."""
 
 VECTORS = (

@@ -83,7 +83,8 @@ def knn_join(
         UnsupportedTableError: The right side cannot be searched.
 
     Example:
-        >>> hv.knn_join(users, "products", "taste", "embedding", k=3).show()  # doctest: +SKIP
+        >>> hv.knn_join(users, "products", "taste", "embedding", k=3).count()
+        6
     """
     prepared = prepare(
         left,
@@ -158,7 +159,7 @@ def explain_join(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> print(hv.explain_join(users, "products", "taste", "embedding", k=3))  # doctest: +SKIP
+        >>> print(hv.explain_join(users, "products", "taste", "embedding", k=3))
     """
     prepared = prepare(
         left,
@@ -236,7 +237,7 @@ class JoinedFrame(DataFrame):
     """The result of a join: a DataFrame that can give back what was made for it.
 
     Example:
-        >>> with hv.knn_join(users, computed, "taste", "embedding", k=3) as found:  # doctest: +SKIP
+        >>> with hv.knn_join(users, products.where("price < rand()"), "taste", "embedding", k=3) as found:
         ...     found.write.parquet("/tmp/found")
     """
 

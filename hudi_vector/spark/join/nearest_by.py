@@ -73,7 +73,8 @@ def nearest_by_join(
         InvalidTypeError: An argument is of the wrong type.
 
     Example:
-        >>> hv.nearest_by_join(users, products, "vector_l2_distance(taste, embedding)", 3).show()  # doctest: +SKIP
+        >>> hv.nearest_by_join(users, products, "vector_l2_distance(taste, embedding)", 3).count()
+        6
     """
     for side, name in ((left, "left"), (other, "other")):
         if not isinstance(side, DataFrame):
