@@ -33,7 +33,7 @@ demo: setup ## Search a real table of handwritten digits, and draw the neighbour
 	$(BIN)/python docs/demo.py --output demo-output
 
 test: setup ## Run all tests, on two cores: a file goes to the process that is free, those with a SparkSession first
-	$(PYTEST) tests/integration tests/programs tests/docs tests/properties tests/unit
+	$(PYTEST) tests/integration tests/programs tests/conformance tests/docs tests/properties tests/unit
 
 test-vectors: setup ## Run the tests of searches, indexes, joins and streams, and those of the shared ground
 	$(PYTEST) $$($(BIN)/python tests/support/halves.py vectors)

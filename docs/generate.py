@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,16 @@ Run = Mapping[str, Any]
 def options_page() -> str:
     """The text of docs/options.md."""
     return PAGE + markdown()
+
+
+def differences_page() -> str:
+    """The text of docs/differences-from-hudi.md, out of the list that tests/conformance shows."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    try:
+        from support import differences
+    finally:
+        sys.path.pop(0)
+    return differences.page()
 
 
 def regions(text: str) -> list[tuple[str, str]]:
@@ -273,5 +284,6 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
 
 if __name__ == "__main__":
     (ROOT / "docs" / "options.md").write_text(options_page(), encoding="utf-8")
+    (ROOT / "docs" / "differences-from-hudi.md").write_text(differences_page(), encoding="utf-8")
     for page in sorted((ROOT / "docs").glob("*.md")):
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -13,10 +13,12 @@ from pathlib import Path
 __all__ = ["BLOBS", "FOLDERS", "VECTORS", "all_files", "files_of", "half_of"]
 
 TESTS = Path(__file__).resolve().parents[1]
-FOLDERS = ("integration", "programs", "docs", "properties", "unit")
+FOLDERS = ("integration", "programs", "conformance", "docs", "properties", "unit")
 """In the order in which they run."""
 
 VECTORS = (
+    "conformance/test_notebooks.py",
+    "conformance/test_vector_*.py",
     "integration/test_batch.py",
     "integration/test_bounds.py",
     "integration/test_exactness.py",
@@ -66,6 +68,7 @@ VECTORS = (
 """Searches, indexes, joins and streams."""
 
 BLOBS = (
+    "conformance/test_read_blob.py",
     "integration/test_blob_*.py",
     "integration/test_clean_*.py",
     "integration/test_cluster_blobs.py",

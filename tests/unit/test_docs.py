@@ -7,6 +7,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from support import differences
 
 import hudi_vector as hv
 
@@ -18,6 +19,12 @@ def test_the_options_page_is_generated_from_the_options():
     generate = module_from_spec(spec)
     spec.loader.exec_module(generate)
     assert (ROOT / "docs" / "options.md").read_text(encoding="utf-8") == generate.options_page()
+
+
+def test_the_page_of_differences_is_generated_from_what_the_tests_show():
+    page = (ROOT / "docs" / "differences-from-hudi.md").read_text(encoding="utf-8")
+    assert page == differences.page()
+    assert len({each.name for each in differences.DIFFERENCES}) == len(differences.DIFFERENCES)
 
 
 @pytest.mark.parametrize("page", sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md"]), ids=lambda page: page.name)
