@@ -117,7 +117,7 @@ _WRONG = (
     "hv.table_services.maintain(spark, 7)",
     "hv.search(spark, 't', 'embedding', [1.0], k='ten')",
     "hv.serach(spark)",
-    "hv.write('rows', 't', record_key='id')",
+    "hv.write(df, 't', record_key='id', vectors=7)",
     "hv.errors.RefusdError",
 )
 
