@@ -9,7 +9,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from hudi_vector.spark.gateway import JavaObject
+from hudi_vector.spark.gateway import JavaObject, enable_callbacks
 
 __all__ = ["Handles", "active_handles", "handles_of"]
 
@@ -180,6 +180,7 @@ class Handles:
 
 @lru_cache(maxsize=4)
 def _handles(gateway: JavaObject) -> Handles:
+    enable_callbacks(gateway)  # Spark asks the plans made with them for their rows, in sessions not registered too
     return Handles(gateway)
 
 

@@ -18,7 +18,7 @@ from hudi_vector.spark.blob_functions import (
     try_read_blob,
 )
 from hudi_vector.spark.blob_guard import guard
-from hudi_vector.spark.gateway import JavaObject, enable_callbacks, function_builder, option_value
+from hudi_vector.spark.gateway import JavaObject, function_builder, option_value
 from hudi_vector.spark.handles import handles_of
 from hudi_vector.spark.hybrid_functions import hybrid_function
 from hudi_vector.spark.join.function import join_function
@@ -60,15 +60,14 @@ def install(spark: SparkSession) -> None:
     Raises:
         SessionError: Hudi's own functions are not there, so that this Hudi is too old.
     """
-    gateway: Any = spark.sparkContext._gateway
-    enable_callbacks(gateway)
+    gateway, handles = spark.sparkContext._gateway, handles_of(spark)
     for functions, registry in ((TABLE_FUNCTIONS, _Tables(spark)), (FUNCTIONS, _Scalars(spark))):
         for name, build in functions.items():
             native = name + NATIVE_SUFFIX
             if name in _HUDIS_OWN and registry.builder(native) is None:
                 registry.register(native, _native_builder(registry, name))
             made = partial(function_builder, gateway, name, build)
-            registry.register(name, handles_of(spark).made("function builder", name, made))
+            registry.register(name, handles.made("function builder", name, made))
     guard(spark)
 
 

@@ -114,15 +114,21 @@ def _ran(program: str, folder: Path, *more: str, **environment: str) -> subproce
     )
 
 
+def _told(ran: subprocess.CompletedProcess[str]) -> str:
+    """Python's traceback, without what the JVM says before and after it."""
+    found = ran.stderr.rfind("Traceback (most recent call last)")
+    return ran.stderr[max(0, found) :][:3000]
+
+
 def test_a_session_without_hudi_is_told_so(tmp_path: Path) -> None:
     ran = _ran(_WITHOUT_HUDI, tmp_path)
-    assert ran.stdout.splitlines()[-1:] == ["well"], ran.stderr[-4000:]
+    assert ran.stdout.splitlines()[-1:] == ["well"], _told(ran)
 
 
 def test_a_session_that_was_not_registered_and_workers_that_lack_the_package(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", with_pip=False)
     ran = _ran(_OTHER_WORKERS, tmp_path, str(tmp_path / "bare" / "bin" / "python"))
-    assert ran.stdout.splitlines()[-1:] == ["well"], ran.stderr[-4000:]
+    assert ran.stdout.splitlines()[-1:] == ["well"], _told(ran)
     # Spark's own warnings are on, and say nothing of our functions.
     assert "WARN" in ran.stderr
     assert "replaced a previously registered function" not in ran.stderr
