@@ -198,6 +198,10 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     restore = commands.add_parser("restore-blobs", parents=[table], help="bring files back from the trash")
     restore.add_argument("--sweep", metavar="ID", help="only what this sweep took")
     restore.add_argument("--path", metavar="PATH", action="append", dest="paths", help="only this; may be given again")
+    restore.add_argument(
+        "--managed-root", metavar="FOLDER", action="append", dest="managed_roots",
+        help="put files back below this too; may be given again",
+    )  # fmt: skip
     restore.set_defaults(run=_service, service="restore_blobs")
     job = commands.add_parser("maintain", parents=[table], help="run what is due on a table; safe every hour")
     job.add_argument("--dry-run", action="store_true", help="only show what would happen")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from hudi_vector.storage import Storage, join
 from hudi_vector.storage.side_files import generation_of, newest
+from hudi_vector.storage.stored_values import shaped
 
 __all__ = ["CLEAN", "COMPACT", "LEASES", "LEASE_KIND", "LEASE_VERSION", "HeldLease", "read_lease"]
 
@@ -41,6 +41,9 @@ def read_lease(storage: Storage, table: str, service: str) -> HeldLease | None:
 
     Returns:
         The newest state, None where there is none that is whole.
+
+    Raises:
+        DataFileError: It says what no lease says.
     """
     for _ in range(_LOOKS - 1):
         try:
@@ -51,8 +54,6 @@ def read_lease(storage: Storage, table: str, service: str) -> HeldLease | None:
 
 
 def _look(storage: Storage, table: str, service: str) -> HeldLease | None:
-    found = newest(storage, join(table, LEASES, service), LEASE_KIND, LEASE_VERSION)
-    if found is None:
-        return None
-    body: dict[str, Any] = found[1]
-    return HeldLease(generation_of(found[0]), **body)
+    folder = join(table, LEASES, service)
+    found = newest(storage, folder, LEASE_KIND, LEASE_VERSION)
+    return None if found is None else shaped(HeldLease, found[1], folder, generation=generation_of(found[0]))

@@ -44,20 +44,22 @@ import pyarrow as pa
 
 from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.blobs.files import default_threads, in_threads
-from hudi_vector.blobs.names import is_write_id, new_write_id
+from hudi_vector.blobs.names import WRITE_ID, is_write_id, new_write_id
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.side_tables import (
     CHECKSUMS_OF_BLOBS,
     PINS,
+    SIDE_TABLE,
     SideTable,
     checksums_of,
     load_table,
     publish_table,
 )
-from hudi_vector.errors import BlobWriteError, InvalidArgumentError
+from hudi_vector.errors import BlobWriteError, DataFileError, HudiVectorError, InvalidArgumentError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.side_files import generation_of, newest, publish
+from hudi_vector.storage.stored_values import is_path_below, named, shaped, value_of
 
 __all__ = [
     "ABORTED",
@@ -94,6 +96,15 @@ _KIND, _VERSION = "upload", 1
 _RANKS = {OPEN: 0, PREPARED: 0, STAGED: 1, ABORTED: 2, COMMITTED: 3}
 _RANK_STEP = 10_000_000
 _LOCAL = StorageOptions()
+_CHECKSUMS = pa.schema(
+    [
+        ("path", pa.string()),
+        ("method", pa.string()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("checksum", pa.binary()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -371,7 +382,7 @@ def read_checksums(upload: Upload, *, options: StorageOptions = _LOCAL) -> pa.Ta
     if upload.checksums is None:
         return None
     folder = uploads_folder(upload.table, upload.write_id)
-    return load_table(_open(upload.table, options), folder, upload.checksums)
+    return load_table(_open(upload.table, options), folder, upload.checksums, _CHECKSUMS)
 
 
 def _read(root: str, write_id: str, storage: Storage) -> Upload | None:
@@ -383,18 +394,22 @@ def _read(root: str, write_id: str, storage: Storage) -> Upload | None:
         broken = any(not info.name.startswith(others) for info in storage.list_files(folder))
         return Upload(root, write_id, UNREADABLE) if broken else None
     name, body = found
-    columns = tuple((column, BlobSettings.of(settings)) for column, settings in body.pop("columns"))
-    containers = tuple(StagedContainer(**container) for container in body.pop("containers"))
-    checksums, pins = body.pop("checksums"), body.pop("pins", ())
-    return Upload(
-        table=root,
-        columns=columns,
-        containers=containers,
-        checksums=SideTable(**checksums) if checksums else None,
-        pins=tuple(SideTable(**pin) for pin in pins),
-        generation=generation_of(name),
-        **body,
-    )
+    try:
+        return _upload(root, write_id, body, generation_of(name), join(folder, name))
+    except HudiVectorError:  # whole, but nothing that a write says: doubt keeps
+        return Upload(root, write_id, UNREADABLE, generation=generation_of(name))
+
+
+def _upload(root: str, write_id: str, body: dict[str, Any], generation: int, uri: str) -> Upload:
+    stated = value_of(tuple[tuple[str, Mapping[str, str]], ...], body.pop("columns", ()), uri, "columns")
+    columns = tuple((column, BlobSettings.of(settings)) for column, settings in stated)
+    upload = shaped(Upload, body, uri, table=root, columns=columns, generation=generation)
+    for file in (*upload.pins, *([upload.checksums] if upload.checksums else [])):
+        named(uri, "side table", file.name, SIDE_TABLE)
+    fits = upload.state in _RANKS and all(is_path_below(each.path) for each in upload.containers)
+    if upload.write_id != write_id or not fits:
+        raise DataFileError(f"'{uri}' is damaged, or somebody changed it: it is not the manifest of write '{write_id}'")
+    return upload
 
 
 def _publish(upload: Upload, options: StorageOptions) -> Upload:
@@ -437,8 +452,11 @@ def uploads_folder(table: str, write_id: str) -> str:
     Args:
         table: The table's base path, normalised.
         write_id: The write.
+
+    Raises:
+        DataFileError: That is no id of a write, so that it could lead anywhere.
     """
-    return join(table, UPLOADS, write_id)
+    return join(table, UPLOADS, named(table, "write", write_id, WRITE_ID))
 
 
 def _open(root: str, options: StorageOptions) -> Storage:

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from hudi_vector.storage import join, normalise, scheme_of
+from hudi_vector.storage.stored_values import is_path_below
 
 __all__ = [
     "BLOB_AREA",
     "EXTENSIONS",
     "STAGING",
+    "WRITE_ID",
     "ContainerName",
     "is_write_id",
     "new_write_id",
@@ -33,8 +35,9 @@ STAGING = ".hoodie/blob_service/v1/staging"
 """Where rows and references wait for a commit, in a folder for each write or plan, from the table's folder."""
 EXTENSIONS = {"raw": "blob", "lance": "lance", "parquet": "parquet"}
 
-_WRITE_ID = re.compile(r"\d{17}_[0-9a-f]{12}", re.ASCII)
-_FILE = re.compile(rf"({_WRITE_ID.pattern})-(\d{{5,}})-(\d+)-(\d+)\.({'|'.join(EXTENSIONS.values())})", re.ASCII)
+WRITE_ID = re.compile(r"\d{17}_[0-9a-f]{12}", re.ASCII)
+"""What the ids of writes, plans, sweeps, marks and erasures look like, which are names of folders."""
+_FILE = re.compile(rf"({WRITE_ID.pattern})-(\d{{5,}})-(\d+)-(\d+)\.({'|'.join(EXTENSIONS.values())})", re.ASCII)
 _UNFINISHED = re.compile(r"\.tmp[A-Za-z0-9]{6}", re.ASCII)
 
 
@@ -87,7 +90,7 @@ def written_ms(write_id: str) -> int | None:
 
 def is_write_id(text: object) -> bool:
     """Whether a text has the form of an id that `new_write_id` makes."""
-    return isinstance(text, str) and _WRITE_ID.fullmatch(text) is not None
+    return isinstance(text, str) and WRITE_ID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ class ContainerName:
         area = join(table.rstrip("/"), BLOB_AREA) + "/"
         folders = uri.removeprefix(area).split("/") if uri.startswith(area) else []
         found = _FILE.fullmatch(folders[-1]) if len(folders) >= 3 else None
-        if found is None or folders[-2] != found[1]:
+        if found is None or folders[-2] != found[1] or not is_path_below("/".join(folders)):
             return None
         return cls(
             partition="/".join(folders[:-3]),

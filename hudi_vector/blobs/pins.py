@@ -68,7 +68,7 @@ def pinned_paths(upload: Upload, options: StorageOptions) -> list[str]:
         DataFileError: A list of them is gone or damaged.
     """
     storage, folder = open_storage(upload.table, options), uploads_folder(upload.table, upload.write_id)
-    return [path for pin in upload.pins for path in load_table(storage, folder, pin)["path"].to_pylist()]
+    return [path for pin in upload.pins for path in load_table(storage, folder, pin, PIN_SCHEMA)["path"].to_pylist()]
 
 
 def file_infos(uris: Sequence[str], options: StorageOptions, *, lenient: bool) -> list[pafs.FileInfo | None]:

@@ -13,11 +13,13 @@ nothing is lost. Each entry has a folder of its own, so that two registrations a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from dataclasses import dataclass
 
 from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import generation_of, newest, publish
+from hudi_vector.storage.stored_values import shaped
 
 __all__ = ["LEAVING", "LEFT", "REGISTERED", "REGISTRY", "enter", "lenders", "read_registry"]
 
@@ -26,6 +28,16 @@ REGISTERED, LEAVING, LEFT = "registered", "leaving", "left"
 
 _KIND, _VERSION = "registered-table", 1
 _LOCAL = StorageOptions()
+_FOLDER = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """Another table, and in which state it is."""
+
+    table: str
+    state: str
+    generation: int
 
 
 def read_registry(table: str, options: StorageOptions = _LOCAL) -> dict[str, str]:
@@ -52,7 +64,7 @@ def read_registry(table: str, options: StorageOptions = _LOCAL) -> dict[str, str
     root = normalise(table)
     folders = open_storage(root, options).list_folders(join(root, REGISTRY))
     entries = (_entry(root, folder, options) for folder in sorted(folders))
-    return {body["table"]: body["state"] for _, body in filter(None, entries) if body["state"] != LEFT}
+    return {entry.table: entry.state for entry in entries if entry is not None and entry.state != LEFT}
 
 
 def enter(table: str, other: str, state: str, options: StorageOptions = _LOCAL) -> None:
@@ -69,9 +81,9 @@ def enter(table: str, other: str, state: str, options: StorageOptions = _LOCAL) 
         UnsupportedTableError: Another version of this package wrote it.
     """
     root, listed = normalise(table), normalise(other)
-    folder = hashlib.sha256(listed.encode()).hexdigest()[:32]
+    folder = _folder_of(listed)
     known = _entry(root, folder, options)
-    generation = 0 if known is None else generation_of(known[0]) + 1
+    generation = 0 if known is None else known.generation + 1
     body = {"table": listed, "state": state}
     publish(open_storage(root, options), join(root, REGISTRY, folder), _KIND, _VERSION, generation, body)
 
@@ -106,7 +118,11 @@ def _lends(other: str, root: str, options: StorageOptions) -> bool:
         return False
 
 
-def _entry(root: str, folder: str, options: StorageOptions) -> tuple[str, Mapping[str, str]] | None:
+def _folder_of(listed: str) -> str:
+    return hashlib.sha256(listed.encode()).hexdigest()[:32]
+
+
+def _entry(root: str, folder: str, options: StorageOptions) -> _Listed | None:
     """The newest file of an entry: an older one could say that a table left which is registered again."""
     storage, home = open_storage(root, options), join(root, REGISTRY, folder)
     names = [info.name for info in storage.list_files(home) if info.name[:1].isdigit()]
@@ -118,4 +134,14 @@ def _entry(root: str, folder: str, options: StorageOptions) -> tuple[str, Mappin
             f"the entry '{join(home, max(names))}' of the registry is damaged; register the tables again after "
             "its folder was removed"
         )
-    return found
+    entry = shaped(_Listed, found[1], home, generation=generation_of(found[0]))
+    if (
+        entry.state not in (REGISTERED, LEAVING, LEFT)
+        or entry.table != normalise(entry.table)
+        or folder != _folder_of(entry.table)
+    ):
+        raise DataFileError(
+            f"'{home}' is damaged, or somebody changed it: it is not the entry of '{entry.table}'; register the tables "
+            "again after its folder was removed"
+        )
+    return entry

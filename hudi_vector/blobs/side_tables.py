@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,15 +17,18 @@ from hudi_vector.blobs.containers import WrittenContainer
 from hudi_vector.errors import DataFileError
 from hudi_vector.storage import Storage, join
 from hudi_vector.storage.side_files import forget, generation_of, publish
+from hudi_vector.storage.stored_values import named, shaped
 
 __all__ = [
     "CHECKSUMS_OF_BLOBS",
     "PINS",
+    "SIDE_TABLE",
     "SideTable",
     "checksums_of",
     "load_table",
     "publish_table",
     "replace_table",
+    "rows_of",
     "table_of",
 ]
 
@@ -33,6 +37,11 @@ if TYPE_CHECKING:
 
     D = TypeVar("D", bound=DataclassInstance)
 
+SIDE_TABLE = re.compile(r"[a-z]+-[0-9a-f]{32}\.parquet")
+"""What the names of their files look like."""
+_MOST_BYTES, _MOST_ROWS = 4 << 30, 1 << 30
+_MOST_TIMES = 1000
+"""How many times larger than its file the columns of a table may be."""
 _TYPES: dict[Any, pa.DataType] = {"str": pa.string(), "int": pa.int64()}
 
 CHECKSUMS_OF_BLOBS, PINS = "checksums", "pins"
@@ -110,33 +119,83 @@ def replace_table(
     made = publish_table(storage, folder, named, table)
     body = {**body, named: asdict(made)}
     name = publish(storage, folder, *kind, generation_of(before[0]) + 1 if before else 0, body)
-    forget(storage, folder, {name, made.name, *((before[0], before[1][named]["name"]) if before else ())})
+    kept = {name, made.name, before[0] if before else None, _name_in(before[1].get(named)) if before else None}
+    forget(storage, folder, kept)
     return name, body
 
 
-def load_table(storage: Storage, folder: str, file: SideTable) -> pa.Table:
+def _name_in(stated: Any) -> str | None:
+    """The name of the file that a side file names, if it names one."""
+    name = stated.get("name") if isinstance(stated, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def rows_of(kind: type[D], table: pa.Table, uri: str) -> tuple[D, ...]:
+    """The rows of a side table as they were given to `table_of`.
+
+    Args:
+        kind: The dataclass.
+        table: The table.
+        uri: The folder it lies in, for the message.
+
+    Raises:
+        DataFileError: They are something else.
+    """
+    return tuple(shaped(kind, row, uri) for row in table.to_pylist())
+
+
+def load_table(
+    storage: Storage, folder: str, file: SideTable, schema: pa.Schema | None = None, may_lack: Collection[str] = ()
+) -> pa.Table:
     """Read a side table.
 
     Args:
         storage: The file system.
         folder: The folder of the manifest.
         file: What the manifest says of it.
+        schema: What its columns must be, where the caller does not look at each row.
+        may_lack: Those of them that may be NULL.
 
     Returns:
         What was published.
 
     Raises:
-        DataFileError: The file is gone or damaged.
+        DataFileError: The file is gone or damaged, or its name leads elsewhere.
     """
-    uri = join(folder, file.name)
+    uri = join(folder, named(folder, "side table", file.name, SIDE_TABLE))
     kind = file.name.partition("-")[0]
     try:
-        content = storage.read(uri)
+        content = storage.read(uri, _MOST_BYTES)
     except OSError as problem:
         raise DataFileError(f"the {kind} '{uri}' cannot be read: {problem}") from problem
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise DataFileError(f"the {kind} '{uri}' are damaged: the file is not the one its manifest names")
-    return pq.read_table(pa.BufferReader(content))
+    try:
+        table = _parsed(content)
+        if schema is not None:
+            _require_columns(table, schema, may_lack)
+    # Whoever wrote it can compute a checksum; pyarrow raises many things over what it cannot read.
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, MemoryError) as problem:
+        raise DataFileError(f"the {kind} '{uri}' are damaged: {problem}") from problem
+    return table
+
+
+def _require_columns(table: pa.Table, schema: pa.Schema, may_lack: Collection[str]) -> None:
+    if not table.schema.equals(schema):
+        raise ValueError("its columns are others")
+    lacking = [name for name in schema.names if name not in may_lack and table[name].null_count]
+    if lacking:
+        raise ValueError(f"its column '{lacking[0]}' has NULL")
+
+
+def _parsed(content: bytes) -> pa.Table:
+    """A table, unless its footer says that it would take memory out of all proportion."""
+    file = pq.ParquetFile(pa.BufferReader(content))
+    meta = file.metadata
+    plain = sum(meta.row_group(number).total_byte_size for number in range(meta.num_row_groups))
+    if not 0 <= meta.num_rows <= _MOST_ROWS or not 0 <= plain <= max(_MOST_TIMES * len(content), 1 << 20):
+        raise ValueError(f"{len(content)} bytes would become {meta.num_rows} rows of {plain} bytes")
+    return file.read()
 
 
 def checksums_of(written: Iterable[WrittenContainer]) -> pa.Table | None:

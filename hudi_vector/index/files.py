@@ -13,18 +13,18 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
-
 from hudi_vector.errors import DataFileError
 from hudi_vector.index.joined import AnySegment, read_segment
 from hudi_vector.index.kinds import KINDS
-from hudi_vector.index.model import IndexModel
+from hudi_vector.index.manifest import SEGMENT
+from hudi_vector.index.model import MODEL_ID, IndexModel, read_model
 from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.index.side_arrays import pack, unpack, unpack_apart
 from hudi_vector.read.key_hashes import KeyHashes
 from hudi_vector.read.page_table import PageTable
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.storage import FileInfo, Storage, join
+from hudi_vector.storage.stored_values import named, shaped
 
 __all__ = [
     "file_of_segment",
@@ -98,8 +98,8 @@ def uri_from(base: str, path: str) -> str:
 
 
 def model_uri(folder: str, model_id: str) -> str:
-    """Where the model of an index lies."""
-    return join(folder, "models", f"{model_id}.arrow")
+    """Where the model of an index lies; a DataFileError where that is no id of one and could lead anywhere."""
+    return join(folder, "models", f"{named(folder, 'model', model_id, MODEL_ID)}.arrow")
 
 
 def save_model(storage: Storage, folder: str, model: IndexModel) -> str:
@@ -142,22 +142,14 @@ def load_model(storage: Storage, folder: str, model_id: str) -> IndexModel:
     """
     uri = model_uri(folder, model_id)
     header, arrays = unpack("model", storage.open(uri), uri)
-    if header["model_id"] != model_id or header["kind"] not in KINDS:
-        raise DataFileError(f"'{uri}' holds the model {header['model_id']} of kind {header['kind']}, not {model_id}")
-    dimension, bits, parts = header["dimension"], header.get("num_bits", 0), header.get("num_sub_vectors", 0)
-    codebook = arrays.get("codebook", np.empty(0, np.float32))
-    return IndexModel(
-        model_id,
-        header["kind"],
-        header["metric"],
-        dimension,
-        header["element"],
-        arrays["centroids"].reshape(-1, dimension),
-        arrays["low"],
-        arrays["scale"],
-        codebook.reshape(parts, 1 << bits, dimension // parts) if parts else codebook.reshape(0, 0, 0),
-        bits,
-    )
+    if header.get("model_id") != model_id or header.get("kind") not in KINDS:
+        raise DataFileError(
+            f"'{uri}' holds the model {header.get('model_id')} of kind {header.get('kind')}, not {model_id}"
+        )
+    try:
+        return read_model(header, arrays)
+    except (LookupError, ValueError, TypeError) as problem:
+        raise DataFileError(f"the model '{uri}' contradicts itself: {problem}") from problem
 
 
 def segment_name(file: FileFingerprint, model_id: str) -> str:
@@ -184,8 +176,8 @@ def segments_folder(folder: str) -> str:
 
 
 def segment_uri(folder: str, name: str) -> str:
-    """Where a segment of an index lies."""
-    return join(segments_folder(folder), name)
+    """Where a segment of an index lies; a DataFileError where that is no name of one and could lead anywhere."""
+    return join(segments_folder(folder), named(folder, "segment", name, SEGMENT))
 
 
 def save_segment(
@@ -239,11 +231,11 @@ def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, fi
     uri = segment_uri(folder, name)
     header, arrays = unpack("segment", storage.open(uri), uri)
     found = _file_of(header, uri, file)
-    if header["model_id"] != model.model_id:
-        raise DataFileError(f"the segment '{uri}' is of the model {header['model_id']}, not of {model.model_id}")
+    if header.get("model_id") != model.model_id:
+        raise DataFileError(f"the segment '{uri}' is of the model {header.get('model_id')}, not of {model.model_id}")
     try:
         segment = read_segment(model, found, header, arrays)
-    except (LookupError, ValueError) as problem:
+    except (LookupError, ValueError, TypeError) as problem:
         raise DataFileError(f"the segment '{uri}' does not fit its model: {problem}") from problem
     if _PAGES not in arrays:  # written before segments had page tables, or of a file whose pages are left to pyarrow
         return segment
@@ -274,14 +266,14 @@ def load_segment_keys(storage: Storage, folder: str, name: str, file: FileFinger
         return None
     _file_of(header, uri, file)
     found = KeyHashes(*(arrays[name] for name in _KEYS))
-    if {len(array) for array in arrays.values()} != {header["rows"]}:
+    if {len(array) for array in arrays.values()} != {header.get("rows")}:
         raise DataFileError(f"the segment '{uri}' has not as many hashes of keys as rows")
     return found
 
 
 def _file_of(header: Mapping[str, Any], uri: str, file: FileFingerprint) -> FileFingerprint:
     """The base file a segment is of, if that is this one."""
-    found = FileFingerprint(**header["file"])
+    found = shaped(FileFingerprint, header.get("file"), uri)
     if found != file:
         raise DataFileError(f"the segment '{uri}' is of '{found.path}' with another content than that file has now")
     return found

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.drift import UNKNOWN, Quality
-from hudi_vector.index.model import IndexModel
+from hudi_vector.index.kinds import KINDS
+from hudi_vector.index.model import ELEMENTS, MODEL_ID, MOST_DIMENSIONS, IndexModel
 from hudi_vector.index.segment import FileFingerprint
+from hudi_vector.kernels.metrics import METRICS
 from hudi_vector.storage import Storage, join
-from hudi_vector.storage.side_files import generation_of, is_side_file, names_of, newest, publish, unseal
+from hudi_vector.storage.side_files import generation_of, is_side_file, names_of, publish, unseal
+from hudi_vector.storage.stored_values import named, shaped
 from hudi_vector.table.recent import Recent
 
 __all__ = [
     "MANIFEST_VERSION",
+    "SEGMENT",
     "IndexManifest",
     "ManifestEntry",
     "Setting",
@@ -28,7 +34,10 @@ __all__ = [
 ]
 
 MANIFEST_VERSION = 1
+SEGMENT = re.compile(r"[^/\0]+\.arrow")
+"""What the names of the files of segments look like."""
 _KIND = "index-manifest"
+_LOG = logging.getLogger("hudi_vector.index")
 
 
 @dataclass(frozen=True)
@@ -122,8 +131,8 @@ def publish_manifest(storage: Storage, folder: str, manifest: IndexManifest, key
     Returns:
         It as it was published.
     """
-    before = newest_manifest(storage, folder, key)
-    generation = before.generation + 1 if before is not None else 1
+    names = names_of(storage, manifests_folder(folder, key))
+    generation = generation_of(names[0]) + 1 if names else 1
     published = replace(manifest, created_ms=time.time_ns() // 1_000_000, generation=generation)
     body = {"manifest_version": MANIFEST_VERSION, **asdict(published)}
     del body["generation"], body["name"]
@@ -140,7 +149,7 @@ def newest_manifest(storage: Storage, folder: str, key: str = "") -> IndexManife
         key: The list of files it is of, where several share the folder.
 
     Returns:
-        The manifest, or None where there is none.
+        The manifest, or None where there is none; one that says what no index says is passed over.
 
     Raises:
         UnsupportedTableError: A newer one is of a version that this package does not know.
@@ -150,11 +159,15 @@ def newest_manifest(storage: Storage, folder: str, key: str = "") -> IndexManife
     known = _READ.get((manifests, names[0])) if names else None
     if known is not None:
         return known
-    found = newest(storage, manifests, _KIND, MANIFEST_VERSION)
-    if found is None:
-        return None
-    name, body = found
-    return _READ.first((manifests, name), _manifest(manifests, name, body))
+    for name in names:
+        try:
+            found = _read(storage, manifests, name)
+        except DataFileError as problem:
+            _LOG.warning("%s", problem)
+            continue
+        if found is not None:
+            return _READ.first((manifests, name), found)
+    return None
 
 
 def manifest_named(storage: Storage, folder: str, name: str, key: str = "") -> IndexManifest | None:
@@ -170,15 +183,15 @@ def manifest_named(storage: Storage, folder: str, name: str, key: str = "") -> I
         The manifest, or None where it is gone or not whole.
 
     Raises:
+        DataFileError: It says what no index says, or the name is none.
         UnsupportedTableError: It is of a version that this package does not know.
     """
-    manifests = manifests_folder(folder, key)
-    uri = join(manifests, name)
+    if not is_side_file(name):
+        raise DataFileError(f"{name!r} is not the name of a manifest of the index in '{folder}'")
     try:
-        body = unseal(_KIND, MANIFEST_VERSION, storage.read(uri), uri)
+        return _read(storage, manifests_folder(folder, key), name)
     except FileNotFoundError:
         return None
-    return None if body is None else _manifest(manifests, name, body)
 
 
 def newest_since(storage: Storage, folder: str, since_ms: int, key: str = "") -> list[IndexManifest]:
@@ -197,28 +210,51 @@ def newest_since(storage: Storage, folder: str, since_ms: int, key: str = "") ->
     read, followed_ms = [], math.inf
     for file in sorted(files, key=lambda file: file.name, reverse=True):
         if followed_ms > since_ms:
-            read.append(manifest_named(storage, folder, file.name, key))
+            try:
+                read.append(manifest_named(storage, folder, file.name, key))
+            except DataFileError as problem:
+                _LOG.warning("%s", problem)
         followed_ms = file.mtime_ns // 1_000_000
     return [manifest for manifest in read if manifest is not None]
 
 
+def _read(storage: Storage, manifests: str, name: str) -> IndexManifest | None:
+    uri = join(manifests, name)
+    body = unseal(_KIND, MANIFEST_VERSION, storage.read(uri), uri)
+    return None if body is None else _manifest(manifests, name, body)
+
+
 def _manifest(manifests: str, name: str, body: dict[str, Any]) -> IndexManifest:
-    version = body.pop("manifest_version")
+    version = body.pop("manifest_version", None)
     if version != MANIFEST_VERSION:
         raise UnsupportedTableError(
             f"'{join(manifests, name)}' has manifest_version {version} and this hudi-vector knows version "
             f"{MANIFEST_VERSION}; use the hudi-vector that wrote it, or a newer one"
         )
-    entries = tuple(_entry(**entry) for entry in body.pop("entries"))
-    calibration = tuple(Setting(**setting) for setting in body.pop("calibration"))
-    trained = Quality(**body.pop("trained", {}))
-    return IndexManifest(
-        **body, entries=entries, calibration=calibration, trained=trained, generation=generation_of(name), name=name
+    uri = join(manifests, name)
+    manifest = shaped(IndexManifest, body, uri, generation=generation_of(name), name=name)
+    _require_sense(manifest, uri)
+    return manifest
+
+
+def _require_sense(manifest: IndexManifest, uri: str) -> None:
+    """Refuse what leads to files that are none of the index's, and numbers that no index has."""
+    named(uri, "model", manifest.model_id, MODEL_ID)
+    for entry in manifest.entries:
+        named(uri, "segment", entry.segment, SEGMENT)
+    target = manifest.parameters.get("recall_target")
+    fits = (
+        manifest.kind in KINDS
+        and manifest.metric in METRICS
+        and manifest.element in ELEMENTS
+        and 1 <= manifest.dimension <= MOST_DIMENSIONS
+        and all(min(each.rows, each.bytes, each.clipped) >= 0 for each in manifest.entries)
+        and not any("\0" in each.file.path for each in manifest.entries)
+        and all(min(each.nprobes, each.candidates, each.k) >= 1 for each in manifest.calibration)
+        and (target is None or (isinstance(target, float | int) and 0 <= target <= 1))
     )
-
-
-def _entry(file: dict[str, Any], quality: dict[str, float] | None = None, **others: Any) -> ManifestEntry:
-    return ManifestEntry(FileFingerprint(**file), quality=Quality(**(quality or {})), **others)
+    if not fits:
+        raise DataFileError(f"'{uri}' is damaged, or somebody changed it: no index is of such a kind or such numbers")
 
 
 def manifests_folder(folder: str, key: str = "") -> str:

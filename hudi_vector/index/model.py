@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,13 +17,16 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.faiss_library import train_codebook
 from hudi_vector.index.kinds import FAISS_KINDS, GRAPHS, check_choices
 from hudi_vector.kernels import kmeans, product, quantise
-from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.kernels.metrics import METRICS, metric_named
 
 __all__ = [
     "ELEMENTS",
+    "MODEL_ID",
+    "MOST_DIMENSIONS",
     "Floats32",
     "IndexModel",
     "default_partitions",
+    "read_model",
     "sample_size",
     "train_model",
     "working",
@@ -32,6 +37,10 @@ Floats64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 ELEMENTS = ("float", "double", "int8")
+MODEL_ID = re.compile(r"[0-9A-Za-z]+")
+"""What the ids of models look like, which are parts of names of files."""
+MOST_DIMENSIONS = 1 << 20
+"""More elements than any vector has; what is stored and says more was not stored by this package."""
 MOST_PARTITIONS = 4096
 _USUAL_ITERATIONS = 8
 SAMPLE_PER_PARTITION = 256
@@ -159,6 +168,43 @@ def working(values: npt.NDArray[Any], metric: str) -> tuple[Floats64, Mask]:
         fit = (squares >= 1e-280) & (squares <= 1e280)
         rows /= np.sqrt(squares)[:, None]
     return rows, fit
+
+
+def read_model(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> IndexModel:
+    """A model out of its file, checked: whoever may write to the index's folder may write one.
+
+    Args:
+        header: The file's header.
+        arrays: The file's arrays, without shapes.
+
+    Raises:
+        ValueError: The numbers and the arrays contradict each other.
+        KeyError: One is missing.
+    """
+    kind, dimension = header["kind"], header["dimension"]
+    bits, parts = header.get("num_bits", 0), header.get("num_sub_vectors", 0)
+    numbers = (dimension, bits, parts)
+    if any(type(number) is not int for number in numbers) or not 1 <= dimension <= MOST_DIMENSIONS:
+        raise ValueError(f"its numbers are {numbers}")
+    if header["metric"] not in METRICS or header["element"] not in ELEMENTS:
+        raise ValueError(f"it is of {header['element']!r} and {header['metric']!r}")
+    named = {name: arrays[name] for name in ("centroids", "low", "scale")}
+    named["codebook"] = arrays.get("codebook", _NONE)
+    ranges = dimension if kind == "ivf_sq8" else 0
+    has_parts = kind == "ivf_pq"
+    fits = (
+        all(array.dtype == np.float32 for array in named.values())
+        and len(named["low"]) == len(named["scale"]) == ranges
+        and (len(named["centroids"]) > 0) == (kind != GRAPHS)
+        and (bits in product.BITS if kind in FAISS_KINDS else bits == 0)
+        and (parts > 0 and dimension % parts == 0 if has_parts else parts == 0)
+    )
+    if not fits or len(named["codebook"]) != (dimension << bits if has_parts else 0):
+        raise ValueError(f"its arrays are not those of the kind {kind!r} with {dimension} elements")
+    centroids, codebook = named["centroids"].reshape(-1, dimension), named["codebook"]
+    codebook = codebook.reshape(parts, 1 << bits, -1) if has_parts else codebook.reshape(0, 0, 0)
+    identity = str(header["model_id"]), kind, header["metric"], dimension, header["element"]
+    return IndexModel(*identity, centroids, named["low"], named["scale"], codebook, bits)
 
 
 def train_model(

@@ -14,6 +14,7 @@ from hudi_vector.index.manifest import manifest_named
 from hudi_vector.storage import FileInfo, Storage, join
 from hudi_vector.storage.leases import this_process
 from hudi_vector.storage.side_files import generation_of, is_side_file, publish, unseal
+from hudi_vector.storage.stored_values import shaped
 
 __all__ = ["ReaderLease", "Readers", "needed_by", "publish_lease", "readers_folder", "readers_of"]
 
@@ -148,4 +149,7 @@ def _read(storage: Storage, place: str, file: FileInfo) -> ReaderLease:
     if body is None:
         raise ValueError("it is damaged")
     key = file.uri.removeprefix(f"{place}/").rpartition("/")[0]
-    return ReaderLease(key, **body)
+    lease = shaped(ReaderLease, body, file.uri, key=key)
+    if not is_side_file(lease.manifest):
+        raise ValueError("it names no manifest")
+    return lease

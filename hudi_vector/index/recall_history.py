@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hudi_vector.errors import DataFileError
 from hudi_vector.index.catalog import Index
 from hudi_vector.storage import StorageOptions, join, open_storage
 from hudi_vector.storage.side_files import generation_of, names_of, publish, unseal
+from hudi_vector.storage.stored_values import value_of
 
 __all__ = ["measurements_of", "note_recall"]
 
@@ -39,9 +41,19 @@ def measurements_of(index: Index, options: StorageOptions) -> tuple[tuple[int, f
     """
     storage, folder = open_storage(index.folder, options), _folder(index)
     uris = [join(folder, name) for name in names_of(storage, folder)[:_SHOWN]]
-    found = [unseal(_KIND, _VERSION, storage.read(uri), uri) for uri in uris]
-    kept = (body for body in found if body is not None)
-    return tuple(sorted((body["measured_ms"], body["recall"], body["milliseconds"]) for body in kept))
+    found = [(uri, unseal(_KIND, _VERSION, storage.read(uri), uri)) for uri in uris]
+    kept = (_measured(body, uri) for uri, body in found if body is not None)
+    return tuple(sorted(each for each in kept if each is not None))
+
+
+def _measured(body: Mapping[str, Any], uri: str) -> tuple[int, float, float] | None:
+    """A measurement; None where it says what none says."""
+    kinds = {"measured_ms": int, "recall": float, "milliseconds": float}
+    try:
+        time_ms, recall, milliseconds = (value_of(kind, body.get(name), uri, name) for name, kind in kinds.items())
+    except DataFileError:
+        return None
+    return time_ms, recall, milliseconds
 
 
 def _folder(index: Index) -> str:

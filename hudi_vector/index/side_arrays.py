@@ -26,6 +26,17 @@ __all__ = ["FORMAT_VERSION", "Arrays", "pack", "unpack", "unpack_apart"]
 MAGIC = "HUDI-VECTOR-INDEX"
 FORMAT_VERSION = 1
 _HEADER, _CHECKSUM = b"hudi_vector_index", b"sha256"
+# What pyarrow and the JSON of whoever may write there can raise.
+_UNREADABLE = (
+    pa.ArrowException,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+)
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -131,7 +142,16 @@ def _held(kind: str, source: Any, uri: str, names: Sequence[str] | None = None) 
             for field in table.schema
             if _CHECKSUM in (field.metadata or {})
         }
-    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        MemoryError,
+    ) as problem:
         raise DataFileError(f"'{uri}' is no {kind} of a vector index, or damaged: {problem}") from problem
     if magic != MAGIC or header.get("what") != kind:
         raise DataFileError(f"'{uri}' is no {kind} of a vector index")

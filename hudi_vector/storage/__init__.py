@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import posixpath
 import re
-import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -25,6 +23,7 @@ from hudi_vector.storage.credentials import (
     hudi_rs_options,
     lance_options,
 )
+from hudi_vector.storage.local_files import in_its_folder, move_new, remove_empty, remove_file, remove_tree, scan, sync
 from hudi_vector.storage.s3 import s3_arguments
 from hudi_vector.storage.writeback import begin_writeback
 
@@ -58,11 +57,10 @@ _WRAPPERS = frozenset(
 _ONE_COPY_BYTES = 5 << 30
 """What S3 copies in one request."""
 _PIECE_BYTES = 8 << 20
+_FIRST_PIECE_BYTES = 256 << 10
+_SMALL_BYTES = 1 << 30
 _WRITEBACK_BYTES = 8 << 20
-_MOST_TRIES = 1000  # a folder may be removed between its making and that of its first file
 _HALF_PUBLISHED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp", re.ASCII | re.DOTALL)
-
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ class NewFile:
         self.stream.flush()
         os.fsync(self.stream.fileno())
         self.stream.close()
-        _sync(os.path.dirname(self._local_path))
+        sync(os.path.dirname(self._local_path))
 
     def discard(self) -> None:
         """Close the file without waiting for its bytes, which stay where they are."""
@@ -215,7 +213,8 @@ class Storage:
             The files, in the order of the listing.
         """
         if self.scheme == "file":
-            return list(_scan_local(self.path(uri), recursive))
+            found = scan(self.path(uri), recursive)
+            return [FileInfo(self.uri(path), status.st_size, status.st_mtime_ns) for path, status in found]
         return [
             FileInfo(self.uri(entry.path), entry.size, int(entry.mtime_ns or 0))
             for entry in self._select(uri, recursive)
@@ -236,15 +235,25 @@ class Storage:
             if entry.type == pafs.FileType.Directory
         ]
 
-    def read(self, uri: str) -> bytes:
+    def read(self, uri: str, most: int = _SMALL_BYTES) -> bytes:
         """The whole content of a small file.
+
+        Args:
+            uri: The file.
+            most: How many bytes it may have; no more are held in memory.
 
         Raises:
             FileNotFoundError: There is no such file.
+            DataFileError: It has more bytes.
         """
+        pieces, held = [], 0
         with self.filesystem.open_input_stream(self.path(uri)) as stream:
-            content: bytes = stream.read()
-        return content
+            while piece := stream.read(_PIECE_BYTES if held else _FIRST_PIECE_BYTES):
+                pieces.append(piece)
+                held += len(piece)
+                if held > most:
+                    raise DataFileError(f"'{uri}' has more than {most} bytes, and no file of its kind is so large")
+        return b"".join(pieces)
 
     def info(self, uri: str) -> FileInfo | None:
         """Size and time of a file, or None where there is none."""
@@ -280,7 +289,7 @@ class Storage:
         """
         path = self.path(uri)
         if self.scheme == "file":
-            return NewFile(_in_its_folder(path, lambda: open(path, "xb")), path)
+            return NewFile(in_its_folder(path, lambda: open(path, "xb")), path)
         if self.filesystem.get_file_info(path).type != pafs.FileType.NotFound:
             raise FileExistsError(f"'{uri}' is there already")
         return NewFile(self.filesystem.open_output_stream(path), None)
@@ -307,25 +316,30 @@ class Storage:
         file.write(content)
         file.close()
         os.replace(hidden, f"{folder}/{name}")
-        _sync(folder)
+        sync(folder)
 
-    def move(self, uri: str, target: str, renew: bool = False) -> None:
+    def move(self, uri: str, target: str, renew: bool = False, root: str = "") -> None:
         """Give a file another place on the same file system, durable when this returns.
 
-        A local file changes its place in one step. An object is copied and then deleted, so that a crash leaves both,
-        and the copy has the present time as its modification time.
+        A local file changes its place in one step, and no symbolic link below a table's folder is followed to either
+        place. An object is copied and then deleted, so that a crash leaves both, and the copy has the present time as
+        its modification time.
 
         Args:
             uri: The file.
             target: Its new place; the folders it lies in are made.
             renew: Whether a local file gets the present time as well.
+            root: The folder below which no link is followed to a place that is not below a table's ``.hoodie``.
 
         Raises:
             FileNotFoundError: There is no such file.
-            FileExistsError: Something has the new name; it is never touched.
+            FileExistsError: Something has the new name. A local file is then never touched; an object store has no
+                copy that fails where something is, so there a look comes before.
+            DataFileError: A symbolic link stands in the path to one of the places.
         """
         if self.scheme == "file":
-            self._rename(self.path(uri), self.path(target), renew)
+            roots = self._reached_from(uri, root), self._reached_from(target, root)
+            self._rename(self.path(uri), self.path(target), renew, *roots)
             return
         source = self.info(uri)
         if source is None:
@@ -335,43 +349,45 @@ class Storage:
         self._copy(source, target)
         self.delete(uri)
 
-    def delete(self, uri: str) -> bool:
+    def delete(self, uri: str, root: str = "") -> bool:
         """Remove a file for good; a link is removed, not what it leads to.
 
         Args:
             uri: The file.
+            root: As for `move`.
 
         Returns:
             False where there was none.
+
+        Raises:
+            DataFileError: A symbolic link stands in the path to it.
         """
         path = self.path(uri)
         if self.scheme == "file":
-            try:
-                os.unlink(path)
-            except FileNotFoundError:
-                return False
-            with suppress(FileNotFoundError):  # the folder went with its last file
-                _sync(os.path.dirname(path))
-            return True
+            return remove_file(path, self._reached_from(uri, root))
         if self.info(uri) is None:
             return False
         self.filesystem.delete_file(path)
         return True
 
-    def remove_folder(self, uri: str) -> bool:
+    def remove_folder(self, uri: str, root: str = "") -> bool:
         """Remove a folder with all that is in it; a link is not followed.
 
         Args:
             uri: The folder; never the root of a file system.
+            root: As for `move`.
 
         Returns:
             False where there was none.
+
+        Raises:
+            DataFileError: It is a symbolic link, or one stands in the path to it.
         """
         path = self.path(uri)
         assert path.strip("/").count("/") >= 1, "a folder within another"
         try:
             if self.scheme == "file":
-                shutil.rmtree(path)
+                remove_tree(path, self._reached_from(uri, root))
             else:
                 self.filesystem.delete_dir(path)
         except FileNotFoundError:
@@ -388,28 +404,24 @@ class Storage:
         """
         if self.scheme != "file":
             return
-        for folder, _, _ in os.walk(self.path(uri), topdown=False):
-            with suppress(OSError):  # it holds something, or is gone
-                os.rmdir(folder)
+        with suppress(OSError):  # it is gone, or behind a link
+            remove_empty(self.path(uri), self._reached_from(uri, ""))
 
     def sync(self, uri: str) -> None:
         """Make a file durable that another library wrote and closed; object stores did so themselves."""
         if self.scheme == "file":
             path = self.path(uri)
-            _sync(path)
-            _sync(os.path.dirname(path))
+            sync(path)
+            sync(os.path.dirname(path))
+
+    def _reached_from(self, uri: str, root: str) -> str:
+        """The folder below which no link is followed to a place: of its table, else one that is given, else its own."""
+        table, found, _ = uri.partition("/.hoodie/")
+        return self.path(table if found else root.rstrip("/") or uri.rpartition("/")[0])
 
     @staticmethod
-    def _rename(path: str, target: str, renew: bool) -> None:
-        if os.path.lexists(target):
-            raise FileExistsError(f"'{target}' is there already")
-        if renew:
-            os.utime(path, follow_symlinks=False)
-        os.lstat(path)  # no folders for a file that is not there
-        _in_its_folder(target, lambda: os.replace(path, target))
-        _sync(os.path.dirname(target))
-        with suppress(FileNotFoundError):  # the folder went with its last file
-            _sync(os.path.dirname(path))
+    def _rename(path: str, target: str, renew: bool, root: str, target_root: str) -> None:
+        move_new(path, root, target, target_root, renew)
 
     def _copy(self, source: FileInfo, target: str) -> None:
         """All of an object under another name, or nothing."""
@@ -517,72 +529,3 @@ def _through_fsspec(scheme: str, **arguments: Any) -> pafs.FileSystem:
     except ValueError as unknown:
         raise UnsupportedTableError(f"'{scheme}://' is a scheme that only Spark can read here: {unknown}") from unknown
     return pafs.PyFileSystem(pafs.FSSpecHandler(found))
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _make_folders(folder: str) -> list[str]:
-    """Make a folder, and those that it lies in; those that were made."""
-    if os.path.isdir(folder):
-        return []
-    made = _make_folders(os.path.dirname(folder))
-    try:
-        os.mkdir(folder)
-    except FileExistsError:
-        return made  # another task was quicker
-    return [*made, folder]
-
-
-def _in_its_folder(path: str, act: Callable[[], R]) -> R:
-    """Put a file into its folder, which is made; somebody else may remove folders that are empty until then."""
-    made: dict[str, None] = {}
-    for tries in range(1, _MOST_TRIES + 1):
-        try:
-            made |= dict.fromkeys(_make_folders(os.path.dirname(path)))
-            done = act()
-        except FileNotFoundError:
-            if tries == _MOST_TRIES:
-                raise
-            continue
-        break
-    for folder in made:  # the name of a new folder is an entry of its parent
-        with suppress(FileNotFoundError):
-            _sync(os.path.dirname(folder))
-    return done
-
-
-def _scan_local(folder: str, recursive: bool, top: str | None = None) -> Iterator[FileInfo]:
-    """The files in a folder, links followed; `top` is the folder where the listing began."""
-    try:
-        entries = os.scandir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    with entries:
-        for entry in entries:
-            if entry.is_dir():
-                if recursive:
-                    if entry.is_symlink() and _leads_back(entry.path, top or folder):
-                        raise OSError(errno.ELOOP, "symbolic links lead round in a circle", entry.path)
-                    yield from _scan_local(entry.path, recursive, top or folder)
-                continue
-            try:
-                status = entry.stat()
-            except FileNotFoundError:
-                continue  # removed since the listing began
-            yield FileInfo("file://" + entry.path, status.st_size, status.st_mtime_ns)
-
-
-def _leads_back(link: str, top: str) -> bool:
-    """Whether a link leads to a folder that it lies in, as far up as the one where the listing began."""
-    target, folder = os.stat(link), os.path.dirname(link)
-    while not os.path.samestat(target, os.stat(folder)):
-        if len(folder) <= len(top):
-            return False
-        folder = os.path.dirname(folder)
-    return True

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Container
 from typing import Any
 
-from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.storage import Storage, join
 
 __all__ = [
@@ -31,7 +31,9 @@ __all__ = [
 
 _MAGIC = "HUDI-VECTOR"
 _NAME = re.compile(r"(\d{8})-[0-9a-f]{32}", re.ASCII)
-_HEAD = re.compile(rf"{_MAGIC} ([a-z-]+) (\d+) ([0-9a-f]{{64}})".encode())
+_HEAD = re.compile(rf"{_MAGIC} ([a-z-]+) (\d{{1,9}}) ([0-9a-f]{{64}})".encode())
+_LAST_GENERATION = 99_999_999
+_LONGEST_HEAD = 256
 
 
 def seal(kind: str, version: int, body: dict[str, Any]) -> bytes:
@@ -69,7 +71,8 @@ def unseal(kind: str, version: int, content: bytes, uri: str) -> dict[str, Any] 
     Raises:
         UnsupportedTableError: Another version of this package wrote it.
     """
-    head, _, text = content.partition(b"\n")
+    end = content.find(b"\n", 0, _LONGEST_HEAD)
+    head, text = content[: max(end, 0)], content[end + 1 :]
     found = _HEAD.fullmatch(head)
     if found is None or found[1].decode() != kind:
         return None
@@ -80,8 +83,11 @@ def unseal(kind: str, version: int, content: bytes, uri: str) -> dict[str, Any] 
         )
     if hashlib.sha256(text).hexdigest().encode() != found[3]:
         return None
-    body: dict[str, Any] = json.loads(text)
-    return body
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):  # whoever wrote this can compute a checksum
+        return None
+    return body if isinstance(body, dict) else None
 
 
 def publish(storage: Storage, folder: str, kind: str, version: int, generation: int, body: dict[str, Any]) -> str:
@@ -97,7 +103,15 @@ def publish(storage: Storage, folder: str, kind: str, version: int, generation: 
 
     Returns:
         The name.
+
+    Raises:
+        DataFileError: There is no such generation, since somebody published the last one.
     """
+    if not 0 <= generation <= _LAST_GENERATION:
+        raise DataFileError(
+            f"'{folder}' holds a side file of the last generation, {_LAST_GENERATION}, which nothing can follow; "
+            "remove that file, which this package did not write"
+        )
     name = f"{generation:08d}-{uuid.uuid4().hex}"
     storage.publish(join(folder, name), seal(kind, version, body))
     return name

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from hudi_vector.storage import Storage, StorageOptions, join, open_storage
 from hudi_vector.storage.side_files import forget_before, generation_of, is_side_file, publish, unseal
+from hudi_vector.storage.stored_values import shaped
 from hudi_vector.table.instants import Moment
 
 __all__ = ["Pins"]
@@ -14,6 +16,13 @@ __all__ = ["Pins"]
 _KIND, _VERSION = "stream-snapshot", 1
 _FOLDER = "hudi_vector_snapshots"
 _KEPT = 100  # as many micro-batches as Spark keeps by default
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """What stands in a side file."""
+
+    moment: str
 
 
 class Pins:
@@ -55,5 +64,5 @@ class Pins:
             if generation_of(info.name) == number:
                 body = unseal(_KIND, _VERSION, self._storage.read(info.uri), info.uri)
                 if body is not None:
-                    return Moment.parse(body["moment"])
+                    return Moment.parse(shaped(_Noted, body, info.uri).moment)
         return None

@@ -21,6 +21,7 @@ from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.storage import join, normalise, open_storage, path_text
 from hudi_vector.storage.side_files import newest, publish
+from hudi_vector.storage.stored_values import value_of
 from hudi_vector.table.instants import as_timeline_time, parse_as_of
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import parse_layout_2
@@ -151,7 +152,8 @@ def _begin(spark: SparkSession, table: NativeTable, start: Any, checkpoint: str 
     storage, folder = open_storage(uri, storage_options(spark, uri)), join(uri, _FOLDER)
     noted = newest(storage, folder, _KIND, _VERSION)
     if noted is not None:
-        return str(noted[1]["completed"])
+        completed: str = value_of(str, noted[1].get("completed"), folder, "completed")
+        return completed
     begin = table.timeline().watermark or "" if start is None else _completed(spark, table, start)
     publish(storage, folder, _KIND, _VERSION, 0, {"completed": begin})
     return begin

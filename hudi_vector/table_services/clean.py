@@ -225,7 +225,12 @@ def sweep_blobs(
 
 
 def restore_blobs(
-    spark: SparkSession, table: str, *, sweep: str | None = None, paths: Collection[str] | None = None
+    spark: SparkSession,
+    table: str,
+    *,
+    sweep: str | None = None,
+    paths: Collection[str] | None = None,
+    managed_roots: Sequence[str] | None = None,
 ) -> RestoreResult:
     """Bring files back from the trash, never over another file; again changes nothing.
 
@@ -234,6 +239,8 @@ def restore_blobs(
         table: The name or path of the table that was swept.
         sweep: The id of a sweep, to bring back only what that took.
         paths: Only these files, by their paths from the table's folder; all by default.
+        managed_roots: The folders outside of the blob area below which files may be put back;
+            ``hoodie.blob.clean.managed.roots`` by default. Files from elsewhere stay in the trash.
 
     Returns:
         What is in its place again, and what stays in the trash and why.
@@ -247,6 +254,7 @@ def restore_blobs(
         >>> hv.table_services.restore_blobs(spark, "photos").restored
         []
     """
-    place = ServiceTable.of(spark, table)
+    place = ServiceTable.of(spark, table, managed_roots=managed_roots)
+    roots = place.marking["managed_roots"]
     with ServiceLease(place.table, CLEAN, options=place.options):
-        return restore(place.table, sweep_id=sweep, paths=paths, options=place.options)
+        return restore(place.table, sweep_id=sweep, paths=paths, managed_roots=roots, options=place.options)

@@ -7,13 +7,14 @@ What becomes of containers is a plan of its own, as of a blob compaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import publish
-from hudi_vector.table_services.clustering_plan import ClusteringPlan, PlannedGroup
+from hudi_vector.storage.stored_values import shaped, value_of
+from hudi_vector.table_services.clustering_plan import ClusteringPlan
 from hudi_vector.table_services.compaction_files import publish_plan, read_run
 from hudi_vector.table_services.plan_files import PLANNED, begun_plans, idle_plans, read_plan
 
@@ -80,18 +81,16 @@ def read_clustering(table: str, plan_id: str, options: StorageOptions = _LOCAL) 
 
     Raises:
         InvalidArgumentError: The table has no such plan, or no whole one.
-        DataFileError: The list of its containers is gone or damaged.
+        DataFileError: The list of its containers is gone or damaged, or it says what no plan says.
         UnsupportedTableError: Another version of this package wrote it.
     """
     body, generation = read_plan(table, CLUSTERINGS, plan_id, _KIND, _VERSION, options)
     root = normalise(table)
-    state, instants = body.pop("state"), tuple(body.pop("instants"))
-    compaction = read_run(root, body.pop("compaction"), options).plan
-    settings = BlobSettings.of(body.pop("settings"))
-    groups = tuple(PlannedGroup(**{**each, "files": tuple(each["files"])}) for each in body.pop("groups"))
-    for name in ("order_by", "vectors", "pending"):
-        body[name] = tuple(body[name])
-    plan = ClusteringPlan(table=root, groups=groups, settings=settings, compaction=compaction, **body)
+    folder, state = join(root, CLUSTERINGS, plan_id), body.pop("state")
+    instants = value_of(tuple[str, ...], body.pop("instants", None), folder, "instants")
+    compaction = read_run(root, body.pop("compaction", None), options).plan
+    settings = BlobSettings.of(value_of(Mapping[str, str], body.pop("settings", None), folder, "settings"))
+    plan = shaped(ClusteringPlan, body, folder, plan_id=plan_id, table=root, settings=settings, compaction=compaction)
     return ClusteringRun(plan, state, instants, generation)
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
-from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, table_of
+from hudi_vector.blobs.names import WRITE_ID
+from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, rows_of, table_of
+from hudi_vector.errors import DataFileError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import publish
+from hudi_vector.storage.stored_values import is_path_below, named, shaped, value_of
 from hudi_vector.table.timeline import Instant
 from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer
 from hudi_vector.table_services.plan_files import PLANNED, begun_plans, idle_plans, read_plan
@@ -122,17 +124,18 @@ def read_run(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> Comp
 
     Raises:
         InvalidArgumentError: The table has no such plan, or no whole one.
-        DataFileError: The list of its containers is gone or damaged.
+        DataFileError: The list of its containers is gone or damaged, or it says what no plan says.
         UnsupportedTableError: Another version of this package wrote it.
     """
     body, generation = read_plan(table, COMPACTIONS, plan_id, _KIND, _VERSION, options)
     root = normalise(table)
     storage, folder = open_storage(root, options), join(root, COMPACTIONS, plan_id)
-    state, pending, containers = body.pop("state"), body.pop("pending"), SideTable(**body.pop("containers"))
-    rows = load_table(storage, folder, containers).to_pylist()
-    body["columns"] = tuple(body["columns"])
-    plan = CompactionPlan(table=root, containers=tuple(PlannedContainer(**row) for row in rows), **body)
-    return CompactionRun(plan, state, _pending(pending), containers, generation)
+    state, pending = body.pop("state"), value_of(PendingCommit | None, body.pop("pending", None), folder, "pending")
+    files = shaped(SideTable, body.pop("containers", None), folder)
+    containers = rows_of(PlannedContainer, load_table(storage, folder, files), folder)
+    _require_sense(pending, containers, folder)
+    plan = shaped(CompactionPlan, body, folder, plan_id=plan_id, table=root, containers=containers)
+    return CompactionRun(plan, state, pending, files, generation)
 
 
 def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[CompactionRun]:
@@ -156,8 +159,11 @@ def idle_compactions(table: str, before_ms: int, options: StorageOptions = _LOCA
     return idle_plans(table, COMPACTIONS, _KIND, _VERSION, before_ms, options)
 
 
-def _pending(body: dict[str, Any] | None) -> PendingCommit | None:
-    if body is None:
-        return None
-    seen = tuple(Instant(**each) for each in body["seen"])
-    return PendingCommit(body["write_id"], body["token"], seen, body.get("kind", REPACKING))
+def _require_sense(pending: PendingCommit | None, containers: Sequence[PlannedContainer], folder: str) -> None:
+    """Refuse what leads out of the table: whoever ends a run removes the staged rows of its commit."""
+    if pending is not None:
+        named(folder, "write", pending.write_id, WRITE_ID)
+    wrong = [each.path for each in containers if not is_path_below(each.path)]
+    if wrong or (pending is not None and pending.kind not in (REPACKING, RESIZING)):
+        what = f"{wrong[0]!r} is no path below the table's folder" if wrong else "its commit is of no known kind"
+        raise DataFileError(f"'{folder}' is damaged, or somebody changed it: {what}")

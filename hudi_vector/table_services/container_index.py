@@ -22,6 +22,7 @@ from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo, StorageOptions, join
 from hudi_vector.storage.listed import list_below
 from hudi_vector.storage.side_files import newest
+from hudi_vector.storage.stored_values import shaped
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.file_references import FileReferences
@@ -61,6 +62,14 @@ _KIND, _VERSION = "blob-index", 1
 RANGES = pa.schema([(name, pa.int64()) for name in ("container", "offset", "length")])
 
 Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The side file: of what the index was made, and where it is."""
+
+    fingerprint: str
+    containers: SideTable
 
 
 @dataclass(frozen=True)
@@ -242,10 +251,12 @@ def _load(native: NativeTable) -> ContainerIndex | None:
     if found is None:
         return None
     try:
-        containers = load_table(native.storage, folder, SideTable(**found[1]["containers"]))
+        kept = shaped(_Kept, found[1], folder)
+        file = kept.containers
+        containers = load_table(native.storage, folder, file, CONTAINERS, ("newest", "instant"))
     except HudiVectorError:
         return None
-    return ContainerIndex(found[1]["fingerprint"], containers)
+    return ContainerIndex(kept.fingerprint, containers)
 
 
 def _publish(native: NativeTable, index: ContainerIndex) -> None:

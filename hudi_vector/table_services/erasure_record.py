@@ -16,8 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hudi_vector.blobs.names import is_write_id, new_write_id
+from hudi_vector.errors import DataFileError
 from hudi_vector.storage import Storage, join
 from hudi_vector.storage.side_files import generation_of, newest, publish
+from hudi_vector.storage.stored_values import shaped
 
 __all__ = ["COMPLETE", "ERASURES", "OPEN", "ErasureRecord", "find_open", "publish_record", "read_erasure"]
 
@@ -86,6 +88,7 @@ def find_open(storage: Storage, table: str, keys: Collection[str]) -> ErasureRec
         keys: The keys.
 
     Raises:
+        DataFileError: A record says what no erasure says.
         UnsupportedTableError: Another version of this package wrote a record.
     """
     for erasure_id in sorted(storage.list_folders(join(table, ERASURES)), reverse=True):
@@ -104,15 +107,19 @@ def read_erasure(storage: Storage, table: str, erasure_id: str) -> ErasureRecord
         erasure_id: Its id.
 
     Raises:
+        DataFileError: It says what no erasure says.
         UnsupportedTableError: Another version of this package wrote it.
     """
-    found = newest(storage, join(table, ERASURES, erasure_id), _KIND, _VERSION) if is_write_id(erasure_id) else None
+    folder = join(table, ERASURES, erasure_id)
+    found = newest(storage, folder, _KIND, _VERSION) if is_write_id(erasure_id) else None
     if found is None:
         return None
     body: dict[str, Any] = found[1]
-    body |= {name: tuple(body.get(name, ())) for name in ("containers", "suspects", "not_looked_at")}
-    body.setdefault("rows_ms", body["opened_ms"])  # records of before there was such a time
-    return ErasureRecord(table=table, erasure_id=erasure_id, generation=generation_of(found[0]), **body)
+    body.setdefault("rows_ms", body.get("opened_ms"))  # records of before there was such a time
+    record = shaped(ErasureRecord, body, folder, table=table, erasure_id=erasure_id, generation=generation_of(found[0]))
+    if record.state not in (OPEN, COMPLETE):
+        raise DataFileError(f"'{folder}' is damaged, or somebody changed it: {record.state!r} is not its state")
+    return record
 
 
 def publish_record(storage: Storage, record: ErasureRecord) -> ErasureRecord:

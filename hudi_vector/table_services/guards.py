@@ -12,7 +12,7 @@ from hudi_vector.options import CLEAN_MAX_FILES, CLEAN_MAX_SHARE
 from hudi_vector.storage import Storage, join, normalise, scheme_of
 from hudi_vector.table_services.mark_report import MarkReport
 
-__all__ = ["SweepLimits", "is_plain", "require_table", "too_much", "why_not_ours"]
+__all__ = ["SweepLimits", "is_plain", "require_table", "root_above", "too_much", "why_not_ours"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,9 @@ def why_not_ours(storage: Storage, table: str, path: str, roots: Iterable[str] =
     Returns:
         The reason, or None where it is a container of this table, whole or not, or lies below a managed root.
     """
-    root = next((root for root in roots if path.startswith(f"{root.rstrip('/')}/")), None)
+    if "\0" in path:
+        return "refused: a NUL character stands in its path"
+    root = root_above(path, roots)
     if root is not None:
         return _why_not_below(root.rstrip("/"), path)
     uri = join(table, path)
@@ -72,6 +74,16 @@ def why_not_ours(storage: Storage, table: str, path: str, roots: Iterable[str] =
     if not is_plain(storage, table, path):
         return "refused: a symbolic link stands in its path"
     return None
+
+
+def root_above(path: str, roots: Iterable[str]) -> str | None:
+    """The managed root below which a file lies, or None.
+
+    Args:
+        path: The file's path, as marks name it.
+        roots: The managed roots, normalised.
+    """
+    return next((root for root in roots if path.startswith(f"{root.rstrip('/')}/")), None)
 
 
 def _why_not_below(root: str, path: str) -> str | None:

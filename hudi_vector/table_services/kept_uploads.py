@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, Upload, list_uploads, read_uploads, upload_ids
-from hudi_vector.blobs.side_tables import SideTable, load_table, replace_table, table_of
+from hudi_vector.blobs.names import is_write_id
+from hudi_vector.blobs.side_tables import SideTable, load_table, replace_table, rows_of, table_of
 from hudi_vector.errors import DataFileError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import newest
+from hudi_vector.storage.stored_values import shaped
 from hudi_vector.table_services.kept_references import KEPT_REFERENCES
 
 __all__ = ["KeptUploads", "UploadReader", "all_uploads"]
@@ -40,6 +42,13 @@ class _Ended:
     def upload(self) -> Upload:
         """The write without its containers."""
         return Upload(self.table, self.write_id, self.state, self.opened_ms, instant=self.instant or None)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The side file."""
+
+    ended: SideTable
 
 
 class KeptUploads:
@@ -110,10 +119,11 @@ class KeptUploads:
         if self._newest is None:
             return
         try:
-            table = load_table(self._storage, self._folder, SideTable(**self._newest[1]["ended"]))
+            file = shaped(_Kept, self._newest[1], self._folder).ended
+            rows = rows_of(_Ended, load_table(self._storage, self._folder, file), self._folder)
         except DataFileError:
             return
-        yield from (_Ended(**row) for row in table.to_pylist())
+        yield from (each for each in rows if is_write_id(each.write_id) and each.state in (COMMITTED, ABORTED))
 
 
 def all_uploads(table: str, options: StorageOptions) -> list[Upload]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import forget_before, generation_of, newest, publish
+from hudi_vector.storage.stored_values import shaped
 from hudi_vector.table_services.figures import Figures
 
 __all__ = ["MAINTENANCE", "History", "Run", "StepOutcome", "add_run", "read_history"]
@@ -99,6 +99,7 @@ def read_history(table: str, options: StorageOptions = _LOCAL) -> History:
         options: How storage is opened.
 
     Raises:
+        DataFileError: It says what no history says.
         UnsupportedTableError: Another version of this package wrote it.
     """
     return _read(table, options)[0]
@@ -126,17 +127,11 @@ def add_run(table: str, run: Run, options: StorageOptions = _LOCAL) -> History:
 
 def _read(table: str, options: StorageOptions) -> tuple[History, int]:
     root = normalise(table)
-    found = newest(open_storage(root, options), join(root, MAINTENANCE), _KIND, _VERSION)
+    folder = join(root, MAINTENANCE)
+    found = newest(open_storage(root, options), folder, _KIND, _VERSION)
     if found is None:
         return History(), -1
-    name, body = found
-    return History(tuple(map(_run_of, body["runs"])), body["last"]), generation_of(name)
-
-
-def _run_of(body: Mapping[str, Any]) -> Run:
-    figures = body["figures"]
-    steps = tuple(StepOutcome(**step) for step in body["steps"])
-    return Run(body["begun_ms"], steps, None if figures is None else Figures.of(figures))
+    return shaped(History, found[1], folder), generation_of(found[0])
 
 
 def _thinned(runs: Iterable[Run], now_ms: int) -> tuple[Run, ...]:

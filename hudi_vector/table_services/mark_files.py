@@ -7,16 +7,16 @@ from dataclasses import asdict
 from typing import Any
 
 from hudi_vector.blobs.names import is_write_id
-from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, table_of
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table, rows_of, table_of
+from hudi_vector.errors import DataFileError, InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import newest, publish
+from hudi_vector.storage.stored_values import shaped
 from hudi_vector.table_services.mark_report import MARKS, KeptFile, MarkReport, UnneededFile
 
 __all__ = ["list_marks", "publish_mark", "read_mark"]
 
 _KIND, _VERSION = "mark", 1
-_TUPLES = ("doubts", "notes", "roots")
 _LISTS: Mapping[str, Any] = {"candidates": UnneededFile, "kept": KeptFile, "dangling": KeptFile}
 _LOCAL = StorageOptions()
 
@@ -61,7 +61,7 @@ def read_mark(table: str, mark_id: str, options: StorageOptions = _LOCAL) -> Mar
 
     Raises:
         InvalidArgumentError: The table has no such mark, or no whole one.
-        DataFileError: A list of its files is gone or damaged.
+        DataFileError: A list of its files is gone or damaged, or it says what no mark says.
         UnsupportedTableError: Another version of this package wrote it.
     """
     root = normalise(table)
@@ -70,10 +70,12 @@ def read_mark(table: str, mark_id: str, options: StorageOptions = _LOCAL) -> Mar
     if found is None:
         raise InvalidArgumentError(f"'{table}' has no mark {mark_id!r}; give the id that mark_blobs or a dry run named")
     body: dict[str, Any] = dict(found[1])
-    body |= {name: tuple(body.get(name, ())) for name in _TUPLES}
-    lists = {name: load_table(storage, folder, SideTable(**body.pop(name))) for name in _LISTS if name in body}
-    body |= {name: tuple(_LISTS[name](**row) for row in rows.to_pylist()) for name, rows in lists.items()}
-    return MarkReport(table=root, **body)
+    stated = {name: shaped(SideTable, body.pop(name), folder) for name in _LISTS if name in body}
+    lists = {name: rows_of(_LISTS[name], load_table(storage, folder, file), folder) for name, file in stated.items()}
+    report = shaped(MarkReport, body, folder, table=root, **lists)
+    if report.mark_id != mark_id:
+        raise DataFileError(f"'{folder}' is damaged, or somebody changed it: it is not the mark '{mark_id}'")
+    return report
 
 
 def list_marks(table: str, options: StorageOptions = _LOCAL) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hudi_vector.blobs.names import is_write_id, written_ms
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import DataFileError, InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.side_files import generation_of, newest
 
@@ -17,11 +17,13 @@ __all__ = ["ENDED", "PLANNED", "RUNNING", "begun_plans", "idle_plans", "read_pla
 
 PLANNED, RUNNING, ENDED = "planned", "running", "ended"
 
+_STATES = (PLANNED, RUNNING, ENDED)
+
 
 def read_plan(
     table: str, place: str, plan_id: str, kind: str, version: int, options: StorageOptions
 ) -> tuple[dict[str, Any], int]:
-    """What the newest side file of a plan says, and its generation.
+    """What the newest side file of a plan says besides its id, and its generation.
 
     Args:
         table: The table's base path.
@@ -33,6 +35,7 @@ def read_plan(
 
     Raises:
         InvalidArgumentError: The table has no such plan, or no whole one.
+        DataFileError: It bears the id of another, or a state that no plan has.
         UnsupportedTableError: Another version of this package wrote it.
     """
     found = None
@@ -43,7 +46,7 @@ def read_plan(
         raise InvalidArgumentError(
             f"'{table}' has no {kind} plan '{plan_id}'; a dry run publishes one and names it in its result"
         )
-    return dict(found[1]), generation_of(found[0])
+    return _stated(found[1], plan_id, folder), generation_of(found[0])
 
 
 def begun_plans(table: str, place: str, kind: str, version: int, options: StorageOptions) -> Sequence[str]:
@@ -87,4 +90,14 @@ def _states(
             continue
         newest_file = newest(storage, join(folder, name), kind, version)
         if newest_file is not None:
-            yield name, newest_file[1]["state"]
+            yield name, _stated(newest_file[1], name, join(folder, name))["state"]
+
+
+def _stated(body: dict[str, Any], plan_id: str, folder: str) -> dict[str, Any]:
+    """The body of a plan without its id, which is that of its folder: whoever ends a run removes what bears it."""
+    if body.get("plan_id") != plan_id or body.get("state") not in _STATES:
+        raise DataFileError(
+            f"'{folder}' is damaged, or somebody changed it: it is not the plan '{plan_id}' in one of the states "
+            f"{', '.join(_STATES)}; nothing is done with it, so remove that folder if nobody knows it"
+        )
+    return {key: value for key, value in body.items() if key != "plan_id"}

@@ -8,16 +8,18 @@ one, and one whose files are mostly gone is written anew. Whatever is damaged or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table
-from hudi_vector.errors import HudiVectorError
+from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.storage import FileInfo, Storage
 from hudi_vector.storage.side_files import forget, generation_of, newest, publish
+from hudi_vector.storage.stored_values import value_of
 from hudi_vector.table_services.references import FOLDED, REFERENCES, folded
 
 __all__ = ["ReferenceShards"]
@@ -91,10 +93,8 @@ class ReferenceShards:
         found = newest(storage, folder, _KIND, _VERSION)
         if found is not None:
             self._name = found[0]
-            for entry in found[1]["shards"]:
-                files, references, fold = (SideTable(**entry[key]) for key in ("files", "references", "folded"))
-                shard = _Shard(files, references, fold, entry["count"], entry["rows"])
-                self._index(shard, self._table(shard.files))
+            for shard in _stated(found[1], folder):
+                self._index(shard, self._table(shard.files, _FILES))
         self._published = dict(self._shards)
 
     def add(self, info: FileInfo, references: pa.Table) -> None:
@@ -170,7 +170,7 @@ class ReferenceShards:
         self._name, self._published = name, dict(self._shards)
 
     def _index(self, shard: _Shard, files: pa.Table | None) -> None:
-        if files is None or not files.schema.equals(_FILES):
+        if files is None:
             return
         starts, folded_starts = (_starts(files[name]) for name in ("references", "folded"))
         self._shards[shard.name], self._totals[shard.name] = shard, (starts[-1], folded_starts[-1])
@@ -187,8 +187,8 @@ class ReferenceShards:
         if self._loaded is not None and self._loaded[0] == file.name:
             return self._loaded[1]
         self._loaded = None  # so that memory holds one at a time
-        table, rows = self._table(file), self._totals[name][fold]
-        if table is None or not table.schema.equals(FOLDED if fold else REFERENCES) or table.num_rows != rows:
+        table, rows = self._table(file, FOLDED if fold else REFERENCES), self._totals[name][fold]
+        if table is None or table.num_rows != rows:
             self._drop(name)
             return None
         self._loaded = file.name, table
@@ -198,9 +198,9 @@ class ReferenceShards:
         del self._shards[name]
         self._places = {info: place for info, place in self._places.items() if place.shard != name}
 
-    def _table(self, file: SideTable) -> pa.Table | None:
+    def _table(self, file: SideTable, schema: pa.Schema) -> pa.Table | None:
         try:
-            return load_table(self._storage, self._folder, file)
+            return load_table(self._storage, self._folder, file, schema, ("offset", "length", "managed"))
         except (OSError, HudiVectorError):
             return None  # it is only a memory of what the data files say
 
@@ -221,6 +221,15 @@ class ReferenceShards:
         )
         self._held, self._held_rows = {}, 0
         self._index(shard, files)
+
+
+def _stated(body: Mapping[str, Any], folder: str) -> tuple[_Shard, ...]:
+    """The shards that a side file names; none where it says what none says."""
+    try:
+        shards: tuple[_Shard, ...] = value_of(tuple[_Shard, ...], body.get("shards"), folder, "shards")
+    except DataFileError:
+        return ()
+    return shards
 
 
 def _starts(counts: pa.ChunkedArray) -> list[int]:

@@ -16,10 +16,10 @@ from functools import partial
 
 from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.blobs.names import BLOB_AREA
-from hudi_vector.errors import RefusedError
-from hudi_vector.storage import FileInfo, StorageOptions, join
+from hudi_vector.errors import HudiVectorError, RefusedError
+from hudi_vector.storage import FileInfo, Storage, StorageOptions, join
 from hudi_vector.storage.leases import clock_ms
-from hudi_vector.table_services.guards import SweepLimits, is_plain, require_table
+from hudi_vector.table_services.guards import SweepLimits, is_plain, require_table, root_above
 from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
 from hudi_vector.table_services.progress import followed
 from hudi_vector.table_services.result import CleanFile, CleanResult
@@ -154,13 +154,15 @@ class _Run:
             self._lease.check()
             try:
                 self._deleted += finish_sweep(self._site, record, self._plan.going, now_ms=self._now())
-            except OSError as problem:
+            except (OSError, HudiVectorError) as problem:
                 _LOG.warning("sweep %s of %s stays unfinished: %s", record.sweep_id, record.table, problem)
 
     def _take(self, file: UnneededFile, record: SweepRecord) -> None:
         self._lease.check()
         storage, place = self._site.storage_of(file.path), self._site.uri(file.path)
         trashed = join(record.table, trash_path(record.sweep_id, file.path))
+        # Whoever put a link into the path since the plan was made is found out by the act itself.
+        root = root_above(file.path, record.roots)
         try:
             found = storage.info(place)
             if found is None:
@@ -169,14 +171,21 @@ class _Run:
                 self._kept.append(CleanFile.of(file, CHANGED))
             else:
                 if self._trash:
-                    storage.move(place, trashed)
+                    self._move(storage, place, trashed, root)
                 else:
-                    storage.delete(place)
+                    storage.delete(place, root or "")
                 self._deleted.append(CleanFile.of(file))
         except FileNotFoundError:
             self._deleted.append(CleanFile(file.path, 0, GONE))
         except OSError as problem:
             self._give_up(file, trashed, problem)
+
+    @staticmethod
+    def _move(storage: Storage, place: str, trashed: str, root: str | None) -> None:
+        if root is None:
+            storage.move(place, trashed)
+        else:
+            storage.move(place, trashed, root=root)
 
     def _give_up(self, file: UnneededFile, trashed: str, problem: OSError) -> None:
         """Count a file that storage would not take away by where it is; no copy of it is left in the trash."""
@@ -214,7 +223,7 @@ def finish_sweep(site: Site, record: SweepRecord, going: Iterable[UnneededFile],
         place, trashed = site.uri(copy.path), join(record.table, copy.trash_path)
         file, found = goes.get(copy.path), storage.info(place)
         if file is not None and found is not None and _is(found, file) and same_content(storage, place, trashed):
-            storage.delete(place)
+            storage.delete(place, root_above(copy.path, record.roots) or "")
             moved.append(CleanFile.of(file))
     infos = site.each(lambda file: site.info(file.path), record.files)
     left = [file for file, info in zip(record.files, infos, strict=True) if info is not None]

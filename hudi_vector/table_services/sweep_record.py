@@ -15,9 +15,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hudi_vector.blobs.names import is_write_id, new_write_id
+from hudi_vector.blobs.names import BLOB_AREA, is_write_id, new_write_id
+from hudi_vector.errors import DataFileError
 from hudi_vector.storage import Storage, join
 from hudi_vector.storage.side_files import generation_of, is_side_file, newest, publish
+from hudi_vector.storage.stored_values import is_path_below, shaped
 from hudi_vector.table_services.mark_report import UnneededFile
 from hudi_vector.table_services.result import CleanFile
 
@@ -127,16 +129,19 @@ def read_sweep(storage: Storage, table: str, sweep_id: str) -> SweepRecord | Non
         The record, or None where there is none that is whole.
 
     Raises:
+        DataFileError: It says what no sweep says.
         UnsupportedTableError: Another version of this package wrote it.
     """
-    found = newest(storage, _folder(table, sweep_id), _KIND, _VERSION) if is_write_id(sweep_id) else None
+    folder = _folder(table, sweep_id)
+    found = newest(storage, folder, _KIND, _VERSION) if is_write_id(sweep_id) else None
     if found is None:
         return None
-    body: dict[str, Any] = found[1]
-    files = tuple(UnneededFile(**file) for file in body.pop("files"))
-    stayed = tuple(CleanFile(**file) for file in body.pop("stayed"))
-    roots = tuple(body.pop("roots", ()))
-    return SweepRecord(table=table, sweep_id=sweep_id, files=files, stayed=stayed, roots=roots, **body)
+    record = shaped(SweepRecord, found[1], folder, table=table, sweep_id=sweep_id)
+    wrong = [file.path for file in record.files if not _may_be_swept(file.path, record.roots)]
+    if wrong or _RANKS.get(record.state) != generation_of(found[0]):
+        what = f"{wrong[0]!r} is nothing that it could take" if wrong else f"{record.state!r} is not its state"
+        raise DataFileError(f"'{folder}' is damaged, or somebody changed it: {what}")
+    return record
 
 
 def unfinished_sweeps(storage: Storage, table: str) -> list[SweepRecord]:
@@ -150,6 +155,7 @@ def unfinished_sweeps(storage: Storage, table: str) -> list[SweepRecord]:
         Their records; a sweep without a whole one moved nothing.
 
     Raises:
+        DataFileError: One of them says what no sweep says.
         UnsupportedTableError: Another version of this package wrote one of them.
     """
     found = (read_sweep(storage, table, sweep_id) for sweep_id in _in_state(storage, table, BEGUN))
@@ -184,3 +190,11 @@ def _publish(storage: Storage, record: SweepRecord) -> None:
 
 def _folder(table: str, sweep_id: str) -> str:
     return join(table, SWEEPS, sweep_id)
+
+
+def _may_be_swept(path: str, roots: tuple[str, ...]) -> bool:
+    """Whether a path is one of the blob area, or lies below a managed root."""
+    if path.startswith(f"{BLOB_AREA}/"):
+        return is_path_below(path)
+    below = (path.removeprefix(f"{root.rstrip('/')}/") for root in roots if path.startswith(f"{root.rstrip('/')}/"))
+    return any(map(is_path_below, below))

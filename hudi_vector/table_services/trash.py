@@ -16,10 +16,10 @@ from functools import partial
 from itertools import groupby
 
 from hudi_vector.blobs.names import BLOB_AREA, is_write_id
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import DataFileError, InvalidArgumentError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.listed import with_names
-from hudi_vector.table_services.guards import is_plain, why_not_ours
+from hudi_vector.table_services.guards import is_plain, root_above, why_not_ours
 from hudi_vector.table_services.result import CleanFile, RestoreResult
 from hudi_vector.table_services.sites import Site, is_outside
 from hudi_vector.table_services.sweep_record import ENDED, SweepRecord, read_sweep
@@ -110,6 +110,7 @@ def restore(
     *,
     sweep_id: str | None = None,
     paths: Collection[str] | None = None,
+    managed_roots: Collection[str] = (),
     options: StorageOptions = _LOCAL,
 ) -> RestoreResult:
     """Bring files back from the trash; again changes nothing.
@@ -120,6 +121,8 @@ def restore(
         table: The table's base path.
         sweep_id: Only what one sweep took.
         paths: Only these files, by their paths as the sweep lists them; all by default.
+        managed_roots: The folders outside of the blob area below which files may be put back. What a sweep's record
+            says of them does not count: whoever may write to the table may write it.
         options: How storage is opened.
 
     Returns:
@@ -135,7 +138,8 @@ def restore(
     """
     root = normalise(table)
     storage = open_storage(root, options)
-    found = list_trash(storage, root, sweep_id)
+    roots = tuple(map(normalise, managed_roots))
+    found = list_trash(storage, root, sweep_id) if sweep_id is None or is_write_id(sweep_id) else []
     if sweep_id is not None and not found:
         raise InvalidArgumentError(f"the trash of '{table}' holds nothing of sweep '{sweep_id}'; restore without it")
     wanted = found if paths is None else [file for file in found if file.path in paths]
@@ -149,7 +153,7 @@ def restore(
     problems: list[str | None] = []
     # Sweep by sweep: two may have taken one file, and that of the last one is put back.
     for sweep, files in groupby(wanted, key=lambda file: file.sweep_id):
-        put_back = partial(_restored, Site(root, options), read_sweep(storage, root, sweep))
+        put_back = partial(_restored, Site(root, options), _record_of(storage, root, sweep), roots)
         problems += Site(root, options).each(put_back, list(files))
     for file, problem in zip(wanted, problems, strict=True):
         if problem is None:
@@ -203,7 +207,7 @@ def expire(
         by_sweep[file.sweep_id].append(file)
     gone, kept = [], []
     for sweep_id, files in sorted(by_sweep.items()):
-        record = read_sweep(storage, root, sweep_id)
+        record = _record_of(storage, root, sweep_id)
         if record is None:
             _LOG.warning("the trash of sweep %s of %s stays: its record cannot be read", sweep_id, root)
         elif record.state == ENDED and record.ended_ms + window_ms < now_ms:
@@ -241,15 +245,27 @@ def same_content(storage: Storage, one: str, other: str) -> bool:
     return True
 
 
-def _restored(site: Site, record: SweepRecord | None, file: TrashedFile) -> str | None:
+def _record_of(storage: Storage, root: str, sweep_id: str) -> SweepRecord | None:
+    """The record of a sweep, None where it cannot be read."""
+    try:
+        return read_sweep(storage, root, sweep_id)
+    except DataFileError as problem:
+        _LOG.warning("%s", problem)
+        return None
+
+
+def _restored(site: Site, record: SweepRecord | None, roots: tuple[str, ...], file: TrashedFile) -> str | None:
     """Put a file back; why not, where it stays."""
+    root = root_above(file.path, roots)
     if is_outside(file.path) and record is None:
         return "the record of its sweep cannot be read, so nobody can say that it belongs there; move it by hand"
-    refused = why_not_ours(site.storage, site.table, file.path, record.roots if record else ())
+    if is_outside(file.path) and root is None:
+        return "it lies below none of the managed roots that were given; give the root it came from as managed_roots"
+    refused = why_not_ours(site.storage, site.table, file.path, roots)
     if refused:
         return refused
     try:
-        site.storage.move(join(site.table, file.trash_path), site.uri(file.path), renew=True)
+        site.storage.move(join(site.table, file.trash_path), site.uri(file.path), True, root or "")
     except FileExistsError:
         return _settled(site, record, file)
     except OSError as problem:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -61,7 +63,15 @@ class Files:
         return int(system.getContentSummary(where).getLength()) if system.exists(where) else 0
 
     def delete(self, path: str) -> None:
-        """Remove a folder with everything in it, if it is there."""
+        """Remove a folder with everything in it, if it is there; a link on a local disk is not followed to it.
+
+        Raises:
+            DataFileError: A symbolic link stands in the path to it.
+        """
+        if scheme_of(path) == "file":  # Hadoop follows links
+            uri = normalise(path)
+            open_storage(uri, StorageOptions()).remove_folder(uri)
+            return
         system, where = self._open(path)
         system.delete(where, True)
 

@@ -19,12 +19,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
 from hudi_vector.blobs.containers import WrittenContainer
-from hudi_vector.blobs.names import STAGING
+from hudi_vector.blobs.names import STAGING, WRITE_ID
 from hudi_vector.blobs.side_tables import SideTable
 from hudi_vector.blobs.writer import BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.schema import quoted
 from hudi_vector.spark.worker_errors import from_worker, in_few_words
 from hudi_vector.storage import join
+from hudi_vector.storage.stored_values import named
 from hudi_vector.write.blob_columns import converted_schema
 
 if TYPE_CHECKING:
@@ -48,8 +49,11 @@ def staging_folder(table: str, write_id: str) -> str:
     Args:
         table: The table's base path.
         write_id: The write.
+
+    Raises:
+        DataFileError: That is no id of a write: the folder is removed with all that is in it, and `..` leads anywhere.
     """
-    return join(table, STAGING, write_id)
+    return join(table, STAGING, named(table, "write", write_id, WRITE_ID))
 
 
 def partition_path(fields: Sequence[str], config: TableConfig | None) -> Column:

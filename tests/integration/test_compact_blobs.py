@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,15 +22,31 @@ from pyspark.sql.types import (
 )
 from support import tables
 from support.blobs import QUICK, ROWS, content, rows, stored, write
+from support.hostile import body_of, write_body
 from support.swept import Killed, dying
 
 import hudi_vector as hv
 from hudi_vector.blobs.manifest import ABORTED, COMMITTED, list_uploads
 from hudi_vector.blobs.names import new_write_id
 from hudi_vector.cli import main
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, RefusedError, UnknownColumnError, WriteError
-from hudi_vector.table_services.compaction_files import COMPACTIONS, begun_runs, publish_plan
+from hudi_vector.errors import (
+    DataFileError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    RefusedError,
+    UnknownColumnError,
+    WriteError,
+)
+from hudi_vector.table_services.compaction_files import (
+    COMPACTIONS,
+    RESIZING,
+    PendingCommit,
+    begun_runs,
+    publish_plan,
+    publish_run,
+)
 from hudi_vector.table_services.compaction_plan import CompactionPlan
+from hudi_vector.table_services.plan_files import RUNNING
 from hudi_vector.table_services.service_lease import LEASES, ServiceLease
 from hudi_vector.write.repack import _spread
 
@@ -273,6 +290,29 @@ def test_maintain_ends_a_run_that_was_killed_behind_its_commit(spark, shared):
     assert stored(spark, shared) == {**before, 3: content(503, 700)}
     assert begun_runs(f"file://{shared}") == []
     assert [step.step for step in services.maintain(spark, str(shared), steps=["figures"]).steps] == ["figures"]
+
+
+@pytest.mark.parametrize("field", ["plan_id", "write_id"])
+def test_a_killed_run_that_a_stranger_wrote_removes_nothing(spark, shared, field):
+    """Whoever ends a run removes what it staged: not what a name with dots leads to."""
+    table, victim = f"file://{shared}", shared.parent / f"{shared.name}-victim-{field}"
+    (victim / "deep").mkdir(parents=True)
+    (victim / "deep" / "ledger").write_bytes(b"precious")
+    before = stored(spark, shared)
+    run = publish_plan(CompactionPlan(new_write_id(0), table, 0, ("img",), (), 1, 1))
+    pending = None if field == "plan_id" else PendingCommit(new_write_id(0), "token", (), RESIZING)
+    publish_run(replace(run, state=RUNNING, pending=pending))
+    folder = Path(shared, COMPACTIONS, run.plan.plan_id)
+    newest = max(folder.glob("0*-*"))
+    body = body_of(newest)
+    (body if field == "plan_id" else body["pending"])[field] = f"../../../../../{victim.name}"
+    write_body(newest, "compaction", body)
+    for service in (services.compact_blobs, services.cluster):
+        with pytest.raises(DataFileError, match="is damaged, or somebody changed it"):
+            service(spark, str(shared), options=QUICK)
+    assert (victim / "deep" / "ledger").read_bytes() == b"precious"
+    shutil.rmtree(folder)
+    assert stored(spark, shared) == before
 
 
 @pytest.mark.soak

@@ -11,9 +11,8 @@ import pytest
 from support.blob_states import NOW, OLD, write_id
 from support.swept import OLD_MS, Area
 
-from hudi_vector import storage as storage_module
 from hudi_vector.blobs.names import BLOB_AREA
-from hudi_vector.storage import StorageOptions, join, open_storage
+from hudi_vector.storage import StorageOptions, join, local_files, open_storage
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.service_lease import LEASE_MS
 from hudi_vector.table_services.sites import Site
@@ -78,7 +77,7 @@ def test_a_folder_that_goes_before_its_first_file_is_made_again(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever removes empty folders comes between the making of a folder and that of the file in it."""
-    real, times = storage_module._make_folders, 3
+    real, times = local_files._make_folders, 3
 
     def made_and_removed(folder: str) -> list[str]:
         nonlocal times
@@ -89,7 +88,7 @@ def test_a_folder_that_goes_before_its_first_file_is_made_again(
             assert not (tmp_path / "a").exists()
         return made
 
-    monkeypatch.setattr(storage_module, "_make_folders", made_and_removed)
+    monkeypatch.setattr(local_files, "_make_folders", made_and_removed)
     uri = f"file://{tmp_path}/a/b/c/file"
     if way == "create":
         file = STORAGE.create(uri)

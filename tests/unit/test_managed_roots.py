@@ -84,7 +84,7 @@ def test_to_the_trash_and_back(rooted: Rooted) -> None:
     assert {file.path for file in result.deleted} == {rooted.own, rooted.orphan, rooted.deep}
     assert sorted(file.name for file in rooted.root.rglob("*.png")) == ["kept.png"]
     assert rooted.contents() == content
-    back = restore(rooted.table.uri, paths=[rooted.deep])
+    back = restore(rooted.table.uri, paths=[rooted.deep], managed_roots=[str(rooted.root)])
     assert [file.path for file in back.restored] == [rooted.deep]
     assert [file.path for file in rooted.mark().candidates] == [], "restored files are new"
     gone = expire(rooted.table.uri, window_ms=DAY, now_ms=NOW + DAY + 1).gone
@@ -167,7 +167,9 @@ def test_what_becomes_of_the_root_later(rooted: Rooted) -> None:
     assert result.sweep_id is not None
     os.rename(rooted.root, rooted.root.parent / "moved")
     rooted.root.symlink_to(rooted.root.parent / "moved")
-    assert len(restore(rooted.table.uri).restored) == 3, "the root itself may lie behind a link"
+    assert len(restore(rooted.table.uri, managed_roots=[str(rooted.root)]).restored) == 3, (
+        "the root itself may lie behind a link"
+    )
     rooted = Rooted(rooted.root.parent / "again")
     result = rooted.sweep()
     for file in (rooted.table.path / SWEEPS / str(result.sweep_id)).iterdir():
@@ -190,5 +192,5 @@ def test_killed_between_any_two_steps(after: bool, tmp_path: Path) -> None:
         result = rooted.sweep(report, now_ms=lambda: NOW + LEASE_MS)
         assert {file.path for file in result.deleted} == {rooted.own, rooted.orphan, rooted.deep}
         assert rooted.contents() == content
-        restore(rooted.table.uri)
+        restore(rooted.table.uri, managed_roots=[str(rooted.root)])
         assert {path for path in content if Path(path.removeprefix("file://")).exists()} == set(content)

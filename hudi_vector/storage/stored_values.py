@@ -1,0 +1,181 @@
+"""What side files and side tables say, as values that code may rely on: whoever may write to a table may write them.
+
+Every body becomes a dataclass here, field by field, and every name in one that leads to a file or folder passes
+`named`, before anything is done with it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hudi_vector.errors import DataFileError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    D = TypeVar("D", bound=DataclassInstance)
+T = TypeVar("T")
+
+__all__ = ["is_path_below", "named", "shaped", "value_of"]
+
+_LARGEST, _MOST_FLOAT = (1 << 63) - 1, 1e300
+# What calendars know: the years 1 to 9999.
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+
+
+def shaped(kind: type[D], body: Any, uri: str, **known: Any) -> D:
+    """A dataclass out of the body of a side file.
+
+    Args:
+        kind: The dataclass. Fields of type int are numbers of 64 bits, those whose names end in ``_ms`` times or
+            durations that calendars know; texts are such that UTF-8 can hold them.
+        body: What stands in the file.
+        uri: The file, or the folder it lies in, for the message.
+        known: Fields that are told by something else than the body, which may not state them.
+
+    Raises:
+        DataFileError: A field is missing, not known or of another type.
+
+    Example:
+        >>> from hudi_vector.blobs.side_tables import SideTable
+        >>> shaped(SideTable, {"name": "a", "bytes": 1, "sha256": "b"}, "file:///t/x")
+        SideTable(name='a', bytes=1, sha256='b')
+    """
+    if not isinstance(body, Mapping):
+        raise _unfit(uri, kind.__name__, "an object", body)
+    hints, defaults = _fields_of(kind)
+    strange = [name for name in body if name not in hints or name in known]
+    absent = [name for name in hints if name not in body and name not in known and name not in defaults]
+    if strange or absent:
+        what = f"has no '{absent[0]}'" if absent else f"holds {_shown(strange[0])}, which is not known"
+        raise DataFileError(f"'{uri}' is damaged, or somebody changed it: its {kind.__name__} {what}")
+    return kind(**{name: value_of(hints[name], value, uri, name) for name, value in body.items()}, **known)
+
+
+def value_of(kind: Any, value: Any, uri: str, name: str) -> Any:
+    """A value of a type out of what JSON holds.
+
+    Args:
+        kind: The type: a dataclass, int, float, str, bool, a union with None, a tuple, a mapping with texts for keys,
+            or Any.
+        value: The value.
+        uri: The file, or the folder it lies in, for the message.
+        name: What the value is called there.
+
+    Raises:
+        DataFileError: It is none.
+    """
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        others = [each for each in inner if each is not type(None)]
+        if value is None and len(others) < len(inner):
+            return None
+        return value_of(others[0], value, uri, name)
+    if origin is tuple:
+        return _tuple_of(inner, value, uri, name)
+    if origin is not None:
+        if not isinstance(value, Mapping):
+            raise _unfit(uri, name, "an object", value)
+        return {value_of(str, key, uri, name): value_of(inner[1], each, uri, name) for key, each in value.items()}
+    if is_dataclass(kind):
+        return shaped(typing.cast(Any, kind), value, uri)
+    return _plain(kind, value, uri, name)
+
+
+def named(uri: str, what: str, name: Any, form: re.Pattern[str]) -> str:
+    """A stored name that leads to a file or a folder, if it is one.
+
+    Args:
+        uri: Where it was found.
+        what: What has that name.
+        name: The name.
+        form: What such names are, as a whole.
+
+    Raises:
+        DataFileError: It is none: it might lead anywhere.
+
+    Example:
+        >>> named("file:///t/x", "plan", "7", re.compile("[0-9]"))
+        '7'
+    """
+    if not isinstance(name, str) or form.fullmatch(name) is None:
+        raise DataFileError(
+            f"'{uri}' is damaged, or somebody changed it: {_shown(name)} is not the name of a {what}, and nothing is "
+            "done with what it might lead to"
+        )
+    return name
+
+
+def is_path_below(path: str) -> bool:
+    """Whether a path leads to something in the folder that it starts at, whatever that is.
+
+    Example:
+        >>> is_path_below("d=1/img/x"), is_path_below("../x"), is_path_below("/x"), is_path_below("")
+        (True, False, False, False)
+    """
+    return "\0" not in path and not {"", ".", ".."}.intersection(path.split("/"))
+
+
+def _tuple_of(inner: tuple[Any, ...], value: Any, uri: str, name: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise _unfit(uri, name, "a list", value)
+    kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else list(inner)
+    if len(kinds) != len(value):
+        raise _unfit(uri, name, f"a list of {len(kinds)}", value)
+    return tuple(value_of(kind, each, uri, name) for kind, each in zip(kinds, value, strict=True))
+
+
+def _plain(kind: Any, value: Any, uri: str, name: str) -> Any:
+    if kind is Any:
+        return value
+    if kind is float and type(value) in (int, float):
+        if math.isfinite(value) and abs(value) <= _MOST_FLOAT:
+            return float(value)
+        raise _unfit(uri, name, "a finite number", value)
+    if kind is int and isinstance(value, int) and not isinstance(value, bool):
+        first, last = (_FIRST_MS, _LAST_MS) if name.endswith("_ms") else (-_LARGEST, _LARGEST)
+        if first <= value <= last:
+            return value
+        raise _unfit(uri, name, f"between {first} and {last}", value)
+    if kind is str and isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise _unfit(uri, name, "text", value) from None
+        return value
+    if kind is bool and isinstance(value, bool):
+        return value
+    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+    raise _unfit(uri, name, names[kind], value)
+
+
+@lru_cache(maxsize=64)
+def _fields_of(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
+    """The fields of a dataclass with their types, and those that have a default."""
+    hints = typing.get_type_hints(kind)
+    made = [each for each in fields(kind) if each.init]
+    defaults = frozenset(
+        each.name for each in made if each.default is not MISSING or each.default_factory is not MISSING
+    )
+    return {each.name: hints[each.name] for each in made}, defaults
+
+
+def _unfit(uri: str, name: str, wanted: str, value: Any) -> DataFileError:
+    return DataFileError(f"'{uri}' is damaged, or somebody changed it: its {name} is {_shown(value)}, not {wanted}")
+
+
+def _shown(value: Any) -> str:
+    """A value in few characters, all of which can be printed."""
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return "a number of more than 64 bits"
+    if isinstance(value, list | tuple | Mapping):
+        return f"a list or an object of {len(value)}"
+    text = ascii(value) if not isinstance(value, str) else ascii(value[:80])
+    return text if len(text) <= 120 else f"{text[:117]}…"

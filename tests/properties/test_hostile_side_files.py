@@ -1,0 +1,242 @@
+"""Every kind of side file, with whatever a stranger writes into it: a sentence or a doubt, and nothing else is touched."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.hostile import (
+    BLOB_KINDS,
+    DAY,
+    KEYS,
+    LOCAL,
+    NOW,
+    RAW_BODIES,
+    TABLE_CHANGES,
+    Lair,
+    body_of,
+    change_table,
+    changed,
+    copy_of,
+    hostile_values,
+    newest_of,
+    places_in,
+    side_tables_of,
+    write_body,
+)
+
+from hudi_vector.blobs import manifest as uploads
+from hudi_vector.blobs.leases import read_lease
+from hudi_vector.blobs.pins import pinned_paths
+from hudi_vector.blobs.registry import lenders, read_registry
+from hudi_vector.errors import DataFileError, HudiVectorError
+from hudi_vector.storage import open_storage
+from hudi_vector.table_services.clustering_files import begun_clusterings, idle_clusterings, publish_clustering
+from hudi_vector.table_services.compaction_files import begun_runs, idle_compactions, publish_run
+from hudi_vector.table_services.container_index import container_index, verify_containers
+from hudi_vector.table_services.erasure import look
+from hudi_vector.table_services.forget import forget_notes, forget_plans
+from hudi_vector.table_services.guards import SweepLimits
+from hudi_vector.table_services.kept_references import KeptReferences
+from hudi_vector.table_services.kept_uploads import KeptUploads
+from hudi_vector.table_services.leftovers import remove_leftovers
+from hudi_vector.table_services.maintenance_history import Run, add_run, read_history
+from hudi_vector.table_services.maintenance_report import html_report
+from hudi_vector.table_services.mark import find_unneeded
+from hudi_vector.table_services.mark_files import list_marks, read_mark
+from hudi_vector.table_services.plan_files import ENDED
+from hudi_vector.table_services.service_lease import ServiceLease
+from hudi_vector.table_services.sharing import part, share
+from hudi_vector.table_services.sites import Site
+from hudi_vector.table_services.sweep import sweep
+from hudi_vector.table_services.sweep_record import unfinished_sweeps
+from hudi_vector.table_services.trash import expire, restore
+from hudi_vector.write.staging import staging_folder
+
+LIMITS = SweepLimits(100)
+
+
+def acts(lair: Lair, kind: str) -> Iterator[Callable[[], Any]]:
+    """All that reads side files of a kind, or acts upon what they say; each by itself."""
+    table, storage = lair.uri, open_storage(lair.uri, LOCAL)
+    if kind == "upload":
+        names = uploads.upload_ids(table)
+        yield lambda: [
+            (uploads.read_checksums(each), pinned_paths(each, LOCAL)) for each in uploads.list_uploads(table)
+        ]
+        yield from (lambda name=name: uploads.renew_lease(table, name) for name in names)
+        yield from (lambda name=name: uploads.stage(table, name, []) for name in names)
+        yield from (lambda name=name: uploads.finish(table, name, "20260101000000000") for name in names)
+        yield from (lambda name=name: uploads.abort(table, name) for name in names)
+    if kind == "lease":
+        yield lambda: (read_lease(storage, table, "clean"), _held(table))
+    if kind == "registered-table":
+        yield lambda: (read_registry(table), lenders(table))
+        yield lambda: share([table, f"file://{lair.root}/other"])
+        yield lambda: [part(table, other) for other in read_registry(table)]
+    if kind in ("compaction", "clustering"):
+        yield lambda: (idle_compactions(table, NOW), idle_clusterings(table, NOW), forget_plans(table, now_ms=NOW))
+        yield lambda: [_ended(table, run) for run in begun_runs(table)]
+        yield lambda: [publish_clustering(replace(run, state=ENDED)) for run in begun_clusterings(table)]
+    if kind in ("compaction", "clustering", "upload"):
+        yield lambda: remove_leftovers(Site(table, LOCAL), lambda: uploads.list_uploads(table), grace_ms=0, now_ms=NOW)
+    if kind == "sweep":
+        yield lambda: unfinished_sweeps(storage, table)
+        yield lambda: restore(table)
+        yield lambda: restore(table, managed_roots=[str(lair.media)])
+    if kind == "mark":
+        yield lambda: [sweep(read_mark(table, name), lair.unneeded, limits=LIMITS) for name in list_marks(table)]
+    if kind in ("erasure", "blob-references", "upload"):
+        yield lambda: look(table, KEYS, (), kept=KeptReferences(table))
+    if kind == "maintenance":
+        yield lambda: html_report(table, read_history(table), NOW)
+        yield lambda: add_run(table, Run(NOW))
+    if kind in ("blob-references", "blob-index"):
+        kept = KeptReferences(table)
+        yield lambda: (container_index(table, kept, LOCAL), verify_containers(table, _kept(table), LOCAL))
+    if kind not in ("erasure", "maintenance", "blob-index"):
+        yield lambda: _cleaned(table)
+    if kind == "sweep":
+        yield lambda: expire(table, window_ms=0, now_ms=NOW)
+
+
+def _held(table: str) -> None:
+    with ServiceLease(table, "clean") as lease:
+        lease.check()
+
+
+def _ended(table: str, run: Any) -> None:
+    """What follows a killed run: what bears its names is removed."""
+    names = [run.plan.plan_id, *([run.pending.write_id] if run.pending else [])]
+    for name in names:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(staging_folder(table, name).removeprefix("file://"))
+    publish_run(replace(run, state=ENDED, pending=None))
+
+
+def _kept(table: str) -> KeptReferences:
+    return KeptReferences(table, verify=True)
+
+
+def _cleaned(table: str) -> None:
+    kept, writes = KeptReferences(table), KeptUploads(table)
+
+    def mark() -> Any:
+        return find_unneeded(table, grace_ms=DAY, reader=kept, uploads=writes)
+
+    sweep(mark(), mark, limits=LIMITS)
+    found = mark()
+    kept.save()
+    writes.save()
+    forget_notes(found, writes(table, LOCAL))
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Iterator[Callable[[str], tuple[Lair, Path]]]:
+    """A table with a side file of a kind, made once, and where copies of it go."""
+    # In memory, where there is such a folder: everything here is made durable a thousand times.
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
+        root = Path(folder).resolve()
+        made: dict[str, Lair] = {}
+
+        def of(kind: str) -> tuple[Lair, Path]:
+            place, template = root / "run", root / f"template-{kind}"
+            if kind not in made:
+                shutil.rmtree(place, ignore_errors=True)
+                made[kind] = Lair(place)
+                BLOB_KINDS[kind].make(made[kind])
+                shutil.copytree(place, template)
+            copy_of(template, place)
+            return made[kind], newest_of(place / "t" / BLOB_KINDS[kind].place, kind)
+
+        yield of
+
+
+def require_harmless(lair: Lair, kind: str, what: str) -> None:
+    before = lair.precious()
+    for act in acts(lair, kind):
+        with suppress(HudiVectorError):
+            act()
+        assert lair.precious() == before, f"{kind}: {what}"
+
+
+@pytest.mark.parametrize("kind", BLOB_KINDS)
+def test_what_was_not_changed_is_taken_as_it_is(kind: str, prepared: Any) -> None:
+    lair, path = prepared(kind)
+    write_body(path, kind, body_of(path))
+    before = lair.precious()
+    for act in acts(lair, kind):
+        try:
+            act()
+        except DataFileError:
+            raise
+        except HudiVectorError:
+            pass  # such as a write that has ended
+    assert lair.precious() == before
+
+
+@pytest.mark.parametrize("kind", BLOB_KINDS)
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_stranger_changes_a_value(kind: str, data: st.DataObject, prepared: Any) -> None:
+    lair, path = prepared(kind)
+    body = body_of(path)
+    at = data.draw(st.sampled_from(list(places_in(body))), "place")
+    value = data.draw(st.sampled_from(hostile_values(lair)), "value")
+    drop = data.draw(st.sampled_from([False] * 5 + [True]), "drop")
+    write_body(path, kind, changed(body, at, value, drop=drop))
+    require_harmless(lair, kind, f"{at} {value!r:.80}")
+
+
+TABLED = ("upload", "compaction", "mark", "blob-references", "blob-index", "ended-uploads")
+
+
+@pytest.mark.parametrize("kind", TABLED)
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_stranger_changes_a_table(kind: str, data: st.DataObject, prepared: Any) -> None:
+    lair, path = prepared(kind)
+    at = data.draw(st.sampled_from(side_tables_of(body_of(path))), "table")
+    value = data.draw(st.sampled_from(hostile_values(lair)), "value")
+    way = data.draw(st.sampled_from([*TABLE_CHANGES, *["value"] * 6]), "way")
+    change_table(path, kind, at, data.draw(st.integers(0, 7), "column"), value, way)
+    require_harmless(lair, kind, f"{at} {way} {value!r:.80}")
+
+
+@pytest.mark.parametrize("kind", BLOB_KINDS)
+def test_a_stranger_writes_another_body(kind: str, prepared: Any) -> None:
+    for body in RAW_BODIES:
+        lair, path = prepared(kind)
+        write_body(path, kind, body)
+        require_harmless(lair, kind, f"{body[:40]!r}")
+
+
+def test_a_stranger_publishes_the_last_generation(prepared: Any) -> None:
+    for kind in BLOB_KINDS:
+        lair, path = prepared(kind)
+        path.rename(path.with_name(f"99999999-{path.name.partition('-')[2]}"))
+        require_harmless(lair, kind, "the last generation")
+
+
+def test_every_kind_of_side_file_is_here() -> None:
+    """A kind that somebody adds is fed to a stranger too."""
+    source = Path(uploads.__file__).parents[1]
+    kinds = set()
+    for path in source.rglob("*.py"):
+        for line in path.read_text("utf-8").splitlines():
+            found = re.fullmatch(r'\w*_?KIND(?:, \w*_?VERSION)? = "([a-z-]+)"(?:, 1)?', line) or re.fullmatch(
+                r'_FOLDER, _KIND, _VERSION = "\w+", "([a-z-]+)", 1', line
+            )
+            kinds |= {found[1]} if found else set()
+    elsewhere = {"index-manifest", "index-reader", "index-recall", "temp", "stream-snapshot", "watch-start"}
+    assert kinds == set(BLOB_KINDS) | elsewhere
