@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.errors import DataFileError
 from hudi_vector.index.candidates import (
     Allowed,
     Candidates,
@@ -23,10 +22,11 @@ from hudi_vector.index.candidates import (
     usual_count,
 )
 from hudi_vector.index.faiss_library import library
+from hudi_vector.index.graph_arrays import NEIGHBOURS, GraphArrays, new_index
 from hudi_vector.index.kinds import GRAPHS
 from hudi_vector.index.model import Floats32, Floats64, IndexModel, working
 from hudi_vector.index.probe import Entries, Found, everything
-from hudi_vector.index.segment import FileFingerprint, require_dimension
+from hudi_vector.index.segment import FileFingerprint, require_dimension, require_positions
 from hudi_vector.index.side_arrays import Arrays
 from hudi_vector.index.unlinked import unlinked
 from hudi_vector.kernels.topk import Ints, VectorBlock
@@ -34,7 +34,7 @@ from hudi_vector.read.page_table import PageTable
 
 __all__ = ["GraphSegment", "GraphView", "build_graph"]
 
-_NEIGHBOURS = 16
+_STORED = tuple(each.name for each in fields(GraphArrays))
 _BUILD_EFFORT = 100
 _USUAL_EFFORT = 64
 _SPARE = 2
@@ -46,8 +46,8 @@ _EFFORTS = (16, 32, 64, 128, 256, 512, 1024)
 class GraphSegment:
     """One base file's graph.
 
-    `position` has the row of each node in the base file; `graph` is what faiss wrote of its own IndexHNSWSQ, empty
-    where no row has a code. `always` are positions of rows without a code, candidates of every query. `pages` tells
+    `position` has the row of each node in the base file; `graph` is the graph over them, without nodes where no row has
+    a code. `always` are positions of rows without a code, candidates of every query. `pages` tells
     where the vectors lie in the base file, if that is known.
     """
 
@@ -55,12 +55,12 @@ class GraphSegment:
     model_id: str
     rows: int
     position: npt.NDArray[np.uint32]
-    graph: npt.NDArray[np.uint8]
+    graph: GraphArrays
     always: Ints
     clipped: int = 0
     pages: PageTable | None = None
 
-    ARRAYS: ClassVar = ("position", "graph", "always")
+    ARRAYS: ClassVar = ("position", *_STORED, "always")
 
     @classmethod
     def of(cls, model: IndexModel, file: FileFingerprint, header: Mapping[str, Any], arrays: Arrays) -> GraphSegment:
@@ -71,9 +71,25 @@ class GraphSegment:
             file: The base file it is of.
             header: The file's header.
             arrays: The file's arrays.
+
+        Raises:
+            ValueError: They make no graph, or do not fit the model.
+            KeyError: One is missing.
         """
-        given: dict[str, Any] = {name: arrays[name] for name in cls.ARRAYS}
-        return cls(file, model.model_id, header["rows"], **given)
+        if "graph" in arrays:  # written before graphs were arrays
+            graph = GraphArrays.of_bytes(model, arrays["graph"])
+        else:
+            graph = GraphArrays(*(arrays[name] for name in _STORED))
+        rows, position, always = header["rows"], arrays["position"], arrays["always"]
+        require_positions(rows, position, always)
+        graph.require_sense(model, len(position))
+        return cls(file, model.model_id, rows, position, graph, always)
+
+    def __getattr__(self, name: str) -> Any:
+        """The arrays of the graph by their names in the file."""
+        if name in _STORED:
+            return getattr(self.graph, name)
+        raise AttributeError(name)
 
     def __len__(self) -> int:
         return len(self.position)
@@ -95,7 +111,7 @@ def build_graph(model: IndexModel, file: FileFingerprint, vectors: Iterator[Vect
         DimensionMismatchError: The vectors have another dimension than the model.
         MissingDependencyError: faiss is not installed.
     """
-    faiss = library(GRAPHS)
+    library(GRAPHS)
     parts = [np.empty((0, model.dimension), np.float32)]
     position, always = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for block in vectors:
@@ -105,16 +121,13 @@ def build_graph(model: IndexModel, file: FileFingerprint, vectors: Iterator[Vect
         position.append(block.positions[fit])
         always.append(block.positions[~fit])
     nodes = np.concatenate(parts)
-    graph = np.empty(0, np.uint8)
+    graph = GraphArrays.empty()
     if len(nodes):
-        scalar = faiss.ScalarQuantizer
-        code = scalar.QT_4bit if model.num_bits == 4 else scalar.QT_8bit
-        metric = faiss.METRIC_INNER_PRODUCT if model.metric == "dot_product" else faiss.METRIC_L2
-        index = faiss.IndexHNSWSQ(model.dimension, code, _NEIGHBOURS, metric)
+        index = new_index(model)
         index.hnsw.efConstruction = _BUILD_EFFORT
         index.train(nodes)
         index.add(nodes)
-        graph = faiss.serialize_index(index)
+        graph = GraphArrays.of_index(index)
     places = np.concatenate(position).astype(np.uint32)
     return GraphSegment(file, model.model_id, rows, places, graph, np.sort(np.concatenate(always)))
 
@@ -147,7 +160,7 @@ class GraphView:
 
         Raises:
             InvalidArgumentError: A segment is of another model.
-            DataFileError: The faiss that is installed cannot read a graph.
+            DataFileError: The faiss that is installed has graphs of another form.
             MissingDependencyError: faiss is not installed.
         """
         for segment in segments:
@@ -159,7 +172,7 @@ class GraphView:
         always = [segment.always + base for base, segment in zip(bases[:-1], segments, strict=True)]
         return cls(
             model,
-            tuple(_opened(segment) for segment in segments),
+            tuple(segment.graph.opened(model) if len(segment) else None for segment in segments),
             bases_of(len(segment) for segment in segments),
             np.concatenate([none, *row]),
             np.concatenate([none, *always]),
@@ -241,7 +254,7 @@ class GraphView:
         known = segment >= 0
         gone = np.isin(self.row, self.bases[segment[known]] + position[known])
         sizes = np.diff(self.starts)
-        gone &= np.repeat(2 * _NEIGHBOURS * _EFFORTS[0] < sizes, sizes)
+        gone &= np.repeat(2 * NEIGHBOURS * _EFFORTS[0] < sizes, sizes)
         parts = np.split(gone, self.starts[1:-1])
         graphs = [unlinked(graph, np.flatnonzero(part)) for graph, part in zip(self.graphs, parts, strict=True)]
         return replace(self, graphs=tuple(graphs), gone=gone)
@@ -311,7 +324,7 @@ class _Walk:
         effort = in_view = max(effort, count)
         if self.mask is not None:
             effort = int(_SPARE * effort * self.total / self.selected)
-        if 2 * _NEIGHBOURS * effort >= self.total:
+        if 2 * NEIGHBOURS * effort >= self.total:
             return (*self._scored(asked, count), len(asked) * self.total)
         kept = count if self.mask is None else effort
         rank, entry = self.graph.search(asked, kept, params=_walking(effort))
@@ -323,7 +336,7 @@ class _Walk:
             rank, entry = np.take_along_axis(rank, first, axis=1), np.take_along_axis(entry, first, axis=1)
         if len(few):
             rank[few], entry[few] = self._scored(asked[few], count)
-        return rank, entry, 2 * _NEIGHBOURS * effort * len(asked) + self.total * len(few)
+        return rank, entry, 2 * NEIGHBOURS * effort * len(asked) + self.total * len(few)
 
     def _scored(self, asked: Floats32, count: int) -> tuple[Floats32, Ints]:
         """The same by all codes that are selected."""
@@ -341,15 +354,3 @@ class _Walk:
 @lru_cache(maxsize=64)
 def _walking(effort: int) -> Any:
     return library(GRAPHS).SearchParametersHNSW(efSearch=effort)
-
-
-def _opened(segment: GraphSegment) -> Any:
-    if not len(segment):
-        return None
-    faiss = library(GRAPHS)
-    try:
-        return faiss.deserialize_index(np.ascontiguousarray(segment.graph))
-    except RuntimeError as problem:
-        raise DataFileError(
-            f"the graph of '{segment.file.path}' cannot be read by faiss {faiss.__version__}; make the index anew"
-        ) from problem

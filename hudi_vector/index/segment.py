@@ -17,7 +17,7 @@ from hudi_vector.kernels import kmeans, quantise
 from hudi_vector.kernels.topk import Ints, VectorBlock
 from hudi_vector.read.page_table import PageTable
 
-__all__ = ["FileFingerprint", "Segment", "build_segment", "require_dimension"]
+__all__ = ["FileFingerprint", "Segment", "build_segment", "require_dimension", "require_positions"]
 
 _BLOCK_ELEMENTS = 1 << 20
 
@@ -74,16 +74,47 @@ class Segment:
             arrays: The file's arrays, without shapes.
 
         Raises:
-            ValueError: The arrays do not fit the model.
+            ValueError: The arrays do not fit the model, or contradict each other.
+            KeyError: One is missing.
         """
         codes = arrays["codes"].reshape(-1, model.code_width)
-        if codes.dtype != model.code_dtype or len(arrays["offsets"]) != model.lists + 1:
+        offsets, count = arrays["offsets"], len(arrays["position"])
+        if codes.dtype != model.code_dtype or len(offsets) != model.lists + 1:
             raise ValueError("its codes are of another kind")
+        if offsets.dtype.kind != "i" or offsets[0] or offsets[-1] != count or (offsets[1:] < offsets[:-1]).any():
+            raise ValueError("its offsets contradict each other, or its positions")
+        lengths = {name: len(arrays[name]) for name in ("square", "error")} | {"codes": len(codes)}
+        if set(lengths.values()) != {count} or len(arrays["radius"]) != model.lists:
+            raise ValueError("it has not as many codes as positions")
+        if any(arrays[name].dtype != np.float32 for name in ("square", "error", "radius")):
+            raise ValueError("its distances are no float32")
+        require_positions(header["rows"], arrays["position"], arrays["always"])
+        if type(header["clipped"]) is not int:
+            raise ValueError("it does not say how many rows were clipped")
         given: dict[str, Any] = {**{name: arrays[name] for name in cls.ARRAYS}, "codes": codes}
         return cls(file, model.model_id, header["rows"], clipped=header["clipped"], **given)
 
     def __len__(self) -> int:
         return len(self.position)
+
+
+def require_positions(rows: Any, position: npt.NDArray[Any], always: npt.NDArray[Any]) -> None:
+    """Refuse positions that are no rows of the base file.
+
+    Args:
+        rows: How many rows a stored segment says that it has.
+        position: The rows that have a code.
+        always: The rows that have none.
+
+    Raises:
+        ValueError: There is one that is none.
+    """
+    if type(rows) is not int or not 0 <= rows <= 1 << 32 or position.dtype != np.uint32 or always.dtype != np.int64:
+        raise ValueError(f"it has {rows!r} rows, or positions of another type")
+    if max(int(position.max(initial=0)), int(always.max(initial=0)), 0) >= max(rows, 1) or (always < 0).any():
+        raise ValueError(f"a position is none of its {rows} rows")
+    if not rows and (len(position) or len(always)):
+        raise ValueError("it has positions, and no rows")
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,6 @@ def reading(uri: str) -> Iterator[None]:
         yield
     except HudiVectorError:
         raise
-    except (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError) as problem:
+    except (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RecursionError) as problem:
         why = str(problem) or "it is shorter than its footer says"
         raise DataFileError(f"the data file '{uri}' cannot be read: {why}") from problem

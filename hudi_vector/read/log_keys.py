@@ -109,7 +109,7 @@ def _keys_of(block: LogBlock) -> list[str]:
         if block.kind == AVRO_DATA:
             schema = _until_key(json.loads(schema_of_block(block)), block)
             return [_decoded(schema, row)[_KEY] for row in rows_of_block(block)]
-    except (struct.error, ValueError, LookupError, EOFError, TypeError, pa.ArrowException) as problem:
+    except (struct.error, ValueError, LookupError, EOFError, TypeError, RecursionError, pa.ArrowException) as problem:
         raise DataFileError(f"the keys of the block at byte {block.offset} cannot be read: {problem}") from problem
     raise DataFileError(f"the block at byte {block.offset} is of type {name_of(block.kind)}, which is not read")
 

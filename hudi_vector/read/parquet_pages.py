@@ -21,6 +21,12 @@ DICTIONARY_INDICES = frozenset({2, 8})
 
 _RUN_LENGTHS = 3
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
+_MOST_BYTES, _MOST_VALUES = (1 << 31) - 1, 1 << 26
+"""Bytes of a page by Parquet's own numbers, and more rows than one has: memory is taken by what a header says."""
+_SMALL_BYTES = 16 << 20
+_TIMES = {"snappy": 64, "gzip": 1100, "lz4_raw": 300, "lz4": 300, "brotli": 1_000_000}
+_MOST_TIMES = 40_000
+"""How many times more bytes than were stored a page above that size can become, by codec."""
 _HEADER_SIZES = (256, 64 << 10, 16 << 20)  # statistics in a header may hold whole values
 
 
@@ -91,10 +97,15 @@ def read_header(window: Window, begin: int) -> PageHeader:
         else:
             header = _header(fields, begin + length)
             numbers = [number for number in vars(header).values() if number is not None]
-            if header.end < header.body or not all(isinstance(number, int) and number >= 0 for number in numbers):
+            sizes = all(isinstance(number, int) and number >= 0 for number in numbers)
+            if not sizes or header.end < header.body or not _fits(header):
                 raise ValueError("a page header holds something else than sizes")
             return header
     raise ValueError("a page header is longer than 16 MiB")
+
+
+def _fits(header: PageHeader) -> bool:
+    return header.plain_size <= _MOST_BYTES and header.values <= _MOST_VALUES
 
 
 def open_page(window: Window, header: PageHeader, codec: pa.Codec | None, depth: int) -> Page:
@@ -137,6 +148,8 @@ def _plain(window: Window, header: PageHeader, codec: pa.Codec | None, begin: in
     if codec is None or not header.compressed:
         return window, begin
     packed = window.take(begin, header.end - begin)
+    if not 0 <= size <= max(_SMALL_BYTES, _TIMES.get(codec.name, _MOST_TIMES) * len(packed)):
+        raise ValueError(f"{len(packed)} bytes of {codec.name} cannot become {size}")
     if not size:  # a page of NULLs may have nothing that could be decompressed
         return Window.over(b""), 0
     return Window.over(codec.decompress(packed, size)), 0

@@ -13,6 +13,7 @@ __all__ = ["ByteSource", "Window", "plain_values", "run_lengths"]
 Ints = npt.NDArray[np.int64]
 
 _LENGTH = struct.Struct("<I")
+_MOST_BITS = 70  # ten bytes of seven
 
 
 class ByteSource(Protocol):
@@ -135,6 +136,8 @@ def plain_values(window: Window, begin: int, count: int) -> tuple[Ints, Ints]:
         >>> plain_values(Window.over(data), 0, 2)
         (array([ 4, 10]), array([2, 0]))
     """
+    if begin + 4 * count > window.end:  # before memory is taken for them
+        raise EOFError
     begins, sizes = np.empty(count, np.int64), np.empty(count, np.int64)
     take, unpack = window.take, _LENGTH.unpack
     at = begin
@@ -158,6 +161,8 @@ def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
+        if shift > _MOST_BITS:
+            raise ValueError("a number has more than 64 bits")
 
 
 def _unpacked(packed: npt.NDArray[np.uint8], width: int) -> npt.NDArray[np.int32]:

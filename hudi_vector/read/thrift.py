@@ -12,6 +12,7 @@ __all__ = ["STRUCT", "Written", "binary", "i32", "i64", "list_of_structs", "list
 _STOP, _TRUE, _FALSE = 0, 1, 2
 _LONG_LIST = 15
 _LIST = 9
+_MOST_BITS = 70  # ten bytes of seven
 STRUCT = 12
 """The number of the type of structs."""
 
@@ -36,7 +37,10 @@ def read_struct(data: bytes, begin: int = 0) -> tuple[dict[int, Any], int]:
         ({1: 3, 2: b'ab'}, 7)
     """
     reader = _Reader(data, begin)
-    return reader.struct(), reader.at
+    try:
+        return reader.struct(), reader.at
+    except RecursionError:
+        raise ValueError("structs lie in each other, deeper than any file needs") from None
 
 
 def list_of_structs(data: bytes, number: int) -> list[bytes]:
@@ -58,7 +62,10 @@ def list_of_structs(data: bytes, number: int) -> list[bytes]:
         >>> list_of_structs(struct_of({2: listed([inner, inner])}).data, 2) == [inner.data, inner.data]
         True
     """
-    return _Reader(data, 0).structs(number)
+    try:
+        return _Reader(data, 0).structs(number)
+    except RecursionError:
+        raise ValueError("structs lie in each other, deeper than any file needs") from None
 
 
 @dataclass(frozen=True)
@@ -187,6 +194,8 @@ class _Reader:
             byte = self._byte()
             value |= (byte & 0x7F) << shift
             shift += 7
+            if shift > _MOST_BITS:
+                raise ValueError("a number has more than 64 bits")
         return value
 
     def _zigzag(self) -> int:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import json
+import struct
+import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -15,10 +17,26 @@ import fastavro
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.storage import Storage
+from hudi_vector.table.avro_schema import require_finite
 
-__all__ = ["earliest_retained", "evolved_schema", "read_action", "replaced_file_ids", "written_schema"]
+__all__ = ["earliest_retained", "evolved_schema", "parse_action", "read_action", "replaced_file_ids", "written_schema"]
 
 _AVRO_MAGIC = b"Obj\x01"
+# What decoders raise over bytes that they do not expect.
+_UNREADABLE = (
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    fastavro.read.SchemaResolutionError,
+    fastavro.schema.SchemaParseException,
+)
 
 
 def read_action(storage: Storage, uri: str) -> Mapping[str, Any]:
@@ -34,19 +52,30 @@ def read_action(storage: Storage, uri: str) -> Mapping[str, Any]:
     Raises:
         DataFileError: The file is neither Avro nor JSON.
     """
-    return _parse(storage.read(uri), uri)
+    return parse_action(storage.read(uri), uri)
 
 
 @lru_cache(maxsize=512)
-def _parse(content: bytes, uri: str) -> Mapping[str, Any]:
+def parse_action(content: bytes, uri: str) -> Mapping[str, Any]:
+    """The record in the content of a timeline file.
+
+    Args:
+        content: All of it.
+        uri: Where it lies, for the message.
+
+    Raises:
+        DataFileError: It is neither Avro nor JSON.
+    """
     if not content:
         return {}
     try:
         if content.startswith(_AVRO_MAGIC):
-            record: Any = next(iter(fastavro.reader(io.BytesIO(content))), {})
+            rows = fastavro.reader(io.BytesIO(content))
+            require_finite(rows.writer_schema)
+            record: Any = next(iter(rows), {})
         else:
             record = json.loads(content)
-    except (ValueError, EOFError, KeyError) as problem:
+    except _UNREADABLE as problem:
         raise DataFileError(f"the timeline file '{uri}' cannot be read: {problem}") from problem
     return record if isinstance(record, dict) else {}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.errors import HudiVectorError, UnsupportedTableError
 from hudi_vector.schema import HUDI_TYPE, VectorType
 
-__all__ = ["META_FIELDS", "arrow_schema"]
+__all__ = ["META_FIELDS", "arrow_schema", "require_finite"]
 
 META_FIELDS = (
     "_hoodie_commit_time",
@@ -21,6 +21,8 @@ META_FIELDS = (
     "_hoodie_file_name",
 )
 
+_DEEPEST = 100
+_SHAPES = ("record", "error", "enum", "fixed", "array", "map")
 _PRIMITIVES: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -52,17 +54,84 @@ def arrow_schema(text: str, with_meta_fields: bool = True) -> pa.Schema:
         An Arrow schema with the types Spark reads: timestamps of microseconds, vectors as lists.
 
     Raises:
-        UnsupportedTableError: The schema holds a type that Spark cannot read either.
+        UnsupportedTableError: The schema holds a type that Spark cannot read either, or is none.
 
     Example:
         >>> arrow_schema('{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}', False)
         id: int64 not null
     """
-    named: dict[str, Any] = {}
-    fields = [_field(field, named) for field in json.loads(text)["fields"]]
+    try:
+        fields = _fields(text)
+    except HudiVectorError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, pa.ArrowException) as problem:
+        raise UnsupportedTableError(f"the table's schema is none that Avro knows: {problem}") from problem
     present = {field.name for field in fields}
     meta = [pa.field(name, pa.string()) for name in META_FIELDS if name not in present] if with_meta_fields else []
     return pa.schema([*meta, *fields])
+
+
+def require_finite(schema: Any) -> None:
+    """Refuse a schema in which a type contains itself, or types lie too deep in each other.
+
+    fastavro decodes what lies in each other without a limit: rows of such a schema end the process.
+
+    Args:
+        schema: An Avro schema, as JSON has it.
+
+    Raises:
+        ValueError: It is one.
+
+    Example:
+        >>> require_finite({"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
+    """
+    _Heights().of(schema, (), "", 0)
+
+
+class _Heights:
+    """How deep types lie in each other: those with names by these, since a name stands for all that is in it."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, int] = {}
+
+    def of(self, node: Any, within: tuple[str, ...], namespace: str, depth: int) -> int:
+        """The height of a type within others; they are named in full."""
+        if isinstance(node, list):
+            inner = [self.of(branch, within, namespace, depth + 1) for branch in node]
+        elif isinstance(node, str):
+            is_open = any(name == node or ("." not in node and name.endswith(f".{node}")) for name in within)
+            if is_open:
+                raise ValueError(f"the type '{node}' contains itself")
+            inner = [self._named.get(node.rpartition(".")[2], 0)]
+        elif isinstance(node, dict):
+            inner = self._inner(node, within, namespace, depth)
+        else:
+            raise ValueError(f"a type is {type(node).__name__}")
+        height = 1 + max(inner, default=0)
+        if depth + height > _DEEPEST:
+            raise ValueError("types lie in each other, deeper than any table needs")
+        if isinstance(node, dict) and isinstance(node.get("name"), str):
+            short = node["name"].rpartition(".")[2]
+            self._named[short] = max(height, self._named.get(short, 0))
+        return height
+
+    def _inner(self, node: dict[str, Any], within: tuple[str, ...], namespace: str, depth: int) -> list[int]:
+        if depth > _DEEPEST:
+            raise ValueError("types lie in each other, deeper than any table needs")
+        name = node.get("name")
+        if isinstance(name, str) and node.get("type") in ("record", "error"):
+            full = name if "." in name else ".".join(filter(None, (str(node.get("namespace") or namespace), name)))
+            within, namespace = (*within, full), full.rpartition(".")[0]
+        kinds = [node[key] for key in ("type", "items", "values") if isinstance(node.get(key), (dict, list, str))]
+        kinds += [field["type"] for field in node.get("fields") or ()]
+        return [self.of(kind, within, namespace, depth + 1) for kind in kinds if kind not in _SHAPES]
+
+
+def _fields(text: str) -> list[pa.Field]:
+    named: dict[str, Any] = {}
+    schema = json.loads(text)
+    require_finite(schema)
+    return [_field(field, named) for field in schema["fields"]]
 
 
 def _field(field: Mapping[str, Any], named: dict[str, Any]) -> pa.Field:

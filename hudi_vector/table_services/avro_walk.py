@@ -28,6 +28,8 @@ class Found:
 Walk = Callable[[bytes, int, Found], int]
 _Value = Callable[[bytes, int], tuple[Any, int]]
 
+_LONGEST_NUMBER = 10
+"""Bytes of a number of 64 bits, seven in each."""
 _FIXED = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 
@@ -194,8 +196,11 @@ def _skip(kind: str, node: Any) -> Walk:
 
 def _skip_number(row: bytes, place: int, found: Found) -> int:
     del found
+    end = place + _LONGEST_NUMBER
     while row[place] > 127:
         place += 1
+        if place == end:
+            raise DataFileError("a number has more than 64 bits")
     return place + 1
 
 
@@ -215,6 +220,8 @@ def _long(row: bytes, place: int) -> tuple[int, int]:
         byte = row[place]
         number |= (byte & 127) << shift
         shift += 7
+        if shift > 7 * _LONGEST_NUMBER:
+            raise DataFileError("a number has more than 64 bits")
     return (number >> 1) ^ -(number & 1), place + 1
 
 

@@ -24,7 +24,20 @@ _FILES_AT_ONCE = 64
 FILES_READ = "data files read"
 """What is shown of a run while references are read."""
 
-UNREADABLE = (HudiVectorError, pa.ArrowException, OSError, ValueError, EOFError, LookupError, TypeError, struct.error)
+UNREADABLE = (
+    HudiVectorError,
+    pa.ArrowException,
+    OSError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    struct.error,
+)
 """What damaged bytes make decoders raise."""
 
 

@@ -26,6 +26,7 @@ from hudi_vector.read.log_blocks import (
     schema_of_block,
 )
 from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.table.avro_schema import require_finite
 from hudi_vector.table_services.avro_names import with_full_names
 from hudi_vector.table_services.avro_references import avro_references
 from hudi_vector.table_services.base_references import reference_leaves
@@ -104,7 +105,9 @@ class KeyScan:
         content = bytes(block.content)
         if not any(key in content for key in self._texts):
             return set(), distinct([])
-        schema = fastavro.parse_schema(with_full_names(json.loads(text)))
+        named = with_full_names(json.loads(text))
+        require_finite(named)
+        schema = fastavro.parse_schema(named)
         mine = [(key, row) for row in rows if (key := self._key_of(row, schema)) in self._keys]
         return {key for key, _ in mine}, avro_references(text, lambda: [row for _, row in mine])
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import json
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-import fastavro
-
+from hudi_vector.table.actions import parse_action
 from hudi_vector.table.timeline import Instant, Timeline, parse_layout_1, parse_layout_2
 
 if TYPE_CHECKING:
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["TOKEN_KEY", "Commit", "commit_counts", "completed_commits", "find_commit", "new_token"]
 
 TOKEN_KEY = "_hudi_vector.write"  # noqa: S105 - Hudi copies options that begin with _ into the commit
-_AVRO_MAGIC = b"Obj\x01"
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ def find_commit(files: Files, path: str, config: TableConfig, before: frozenset[
         name = instant.name if config.timeline_path else f"{instant.requested}.{instant.action}"
         content = files.read(f"{_folder(path, config)}/{name}") or b""
         if token.encode() in content:
-            return commit_counts(instant.requested, _record(content))
+            return commit_counts(instant.requested, parse_action(content, name))
     return None
 
 
@@ -112,11 +108,3 @@ def _folder(path: str, config: TableConfig) -> str:
 def _digits(milliseconds: int) -> str:
     moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
     return moment.strftime("%Y%m%d%H%M%S") + f"{milliseconds % 1000:03d}"
-
-
-def _record(content: bytes) -> Mapping[str, Any]:
-    if content.startswith(_AVRO_MAGIC):
-        record: Any = next(iter(fastavro.reader(io.BytesIO(content))), {})
-    else:
-        record = json.loads(content)
-    return record if isinstance(record, dict) else {}

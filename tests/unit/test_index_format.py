@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -98,8 +97,18 @@ def test_an_index_is_read_by_its_description(tmp_path: Path, kind: str, metric: 
         assert found["error"][true.max(axis=1) > 20].min() > found["error"].min()
 
 
+def walked(found: dict[str, np.ndarray[Any, Any]], dimension: int) -> tuple[list[list[int]], np.ndarray[Any, Any]]:
+    """The neighbours of each node in the lowest layer, and what its code stands for."""
+    sizes = 32 + 16 * (found["level"].astype(int) - 1)
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    assert len(found["neighbour"]) == starts[-1]
+    near = [[int(n) for n in found["neighbour"][start : start + 32] if n >= 0] for start in starts[:-1]]
+    lowest, width = found["trained"][:dimension].astype(float), found["trained"][dimension:].astype(float)
+    return near, lowest + width * (found["code"].reshape(-1, dimension) + 0.5) / 255
+
+
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot_product"])
-def test_a_graph_is_what_faiss_wrote(tmp_path: Path, metric: str) -> None:
+def test_a_graph_is_read_by_its_description(tmp_path: Path, metric: str) -> None:
     values = vectors("normal", 300, 6, "float", 4)
     values[5] = 0
     storage = open_storage("file:///", StorageOptions())
@@ -111,15 +120,26 @@ def test_a_graph_is_what_faiss_wrote(tmp_path: Path, metric: str) -> None:
     assert (about_model["lists"], about_model["num_bits"], len(arrays["centroids"])) == (0, 8, 0)
     about, found = read_arrow(tmp_path / "segments" / name)
     assert (about["kind"], about["rows"], about["clipped"]) == ("hnsw", 300, 0)
-    graph = faiss.deserialize_index(found["graph"])
-    assert (graph.d, graph.ntotal) == (6, len(found["position"]))
+    nodes, level, dimension = len(found["position"]), found["level"].astype(int), 6
+    assert (len(level), level.min() >= 1, int(level[found["entry"][0]])) == (nodes, True, int(level.max()))
+    near, decoded = walked(found, dimension)
     unit = values[17] / np.linalg.norm(values[17]) if metric == "cosine" else values[17]
-    _, nodes = graph.search(unit[None, :].astype("f4"), 5)
-    if metric == "dot_product":
-        valid = values[found["position"]].astype(np.float64)
-        assert np.argmax(valid @ values[17]) in nodes[0]
-    else:
-        assert found["position"][nodes[0, 0]] == 17
+    true = values[found["position"]].astype(np.float64)
+    true /= np.linalg.norm(true, axis=1)[:, None] if metric == "cosine" else 1
+    assert (np.abs(decoded - true) <= found["trained"][dimension:] / 255).all()
+    ranks = -decoded @ unit if metric == "dot_product" else ((decoded - unit) ** 2).sum(axis=1)
+    at = best = int(found["entry"][0])
+    seen, waiting = {at}, [at]
+    while waiting:  # from neighbour to neighbour, the nearest 40 in view
+        at = min(waiting, key=lambda node: ranks[node])
+        waiting.remove(at)
+        best = min(best, at, key=lambda node: ranks[node])
+        waiting += [node for node in near[at] if node not in seen]
+        seen.update(near[at])
+        waiting = sorted(waiting, key=lambda node: ranks[node])[:40]
+    assert best == np.argmin(ranks)
+    if metric != "dot_product":
+        assert found["position"][best] == 17
     assert found["always"].tolist() == ([5] if metric == "cosine" else [])
 
 
@@ -146,7 +166,7 @@ def test_hashes_of_keys_are_read_by_their_description_and_alone(tmp_path: Path, 
         assert schema.field(column).metadata == {b"sha256": own.encode()}
 
     content = path.read_bytes()
-    array = "graph" if kind == "hnsw" else "codes"
+    array = "code" if kind == "hnsw" else "codes"
     for damaged, is_read in ((found[array], True), (found["key_hash"], False), (found["key_row"], False)):
         at = content.index(damaged.tobytes()) + 40
         path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
