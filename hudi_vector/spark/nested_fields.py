@@ -39,7 +39,7 @@ def field_path(schema: StructType, path: str) -> list[str]:
     """Return the names that lead to a field: the whole path where a column is called so, its parts otherwise.
 
     Example:
-        >>> schema = StructType.fromDDL("`a.b` INT, doc STRUCT<page: INT>")
+        >>> schema = StructType().add("a.b", "integer").add("doc", StructType().add("page", "integer"))
         >>> field_path(schema, "a.b"), field_path(schema, "doc.page")
         (['a.b'], ['doc', 'page'])
     """

@@ -31,7 +31,7 @@ def spark_frame(df: Any) -> DataFrame:
         SessionError: There is no session.
 
     Example:
-        >>> spark_frame(pandas.DataFrame({"id": [1], "emb": [numpy.ones(3)]}))  # doctest: +SKIP
+        >>> spark_frame(pd.DataFrame({"id": [1], "emb": [q]}))
         DataFrame[id: bigint, emb: array<double>]
     """
     if isinstance(df, DataFrame):
