@@ -469,7 +469,9 @@ def main() -> None:
                 raise SystemExit(f"one core is {uneven:.2f} times as fast as another, {_UNIFORM} at most")
             prepare(f, chosen)
             for wide in () if given.prepare else (False, True):
-                measure(f, [n for n in chosen if wide in _widths(n, given.narrow_only, given.s3)], wide, given.runs)
+                names = [name for name in chosen if wide in _widths(name, given.narrow_only, given.s3)]
+                if names:
+                    measure(f, names, wide, given.runs)
         finally:
             spark.stop()
     found = {"right": given.right, "left": given.left, "s3": given.s3, "uneven": uneven, **f.figures}

@@ -158,10 +158,11 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {
             "rows": [
                 {"subject": "one", "recall": 1.0, "p50": 1.0, "p90": 2.0, "p99": 3.0, "cpu": 1},
+                {"subject": "one, 4 probes, 2 k candidates", "recall": 0.5},
                 {"subject": "made", "seconds": 2.0, "bytes_per_vector": 140.0},
             ]
         },
-        ["| one | 1.000 | 1, 2, 3 |  |  |  |", "| made |  |  |  | 2 | 140 |"],
+        ["| one | 1.000 | 1, 2, 3 |  |  |  |", " |\n| made |  |  |  | 2 | 140 |"],
     ),
     "hybrid": (
         {"seconds": {"hybrid": {"ours": [0.1], "native, two searches and a join": [0.2]}}, "native_recall": 0.9},
