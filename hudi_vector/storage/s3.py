@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import UnsupportedTableError
@@ -153,17 +153,28 @@ def _default_chain(_: StorageOptions) -> Credentials:
     return {}
 
 
-def _of_machine(_: StorageOptions) -> Credentials:
-    """Those of the machine, which pyarrow asks last: whatever it would ask before must not be there."""
-    files = [os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"]
-    before = [key for key in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE") if key in os.environ]
-    before += [file for file in files if os.path.exists(os.path.expanduser(file))]
-    if before:
-        raise _unsaid(
-            _PROVIDERS,
-            "IAMInstanceCredentialsProvider",
-            f"pyarrow would take what {before[0]} says before it asks the machine",
-        )
+def _has_profile() -> bool:
+    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
+    return "AWS_PROFILE" in os.environ or os.path.exists(os.path.expanduser(file))
+
+
+_ASKED: Mapping[str, Callable[[], bool]] = {
+    "the environment": lambda: "AWS_ACCESS_KEY_ID" in os.environ,
+    "the profile": _has_profile,
+    "the web identity": lambda: "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ,
+}
+"""Whom pyarrow asks for credentials, in this order, before it asks the machine; and whether they have any."""
+
+
+def _asked_at(name: str, options: StorageOptions) -> Credentials | None:  # noqa: ARG001 - providers are all alike
+    """What pyarrow finds by itself, if that is what was meant: nobody whom it asks earlier may have any."""
+    if name in _ASKED and not _ASKED[name]():
+        return None
+    for earlier, has_any in _ASKED.items():
+        if earlier == name:
+            break
+        if has_any():
+            raise _unsaid(_PROVIDERS, name, f"pyarrow would take the credentials of {earlier} before those of {name}")
     return {}
 
 
@@ -201,9 +212,13 @@ _KNOWN: Mapping[str, Callable[[StorageOptions], Credentials | None]] = {
     "EnvironmentVariableCredentialsProvider": _of_environment,
     "DefaultAWSCredentialsProviderChain": _default_chain,
     "DefaultCredentialsProvider": _default_chain,
-    "IAMInstanceCredentialsProvider": _of_machine,
-    "InstanceProfileCredentialsProvider": _of_machine,
-    "EC2ContainerCredentialsProviderWrapper": _of_machine,
-    "ContainerCredentialsProvider": _of_machine,
+    "IAMInstanceCredentialsProvider": partial(_asked_at, "the machine"),
+    "InstanceProfileCredentialsProvider": partial(_asked_at, "the machine"),
+    "EC2ContainerCredentialsProviderWrapper": partial(_asked_at, "the machine"),
+    "ContainerCredentialsProvider": partial(_asked_at, "the machine"),
+    "ProfileCredentialsProvider": partial(_asked_at, "the profile"),
+    "ProfileAWSCredentialsProvider": partial(_asked_at, "the profile"),
+    "WebIdentityTokenCredentialsProvider": partial(_asked_at, "the web identity"),
+    "WebIdentityTokenFileCredentialsProvider": partial(_asked_at, "the web identity"),
     "AssumedRoleCredentialProvider": _assumed_role,
 }

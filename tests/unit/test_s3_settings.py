@@ -82,8 +82,40 @@ def test_the_environment_is_asked_where_it_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "e")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "f")
     assert credentials({**KEYS, **provided(*names)}) == {"access_key": "e", "secret_key": "f"}
-    with pytest.raises(UnsupportedTableError, match="pyarrow would take what AWS_ACCESS_KEY_ID says before it asks"):
+    with pytest.raises(UnsupportedTableError, match="take the credentials of the environment before those of the mach"):
         credentials(provided("IAMInstanceCredentialsProvider"))
+
+
+HADOOPS_OWN = (
+    *("TemporaryAWSCredentialsProvider", "SimpleAWSCredentialsProvider"),
+    *("EnvironmentVariableCredentialsProvider", "IAMInstanceCredentialsProvider"),
+)
+
+
+def test_hadoops_own_list_which_every_session_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert credentials(provided(*HADOOPS_OWN)) == {}
+    assert credentials({**SESSION, **provided(*HADOOPS_OWN)})["session_token"] == "t"
+    assert credentials({**KEYS, **provided(*HADOOPS_OWN)}) == {"access_key": "a", "secret_key": "s"}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "e")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "f")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "g")
+    assert credentials(provided(*HADOOPS_OWN)) == {"access_key": "e", "secret_key": "f", "session_token": "g"}
+
+
+def test_what_pyarrow_finds_by_itself_is_what_was_meant(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    web, profile = "WebIdentityTokenCredentialsProvider", "ProfileCredentialsProvider"
+    for name in (web, profile):
+        with pytest.raises(UnsupportedTableError, match="none of these providers has credentials here"):
+            credentials(provided(name))
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+    assert credentials(provided(web)) == credentials(provided(profile, web)) == {}
+    with pytest.raises(UnsupportedTableError, match="the credentials of the web identity before those of the machine"):
+        credentials(provided("IAMInstanceCredentialsProvider"))
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text("[default]\n")
+    assert credentials(provided(profile)) == {}
+    with pytest.raises(UnsupportedTableError, match="the credentials of the profile before those of the web identity"):
+        credentials(provided(web))
 
 
 ROLE = {**provided("auth.AssumedRoleCredentialProvider"), "fs.s3a.assumed.role.arn": "arn:aws:iam::1:role/r"}
