@@ -75,7 +75,7 @@ def cases():
         yield pytest.param(way, "table", {}, id=name)
 
 
-@pytest.mark.parametrize(("way", "side", "conf"), cases())
+@pytest.mark.parametrize(("way", "side", "conf"), list(cases()))
 def test_a_length_that_fits_no_row_is_refused(spark, clean_session, sides, way, side, conf):
     for key, value in conf.items():
         spark.conf.set(key, value)
