@@ -39,7 +39,8 @@ def open_blob(blob: Any, *, options: StorageOptions | None = None, table: str | 
     Args:
         blob: A blob struct as a mapping, a Row or an Arrow scalar, or ``(path, offset, length)`` with None for a
             missing offset or length.
-        options: Hadoop's storage settings.
+        options: Hadoop's storage settings; with ``hoodie.blob.read.allowed`` among them only the places it lists are
+            read.
         table: The base path of the table that holds the blob, for a relative path.
 
     Returns:
@@ -86,7 +87,8 @@ def iter_bytes(
         column: The BLOB column. None for the only one of an Arrow source, and for rows that are blobs themselves.
         rows: Whether to give ``(row, bytes)``: for Arrow a dict of the other columns, otherwise the row as it came.
         memory_budget: Bytes read at a time, 64 MiB if not said; a larger blob comes alone.
-        options: Hadoop's storage settings.
+        options: Hadoop's storage settings; with ``hoodie.blob.read.allowed`` among them only the places it lists are
+            read.
         table: The base path of the table that holds the blobs, for relative paths.
         threads: The most threads that read at once; None for the default of the storage.
 

@@ -218,7 +218,7 @@ REFERENCE = {"external_path": "/x", "offset": 0, "length": 1, "managed": False}
         (("/x", -1, 5), "row 1 refers to '/x' with the negative offset -1"),
         (("/x", 0, -5), "row 1 refers to '/x' with the negative length -5"),
         (("/x", None, -(2**63)), "row 1 refers to '/x' with the negative length"),
-        (("/a\0b", 0, 1), r"the blob's path '/a\\x00b' is none"),
+        (("/a\0b", 0, 1), r"the blob's path '/a\\x00b' holds a NUL, which no name of a file does"),
         (("file:x", 0, 1), "'file:x' is relative"),
     ],
 )  # fmt: skip
