@@ -40,7 +40,14 @@ from hudi_vector.blobs.leases import read_lease
 from hudi_vector.blobs.pins import pinned_paths
 from hudi_vector.blobs.registry import lenders, read_registry
 from hudi_vector.errors import DataFileError, HudiVectorError
+from hudi_vector.index.catalog import Index
+from hudi_vector.index.manifest import IndexManifest
+from hudi_vector.index.readers import needed_by, publish_lease, readers_of
+from hudi_vector.index.recall_history import measurements_of, note_recall
 from hudi_vector.storage import open_storage
+from hudi_vector.storage.temp_area import TempArea
+from hudi_vector.streaming.pins import Pins
+from hudi_vector.table.instants import Moment
 from hudi_vector.table_services.clustering_files import begun_clusterings, idle_clusterings, publish_clustering
 from hudi_vector.table_services.compaction_files import begun_runs, idle_compactions, publish_run
 from hudi_vector.table_services.container_index import container_index, verify_containers
@@ -240,3 +247,57 @@ def test_every_kind_of_side_file_is_here() -> None:
             kinds |= {found[1]} if found else set()
     elsewhere = {"index-manifest", "index-reader", "index-recall", "temp", "stream-snapshot", "watch-start"}
     assert kinds == set(BLOB_KINDS) | elsewhere
+
+
+def other_kinds(lair: Lair) -> dict[str, tuple[Path, Callable[[], Any]]]:
+    """The side files that are no table's: a file of each, and what reads it and acts by it."""
+    root = f"file://{lair.root}"
+    storage, folder, own = open_storage(root, LOCAL), f"{root}/index", lair.root / "index"
+    publish_lease(storage, folder, f"00000001-{'a' * 32}", "", NOW + DAY)
+    index = Index(root, folder, IndexManifest("emb", "ivf_sq8", "l2", 4, "float", "m", {}, ()))
+    note_recall(index, {"measured_ms": NOW, "recall": 0.9, "milliseconds": 1.5, "more": [1]}, LOCAL)
+    pins = Pins(f"{root}/checkpoint", "file:///t", LOCAL)
+    pins.of_batch(1, lambda: Moment("20260101000000000"))
+    dead = TempArea(f"{root}/temp", LOCAL, "dead")
+
+    def leases() -> None:
+        needed_by(storage, folder, readers_of(storage, folder, DAY, NOW).leases)
+
+    def swept() -> None:
+        lease = Path(dead.folder.removeprefix("file://"), "lease")
+        for file in lease.iterdir():
+            os.utime(file, (1, 1))
+        TempArea(f"{root}/temp", LOCAL, "next").sweep()
+
+    return {
+        "index-reader": (newest_of(own, "index-reader"), leases),
+        "index-recall": (newest_of(own, "index-recall"), lambda: measurements_of(index, LOCAL)),
+        "stream-snapshot": (
+            newest_of(lair.root / "checkpoint", "stream-snapshot"),
+            lambda: pins.of_batch(1, lambda: Moment("1")),
+        ),
+        "temp": (newest_of(lair.root / "temp", "temp"), swept),
+    }
+
+
+@pytest.mark.parametrize("kind", ["index-reader", "index-recall", "stream-snapshot", "temp"])
+def test_a_stranger_changes_a_side_file_of_no_table(kind: str, tmp_path: Path) -> None:
+    lair = Lair(tmp_path.resolve())
+    path, act = other_kinds(lair)[kind]
+    whole, body = path.read_bytes(), body_of(path)
+    act()
+    mine = {str(lair.root / name) for name in ("index", "checkpoint", "temp")}
+
+    def precious() -> dict[str, Any]:
+        return {at: held for at, held in lair.precious().items() if not any(at.startswith(own) for own in mine)}
+
+    before = precious()
+    bodies = [changed(body, at, value) for at in places_in(body) for value in hostile_values(lair)]
+    bodies += [changed(body, at, None, drop=True) for at in places_in(body)]
+    for other in [*bodies, *RAW_BODIES]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(whole)
+        write_body(path, kind, other)
+        with suppress(HudiVectorError):
+            act()
+        assert precious() == before, f"{kind}: {other!r:.200}"
