@@ -41,6 +41,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    if item.get_closest_marker("hudi_defaults") is None:
+        return (yield)
+    from support.quick import as_hudi_has_it
+
+    with as_hudi_has_it(item.funcargs["spark"]):  # type: ignore[attr-defined]
+        return (yield)
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
     if config.getoption("-m") != "soak":
         return None

@@ -124,7 +124,7 @@ REVERSE = {
 @pytest.mark.parametrize(
     ("table_type", "partition_by", "settings"),
     [
-        pytest.param("cow", None, COMMIT_TIME, id="cow", marks=pytest.mark.soak),
+        pytest.param("cow", None, COMMIT_TIME, id="cow", marks=pytest.mark.hudi_defaults),
         pytest.param("mor", "part", EVENT_TIME, id="mor, partitioned"),
         pytest.param("cow", "part", EVENT_TIME, id="cow, partitioned", marks=pytest.mark.soak),
         pytest.param("mor", None, COMMIT_TIME, id="mor", marks=pytest.mark.soak),

@@ -21,6 +21,17 @@ def test_a_short_life(spark, workspace):
     life.end()
 
 
+@pytest.mark.hudi_defaults
+def test_a_copy_on_write_life(spark, workspace):
+    """As users have it who set nothing."""
+    life = Life(spark, tables.fresh_path(workspace, "life"), "cow")
+    for number, step in enumerate(("write", "delete", "cluster", "repack", "hudi_clean", "write", "clean")):
+        life.step(step, number)
+    life.end()
+    properties = (life.path / ".hoodie/hoodie.properties").read_text()
+    assert re.search(r"^hoodie\.table\.metadata\.partitions=(.*,)?files\b", properties, re.MULTILINE)
+
+
 def test_a_life_with_the_metadata_table(spark, workspace):
     """Hudi lists files by its metadata table, ours by the folders: both know the same."""
     life = Life(spark, tables.fresh_path(workspace, "life"), "mor", METADATA)

@@ -264,7 +264,7 @@ def label_changes(path, frame):
     return changes, len(names)
 
 
-@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
+@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.hudi_defaults), "mor"])
 def test_rows_lie_in_the_order_of_their_vectors(spark, workspace, table_type):
     path = tables.fresh_path(workspace, "by_vector")
     put(spark, path, range(400), 1, table_type=table_type)

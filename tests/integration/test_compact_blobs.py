@@ -93,6 +93,7 @@ def containers(spark, path):
     }
 
 
+@pytest.mark.hudi_defaults
 def test_a_table_is_repacked_as_planned(spark, workspace, clean_session, tmp_path, capsys):
     path, file = tables.fresh_path(workspace, "repacked"), tmp_path / "outside.bin"
     file.write_bytes(b"outside")

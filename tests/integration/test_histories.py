@@ -137,7 +137,7 @@ def run_history(spark, workspace, kind, seed):
 
 
 @pytest.mark.parametrize(
-    ("kind", "seed"), [pytest.param("COPY_ON_WRITE", 11, marks=pytest.mark.soak), ("MERGE_ON_READ", 4)]
+    ("kind", "seed"), [pytest.param("COPY_ON_WRITE", 12, marks=pytest.mark.hudi_defaults), ("MERGE_ON_READ", 4)]
 )
 def test_a_history(spark, workspace, kind, seed):
     assert run_history(spark, workspace, kind, seed).by_index

@@ -81,7 +81,7 @@ def check(path: Path, spark: SparkSession | None = None) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
+@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.hudi_defaults), "mor"])
 def test_a_table_through_its_life(spark, workspace, table_type):
     path = tables.fresh_path(workspace, "life")
     options = {"hoodie.clean.automatic": "false", "hoodie.compact.inline": "false"}

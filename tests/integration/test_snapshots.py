@@ -101,7 +101,7 @@ def test_a_cached_plan_stays_where_it_is(spark, workspace):
         kept.unpersist()
 
 
-@pytest.mark.parametrize("kind", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.soak), "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.hudi_defaults), "MERGE_ON_READ"])
 def test_as_of_instants_and_timestamps(spark, workspace, kind):
     path = table_of(spark, workspace, kind=kind)
     tables.write(tables.frame(spark, range(3, 9), seed=4), path)

@@ -100,7 +100,7 @@ def kept(spark, tmp_path_factory) -> str:
     return path
 
 
-@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
 def test_a_table_is_made_appended_to_and_deleted_from(spark, path, table_type):
     layout = {"record_key": "id", "partition_by": "p", "ordering": "ts"}
     first = writer.write(numbered(spark, range(4)), path, table_type=table_type, vectors={"emb": 3}, **layout)
@@ -412,7 +412,7 @@ def test_places_that_take_no_table(clean_session, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
+@pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.hudi_defaults), "mor"])
 def test_inserts_never_store_a_key_twice(spark, path, table_type):
     layout = {"record_key": "id", "table_type": table_type, "operation": "insert"}
     write(numbered(spark, [1, 2]), path, vectors={"emb": 3}, **layout)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pyspark
-import pytest
 from support import servers
 
 PROGRAM = """
@@ -39,17 +38,9 @@ spark.stop()
 """
 
 
-def passed(master, path):
-    result = servers.run_program(PROGRAM, master, str(path), env={"SPARK_HOME": os.path.dirname(pyspark.__file__)})
-    assert "PASSED" in result.stdout, result.stdout[-2000:] + result.stderr[-4000:]
-
-
-def test_the_main_job_on_executors_of_their_own(tmp_path):
-    """Master and workers in the driver's process save half a minute of their starts."""
-    passed("local-cluster[2,1,700]", tmp_path / "t")
-
-
-@pytest.mark.soak
 def test_the_main_job_on_a_standalone_cluster(tmp_path):
+    """A master, two workers and the driver are processes of their own."""
     with servers.cluster() as master:
-        passed(master, tmp_path / "t")
+        home = {"SPARK_HOME": os.path.dirname(pyspark.__file__)}
+        result = servers.run_program(PROGRAM, master, str(tmp_path / "t"), env=home)
+    assert "PASSED" in result.stdout, result.stdout[-2000:] + result.stderr[-4000:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
+import pytest
 from pyspark.sql import SparkSession
 
 FEW_STATEMENTS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -25,7 +26,7 @@ JVM = " ".join(
 )
 """The same for all tests of a process that share a session."""
 
-QUICK: Mapping[str, str] = {
+QUICK: dict[str, str] = {
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",
     "hoodie.write.markers.type": "DIRECT",
@@ -33,6 +34,32 @@ QUICK: Mapping[str, str] = {
     "hoodie.insert.shuffle.parallelism": "2",
     "hoodie.bulkinsert.shuffle.parallelism": "2",
 }
+
+
+HUDI: Mapping[str, str] = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.embed.timeline.server": "true",
+    "hoodie.write.markers.type": "TIMELINE_SERVER_BASED",
+}
+"""What users have who set nothing: Hudi's own defaults."""
+
+
+@contextlib.contextmanager
+def as_hudi_has_it(spark: SparkSession) -> Iterator[None]:
+    """Tests write with Hudi's defaults where they take the quick settings, and so do statements."""
+    before = {key: spark.conf.get(key, None) for key in HUDI}
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in HUDI.items():
+            patch.setitem(QUICK, key, value)
+            spark.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key, value in before.items():
+                if value is None:
+                    spark.conf.unset(key)
+                else:
+                    spark.conf.set(key, value)
 
 
 @contextlib.contextmanager
