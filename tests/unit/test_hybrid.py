@@ -42,6 +42,11 @@ METRICS = ("cosine", "l2", "dot_product")
 ROWS = 900
 
 
+def eighths(values):
+    """Coarse values, so that distances tie: whatever the order of the processor's sums, they are exact, and so are ties."""
+    return (np.round(8 * values) / 8).tolist()
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """Three files, of several row groups; vectors are missing here and there."""
@@ -56,7 +61,7 @@ def written(tmp_path_factory):
                 "id": f"{i:05d}",
                 "price": float(i % 100),
                 "a": None if i % 31 == 0 else numbers.normal(size=6).astype(np.float32).tolist(),
-                "b": None if i % 47 == 0 else numbers.normal(size=3).round(1).tolist(),
+                "b": None if i % 47 == 0 else eighths(numbers.normal(size=3)),
                 "s": None if i % 53 == 0 else {key: float(np.float32(value)) for key, value in sparse.items()},
                 "w": None if i % 53 == 0 else {f"ü{key % 7}-{key}": value for key, value in sparse.items()},
                 "t": None if i % 59 == 0 else {key + 7: value for key, value in sparse.items()},
@@ -139,7 +144,7 @@ def asking(rows, names, metrics, weights, seed=0):
     queries = {
         "w": {f"ü{key % 7}-{key}": float(key) - 20 for key in numbers.permutation(40)[:8].tolist()},
         "a": numbers.normal(size=6).tolist(),
-        "b": numbers.normal(size=3).round(1).tolist(),
+        "b": eighths(numbers.normal(size=3)),
         "s": {
             int(key): float(value)
             for key, value in zip(numbers.permutation(40)[:8], numbers.normal(size=8), strict=True)
