@@ -79,7 +79,9 @@ def cases():
 def test_a_length_that_fits_no_row_is_refused(spark, clean_session, sides, way, side, conf):
     for key, value in conf.items():
         spark.conf.set(key, value)
-    with pytest.raises(Exception, match=r"ha(s|ve) 2 elements|other lengths \(such as 2\)|holds vectors of 2") as refused:
+    with pytest.raises(
+        Exception, match=r"ha(s|ve) 2 elements|other lengths \(such as 2\)|holds vectors of 2"
+    ) as refused:
         way(spark, sides[side], WRONG).collect()
     assert re.search(r"\b3\b", str(refused.value)), "the length there is, is named"
     assert way(spark, sides[side], RIGHT).count() in (2, 3, 4)
