@@ -19,8 +19,7 @@ def test_no_name_is_that_of_a_static_and_of_another_method(spark):
     def is_shared(name: str, member: str) -> bool:
         if name not in described:
             java = reduce(getattr, name.split("."), jvm)
-            # Not Arrays.toString, whose name every object has too.
-            described[name] = str(jvm.java.util.Arrays.asList(loader.loadClass(java._fqn).getMethods()).toString())
+            described[name] = ",".join(each.toString() for each in loader.loadClass(java._fqn).getMethods())
         found = re.findall(rf"([^,()]*)\.{re.escape(member)}\(", described[name])
         return len({" static " in each for each in found}) > 1
 

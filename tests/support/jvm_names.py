@@ -18,7 +18,7 @@ _ROOTS = {"jvm", "_jvm"}
 def members() -> dict[tuple[str, str], str]:
     """Return the classes and the members of them that are asked for, each with one place of the source.
 
-    A class is known by its capital letter, as Java spells classes. Its name is reached through dots from the JVM,
+    A class is known by its capital letter, as Java spells classes, or by the `$` of a package object of Scala. Its name is reached through dots from the JVM,
     through variables and attributes that hold a part of it, or through a text for `Handles.named`.
     """
     trees = {file: ast.parse(file.read_text()) for file in sorted(_PACKAGE.rglob("*.py"))}
@@ -28,7 +28,7 @@ def members() -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for file, tree in trees.items():
         for dotted, line in _chains(tree, held):
-            first = next((at for at, part in enumerate(dotted) if part[:1].isupper()), len(dotted))
+            first = next((at for at, part in enumerate(dotted) if part[:1].isupper() or part[-1:] == "$"), len(dotted))
             if first + 1 < len(dotted):
                 found.setdefault((".".join(dotted[: first + 1]), dotted[first + 1]), f"{file.name}:{line}")
     return found
