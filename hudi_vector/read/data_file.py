@@ -56,8 +56,13 @@ class DataFile:
     @cached_property
     def names(self) -> frozenset[str]:
         """The columns the file has."""
-        schema = self.metadata.schema
-        return frozenset(schema.column(index).path.split(".")[0] for index in range(len(schema)))
+        return frozenset(self._of_leaves)
+
+    @cached_property
+    def _of_leaves(self) -> list[str]:
+        """The column of each leaf; paths of leaves do not say it, since names may have dots."""
+        schema = self.metadata.schema.to_arrow_schema()
+        return [field.name for field in schema for _ in range(_leaves(field.type))]
 
     @cached_property
     def footer(self) -> bytes:
@@ -122,9 +127,15 @@ class DataFile:
 
     def column_bytes(self, group: int, name: str) -> int:
         """The bytes a column takes in a row group, as it is stored."""
+        return sum(chunk.total_compressed_size for chunk in self._chunks(group, name))
+
+    def plain_bytes(self, group: int, name: str) -> int:
+        """The bytes a column takes in a row group before its pages were compressed."""
+        return sum(chunk.total_uncompressed_size for chunk in self._chunks(group, name))
+
+    def _chunks(self, group: int, name: str) -> Iterator[pq.ColumnChunkMetaData]:
         metadata = self.metadata.row_group(group)
-        columns = (metadata.column(index) for index in range(metadata.num_columns))
-        return sum(c.total_compressed_size for c in columns if c.path_in_schema.split(".")[0] == name)
+        return (metadata.column(index) for index, column in enumerate(self._of_leaves) if column == name)
 
     def close(self) -> None:
         """Let go of the file; it is opened again when it is needed again."""
@@ -133,6 +144,14 @@ class DataFile:
         if self._source is not None:
             self._source.close()
         self._parquet = self._source = None
+
+
+def _leaves(kind: pa.DataType) -> int:
+    """How many columns of Parquet a type takes."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaves(kind.storage_type)
+    fields = [kind.field(number) for number in range(kind.num_fields)]
+    return sum(_leaves(field.type) for field in fields) if fields else 1
 
 
 @contextlib.contextmanager

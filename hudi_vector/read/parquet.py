@@ -310,7 +310,7 @@ class ParquetSlice:
         positions = np.arange(start, start + rows, dtype=np.int64)
         if column in self._data.names:
             with reading(self._file.uri):
-                held = self._data.parquet().read_row_group(group, columns=[column], use_threads=False).column(0)
+                held = self._data.parquet().read_row_group(group, columns=[column], use_threads=False).column(column)
             counts.bytes_read += self._data.column_bytes(group, column)
             array = held.combine_chunks() if held.num_chunks != 1 else held.chunk(0)
             block = block_of(array, self._spec.column, positions, own)
@@ -469,13 +469,7 @@ class ParquetSlice:
         return (self._file, group, "column", field.name, str(field.type))
 
     def _is_small(self, group: int, name: str) -> bool:
-        metadata = self._data.metadata.row_group(group)
-        size = 0
-        for index in range(metadata.num_columns):
-            column = metadata.column(index)
-            if column.path_in_schema.split(".")[0].lower() == name.lower():
-                size += column.total_uncompressed_size
-        return size <= _KEPT_COLUMN_BYTES
+        return self._data.plain_bytes(group, name) <= _KEPT_COLUMN_BYTES
 
 
 def _empty_block(spec: ScanSpec) -> VectorBlock:
