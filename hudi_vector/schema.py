@@ -19,7 +19,17 @@ from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, MissingDe
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["BLOB", "HUDI_TYPE", "VectorType", "blob_field", "blob_struct", "free_names", "quoted", "vector_field"]
+__all__ = [
+    "BLOB",
+    "HUDI_TYPE",
+    "VectorType",
+    "blob_field",
+    "blob_struct",
+    "free_names",
+    "quoted",
+    "quoted_if_needed",
+    "vector_field",
+]
 
 HUDI_TYPE = "hudi_type"
 """The key of the field metadata in which Hudi keeps a logical type."""
@@ -28,6 +38,7 @@ BLOB = "BLOB"
 """The descriptor of RFC-100's type."""
 
 _DESCRIPTOR = re.compile(r"\s*VECTOR\s*\(\s*(\d+)\s*(?:,\s*(\w+)\s*)?\)\s*", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ELEMENTS = {"float": "float", "double": "double", "int8": "int8", "byte": "int8"}
 _DTYPES = {"float": "<f4", "double": "<f8", "int8": "i1"}
 _ARROW = {"float": pa.float32(), "double": pa.float64(), "int8": pa.int8()}
@@ -194,6 +205,22 @@ def quoted(*names: str) -> str:
         ('`a``b`', '`doc`.`page.no`')
     """
     return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
+def quoted_if_needed(name: str) -> str:
+    """Return a column's name as one writes it in an expression: in back-ticks where it is more than a plain word.
+
+    Args:
+        name: The name.
+
+    Returns:
+        The text.
+
+    Example:
+        >>> quoted_if_needed("price"), quoted_if_needed("list price")
+        ('price', '`list price`')
+    """
+    return name if _WORD.fullmatch(name) else quoted(name)
 
 
 def free_names(names: Sequence[str], taken: Collection[str], prefix: str) -> list[str]:

@@ -18,6 +18,7 @@ from hudi_vector.blobs.kept_checksums import kept_checksums
 from hudi_vector.blobs.registry import lenders
 from hudi_vector.blobs.stored import StoredBlobs
 from hudi_vector.blobs.wrong import Problems, find_problems
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.blob_pins import NO_PIN, pinned_files, with_pin
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.spark.worker_errors import in_few_words
@@ -89,7 +90,7 @@ def verify(
         else:
             rows = with_pin(rows, pins, F.col(str(number))["path"], F.col("commit_time"), name)
     fetcher = BlobFetcher(found.options, found.area.table, on_error="null")
-    return rows.mapInArrow(_Verify(chosen, area, fetcher, deep), _FOUND)
+    return map_in_arrow(rows, _Verify(chosen, area, fetcher, deep), _FOUND)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from hudi_vector.search.hybrid_fusion import by_rank, kept_near, limits_of, scal
 from hudi_vector.search.hybrid_question import HybridQuestion
 from hudi_vector.search.hybrid_ranks import Counts, Extremes, NearestByColumn
 from hudi_vector.search.merge import order_of_keys
+from hudi_vector.spark.arrow_stage import map_in_arrow
 
 __all__ = ["HybridFound", "hybrid_frame"]
 
@@ -90,7 +91,7 @@ def _candidates(
     context = frame.sparkSession.sparkContext
     seen = {name: context.accumulator(0) for name in _COUNTED}
     task = _Candidates(question, tuple(carried), tuple(added), scale, seen)
-    batches = needed.mapInArrow(task, StructType([*first, *kept]))._collect_as_arrow()
+    batches = map_in_arrow(needed, task, StructType([*first, *kept]))._collect_as_arrow()
     for name, accumulator in seen.items():
         setattr(counts, name, getattr(counts, name) + accumulator.value)
     if batches:
@@ -161,7 +162,7 @@ def _extremes(vectors: DataFrame, question: HybridQuestion) -> list[tuple[Floats
 
     shape = (question.queries, len(question.columns))
     fields = StructType([StructField("least", _NUMBERS), StructField("largest", _NUMBERS)])
-    rows = vectors.mapInArrow(task, fields).collect()
+    rows = map_in_arrow(vectors, task, fields).collect()
     return [(np.array(row["least"]).reshape(shape), np.array(row["largest"]).reshape(shape)) for row in rows]
 
 
@@ -175,7 +176,7 @@ def _counted(vectors: DataFrame, question: HybridQuestion, limits: tuple[tuple[F
         yield pa.record_batch({"nearer": pa.array(flat, pa.list_(pa.int64()))})
 
     fields = StructType([StructField("nearer", ArrayType(LongType(), False))])
-    rows = [np.array(row["nearer"], np.int64) for row in vectors.mapInArrow(task, fields).collect()]
+    rows = [np.array(row["nearer"], np.int64) for row in map_in_arrow(vectors, task, fields).collect()]
     width = len(question.columns)
     size = width * question.queries
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]

@@ -24,6 +24,7 @@ from hudi_vector.schema import free_names, quoted
 from hudi_vector.search.batch_rows import Found
 from hudi_vector.search.execute import Question
 from hudi_vector.search.merge import break_ties, order_of_keys
+from hudi_vector.spark.arrow_stage import map_in_arrow
 
 __all__ = ["length_in", "search_frame"]
 
@@ -60,7 +61,7 @@ def search_frame(
     context = frame.sparkSession.sparkContext
     seen = {name: context.accumulator(0) for name in _COUNTED}
     task = _Task(column, question, tuple(carried), tuple(ties), tuple(added), seen)
-    batches = needed.mapInArrow(task, schema)._collect_as_arrow()
+    batches = map_in_arrow(needed, task, schema)._collect_as_arrow()
     for name, accumulator in seen.items():
         setattr(counts, name, getattr(counts, name) + accumulator.value)
     if not batches:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.gateway import JavaObject
 from hudi_vector.spark.worker_errors import in_few_words
 
@@ -48,7 +49,7 @@ def spread_plan(
     """
     marked = [StructField(f.name, f.dataType, f.nullable, {_METADATA_MARK: True}) for f in hidden]
     schema = StructType([*_unmarked(visible), *marked])
-    stage = queries.mapInArrow(_task(search), schema)
+    stage = map_in_arrow(queries, _task(search), schema)
     plan = stage._jdf.queryExecution().analyzed()
     return _hiding(spark, plan, len(visible.fields)) if hidden else plan
 

@@ -25,6 +25,7 @@ from hudi_vector.errors import InvalidOptionError, UnsupportedTableError
 from hudi_vector.read.lance_fragment import require_lance_storage
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.search.temp_lance import TempTable, WrittenPart, unstorable
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.spark.worker_errors import from_worker, in_few_words
@@ -100,7 +101,9 @@ def write_temporary(frame: DataFrame, column: VectorColumn, conf: Mapping[str, s
     kept, place = _new_place(spark.sparkContext, directory, storage)
     table = TempTable(place, tuple(fields), column, options.JOIN_TEMP_MAX_BYTES.read(conf), storage)
     try:
-        parts = [WrittenPart(**json.loads(row[0])) for row in frame.mapInArrow(_task(table), "part STRING").collect()]
+        parts = [
+            WrittenPart(**json.loads(row[0])) for row in map_in_arrow(frame, _task(table), "part STRING").collect()
+        ]
         return TempDataset(table, table.commit(parts), parts, kept)
     except PySparkException as problem:
         kept.discard(place)

@@ -16,6 +16,7 @@ from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
 from hudi_vector.search.checks import as_k, as_text, checked_names
 from hudi_vector.search.planner import SearchRequest
 from hudi_vector.search.tuning import checked_tuning
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.columns import vector_column
 from hudi_vector.spark.local_rows import arrow_fields
 from hudi_vector.spark.search import TableSearch
@@ -144,7 +145,7 @@ def vector_search(
     refuse = refusing(task.plans, query.dimension or search.column.dimension or 1, task.lost)
     refuse(NativeTable(side.source).timeline().moment)
     rows = with_moment(spark, stream, side.source, checked, refuse)
-    return rows.mapInArrow(stage_of(task), output.schema)
+    return map_in_arrow(rows, stage_of(task), output.schema)
 
 
 def _task(

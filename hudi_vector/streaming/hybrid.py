@@ -19,6 +19,7 @@ from hudi_vector.search.batch_rows import Column
 from hudi_vector.search.checks import checked_names
 from hudi_vector.search.hybrid_question import HybridQuestion
 from hudi_vector.search.plan import SearchPlan
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.columns import RANK
 from hudi_vector.spark.hybrid import HybridSearch, checked_hybrid, lance_holds_sparse
 from hudi_vector.spark.hybrid_batch import Asking, HybridQueries, best_rows, chosen_probes
@@ -129,7 +130,7 @@ def hybrid_vector_search(
     refuse = refusing(task.plans, 0)
     refuse(NativeTable(side.source).timeline().moment)
     rows = with_moment(spark, stream, side.source, checked, refuse)
-    return rows.mapInArrow(stage_of(task), output.schema)
+    return map_in_arrow(rows, stage_of(task), output.schema)
 
 
 def _plans(search: HybridSearch, side: SearchSide) -> TablePlans:

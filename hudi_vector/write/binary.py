@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, ByteType, DataType, DoubleType, FloatType, StructField, StructType
 
+from hudi_vector.spark.arrow_stage import map_in_arrow
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -44,7 +46,7 @@ def decode_binary(frame: DataFrame, columns: Mapping[str, VectorType]) -> DataFr
         return StructField(field.name, kind, field.nullable, field.metadata)
 
     schema = StructType([decoded(field) for field in frame.schema.fields])
-    return frame.mapInArrow(_decoder(dict(columns)), schema)
+    return map_in_arrow(frame, _decoder(dict(columns)), schema)
 
 
 def bytes_to_lists(values: pa.Array, vector: VectorType) -> pa.ListArray:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 from hudi_vector.kernels.kmeans import nearest, train
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import quoted
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.write.repack import key_columns, staged
 
@@ -43,7 +44,7 @@ def centres_of(table: BlobTable, column: VectorColumn) -> npt.NDArray[np.float32
     vectors = table.frame.select(F.col(quoted(column.name)).alias("vector")).where("vector IS NOT NULL")
     rows = vectors.count()
     most = min(_SAMPLE_ROWS, max(1, _SAMPLE_BYTES // (4 * column.dimension)))
-    chosen = vectors.mapInArrow(_Sample(column.dimension, min(1.0, most / max(rows, 1))), "vectors BINARY").collect()
+    chosen = map_in_arrow(vectors, _Sample(column.dimension, min(1.0, most / max(rows, 1))), "vectors BINARY").collect()
     sample = np.concatenate([np.frombuffer(row[0], np.float32) for row in chosen] or [np.empty(0, np.float32)])
     sample = sample.reshape(-1, column.dimension)
     clusters = min(_MOST_CLUSTERS, math.isqrt(rows), max(1, len(sample) // _PER_CLUSTER), len(sample))
@@ -65,7 +66,7 @@ def numbered(table: BlobTable, columns: Sequence[VectorColumn], folder: str) -> 
     vectors = [F.col(quoted(column.name)).alias(name) for column, name in zip(columns, named, strict=True)]
     schema = "key STRING, partition STRING, version STRING" + "".join(f", {name} INT" for name in named)
     centres = {name: centres_of(table, column) for column, name in zip(columns, named, strict=True)}
-    rows = table.frame.select(*key_columns(table), *vectors).mapInArrow(_Numbers(centres), schema)
+    rows = map_in_arrow(table.frame.select(*key_columns(table), *vectors), _Numbers(centres), schema)
     return staged(rows, f"{folder}/clusters")
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
 from hudi_vector.blobs.copying import Copier, digests
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.storage import StorageOptions
 from hudi_vector.write.repack import MOVES, RANGE, REFERENCE, ROW, Copied, copy_ranges, schema_of, staged
@@ -70,7 +71,7 @@ def _hashed(ranges: DataFrame, copier: Copier, *, every: bool) -> DataFrame:
     counted = ranges.withColumn("alike", F.count(F.lit(1)).over(Window.partitionBy("column", "count")))
     schema = f"{schema_of(ranges)}, digest BINARY"
     worth = F.lit(every) | (F.col("alike") > 1)
-    hashed = counted.where(worth).drop("alike").mapInArrow(_Digests(copier.table, copier.options), schema)
+    hashed = map_in_arrow(counted.where(worth).drop("alike"), _Digests(copier.table, copier.options), schema)
     return hashed.unionByName(counted.where(~worth).drop("alike").withColumn("digest", F.lit(None).cast("binary")))
 
 

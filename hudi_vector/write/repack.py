@@ -25,6 +25,7 @@ from hudi_vector.blobs.names import BLOB_AREA, reference_base
 from hudi_vector.blobs.pool import TaskAttempt
 from hudi_vector.blobs.stored import TO_THE_END, StoredBlobs
 from hudi_vector.schema import quoted
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.blob_table import BlobTable
 from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.write.failures import in_one_sentence
@@ -116,7 +117,7 @@ def referring(table: BlobTable, sizes: Mapping[str, int], also: Sequence[Column]
     )
     names = rows.columns[len(_OF_ROW) : len(rows.columns) - len(table.columns)]
     more = "".join(f", {name} {rows.schema[name].dataType.simpleString()}" for name in names)
-    return rows.mapInArrow(_References(table.columns, table.area, dict(sizes), tuple(names)), _REFERENCES + more)
+    return map_in_arrow(rows, _References(table.columns, table.area, dict(sizes), tuple(names)), _REFERENCES + more)
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def copy_ranges(references: DataFrame, copier: Copier, target_size: int, expecte
     asked = ordered.select(*(F.col(each) for each in place), *RANGE, reference)
     written: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
     schema = f"{schema_of(asked)}, new_path STRING, new_begin BIGINT"
-    done = asked.mapInArrow(_copy_task(copier, written), schema)
+    done = map_in_arrow(asked, _copy_task(copier, written), schema)
     moves = staged(done.select("reference.*", *RANGE, "new_path", "new_begin"), f"{folder}/{MOVES}")
     return Copied(moves, tuple(written.value))
 

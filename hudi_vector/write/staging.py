@@ -23,6 +23,7 @@ from hudi_vector.blobs.names import STAGING, WRITE_ID
 from hudi_vector.blobs.side_tables import SideTable
 from hudi_vector.blobs.writer import BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.schema import quoted
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.worker_errors import from_worker, in_few_words
 from hudi_vector.storage import join
 from hudi_vector.storage.stored_values import named
@@ -108,7 +109,7 @@ def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> StagedRows
     schema = converted_schema(frame.drop(PARTITION).schema, plan.columns)
     written: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
     pinned: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
-    staged = frame.mapInArrow(_task(plan, written, pinned), schema)
+    staged = map_in_arrow(frame, _task(plan, written, pinned), schema)
     with _small_batches(spark):
         try:
             staged.write.options(**_STAGED).mode("errorifexists").parquet(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StructField, StructType
@@ -18,8 +18,7 @@ from hudi_vector.errors import HudiVectorError
 ROWS, K = 6, 2
 VECTORS = tables.vectors(ROWS, 5, 3).astype(np.float64)
 NAMES = st.lists(
-    # PySpark's mapInArrow takes no names with dots or back-ticks; those are in the tests below that need none.
-    st.text(st.sampled_from("ab -é漢'%"), min_size=1, max_size=5).filter(str.strip),
+    st.text(st.sampled_from("ab`. -é漢'\"%"), min_size=1, max_size=5).filter(str.strip),
     min_size=3,
     max_size=3,
     unique_by=str.lower,
@@ -56,6 +55,7 @@ def nearest(key: int, fewest: int = 0) -> list[int]:
 
 @settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(names=NAMES, spread=st.booleans())
+@example(names=["a.b", "c`d e", "é'"], spread=True)
 def test_searches_and_joins(spark, clean_session, path, names, spread):
     spark.conf.set(options.BATCH_COLLECT_MAX_BYTES.key, "0" if spread else "1g")
     key, value, vector = names
@@ -92,12 +92,12 @@ def test_routes_of_a_join(spark, clean_session, path, route):
 
 def test_parquet_files(spark, clean_session, workspace):
     folder = str(tables.fresh_path(workspace, "odd_files"))
-    names = ["k y", "v l", "é漢"]
+    names = ["k y", "v`l", "é.漢"]
     fields = [StructField(name, LongType()) for name in names[:2]] + [StructField(names[2], ArrayType(DoubleType()))]
     rows = [(i, 10 * i, vector.tolist()) for i, vector in enumerate(VECTORS)]
     spark.createDataFrame(rows, StructType(fields)).coalesce(1).write.parquet(folder)
     files = spark.read.parquet(folder)
-    found = hv.knn_join(files, files, names[2], names[2], K, metric="l2", condition="r.`v l` >= 20")
+    found = hv.knn_join(files, files, names[2], names[2], K, metric="l2", condition="r.`v``l` >= 20")
     rows = found.select("`k y`", "`_rank`", "`right_k y`").collect()
     assert sorted(tuple(row) for row in rows) == [
         (asking, rank, near) for asking in range(ROWS) for rank, near in enumerate(nearest(asking, 2), 1)

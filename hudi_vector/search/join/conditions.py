@@ -17,6 +17,7 @@ from hudi_vector.errors import InvalidFilterError
 from hudi_vector.read.predicate import Predicate, columns, conjuncts
 from hudi_vector.read.predicate_change import exchanged, literal_values
 from hudi_vector.read.predicate_nodes import FALSE, Coalesce, Column, Compare, IsNull, Literal, Not, conjunction, walk
+from hudi_vector.schema import quoted_if_needed
 
 __all__ = [
     "ANY_PAIR",
@@ -101,9 +102,10 @@ def split(predicate: Predicate, text: str, left: Collection[str]) -> JoinConditi
     bare = {n.name for n in walk(predicate) if isinstance(n, Column) and n.name not in (LEFT, RIGHT)}
     ambiguous = sorted(name for name in bare if name.lower() in folded)
     if ambiguous:
+        wanted = quoted_if_needed(ambiguous[0])
         raise InvalidFilterError(
-            f"the condition {text!r} names '{ambiguous[0]}', a column of both sides; write r.{ambiguous[0]} for that "
-            f"of the right side or l.{ambiguous[0]} for that of the left"
+            f"the condition {text!r} names '{ambiguous[0]}', a column of both sides; write r.{wanted} for that "
+            f"of the right side or l.{wanted} for that of the left"
         )
     parts: dict[str, list[Predicate]] = {"right": [], "left": [], "both": []}
     for term in conjuncts(exchanged(predicate, _flat)):

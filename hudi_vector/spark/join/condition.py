@@ -11,6 +11,7 @@ from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import InvalidArgumentError, InvalidFilterError, InvalidTypeError, UnknownColumnError
 from hudi_vector.read.predicate_nodes import is_comparable
+from hudi_vector.schema import quoted_if_needed
 from hudi_vector.search.checks import as_text, checked_names
 from hudi_vector.search.join.conditions import ANY_PAIR, LEFT, RIGHT, JoinCondition, same_row, split
 from hudi_vector.spark.join.left import LeftSide
@@ -76,8 +77,8 @@ def asked_condition(spark: SparkSession, left: LeftSide, right: StructType, righ
     clash = next((name for name in found.columns if name.lower() in {n.lower() for n in names}), None)
     if clash is not None:
         raise InvalidFilterError(
-            f"the condition {given!r} names '{clash}', a column of both sides; write r.{clash} for that of the right "
-            f"side or l.{clash} for that of the left"
+            f"the condition {given!r} names '{clash}', a column of both sides; write r.{quoted_if_needed(clash)} for "
+            f"that of the right side or l.{quoted_if_needed(clash)} for that of the left"
         )
     return Asked(given, ANY_PAIR, found.reason or "", right_only=LEFT not in found.columns)
 
@@ -93,7 +94,8 @@ def _hinted(unknown: UnknownColumnError, text: str, left: Sequence[str]) -> Unkn
     if name.lower() not in {column.lower() for column in left}:
         return unknown
     return UnknownColumnError(
-        f"the condition {text!r} names '{name}', which is a column of the left side only; write l.{name}"
+        f"the condition {text!r} names '{name}', which is a column of the left side only; write "
+        f"l.{quoted_if_needed(name)}"
     )
 
 

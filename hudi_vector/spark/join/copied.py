@@ -14,6 +14,7 @@ from hudi_vector.read.spec import TIE_COLUMNS
 from hudi_vector.schema import quoted
 from hudi_vector.search.join.held import HeldSide, as_content, in_order
 from hudi_vector.search.temp_lance import unstorable
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.join.request import JoinRequest
 from hudi_vector.spark.join.ways import Way, snapshot_way
 from hudi_vector.spark.local_rows import arrow_fields, collected
@@ -61,7 +62,7 @@ def fits(request: JoinRequest, limit: int) -> int | None:
     estimated = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
     if estimated <= limit:
         return estimated
-    sizes = frame.mapInArrow(_sizes(limit), "size LONG").collect()
+    sizes = map_in_arrow(frame, _sizes(limit), "size LONG").collect()
     measured = sum(row["size"] for row in sizes)
     return measured if measured <= limit else None
 

@@ -20,6 +20,7 @@ from hudi_vector.read.vectors import block_of
 from hudi_vector.schema import quoted
 from hudi_vector.search.batch_rows import query_vectors
 from hudi_vector.search.join.conditions import LEFT, RIGHT
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.join.request import JoinRequest
 from hudi_vector.spark.worker_errors import in_few_words
 
@@ -56,7 +57,7 @@ def crossjoin_frame(request: JoinRequest) -> DataFrame:
         F.col(RIGHT)[right.column.name].alias(_FOUND),
     )
     kept = [pairs.schema[name] for name in (LEFT, RIGHT, _ID, _ALONE)]
-    compared = pairs.mapInArrow(_compare(request), StructType([*kept, StructField(_DISTANCE, DoubleType())]))
+    compared = map_in_arrow(pairs, _compare(request), StructType([*kept, StructField(_DISTANCE, DoubleType())]))
     within = Window.partitionBy(_ID).orderBy(F.col(_DISTANCE).asc_nulls_last(), *_ties(request))
     ranked = compared.withColumn(_RANK, F.row_number().over(within))
     wanted = F.lit(True) if request.k is None else F.col(_RANK) <= request.k

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import MapType
 
 from hudi_vector.errors import InvalidArgumentError, InvalidFilterError, InvalidTypeError, UnknownColumnError
-from hudi_vector.schema import quoted
+from hudi_vector.schema import quoted, quoted_if_needed
 from hudi_vector.search.checks import as_k
 from hudi_vector.spark.gateway import JavaObject, first_sentence, node_name
 from hudi_vector.spark.join.api import knn_join
@@ -151,8 +151,9 @@ def _column(left: DataFrame, right: DataFrame, expression: JavaObject) -> tuple[
         if said in ("", letter) and name.lower() in {own.lower() for own in frame.columns}
     ]
     if len(holding) > 1:
+        wanted = quoted_if_needed(name)
         raise InvalidFilterError(
-            f"the ranking expression names '{name}', a column of both sides; write l.{name} or r.{name}"
+            f"the ranking expression names '{name}', a column of both sides; write l.{wanted} or r.{wanted}"
         )
     if not holding:
         raise UnknownColumnError.of(name, [*left.columns, *right.columns], "the sides of the join")

@@ -18,6 +18,7 @@ from hudi_vector.read.predicate_nodes import conjunction
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import HUDI_TYPE, VectorType
 from hudi_vector.search.deleted import Deleted, without_deleted
+from hudi_vector.spark.arrow_stage import map_in_arrow
 from hudi_vector.spark.columns import vector_column
 from hudi_vector.spark.gateway import JavaObject, first_sentence
 from hudi_vector.spark.join.scans import Scanned, hands_filters_on, scanned_snapshot
@@ -100,7 +101,7 @@ def _decoded(frame: DataFrame, name: str, held: VectorType) -> DataFrame:
             fixed = pa.table(batch).set_column(at, name, batch.column(at).cast(pa.binary(held.width)))
             yield from conform(fixed, fields).combine_chunks().to_batches()
 
-    return frame.mapInArrow(decode, schema)
+    return map_in_arrow(frame, decode, schema)
 
 
 def right_source(spark: SparkSession, frame: DataFrame, vector: str, label: str) -> RightSource:
