@@ -162,8 +162,8 @@ def explain_blob(
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> path = photos.first().image.reference.external_path
-        >>> hv.table_services.explain_blob(spark, "photos", path).state
+        >>> path = spark.table("albums").first().image.reference.external_path
+        >>> hv.table_services.explain_blob(spark, "albums", path).state
         'kept'
     """
     place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots)

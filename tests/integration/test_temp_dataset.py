@@ -79,7 +79,7 @@ def test_datasets_of_one_application_share_a_lease(spark, frame, tmp_path):
     small = frame.limit(20)
     first, second = (write_temporary(small, COLUMN, {KEY: str(tmp_path)}) for _ in range(2))
     (folder,) = folders(tmp_path)
-    assert folder.name.startswith(spark.sparkContext.applicationId)
+    assert folder.name.startswith(f"hudi-vector-temp-{spark.sparkContext.applicationId}-")
     assert len(list(folder.glob("*.lance"))) == 2
     first.release()
     first.release()
