@@ -16,11 +16,10 @@ from hudi_vector.options import parse_size
 from hudi_vector.schema import quoted
 from hudi_vector.search.checks import as_text
 from hudi_vector.spark.blob_functions import bytes_of, is_blob, verifies, whole
+from hudi_vector.spark.blob_origin import is_of_object_stores
 from hudi_vector.spark.blob_references import bytes_at, is_reference
-from hudi_vector.spark.gateway import simple_name
 from hudi_vector.spark.nested_fields import column_names, field_at, field_path
 from hudi_vector.spark.resolve import storage_options
-from hudi_vector.storage import scheme_of
 
 __all__ = ["blob_length", "blob_location", "blob_ref", "read_blob", "read_blobs", "to_blob", "try_read_blob"]
 
@@ -85,7 +84,7 @@ def read_blobs(
         threads=threads,
         on_error=on_error,
         verify=verifies(df.sparkSession) if verify is None else verify,
-        from_remote=table is None and _is_of_object_stores(df),
+        from_remote=table is None and is_of_object_stores(df._jdf.queryExecution().analyzed()),
     )
     budget = _bytes("memory_budget", memory_budget, 1)
     kinds = {name: _require_blob(df.schema, name) for name in names}
@@ -98,18 +97,6 @@ def read_blobs(
             value = bytes_of(whole(column), fetcher, "read_blobs", budget=budget)
         df = df.withColumn(*_placed(path, new_names.get(name), value))
     return df
-
-
-def _is_of_object_stores(df: DataFrame) -> bool:
-    """Whether rows come from files, and all of these lie on object stores."""
-    leaves = df._jdf.queryExecution().analyzed().collectLeaves().iterator()
-    schemes = set()
-    while leaves.hasNext():
-        leaf = leaves.next()
-        if simple_name(leaf) == "LogicalRelation" and simple_name(leaf.relation()) == "HadoopFsRelation":
-            roots = leaf.relation().location().rootPaths()
-            schemes |= {scheme_of(str(roots.apply(number).toString())) for number in range(roots.length())}
-    return bool(schemes) and "file" not in schemes
 
 
 def read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Column:

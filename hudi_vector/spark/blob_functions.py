@@ -25,6 +25,7 @@ from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.options import VERIFY_BLOBS, require_known_in_session
 from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
+from hudi_vector.spark.blob_origin import statement_is_of_object_stores
 from hudi_vector.spark.gateway import JavaObject, node_name
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.spark.worker_errors import in_few_words
@@ -115,7 +116,12 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
     given = _counted(arguments, 1, 3, f"{name}(blob[, offset, length])")
     if len(given) == 2:
         raise InvalidArgumentError(f"an offset was given without a length; write {name}(blob, offset, length)")
-    fetcher = BlobFetcher(options=storage_options(spark), on_error=on_error, verify=verifies(spark))
+    fetcher = BlobFetcher(
+        options=storage_options(spark),
+        on_error=on_error,
+        verify=verifies(spark),
+        from_remote=statement_is_of_object_stores(spark),
+    )
     part = [_column(spark, expression).cast("bigint") for expression in given[1:]]
     return _as_call(spark, name, arguments, bytes_of(_blob(given[0], spark), fetcher, name, part))
 

@@ -301,7 +301,7 @@ def _remember(spark: SparkSession, name: str, target: Target) -> None:
 
 def _key(spark: SparkSession, name: str) -> Any | None:
     """What a resolved target depends on: where the name points, and which instants the table has."""
-    located = (normalise(name), "") if is_path(name) else _catalog_location(spark, name)
+    located = (normalise(name), "") if is_path(name) else catalog_location(spark, name)
     if located is None:
         return None
     uri, schema = located
@@ -313,7 +313,7 @@ def _key(spark: SparkSession, name: str) -> Any | None:
     return (name, uri, schema, options, identity)
 
 
-def _catalog_location(spark: SparkSession, name: str) -> tuple[str, str] | None:
+def catalog_location(spark: SparkSession, name: str) -> tuple[str, str] | None:
     """Where the session catalog says a Hudi table lies, or None for views and everything else."""
     state = spark._jsparkSession.sessionState()
     try:

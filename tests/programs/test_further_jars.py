@@ -108,6 +108,39 @@ try:
 except Exception as problem:
     assert "is gone: Hudi's clean removed it" in str(problem).strip().splitlines()[-1], problem
 assert read(kept, on_error="null") == {i: None if i < 20 and i % 4 > 1 else blob for i, blob in wanted.items()}
+
+# A row that leads to a file of this machine, as any writer can bring one.
+strange, own = "s3a://lake/tables/strange", os.path.abspath("own.txt")
+with open(own, "w") as file:
+    file.write("the reader's own")
+rows = spark.range(2).selectExpr("id", "1L AS ts", f"CASE id WHEN 0 THEN blob_ref('{own}', 0L, 3L) "
+    "ELSE blob_ref('s3a://lake/outside.bin', 1L, 7L) END AS img")
+tables.write(rows, strange, datasource__write__operation="bulk_insert", metadata__enable="false")
+load = lambda: spark.read.format("hudi").load(strange)
+load().createOrReplaceTempView("strange_view")
+spark.sql(f"CREATE TABLE strange USING hudi LOCATION '{strange}'")
+asking = {
+    "a path": lambda: spark.sql(f"SELECT id, read_blob(img) FROM hudi.`{strange}`"),
+    "a name": lambda: spark.sql("SELECT s.id, read_blob(s.img) FROM strange s WHERE ts = 1"),
+    "a view": lambda: spark.sql("SELECT id, read_blob(img) FROM (SELECT * FROM strange_view)"),
+    "read_blobs": lambda: hv.read_blobs(load().select("id", "img"), "img"),
+}
+for said, frame in asking.items():
+    try:
+        shown = frame().collect()
+        raise AssertionError((said, shown))
+    except AssertionError:
+        raise
+    except Exception as problem:
+        last = str(problem).strip().splitlines()[-1]
+        assert "it names a file of this machine, and the table that says so lies on an object store" in last, (said, last)
+    spark.conf.set("hoodie.blob.read.allowed", f"{own}, s3://lake")
+    found = {row[0]: bytes(row[1]) for row in frame().collect()}
+    assert found == {0: b"the", 1: outside[1:8]}, (said, found)
+    spark.conf.unset("hoodie.blob.read.allowed")
+found = {row[0]: row[1] for row in spark.sql("SELECT id, try_read_blob(img) FROM strange").collect()}
+assert (found[0], bytes(found[1])) == (None, outside[1:8]), found
+assert {row.problem for row in hv.blobs.verify(spark, strange).collect()} == {"unreachable"}
 print("S3 PASSED")
 """
 CONTAINERS = """
