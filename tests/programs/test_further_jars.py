@@ -120,7 +120,7 @@ load = lambda: spark.read.format("hudi").load(strange)
 load().createOrReplaceTempView("strange_view")
 spark.sql(f"CREATE TABLE strange USING hudi LOCATION '{strange}'")
 asking = {
-    "a path": lambda: spark.sql(f"SELECT id, read_blob(img) FROM hudi.`{strange}`"),
+    "a path": lambda: spark.sql(f"SELECT id, read_blob(img) FROM parquet.`{strange}`"),
     "a name": lambda: spark.sql("SELECT s.id, read_blob(s.img) FROM strange s WHERE ts = 1"),
     "a view": lambda: spark.sql("SELECT id, read_blob(img) FROM (SELECT * FROM strange_view)"),
     "read_blobs": lambda: hv.read_blobs(load().select("id", "img"), "img"),
