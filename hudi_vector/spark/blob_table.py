@@ -15,6 +15,7 @@ from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.struct import INLINE
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError
 from hudi_vector.schema import quoted
+from hudi_vector.search.checks import as_text
 from hudi_vector.spark.blob_functions import is_blob, whole
 from hudi_vector.spark.nested_fields import column_names, field_at
 from hudi_vector.spark.resolve import resolve_name, storage_options
@@ -61,7 +62,7 @@ class BlobTable:
             TableNotFoundError: There is no such table.
             UnsupportedTableError: It is a view that does more, or no Hudi table.
         """
-        shown = str(path_text(name))
+        shown = as_text(path_text(name), "table") or ""
         table = resolve_name(spark, shown).table()
         # The catalog's own relation may be older than the table, and a view may hide columns.
         path = table.hadoop_path

@@ -107,7 +107,7 @@ def watch_search(
         >>> changes = hv.watch_search(spark, "products", "embedding", Q, 10, checkpoint="/tmp/watched")
         >>> query = changes.writeStream.option("checkpointLocation", "/tmp/watched").toTable("ranking")
     """
-    name = str(path_text(table))
+    name = as_text(path_text(table), "table") or ""
     source = resolve_name(spark, name).table()
     opened = NativeTable(source)
     if opened.config.version < 8:

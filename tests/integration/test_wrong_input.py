@@ -251,8 +251,8 @@ FACES = {
 @pytest.mark.parametrize("face", FACES)
 def test_sessions_tables_and_columns_that_are_none(spark, b, face):
     call = FACES[face]
-    for table in (None, 7, "", Path(b)):
-        with pytest.raises(errors.InvalidTypeError, match="the argument 'table' must be text, not"):
+    for table, wrong in ((None, "must be text, not"), (7, "must be text, not"), ("", "is blank; give a text")):
+        with pytest.raises(errors.InvalidTypeError, match=f"the argument 'table' {wrong}"):
             call(spark, table, "img")
     for session in (None, "spark"):
         with pytest.raises(errors.InvalidTypeError, match="the argument 'spark' must be a SparkSession, not"):
