@@ -142,16 +142,7 @@ def _held(kind: str, source: Any, uri: str, names: Sequence[str] | None = None) 
             for field in table.schema
             if _CHECKSUM in (field.metadata or {})
         }
-    except (
-        pa.ArrowException,
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        MemoryError,
-    ) as problem:
+    except _UNREADABLE as problem:
         raise DataFileError(f"'{uri}' is no {kind} of a vector index, or damaged: {problem}") from problem
     if magic != MAGIC or header.get("what") != kind:
         raise DataFileError(f"'{uri}' is no {kind} of a vector index")
