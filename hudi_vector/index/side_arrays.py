@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
+from hudi_vector.storage.arrow_files import require_uncompressed
 
 __all__ = ["FORMAT_VERSION", "Arrays", "pack", "unpack", "unpack_apart"]
 
@@ -129,12 +130,16 @@ class _Held:
 def _held(kind: str, source: Any, uri: str, names: Sequence[str] | None = None) -> _Held:
     """The header, and all arrays of a file or those of some names: none where it lacks one of these."""
     try:
-        file = pa.ipc.open_file(source)
+        opened = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
+        if names is None:  # all at once, which is one request on an object store and none of a mapped file
+            opened = pa.BufferReader(opened.read_buffer())
+        require_uncompressed(opened)
+        file = pa.ipc.open_file(opened)
         schema = file.schema
         text, checksum = schema.metadata[_HEADER].decode(), schema.metadata[_CHECKSUM].decode()
         header = json.loads(text)
         magic, version = header["magic"], header["format_version"]
-        table = _columns(file, source, schema.names if names is None else names)
+        table = _columns(file, opened, schema.names if names is None else names)
         table.validate(full=True)
         arrays = {name: table.column(name).chunk(0).values.to_numpy() for name in table.schema.names}
         own = {

@@ -72,6 +72,8 @@ def parse_action(content: bytes, uri: str) -> Mapping[str, Any]:
         if content.startswith(_AVRO_MAGIC):
             rows = fastavro.reader(io.BytesIO(content))
             require_finite(rows.writer_schema)
+            if rows.codec != "null":  # Hudi compresses none, and what a block becomes has no bound
+                raise ValueError(f"it is compressed by {rows.codec!r}, which no timeline file is")
             record: Any = next(iter(rows), {})
         else:
             record = json.loads(content)

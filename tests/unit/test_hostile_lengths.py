@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,6 +26,7 @@ from support.hostile import DAY, OLD
 
 from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table
 from hudi_vector.errors import DataFileError, UnsupportedTableError
+from hudi_vector.index.side_arrays import pack, unpack, unpack_apart
 from hudi_vector.read.parquet_pages import PageHeader, open_page, read_header
 from hudi_vector.read.parquet_values import Window, plain_values, run_lengths
 from hudi_vector.read.thrift import i32, i64, list_of_structs, read_struct, struct_of
@@ -218,6 +221,55 @@ def test_pages_that_shrink_much_are_read(codec: str) -> None:
 def test_more_values_than_bytes_take_no_memory() -> None:
     with pytest.raises(EOFError):
         plain_values(Window.over(b"\0" * 100), 0, 1 << 26)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_arrays_that_become_much_are_refused_before(codec: str, tmp_path: Path) -> None:
+    plain = pack("segment", {"rows": 1}, {"a": np.zeros(1 << 25), "b": np.zeros(3)}, {"c": np.zeros(5)})
+    file = tmp_path / "segment"
+    file.write_bytes(plain)
+    assert [len(array) for array in unpack("segment", STORAGE.open(f"file://{file}"), "x")[1].values()] == [
+        1 << 25,
+        3,
+        5,
+    ]
+    table = pa.ipc.open_file(pa.BufferReader(plain)).read_all()
+    for bomb in (table, table.set_column(1, "b", pa.array(["x"]).dictionary_encode())):
+        with (
+            pa.OSFile(str(file), "wb") as sink,
+            pa.ipc.new_file(sink, bomb.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer,
+        ):
+            writer.write_table(bomb)
+        assert file.stat().st_size < 10 << 20
+        before = pa.total_allocated_bytes()
+        for read in (
+            lambda: unpack("segment", STORAGE.open(f"file://{file}"), "x"),
+            lambda: unpack_apart("segment", STORAGE.open(f"file://{file}"), "x", ["a"]),
+        ):
+            with pytest.raises(DataFileError, match=r"it (is compressed|has dictionaries), which no file of ours"):
+                read()
+        assert pa.total_allocated_bytes() - before < 1 << 20
+
+
+def test_a_compressed_timeline_file_is_refused_before_it_expands() -> None:
+    sink = io.BytesIO()
+    schema = {"type": "record", "name": "r", "fields": [{"name": "text", "type": "string"}]}
+    fastavro.writer(sink, fastavro.parse_schema(schema), [{"text": "x" * (64 << 20)}], codec="deflate")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DataFileError, match="compressed by 'deflate', which no timeline file is"):
+        parse_action(sink.getvalue(), "file:///t/.hoodie/1.commit")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 14
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_a_changed_layout_of_arrays_is_refused_or_read(data: st.DataObject) -> None:
+    content = bytearray(pack("segment", {"rows": 1}, {"a": np.arange(9), "b": np.zeros(3)}))
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.sampled_from([len(content), len(content), 9, len(content) // 2]))
+    with contextlib.suppress(DataFileError, UnsupportedTableError):
+        unpack("segment", pa.BufferReader(bytes(content[:cut])), "x")
 
 
 def test_a_side_table_takes_memory_in_proportion(tmp_path: Path) -> None:
