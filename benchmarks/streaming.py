@@ -207,7 +207,7 @@ class Case:
         self.ours("index, key", _KEY, "approximate")
         self.ours("index, key, async", _KEY, "approximate", **_PARALLEL)
         self.ours("index, five columns, async", _FIVE, "approximate", **_PARALLEL)
-        self.ours("index, exact, key, async", _KEY, "auto", **_PARALLEL)
+        self.ours("index, exact, key, async", _KEY, "exact", **_PARALLEL)
         self.each("batch, index, key", self.batch(_KEY, "approximate"), "approximate")
         if few is not None:
             few.ours(f"index, key, {native} rows a batch", _KEY, "approximate")

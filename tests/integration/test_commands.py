@@ -12,6 +12,7 @@ import pyspark
 import pytest
 from support import tables
 from support.blobs import rows, write
+from support.quick import FEW_STATEMENTS
 
 import hudi_vector as hv
 from hudi_vector import cli
@@ -21,6 +22,7 @@ ROOT = Path(hv.__file__).parents[1]
 OUT = {"img": {"inline.threshold": "0"}}
 KEPT = {"hoodie.clean.automatic": "false"}
 SMALL = ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=1g", "--conf", "spark.master=local[2]"]
+SMALL += ["--conf", f"spark.driver.extraJavaOptions={FEW_STATEMENTS}"]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from support.quick import FEW_STATEMENTS
 
 _HEAD = """
 import os, sys
@@ -20,7 +21,7 @@ from hudi_vector.errors import HudiVectorError, SessionError
 
 folder = Path(sys.argv[1])
 small = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.driver.memory": "1g",
-         "spark.ui.showConsoleProgress": "false"}
+         "spark.ui.showConsoleProgress": "false", "spark.driver.extraJavaOptions": sys.argv[2]}
 
 def made(builder):
     for key, value in small.items():
@@ -62,7 +63,7 @@ assert "it was stopped" in said(lambda: hv.register(spark))
 print("well")
 """
 _OTHER_WORKERS = """
-os.environ["PYSPARK_PYTHON"] = sys.argv[2]
+os.environ["PYSPARK_PYTHON"] = sys.argv[3]
 spark = made(hv.configure(SparkSession.builder))
 assert hv.configure(SparkSession.builder).getOrCreate() is spark
 text = said(lambda: hv.configure(SparkSession.builder, bundle="g:a:1"))
@@ -106,7 +107,7 @@ print("well")
 def _ran(program: str, folder: Path, *more: str, **environment: str) -> subprocess.CompletedProcess[str]:
     mine = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK")}
     return subprocess.run(
-        [sys.executable, "-c", _HEAD + program, str(folder), *more],
+        [sys.executable, "-c", _HEAD + program, str(folder), FEW_STATEMENTS, *more],
         capture_output=True,
         text=True,
         check=False,

@@ -18,12 +18,16 @@ from pyspark.sql import SparkSession  # noqa: E402 - after the path
 
 import hudi_vector as hv  # noqa: E402
 from support import tables  # noqa: E402
+from support.quick import FEW_STATEMENTS  # noqa: E402
 
 builder = (
     SparkSession.builder.master("local[2]")
     .config("spark.ui.enabled", "false")
     .config("spark.ui.showConsoleProgress", "false")
-    .config("spark.driver.extraJavaOptions", f"-Duser.timezone={zone} -Dderby.system.home={folder / 'derby'}")
+    .config(
+        "spark.driver.extraJavaOptions",
+        f"-Duser.timezone={zone} -Dderby.system.home={folder / 'derby'} {FEW_STATEMENTS}",
+    )
     .config("spark.sql.session.timeZone", "UTC")
     .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
 )
