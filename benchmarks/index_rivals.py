@@ -51,8 +51,8 @@ def rivals(case: Case, kinds: Sequence[str], figures: Figures) -> None:
 def _own(case: Case, kind: str, figures: Figures) -> None:
     """The probe of our index: candidates, not yet read and ranked."""
     from hudi_vector.index.catalog import indexes_at
-    from hudi_vector.index.homes import beside_table
     from hudi_vector.index.load import load_view
+    from hudi_vector.index.locations import beside_table
     from hudi_vector.storage import StorageOptions
 
     options = StorageOptions()
@@ -79,7 +79,7 @@ def _own(case: Case, kind: str, figures: Figures) -> None:
 def _faiss(case: Case, kind: str, rows: npt.NDArray[np.float32], figures: Figures) -> None:
     import faiss
 
-    from hudi_vector.index.model import default_partitions
+    from hudi_vector.index.kinds.model import default_partitions
     from hudi_vector.kernels.product import usual_parts
 
     dimension, lists = rows.shape[1], default_partitions(len(rows))
@@ -114,7 +114,7 @@ def _faiss(case: Case, kind: str, rows: npt.NDArray[np.float32], figures: Figure
 
 
 def _lance(case: Case, kind: str, data: Any, figures: Figures) -> None:
-    from hudi_vector.index.model import default_partitions
+    from hudi_vector.index.kinds.model import default_partitions
     from hudi_vector.kernels.product import usual_parts
 
     begun = time.perf_counter()

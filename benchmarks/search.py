@@ -319,7 +319,7 @@ def profiled(bench: SearchBench) -> str:
 
 def _without_spark(bench: SearchBench, table: Path) -> str:
     """The same search profiled in Python alone, on one thread so that the profiler sees the work."""
-    from hudi_vector.search.standalone import search_table
+    from hudi_vector.query.opened.standalone import search_table
 
     conf = {"hoodie.vector.search.local.threads": "1"}
     query = bench._queries[0]

@@ -24,7 +24,7 @@ from common import Results, environment, parser_of, publish, session, spread
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hudi_vector.table_services.retained import RetainedFile
+    from hudi_vector.table_services.retention.retained import RetainedFile
 
 _WRITE = "20260101000000000_0123456789ab"
 _BLOBS_IN_A_CONTAINER = 200
@@ -125,8 +125,8 @@ def container_of(bench: Bench, number: int | str) -> str:
 
 def scans(bench: Bench) -> None:
     """References for each second of one core, by the kind of file."""
-    from hudi_vector.read.log_blocks import AVRO_DATA, read_blocks
-    from hudi_vector.table_services.retained import BASE
+    from hudi_vector.read.logs.blocks import AVRO_DATA, read_blocks
+    from hudi_vector.table_services.retention.retained import BASE
 
     def form_of(file: RetainedFile) -> str:
         if file.kind == BASE:
@@ -147,7 +147,7 @@ def scans(bench: Bench) -> None:
 def rate_of(files: list[RetainedFile]) -> float:
     """References of some files for each second of processor time."""
     from hudi_vector.storage import StorageOptions
-    from hudi_vector.table_services.file_references import references_of
+    from hudi_vector.table_services.references.files import references_of
 
     begun, count = time.process_time(), 0
     for file in files:
@@ -157,7 +157,7 @@ def rate_of(files: list[RetainedFile]) -> float:
 
 def marks(bench: Bench) -> None:
     """The first mark, the second, one after a small change, and one by the executors."""
-    from hudi_vector.table_services.distributed import SpreadLimits, spread_reader
+    from hudi_vector.table_services.references.distributed import SpreadLimits, spread_reader
 
     print("\nmarks")
     age(bench)
@@ -178,9 +178,9 @@ def marks(bench: Bench) -> None:
 
 def mark(bench: Bench, way: str, number: int, reader: Any = None) -> None:
     """One mark, and what it keeps for the next; the first of each way warms up."""
-    from hudi_vector.table_services.file_references import read_here
-    from hudi_vector.table_services.kept_references import KeptReferences
-    from hudi_vector.table_services.mark import find_unneeded
+    from hudi_vector.table_services.marking.mark import find_unneeded
+    from hudi_vector.table_services.references.files import read_here
+    from hudi_vector.table_services.references.kept import KeptReferences
 
     begun = time.perf_counter()
     kept = KeptReferences(str(bench.path), reader=reader or read_here)
@@ -197,7 +197,7 @@ def mark(bench: Bench, way: str, number: int, reader: Any = None) -> None:
 def listed(bench: Bench) -> list[RetainedFile]:
     """The data files."""
     from hudi_vector.storage import StorageOptions, open_storage
-    from hudi_vector.table_services.retained import list_retained
+    from hudi_vector.table_services.retention.retained import list_retained
 
     uri = f"file://{bench.path}"
     return list(list_retained(uri, open_storage(uri, StorageOptions())).files)

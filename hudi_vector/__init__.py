@@ -14,12 +14,11 @@ from hudi_vector.version import __version__
 if TYPE_CHECKING:
     from hudi_vector import blobs, errors, index, table_services
     from hudi_vector.errors import HudiVectorError
+    from hudi_vector.query.opened.vector_table import open  # noqa: A004 - hv.open
+    from hudi_vector.query.report import last_reports
     from hudi_vector.schema import blob_field, vector_field
-    from hudi_vector.search.report import last_reports
-    from hudi_vector.search.vector_table import open  # noqa: A004 - hv.open
     from hudi_vector.session import configure, register
-    from hudi_vector.spark.api import explain_search, search, search_batch
-    from hudi_vector.spark.blob_api import (
+    from hudi_vector.spark.blobs.api import (
         blob_length,
         blob_location,
         blob_ref,
@@ -28,45 +27,46 @@ if TYPE_CHECKING:
         to_blob,
         try_read_blob,
     )
-    from hudi_vector.spark.blob_references import blob_references
-    from hudi_vector.spark.changes import search_changes
-    from hudi_vector.spark.hybrid_api import hybrid_search, hybrid_search_batch
+    from hudi_vector.spark.blobs.references import blob_references
+    from hudi_vector.spark.hybrid.api import hybrid_search, hybrid_search_batch
     from hudi_vector.spark.join.api import explain_join, knn_join
     from hudi_vector.spark.join.nearest_by import nearest_by_join
+    from hudi_vector.spark.search.api import explain_search, search, search_batch
+    from hudi_vector.spark.search.changes import search_changes
     from hudi_vector.streaming.api import vector_search
     from hudi_vector.streaming.hybrid import hybrid_vector_search
     from hudi_vector.streaming.watch import watch_search
-    from hudi_vector.write.writer import write
+    from hudi_vector.writing.writer import write
 
 _HOMES = {
     "HudiVectorError": "hudi_vector.errors",
     "blob_field": "hudi_vector.schema",
-    "blob_length": "hudi_vector.spark.blob_api",
-    "blob_location": "hudi_vector.spark.blob_api",
-    "blob_ref": "hudi_vector.spark.blob_api",
-    "blob_references": "hudi_vector.spark.blob_references",
+    "blob_length": "hudi_vector.spark.blobs.api",
+    "blob_location": "hudi_vector.spark.blobs.api",
+    "blob_ref": "hudi_vector.spark.blobs.api",
+    "blob_references": "hudi_vector.spark.blobs.references",
     "configure": "hudi_vector.session",
     "explain_join": "hudi_vector.spark.join.api",
-    "explain_search": "hudi_vector.spark.api",
+    "explain_search": "hudi_vector.spark.search.api",
     "knn_join": "hudi_vector.spark.join.api",
     "nearest_by_join": "hudi_vector.spark.join.nearest_by",
-    "hybrid_search": "hudi_vector.spark.hybrid_api",
-    "hybrid_search_batch": "hudi_vector.spark.hybrid_api",
+    "hybrid_search": "hudi_vector.spark.hybrid.api",
+    "hybrid_search_batch": "hudi_vector.spark.hybrid.api",
     "hybrid_vector_search": "hudi_vector.streaming.hybrid",
-    "last_reports": "hudi_vector.search.report",
-    "open": "hudi_vector.search.vector_table",
-    "read_blob": "hudi_vector.spark.blob_api",
-    "read_blobs": "hudi_vector.spark.blob_api",
+    "last_reports": "hudi_vector.query.report",
+    "open": "hudi_vector.query.opened.vector_table",
+    "read_blob": "hudi_vector.spark.blobs.api",
+    "read_blobs": "hudi_vector.spark.blobs.api",
     "register": "hudi_vector.session",
-    "search": "hudi_vector.spark.api",
-    "search_batch": "hudi_vector.spark.api",
-    "search_changes": "hudi_vector.spark.changes",
-    "to_blob": "hudi_vector.spark.blob_api",
-    "try_read_blob": "hudi_vector.spark.blob_api",
+    "search": "hudi_vector.spark.search.api",
+    "search_batch": "hudi_vector.spark.search.api",
+    "search_changes": "hudi_vector.spark.search.changes",
+    "to_blob": "hudi_vector.spark.blobs.api",
+    "try_read_blob": "hudi_vector.spark.blobs.api",
     "vector_field": "hudi_vector.schema",
     "vector_search": "hudi_vector.streaming.api",
     "watch_search": "hudi_vector.streaming.watch",
-    "write": "hudi_vector.write.writer",
+    "write": "hudi_vector.writing.writer",
 }
 
 __all__ = [
@@ -121,8 +121,3 @@ def __dir__() -> list[str]:
 
 for _room in ("blobs", "errors", "index", "table_services"):
     import_module(f"hudi_vector.{_room}")  # so that hv.blobs is there
-for _room in ("search", "write"):
-    # Two rooms have the names of functions. Importing a room sets its name here, but only the first time: from now on
-    # hv.search is the function, and `from hudi_vector.search.… import …` still finds the room.
-    import_module(f"hudi_vector.{_room}")
-    del globals()[_room]

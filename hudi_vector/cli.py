@@ -27,12 +27,12 @@ from hudi_vector.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hudi_vector.table_services.clustering import ClusterResult
-    from hudi_vector.table_services.compaction_result import CompactResult
-    from hudi_vector.table_services.containers import BlobContainers
-    from hudi_vector.table_services.erasure import ErasureResult
-    from hudi_vector.table_services.explain import BlobExplanation
-    from hudi_vector.table_services.maintenance import MaintainResult
+    from hudi_vector.table_services.cleaning.explain import BlobExplanation
+    from hudi_vector.table_services.cleaning.listing import BlobContainers
+    from hudi_vector.table_services.clustering.api import ClusterResult
+    from hudi_vector.table_services.erasure.api import ErasureResult
+    from hudi_vector.table_services.maintenance.api import MaintainResult
+    from hudi_vector.table_services.plans.compaction_result import CompactResult
     from hudi_vector.table_services.result import CleanResult, RestoreResult
 
     _Result = CleanResult | RestoreResult | CompactResult | ClusterResult | ErasureResult | MaintainResult
@@ -123,8 +123,8 @@ def _sentence(command: str, problem: Exception) -> str:
     if isinstance(problem, OSError):
         place = f": '{problem.filename}'" if problem.filename else ""
         return f"{command} failed: {problem.strerror or problem}{place}"
-    from hudi_vector.spark.gateway import first_sentence
-    from hudi_vector.spark.worker_errors import from_worker
+    from hudi_vector.spark.catalyst.gateway import first_sentence
+    from hudi_vector.spark.catalyst.worker_errors import from_worker
 
     return str(from_worker(problem) or f"{command} failed: {first_sentence(problem)}")
 
@@ -352,7 +352,7 @@ def _bundles(_: argparse.Namespace) -> int:
 
 def _inventory(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
-    from hudi_vector.blobs.picture import draw, require_matplotlib
+    from hudi_vector.blobs.counts.picture import draw, require_matplotlib
 
     if chosen.picture:
         require_matplotlib()

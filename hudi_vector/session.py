@@ -111,7 +111,7 @@ def register(spark: SparkSession) -> SparkSession:
         5
     """
     try:
-        from hudi_vector.spark.fitness import require_fit, require_workers, workers_are_local_strangers
+        from hudi_vector.spark.catalyst.fitness import require_fit, require_workers, workers_are_local_strangers
         from hudi_vector.sql.functions import install
     except ImportError as absent:  # pragma: no cover - only with a broken pyspark installation
         raise SessionError(f"the SQL functions cannot be loaded: {absent}") from absent
@@ -153,7 +153,7 @@ def _require_no_other_session(wanted: Mapping[str, str], *, any_bundle: bool) ->
     """Raise SessionError where a session runs that lacks settings: a builder would give that one, unchanged."""
     from pyspark import SparkContext
 
-    from hudi_vector.spark.fitness import has_hudi
+    from hudi_vector.spark.catalyst.fitness import has_hudi
 
     context = SparkContext._active_spark_context
     if context is None or context._jsc is None:

@@ -20,24 +20,24 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.errors import absent_name
 
 if TYPE_CHECKING:
-    from hudi_vector.blobs.handle import iter_bytes
-    from hudi_vector.blobs.handle import open_blob as open  # noqa: A004 - hv.blobs.open
-    from hudi_vector.spark.blob_get import get
-    from hudi_vector.spark.blob_inventory import inventory
-    from hudi_vector.spark.blob_verify import verify
-    from hudi_vector.write.prepare import finish_blobs as finish
-    from hudi_vector.write.prepare import prepare_blobs as prepare
-    from hudi_vector.write.relocate import relocate_blobs as relocate
+    from hudi_vector.blobs.reading.handle import iter_bytes
+    from hudi_vector.blobs.reading.handle import open_blob as open  # noqa: A004 - hv.blobs.open
+    from hudi_vector.spark.blobs.inventory import inventory
+    from hudi_vector.spark.blobs.single_values import get
+    from hudi_vector.spark.blobs.verify import verify
+    from hudi_vector.writing.blobs.prepare import finish_blobs as finish
+    from hudi_vector.writing.blobs.prepare import prepare_blobs as prepare
+    from hudi_vector.writing.rewriting.relocate import relocate_blobs as relocate
 
 _HOMES = {
-    "finish": ("hudi_vector.write.prepare", "finish_blobs"),
-    "get": ("hudi_vector.spark.blob_get", "get"),
-    "inventory": ("hudi_vector.spark.blob_inventory", "inventory"),
-    "iter_bytes": ("hudi_vector.blobs.handle", "iter_bytes"),
-    "open": ("hudi_vector.blobs.handle", "open_blob"),
-    "prepare": ("hudi_vector.write.prepare", "prepare_blobs"),
-    "relocate": ("hudi_vector.write.relocate", "relocate_blobs"),
-    "verify": ("hudi_vector.spark.blob_verify", "verify"),
+    "finish": ("hudi_vector.writing.blobs.prepare", "finish_blobs"),
+    "get": ("hudi_vector.spark.blobs.single_values", "get"),
+    "inventory": ("hudi_vector.spark.blobs.inventory", "inventory"),
+    "iter_bytes": ("hudi_vector.blobs.reading.handle", "iter_bytes"),
+    "open": ("hudi_vector.blobs.reading.handle", "open_blob"),
+    "prepare": ("hudi_vector.writing.blobs.prepare", "prepare_blobs"),
+    "relocate": ("hudi_vector.writing.rewriting.relocate", "relocate_blobs"),
+    "verify": ("hudi_vector.spark.blobs.verify", "verify"),
 }
 
 __all__ = ["finish", "get", "inventory", "iter_bytes", "open", "prepare", "relocate", "verify"]

@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.errors import absent_name
 
 if TYPE_CHECKING:
-    from hudi_vector.table_services.index_checks import recall, verify
-    from hudi_vector.table_services.index_compact import compact
-    from hudi_vector.table_services.vector_index import build_if_missing, create, describe, drop, refresh
+    from hudi_vector.table_services.vector_index.api import build_if_missing, create, describe, drop, refresh
+    from hudi_vector.table_services.vector_index.checks import recall, verify
+    from hudi_vector.table_services.vector_index.compacting import compact
 
 _HOMES = {
-    "build_if_missing": "hudi_vector.table_services.vector_index",
-    "compact": "hudi_vector.table_services.index_compact",
-    "create": "hudi_vector.table_services.vector_index",
-    "describe": "hudi_vector.table_services.vector_index",
-    "drop": "hudi_vector.table_services.vector_index",
-    "recall": "hudi_vector.table_services.index_checks",
-    "refresh": "hudi_vector.table_services.vector_index",
-    "verify": "hudi_vector.table_services.index_checks",
+    "build_if_missing": "hudi_vector.table_services.vector_index.api",
+    "compact": "hudi_vector.table_services.vector_index.compacting",
+    "create": "hudi_vector.table_services.vector_index.api",
+    "describe": "hudi_vector.table_services.vector_index.api",
+    "drop": "hudi_vector.table_services.vector_index.api",
+    "recall": "hudi_vector.table_services.vector_index.checks",
+    "refresh": "hudi_vector.table_services.vector_index.api",
+    "verify": "hudi_vector.table_services.vector_index.checks",
 }
 
 __all__ = ["build_if_missing", "compact", "create", "describe", "drop", "recall", "refresh", "verify"]

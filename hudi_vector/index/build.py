@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.errors import DataFileError, RefusedError, UnsupportedTableError
+from hudi_vector.index.calibration.held_out import HELD_OUT, Each, HeldOut, calibrated
 from hudi_vector.index.catalog import Index, opened_index, others_of
 from hudi_vector.index.drift import mean_quality, quality_of
 from hudi_vector.index.files import (
@@ -27,18 +28,17 @@ from hudi_vector.index.files import (
     save_segment,
     segments_folder,
 )
-from hudi_vector.index.homes import IndexHome, IndexPlace, beside_table
-from hudi_vector.index.joined import made_segment
-from hudi_vector.index.kinds import GRAPHS, check_choices
+from hudi_vector.index.kinds.joined import made_segment
+from hudi_vector.index.kinds.kinds import GRAPHS, check_choices
+from hudi_vector.index.kinds.model import IndexModel, default_partitions, sample_size, train_model, working
+from hudi_vector.index.locations import IndexHome, IndexPlace, beside_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
-from hudi_vector.index.model import IndexModel, default_partitions, sample_size, train_model, working
-from hudi_vector.index.truth import HELD_OUT, Each, HeldOut, calibrated
 from hudi_vector.index.verified import verified
 from hudi_vector.kernels.topk import Ints, VectorBlock
-from hudi_vector.read.data_file import DataFile
-from hudi_vector.read.page_table import PageTable, page_table
-from hudi_vector.read.parquet import ParquetSlice
-from hudi_vector.read.record_keys import hashes_of_file
+from hudi_vector.read.logs.record_keys import hashes_of_file
+from hudi_vector.read.parquet.data_file import DataFile
+from hudi_vector.read.parquet.page_table import PageTable, page_table
+from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.table.model import Snapshot

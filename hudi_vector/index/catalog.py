@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hudi_vector.index.files import indexes_folder, path_from, uri_from
-from hudi_vector.index.homes import IndexHome, IndexPlace, beside_table, columns_at
+from hudi_vector.index.locations import IndexHome, IndexPlace, beside_table, columns_at
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, manifests_folder, newest_manifest
 from hudi_vector.index.readers import readers_folder
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hudi_vector.index.joined import AnySegment
-from hudi_vector.index.segment import Segment
+from hudi_vector.index.kinds.joined import AnySegment
+from hudi_vector.index.kinds.segment import Segment
 
 __all__ = ["UNKNOWN", "Quality", "mean_quality", "quality_of", "retraining"]
 

@@ -14,14 +14,14 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from hudi_vector.errors import DataFileError
-from hudi_vector.index.joined import AnySegment, read_segment
-from hudi_vector.index.kinds import KINDS
+from hudi_vector.index.kinds.joined import AnySegment, read_segment
+from hudi_vector.index.kinds.kinds import KINDS
+from hudi_vector.index.kinds.model import MODEL_ID, IndexModel, read_model
+from hudi_vector.index.kinds.segment import FileFingerprint
 from hudi_vector.index.manifest import SEGMENT
-from hudi_vector.index.model import MODEL_ID, IndexModel, read_model
-from hudi_vector.index.segment import FileFingerprint
 from hudi_vector.index.side_arrays import pack, unpack, unpack_apart
-from hudi_vector.read.key_hashes import KeyHashes
-from hudi_vector.read.page_table import PageTable
+from hudi_vector.read.logs.key_hashes import KeyHashes
+from hudi_vector.read.parquet.page_table import PageTable
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.storage import FileInfo, Storage, join
 from hudi_vector.storage.stored_values import named, shaped

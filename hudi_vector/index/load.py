@@ -6,12 +6,12 @@ import threading
 from collections.abc import Sequence
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
-from hudi_vector.index.candidates import View
 from hudi_vector.index.files import load_model, load_segment, load_segment_keys
-from hudi_vector.index.joined import joined_view
+from hudi_vector.index.kinds.candidates import View
+from hudi_vector.index.kinds.joined import joined_view
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.key_hashes import KeyHashes
+from hudi_vector.read.logs.key_hashes import KeyHashes
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table.recent import Recent
 

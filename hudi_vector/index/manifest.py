@@ -11,9 +11,9 @@ from typing import Any
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.drift import UNKNOWN, Quality
-from hudi_vector.index.kinds import KINDS
-from hudi_vector.index.model import ELEMENTS, MODEL_ID, MOST_DIMENSIONS, IndexModel
-from hudi_vector.index.segment import FileFingerprint
+from hudi_vector.index.kinds.kinds import KINDS
+from hudi_vector.index.kinds.model import ELEMENTS, MODEL_ID, MOST_DIMENSIONS, IndexModel
+from hudi_vector.index.kinds.segment import FileFingerprint
 from hudi_vector.kernels.metrics import METRICS
 from hudi_vector.storage import Storage, join
 from hudi_vector.storage.side_files import generation_of, is_side_file, names_of, publish, unseal

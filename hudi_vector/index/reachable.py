@@ -6,7 +6,7 @@ import uuid
 from functools import partial
 
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.index.truth import Each
+from hudi_vector.index.calibration.held_out import Each
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage, scheme_of
 
 __all__ = ["require_reachable"]

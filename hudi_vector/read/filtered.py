@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hudi_vector.read.parquet import ParquetSlice
-from hudi_vector.read.predicate import evaluate
+from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.predicate.form import evaluate
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 
 __all__ = ["allowed_rows"]

@@ -13,11 +13,11 @@ from hudi_vector.errors import DataFileError
 from hudi_vector.kernels.topk import Ints, VectorBlock
 from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
-from hudi_vector.read.data_file import reading
 from hudi_vector.read.lance_fragment import FragmentRows, StoredRows, lance_path
-from hudi_vector.read.predicate import Predicate, evaluate
+from hudi_vector.read.parquet.data_file import reading
+from hudi_vector.read.parquet.vector_pages import RangeReads
+from hudi_vector.read.predicate.form import Predicate, evaluate
 from hudi_vector.read.spec import ScanCounts, ScanSpec
-from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.read.vectors import block_of, chosen_of, rows_within
 from hudi_vector.storage import FileInfo, StorageOptions, lance_options, scheme_of
 from hudi_vector.table.model import FragmentInfo

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError, first_line
 from hudi_vector.kernels.topk import Ints
-from hudi_vector.read.data_file import reading
+from hudi_vector.read.parquet.data_file import reading
 from hudi_vector.storage import StorageOptions, lance_options, scheme_of
 from hudi_vector.table.model import FragmentInfo
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow.compute as pc
 
-from hudi_vector.read.data_file import DataFile, reading
+from hudi_vector.read.parquet.data_file import DataFile, reading
 from hudi_vector.storage import FileInfo, StorageOptions
 
 __all__ = ["stored_length"]

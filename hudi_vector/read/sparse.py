@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from hudi_vector.kernels.sparse import Indices, SparseBlock, make_sparse_block
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.data_file import DataFile, reading
-from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.parquet.data_file import DataFile, reading
+from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage import FileInfo
 

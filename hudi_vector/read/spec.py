@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hudi_vector.errors import UnknownColumnError
 from hudi_vector.kernels.topk import VectorBlock
-from hudi_vector.read.predicate import Predicate, columns
+from hudi_vector.read.predicate.form import Predicate, columns
 from hudi_vector.storage import StorageOptions
 
 __all__ = ["TIE_COLUMNS", "ScanCounts", "ScanSpec", "SliceReader", "VectorColumn"]

@@ -18,10 +18,10 @@ from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError, first_line
 from hudi_vector.options import ALLOWED_BLOBS, require_known_in_session
-from hudi_vector.search.checks import as_text
-from hudi_vector.spark.fitness import not_a_session, require_fit, require_running
-from hudi_vector.spark.gateway import JavaObject, first_sentence, option_value, simple_name
-from hudi_vector.spark.peel import Peeled, peel
+from hudi_vector.query.checks import as_text
+from hudi_vector.spark.catalyst.fitness import not_a_session, require_fit, require_running
+from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, option_value, simple_name
+from hudi_vector.spark.unwrap import Peeled, peel
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
 from hudi_vector.storage.credentials import HADOOP_KEYS
 from hudi_vector.table.instants import AsOf

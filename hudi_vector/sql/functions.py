@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from hudi_vector.errors import SessionError
-from hudi_vector.spark.blob_functions import (
+from hudi_vector.spark.blobs.functions import (
     blob_length,
     blob_location,
     blob_ref,
@@ -17,12 +17,12 @@ from hudi_vector.spark.blob_functions import (
     to_blob,
     try_read_blob,
 )
-from hudi_vector.spark.blob_guard import guard
-from hudi_vector.spark.gateway import JavaObject, function_builder, option_value
-from hudi_vector.spark.handles import handles_of
-from hudi_vector.spark.hybrid_functions import hybrid_function
+from hudi_vector.spark.blobs.guard import guard
+from hudi_vector.spark.catalyst.gateway import JavaObject, function_builder, option_value
+from hudi_vector.spark.catalyst.handles import handles_of
+from hudi_vector.spark.hybrid.functions import hybrid_function
 from hudi_vector.spark.join.function import join_function
-from hudi_vector.spark.table_functions import batch_function, search_function
+from hudi_vector.spark.search.table_functions import batch_function, search_function
 from hudi_vector.streaming.function import stream_function
 
 __all__ = ["FUNCTIONS", "NATIVE_SUFFIX", "TABLE_FUNCTIONS", "install"]

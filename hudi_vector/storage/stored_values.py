@@ -44,7 +44,7 @@ def shaped(kind: type[D], body: Any, uri: str, **known: Any) -> D:
         DataFileError: A field is missing, not known or of another type.
 
     Example:
-        >>> from hudi_vector.blobs.side_tables import SideTable
+        >>> from hudi_vector.blobs.uploads.side_tables import SideTable
         >>> shaped(SideTable, {"name": "a", "bytes": 1, "sha256": "b"}, "file:///t/x")
         SideTable(name='a', bytes=1, sha256='b')
     """

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hudi_vector.query.batch_rows import Column
 from hudi_vector.read.conform import conform
-from hudi_vector.search.batch_rows import Column
 
 __all__ = ["Answer", "assembled", "joined"]
 

@@ -13,19 +13,17 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
-from hudi_vector.search.checks import as_k, as_text, checked_names
-from hudi_vector.search.planner import SearchRequest
-from hudi_vector.search.tuning import checked_tuning
-from hudi_vector.spark.arrow_stage import map_in_arrow
+from hudi_vector.query.checks import as_k, as_text, checked_names
+from hudi_vector.query.planner import SearchRequest
+from hudi_vector.query.tuning import checked_tuning
+from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.columns import vector_column
-from hudi_vector.spark.local_rows import arrow_fields
-from hudi_vector.spark.search import TableSearch
+from hudi_vector.spark.search.search import TableSearch
+from hudi_vector.spark.search.table_functions import checked_search
 from hudi_vector.spark.snapshots import writers_zone
-from hudi_vector.spark.table_functions import checked_search
 from hudi_vector.streaming.asking import shown_snapshot, stage_of
 from hudi_vector.streaming.config import PREFIX, StreamConfig
-from hudi_vector.streaming.event_times import EventTime
-from hudi_vector.streaming.moments import with_moment
 from hudi_vector.streaming.output import (
     CLASHES,
     JOINS,
@@ -36,8 +34,10 @@ from hudi_vector.streaming.output import (
     rowtime,
     without_watermark,
 )
-from hudi_vector.streaming.plans import TablePlans
 from hudi_vector.streaming.sides import SearchSide, search_side, with_filter
+from hudi_vector.streaming.snapshots.batch_snapshots import with_moment
+from hudi_vector.streaming.snapshots.event_times import EventTime
+from hudi_vector.streaming.snapshots.plans import TablePlans
 from hudi_vector.streaming.task import StreamSearch
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.native import NativeTable

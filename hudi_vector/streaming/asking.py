@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StringType, StructField
 
 from hudi_vector.errors import DimensionMismatchError
+from hudi_vector.query.batch_rows import Column
 from hudi_vector.read.cache import process_cache
-from hudi_vector.search.batch_rows import Column
-from hudi_vector.spark.worker_errors import in_few_words
+from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.streaming.calls import Call, results
 from hudi_vector.streaming.config import StreamConfig
-from hudi_vector.streaming.moments import MOMENT
+from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
 
 __all__ = ["SNAPSHOT", "answered", "columns_of", "require_length", "shown_snapshot", "stage_of", "told"]
 

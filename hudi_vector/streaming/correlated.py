@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_vector.read.predicate import Predicate
-from hudi_vector.read.predicate_change import exchanged, literal_values
-from hudi_vector.read.predicate_nodes import Column, Literal, walk
+from hudi_vector.read.predicate.change import exchanged, literal_values
+from hudi_vector.read.predicate.form import Predicate
+from hudi_vector.read.predicate.nodes import Column, Literal, walk
 
 __all__ = ["asked_columns", "bound", "groups_of"]
 

@@ -7,8 +7,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
-from hudi_vector.spark.arguments import Signature, bind, constant
-from hudi_vector.spark.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.arguments import Signature, bind, constant
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.streaming.api import vector_search
 
 __all__ = ["stream_function"]

@@ -14,26 +14,26 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.query.batch_rows import Column
+from hudi_vector.query.checks import checked_names
+from hudi_vector.query.hybrid.question import HybridQuestion
+from hudi_vector.query.plan import SearchPlan
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.search.batch_rows import Column
-from hudi_vector.search.checks import checked_names
-from hudi_vector.search.hybrid_question import HybridQuestion
-from hudi_vector.search.plan import SearchPlan
-from hudi_vector.spark.arrow_stage import map_in_arrow
+from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.columns import RANK
-from hudi_vector.spark.hybrid import HybridSearch, checked_hybrid, lance_holds_sparse
-from hudi_vector.spark.hybrid_batch import Asking, HybridQueries, best_rows, chosen_probes
-from hudi_vector.spark.local_rows import arrow_fields
+from hudi_vector.spark.hybrid.batch import Asking, HybridQueries, best_rows, chosen_probes
+from hudi_vector.spark.hybrid.search import HybridSearch, checked_hybrid, lance_holds_sparse
 from hudi_vector.spark.resolve import Target
 from hudi_vector.streaming.answer import Answer, assembled, joined
 from hudi_vector.streaming.api import one_of, refusing, session_of, settings_of, top_k_of
 from hudi_vector.streaming.asking import SNAPSHOT, answered, columns_of, require_length, shown_snapshot, stage_of
 from hudi_vector.streaming.config import StreamConfig
 from hudi_vector.streaming.correlated import groups_of
-from hudi_vector.streaming.moments import MOMENT, with_moment
 from hudi_vector.streaming.output import CLASHES, JOINS, chosen, output_of
-from hudi_vector.streaming.plans import TablePlans
 from hudi_vector.streaming.sides import SearchSide, search_side, with_filter
+from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT, with_moment
+from hudi_vector.streaming.snapshots.plans import TablePlans
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.native import NativeTable
 

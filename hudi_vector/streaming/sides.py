@@ -12,15 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import InvalidFilterError, UnsupportedTableError
-from hudi_vector.read.predicate import Predicate
-from hudi_vector.read.predicate_change import renamed
-from hudi_vector.read.predicate_nodes import FALSE, Column, conjunction, walk
-from hudi_vector.search.checks import as_text
-from hudi_vector.spark.gateway import JavaObject, first_sentence, simple_name
-from hudi_vector.spark.peel import peel, translated
-from hudi_vector.spark.predicates import analyse_filter
-from hudi_vector.spark.predicates_catalyst import UntranslatableError
+from hudi_vector.query.checks import as_text
+from hudi_vector.read.predicate.change import renamed
+from hudi_vector.read.predicate.form import Predicate
+from hudi_vector.read.predicate.nodes import FALSE, Column, conjunction, walk
+from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, simple_name
+from hudi_vector.spark.catalyst.predicates import analyse_filter
+from hudi_vector.spark.catalyst.predicates_catalyst import UntranslatableError
 from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
+from hudi_vector.spark.unwrap import peel, translated
 from hudi_vector.storage import path_text
 from hudi_vector.table.model import Source
 

@@ -16,21 +16,21 @@ from pyspark.accumulators import Accumulator
 
 from hudi_vector import options
 from hudi_vector.errors import InstantNotAvailableError
+from hudi_vector.query.batch_rows import Column, query_vectors
+from hudi_vector.query.execute import Question
+from hudi_vector.query.hybrid.question import scores
+from hudi_vector.query.join.sides import PlannedSide
+from hudi_vector.query.plan import SearchPlan
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.search.batch_rows import Column, query_vectors
-from hudi_vector.search.execute import Question
-from hudi_vector.search.hybrid_question import scores
-from hudi_vector.search.join.sides import PlannedSide
-from hudi_vector.search.plan import SearchPlan
 from hudi_vector.spark.columns import DISTANCE, RANK
 from hudi_vector.streaming.answer import Answer, assembled, joined
 from hudi_vector.streaming.asking import SNAPSHOT, answered, columns_of, require_length, told
 from hudi_vector.streaming.config import FAIL, NEAREST, StreamConfig
 from hudi_vector.streaming.correlated import groups_of
-from hudi_vector.streaming.event_times import EventTime, History, moments_of
-from hudi_vector.streaming.moments import MOMENT
 from hudi_vector.streaming.output import SCORE
-from hudi_vector.streaming.plans import TablePlans
+from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
+from hudi_vector.streaming.snapshots.event_times import EventTime, History, moments_of
+from hudi_vector.streaming.snapshots.plans import TablePlans
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.recent import Recent

@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
-from hudi_vector.search.asked import Asked, as_queries, require_readable
-from hudi_vector.search.checks import as_count, as_text
-from hudi_vector.search.tuning import Tuning
-from hudi_vector.search.watch_task import ON_GAP, Noted, WatchTask
+from hudi_vector.query.changes.task import ON_GAP, Noted, WatchTask
+from hudi_vector.query.checks import as_count, as_text
+from hudi_vector.query.opened.request import Asked, as_queries, require_readable
+from hudi_vector.query.tuning import Tuning
+from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.spark.resolve import resolve_name, storage_options
 from hudi_vector.spark.snapshots import writers_zone
-from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.storage import join, normalise, open_storage, path_text
 from hudi_vector.storage.side_files import newest, publish
 from hudi_vector.storage.stored_values import value_of
@@ -85,7 +85,7 @@ def watch_search(
         checkpoint: The query's checkpoint location. The start is noted there, now if none is given, and read from there
             when the stream is started again.
         metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
-        filter: A condition over the table's columns in the dialect of `hudi_vector.read.predicate_text`.
+        filter: A condition over the table's columns in the dialect of `hudi_vector.read.predicate.parse`.
         max_distance: The largest distance wanted, inclusive.
         on_gap: What becomes of a commit whose changes can no longer be told, since files or instants before it are gone
             or the table was restored: ``"fail"``, or ``"snapshot"`` for the whole rankings in place of changes.

@@ -25,28 +25,28 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.errors import absent_name
 
 if TYPE_CHECKING:
-    from hudi_vector.table_services.clean import clean_blobs, mark_blobs, restore_blobs, sweep_blobs
-    from hudi_vector.table_services.clustering import cluster
-    from hudi_vector.table_services.compact import compact_blobs
-    from hudi_vector.table_services.containers import list_containers
-    from hudi_vector.table_services.erasure import check_erasure
-    from hudi_vector.table_services.explain import explain_blob
-    from hudi_vector.table_services.maintenance import maintain
+    from hudi_vector.table_services.cleaning.api import clean_blobs, mark_blobs, restore_blobs, sweep_blobs
+    from hudi_vector.table_services.cleaning.explain import explain_blob
+    from hudi_vector.table_services.cleaning.listing import list_containers
+    from hudi_vector.table_services.clustering.api import cluster
+    from hudi_vector.table_services.compaction.api import compact_blobs
+    from hudi_vector.table_services.erasure.api import check_erasure
+    from hudi_vector.table_services.maintenance.api import maintain
     from hudi_vector.table_services.sharing import register_tables, registered_tables, unregister_tables
 
 _HOMES = {
-    "check_erasure": "hudi_vector.table_services.erasure",
-    "clean_blobs": "hudi_vector.table_services.clean",
-    "maintain": "hudi_vector.table_services.maintenance",
-    "explain_blob": "hudi_vector.table_services.explain",
-    "list_containers": "hudi_vector.table_services.containers",
-    "cluster": "hudi_vector.table_services.clustering",
-    "compact_blobs": "hudi_vector.table_services.compact",
-    "mark_blobs": "hudi_vector.table_services.clean",
+    "check_erasure": "hudi_vector.table_services.erasure.api",
+    "clean_blobs": "hudi_vector.table_services.cleaning.api",
+    "maintain": "hudi_vector.table_services.maintenance.api",
+    "explain_blob": "hudi_vector.table_services.cleaning.explain",
+    "list_containers": "hudi_vector.table_services.cleaning.listing",
+    "cluster": "hudi_vector.table_services.clustering.api",
+    "compact_blobs": "hudi_vector.table_services.compaction.api",
+    "mark_blobs": "hudi_vector.table_services.cleaning.api",
     "register_tables": "hudi_vector.table_services.sharing",
     "registered_tables": "hudi_vector.table_services.sharing",
-    "restore_blobs": "hudi_vector.table_services.clean",
-    "sweep_blobs": "hudi_vector.table_services.clean",
+    "restore_blobs": "hudi_vector.table_services.cleaning.api",
+    "sweep_blobs": "hudi_vector.table_services.cleaning.api",
     "unregister_tables": "hudi_vector.table_services.sharing",
 }
 

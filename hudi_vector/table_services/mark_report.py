@@ -1,7 +1,8 @@
 """What a mark found: which blob files nothing needs, and for every other one what keeps it.
 
 A report is a side file of ``{table}/.hoodie/blob_service/v1/marks/{mark id}/`` (`hudi_vector.storage.side_files`) with
-the totals, and side tables (`hudi_vector.blobs.side_tables`) with the files. Nothing changes it once it is published.
+the totals, and side tables (`hudi_vector.blobs.uploads.side_tables`) with the files. Nothing changes it once it is
+published.
 """
 
 from __future__ import annotations

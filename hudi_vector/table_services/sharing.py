@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.leases import CLEAN
-from hudi_vector.blobs.manifest import UNREADABLE, list_uploads
-from hudi_vector.blobs.pins import pinned_paths
 from hudi_vector.blobs.registry import LEAVING, LEFT, REGISTERED, enter, read_registry
+from hudi_vector.blobs.uploads.external_files import pinned_paths
+from hudi_vector.blobs.uploads.manifest import UNREADABLE, list_uploads
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.arguments import texts
-from hudi_vector.table_services.file_references import Reader, read_here
-from hudi_vector.table_services.gather import gather
 from hudi_vector.table_services.located import locate_anyhow
-from hudi_vector.table_services.places import Places
-from hudi_vector.table_services.referrers import Referrers
+from hudi_vector.table_services.references.files import Reader, read_here
+from hudi_vector.table_services.references.gather import gather
+from hudi_vector.table_services.references.places import Places
+from hudi_vector.table_services.references.referrers import Referrers
 from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:

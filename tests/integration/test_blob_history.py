@@ -8,10 +8,10 @@ import pytest
 from support import tables
 from support.blobs import content, rows, stored, write
 
-from hudi_vector.blobs.manifest import COMMITTED, OPEN, STAGED, list_uploads
 from hudi_vector.blobs.names import ContainerName
-from hudi_vector.write import blob_write
-from hudi_vector.write.files import Files
+from hudi_vector.blobs.uploads.manifest import COMMITTED, OPEN, STAGED, list_uploads
+from hudi_vector.writing.blobs import upload as blob_write
+from hudi_vector.writing.files import Files
 
 # Between the end of a step and the beginning of the next nothing happens, but for Hudi's commit before the last.
 KILLS = (

@@ -10,9 +10,9 @@ import pyarrow.fs as pafs
 import pytest
 from support import servers
 
-from hudi_vector.blobs.manifest import finish, list_uploads, open_upload, read_checksums, stage
 from hudi_vector.blobs.settings import BlobSettings
-from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
+from hudi_vector.blobs.uploads.manifest import finish, list_uploads, open_upload, read_checksums, stage
 from hudi_vector.errors import BlobWriteError, InvalidBlobError
 from hudi_vector.storage import StorageOptions, open_storage
 

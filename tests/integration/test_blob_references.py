@@ -14,7 +14,7 @@ from support import tables
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.blobs.base_files import blob_column
+from hudi_vector.blobs.reading.base_files import blob_column
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 

@@ -16,7 +16,7 @@ from support.blobs import by_id, content, rows, stored, write
 from support.quick import QUICK
 
 import hudi_vector as hv
-from hudi_vector.blobs.manifest import COMMITTED, list_uploads
+from hudi_vector.blobs.uploads.manifest import COMMITTED, list_uploads
 
 pytestmark = pytest.mark.usefixtures("quick_sql")
 

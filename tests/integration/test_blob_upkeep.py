@@ -12,11 +12,11 @@ from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.blobs.manifest import ABORTED, COMMITTED, PREPARED_MS, STAGED, abort, list_uploads
 from hudi_vector.blobs.names import STAGING
+from hudi_vector.blobs.uploads.manifest import ABORTED, COMMITTED, PREPARED_MS, STAGED, abort, list_uploads
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.sweep import sweep
+from hudi_vector.table_services.marking.mark import find_unneeded
 
 SMALL = {"img": {"inline.threshold": "1KB"}}
 

@@ -12,7 +12,7 @@ from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.blobs.manifest import ABORTED, COMMITTED, list_uploads, read_checksums
+from hudi_vector.blobs.uploads.manifest import ABORTED, COMMITTED, list_uploads, read_checksums
 
 
 @pytest.mark.parametrize("container", ["raw", "parquet", "lance"])

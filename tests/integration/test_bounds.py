@@ -17,10 +17,10 @@ from support.task_memory import resident, worker_peaks
 import hudi_vector as hv
 from hudi_vector import options
 from hudi_vector.kernels.topk import Bounds
-from hudi_vector.read import merged
+from hudi_vector.query.execute import Question, search_slice
+from hudi_vector.query.planner import SearchRequest, make_plan
+from hudi_vector.read.logs import merged
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.search.execute import Question, search_slice
-from hudi_vector.search.planner import SearchRequest, make_plan
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 

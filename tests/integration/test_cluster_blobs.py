@@ -15,8 +15,8 @@ import hudi_vector as hv
 from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError, WriteError
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
-from hudi_vector.table_services.clustering_files import begun_clusterings
-from hudi_vector.table_services.compaction_files import begun_runs
+from hudi_vector.table_services.plans.clustering_files import begun_clusterings
+from hudi_vector.table_services.plans.compaction_files import begun_runs
 
 services = hv.table_services
 

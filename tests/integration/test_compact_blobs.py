@@ -26,8 +26,8 @@ from support.hostile import body_of, write_body
 from support.swept import Killed, dying
 
 import hudi_vector as hv
-from hudi_vector.blobs.manifest import ABORTED, COMMITTED, list_uploads
 from hudi_vector.blobs.names import new_write_id
+from hudi_vector.blobs.uploads.manifest import ABORTED, COMMITTED, list_uploads
 from hudi_vector.cli import main
 from hudi_vector.errors import (
     DataFileError,
@@ -37,7 +37,8 @@ from hudi_vector.errors import (
     UnknownColumnError,
     WriteError,
 )
-from hudi_vector.table_services.compaction_files import (
+from hudi_vector.table_services.plans.compaction import CompactionPlan
+from hudi_vector.table_services.plans.compaction_files import (
     COMPACTIONS,
     RESIZING,
     PendingCommit,
@@ -45,10 +46,9 @@ from hudi_vector.table_services.compaction_files import (
     publish_plan,
     publish_run,
 )
-from hudi_vector.table_services.compaction_plan import CompactionPlan
-from hudi_vector.table_services.plan_files import RUNNING
+from hudi_vector.table_services.plans.plan_files import RUNNING
 from hudi_vector.table_services.service_lease import LEASES, ServiceLease
-from hudi_vector.write.repack import _spread
+from hudi_vector.writing.rewriting.repack import _spread
 
 services = hv.table_services
 OUT = {"img": {"inline.threshold": "0"}}

@@ -15,8 +15,8 @@ from support.quick import QUICK
 import hudi_vector as hv
 from hudi_vector.cli import main
 from hudi_vector.errors import DataFileError
-from hudi_vector.spark.blob_table import BlobTable
-from hudi_vector.write.row_order import Order, laid_out
+from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.writing.rewriting.row_order import Order, laid_out
 
 services = hv.table_services
 OUT = {"img": {"inline.threshold": "0"}}

@@ -8,7 +8,7 @@ from functools import reduce
 
 from support.jvm_names import members
 
-from hudi_vector.write.spark_hash import hash_int
+from hudi_vector.writing.rewriting.spark_hash import hash_int
 
 
 def test_no_name_is_that_of_a_static_and_of_another_method(spark):

@@ -13,9 +13,9 @@ from support import layout_histories, layouts, searched
 
 import hudi_vector as hv
 from hudi_vector.index.build import Parameters, create_index
-from hudi_vector.index.homes import in_directory
+from hudi_vector.index.locations import in_directory
+from hudi_vector.query.opened.request import vector_column
 from hudi_vector.read.spec import ScanSpec
-from hudi_vector.search.asked import vector_column
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 

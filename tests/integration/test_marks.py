@@ -17,11 +17,11 @@ from support.blobs import content, rows, stored, write
 from support.quick import QUICK
 
 import hudi_vector as hv
-from hudi_vector.read.log_blocks import read_blocks
-from hudi_vector.table_services.distributed import SpreadLimits, spread_reader
-from hudi_vector.table_services.erasure import look
-from hudi_vector.table_services.file_references import read_here
-from hudi_vector.table_services.mark import find_unneeded
+from hudi_vector.read.logs.blocks import read_blocks
+from hudi_vector.table_services.erasure.api import look
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.references.distributed import SpreadLimits, spread_reader
+from hudi_vector.table_services.references.files import read_here
 
 SMALL = {"img": {"inline.threshold": "1KB"}}
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudi_vector.errors import InvalidFilterError
-from hudi_vector.read.predicate import columns, evaluate, may_match, parse, restrict, row_group_stats
-from hudi_vector.spark.predicates import analyse_filter
+from hudi_vector.read.predicate.form import columns, evaluate, may_match, parse, restrict, row_group_stats
+from hudi_vector.spark.catalyst.predicates import analyse_filter
 
 NAN, INF = float("nan"), float("inf")
 BATCH = 25

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql.types import ArrayType, FloatType, StructField, StructType
 
 from hudi_vector.errors import InvalidFilterError, UnknownColumnError
-from hudi_vector.read.predicate import to_text
-from hudi_vector.read.predicate_nodes import FALSE, TRUE, In, Literal
-from hudi_vector.spark.predicates import analyse_filter
+from hudi_vector.read.predicate.form import to_text
+from hudi_vector.read.predicate.nodes import FALSE, TRUE, In, Literal
+from hudi_vector.spark.catalyst.predicates import analyse_filter
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import pytest
 from support import jvm_view, oracle, tables
 
 import hudi_vector as hv
-from hudi_vector.read.data_file import DataFile
-from hudi_vector.read.page_table import paged_chunks
-from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.parquet.data_file import DataFile
+from hudi_vector.read.parquet.page_table import paged_chunks
+from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable

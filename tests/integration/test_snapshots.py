@@ -15,7 +15,7 @@ from support import oracle, tables
 
 import hudi_vector as hv
 from hudi_vector.errors import DataFileError
-from hudi_vector.read.data_file import DataFile
+from hudi_vector.read.parquet.data_file import DataFile
 from hudi_vector.spark import snapshots
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable

@@ -18,7 +18,7 @@ from support.streams import CONFIG, assert_nearest, events, vector
 
 import hudi_vector as hv
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, InvalidTypeError
-from hudi_vector.streaming import moments
+from hudi_vector.streaming.snapshots import batch_snapshots as moments
 from hudi_vector.table.instants import as_timeline_time, zone_info
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable

@@ -13,12 +13,12 @@ from support.blob_states import BlobTable
 from support.swept import OLD_MS, Area, dying
 
 from hudi_vector.storage import Storage, StorageOptions, open_storage
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.marking.mark import find_unneeded
 from hudi_vector.table_services.service_lease import LEASE_MS
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.trash import expire, restore
+from hudi_vector.table_services.trash.trash import expire, restore
 
 ALL = SweepLimits(100)
 DAY = 86_400_000

@@ -11,14 +11,14 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from hudi_vector.errors import InvalidOptionError, RefusedError, UnsupportedTableError
 from hudi_vector.kernels.topk import Bounds
+from hudi_vector.query.execute import Question
+from hudi_vector.query.indexed.slices import search_slices
+from hudi_vector.query.local import merge_winners
+from hudi_vector.query.planner import SearchRequest, make_plan
+from hudi_vector.query.winners import fetch_rows
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.search.execute import Question
-from hudi_vector.search.indexed import search_slices
-from hudi_vector.search.local import merge_winners
-from hudi_vector.search.planner import SearchRequest, make_plan
-from hudi_vector.search.winners import fetch_rows
-from hudi_vector.spark import temp_dataset
-from hudi_vector.spark.temp_dataset import write_temporary
+from hudi_vector.spark.search import temp_dataset
+from hudi_vector.spark.search.temp_dataset import write_temporary
 
 KEY = "hoodie.vector.join.temp.dir"
 COLUMN = VectorColumn("v", 4, "float", is_vector=False)

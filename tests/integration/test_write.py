@@ -25,8 +25,8 @@ from hudi_vector.errors import (
 )
 from hudi_vector.schema import vector_field
 from hudi_vector.table.config import parse_properties
-from hudi_vector.write import writer
-from hudi_vector.write.findings import Findings
+from hudi_vector.writing import writer
+from hudi_vector.writing.findings import Findings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

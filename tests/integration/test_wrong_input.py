@@ -14,8 +14,8 @@ from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.blobs.picture import draw
-from hudi_vector.search.standalone import search_table
+from hudi_vector.blobs.counts.picture import draw
+from hudi_vector.query.opened.standalone import search_table
 
 
 @pytest.fixture(scope="module")
@@ -413,7 +413,7 @@ def test_a_write_warns_of_settings_among_the_properties_of_its_table(spark, work
         f"CREATE TABLE with_setting (id INT, name STRING) USING hudi LOCATION '{tables.fresh_path(workspace)}' "
         "TBLPROPERTIES (primaryKey = 'id', 'hoodie.vector.invalidd' = 'skip')"
     )
-    with caplog.at_level(logging.WARNING, "hudi_vector.write.writer"):
+    with caplog.at_level(logging.WARNING, "hudi_vector.writing.writer"):
         hv.write(spark.createDataFrame([(1, "a")], "id INT, name STRING"), "with_setting", record_key="id")
     (said,) = [record.getMessage() for record in caplog.records if "invalidd" in record.getMessage()]
     assert "has no effect as a property of a table" in said

@@ -167,7 +167,7 @@ LANCE = """
 import time
 from pathlib import Path
 from hudi_vector.blobs.names import ContainerName
-from hudi_vector.table_services.mark import find_unneeded
+from hudi_vector.table_services.marking.mark import find_unneeded
 
 root, query = os.getcwd(), np.array([3.2, 1.0, 0.5, 0.0])
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hudi_vector.blobs import fetch as fetching
-from hudi_vector.blobs.batches import read_batches
-from hudi_vector.blobs.fetch import BlobFetcher, Part
+from hudi_vector.blobs.reading import fetch as fetching
+from hudi_vector.blobs.reading.batches import read_batches
+from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns, blob_array
 from hudi_vector.storage.ranges import plan_reads
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_vector.blobs.cover import covered_bytes
+from hudi_vector.blobs.counts.cover import covered_bytes
 
 FILES = 3
 ranges = st.lists(st.tuples(st.integers(0, FILES - 1), st.integers(0, 40), st.integers(0, 15)), max_size=25)

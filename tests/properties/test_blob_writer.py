@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hudi_vector.blobs.manifest import finish, open_upload, read_checksums, read_upload, stage
 from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.blobs.struct import blob_array
-from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
+from hudi_vector.blobs.uploads.manifest import finish, open_upload, read_checksums, read_upload, stage
 
 _SIZES = st.one_of(st.integers(0, 70), st.sampled_from([63, 64, 65, 127, 128, 129, 999, 1000, 1001, 5000]))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_vector.table_services.compaction_plan import (
+from hudi_vector.table_services.plans.compaction import (
     KEEP,
     REPACK,
     CompactionPlan,

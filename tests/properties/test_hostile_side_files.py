@@ -35,10 +35,10 @@ from support.hostile import (
     write_body,
 )
 
-from hudi_vector.blobs import manifest as uploads
 from hudi_vector.blobs.leases import read_lease
-from hudi_vector.blobs.pins import pinned_paths
 from hudi_vector.blobs.registry import lenders, read_registry
+from hudi_vector.blobs.uploads import manifest as uploads
+from hudi_vector.blobs.uploads.external_files import pinned_paths
 from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.manifest import IndexManifest
@@ -46,29 +46,29 @@ from hudi_vector.index.readers import needed_by, publish_lease, readers_of
 from hudi_vector.index.recall_history import measurements_of, note_recall
 from hudi_vector.storage import open_storage
 from hudi_vector.storage.temp_area import TempArea
-from hudi_vector.streaming.pins import Pins
+from hudi_vector.streaming.snapshots.noted import Pins
 from hudi_vector.table.instants import Moment
-from hudi_vector.table_services.clustering_files import begun_clusterings, idle_clusterings, publish_clustering
-from hudi_vector.table_services.compaction_files import begun_runs, idle_compactions, publish_run
-from hudi_vector.table_services.container_index import container_index, verify_containers
-from hudi_vector.table_services.erasure import look
-from hudi_vector.table_services.forget import forget_notes, forget_plans
+from hudi_vector.table_services.cleaning.forget import forget_notes, forget_plans
+from hudi_vector.table_services.cleaning.leftovers import remove_leftovers
+from hudi_vector.table_services.cleaning.sweep import sweep
+from hudi_vector.table_services.erasure.api import look
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.kept_references import KeptReferences
-from hudi_vector.table_services.kept_uploads import KeptUploads
-from hudi_vector.table_services.leftovers import remove_leftovers
-from hudi_vector.table_services.maintenance_history import Run, add_run, read_history
-from hudi_vector.table_services.maintenance_report import html_report
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import list_marks, read_mark
-from hudi_vector.table_services.plan_files import ENDED
+from hudi_vector.table_services.maintenance.history import Run, add_run, read_history
+from hudi_vector.table_services.maintenance.report import html_report
+from hudi_vector.table_services.marking.container_index import container_index, verify_containers
+from hudi_vector.table_services.marking.files import list_marks, read_mark
+from hudi_vector.table_services.marking.kept_uploads import KeptUploads
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.plans.clustering_files import begun_clusterings, idle_clusterings, publish_clustering
+from hudi_vector.table_services.plans.compaction_files import begun_runs, idle_compactions, publish_run
+from hudi_vector.table_services.plans.plan_files import ENDED
+from hudi_vector.table_services.references.kept import KeptReferences
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.sharing import part, share
 from hudi_vector.table_services.sites import Site
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.sweep_record import unfinished_sweeps
-from hudi_vector.table_services.trash import expire, restore
-from hudi_vector.write.staging import staging_folder
+from hudi_vector.table_services.trash.sweep_record import unfinished_sweeps
+from hudi_vector.table_services.trash.trash import expire, restore
+from hudi_vector.writing.blobs.staging import staging_folder
 
 LIMITS = SweepLimits(100)
 

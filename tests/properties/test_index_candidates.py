@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.indexed import SHAPES, rows_of, true_rows, vectors, view_of
 
-from hudi_vector.index.kinds import FAISS_KINDS, KINDS
+from hudi_vector.index.kinds.kinds import FAISS_KINDS, KINDS
 from hudi_vector.kernels.metrics import METRICS
 
 ELEMENTS = st.sampled_from(["float", "double", "int8"])

@@ -15,18 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import join_oracle
 
-from hudi_vector.read.predicate_nodes import And, Column, Compare, IsNull, Literal, Or
+from hudi_vector.query.batch_rows import Column as Output
+from hudi_vector.query.files.plain_files import PlainFiles
+from hudi_vector.query.join import nearest
+from hudi_vector.query.join import task as join_task
+from hudi_vector.query.join.conditions import LEFT_MARK, JoinCondition, same_row
+from hudi_vector.query.join.held import HeldSide, as_content, in_order
+from hudi_vector.query.join.nearest import Ask
+from hudi_vector.query.join.sides import PlannedSide, RightSide
+from hudi_vector.query.join.task import JoinTask
+from hudi_vector.query.planner import SearchRequest, make_plan
+from hudi_vector.read.predicate.nodes import And, Column, Compare, IsNull, Literal, Or
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.search.batch_rows import Column as Output
-from hudi_vector.search.join import nearest
-from hudi_vector.search.join import task as join_task
-from hudi_vector.search.join.conditions import LEFT_MARK, JoinCondition, same_row
-from hudi_vector.search.join.held import HeldSide, as_content, in_order
-from hudi_vector.search.join.nearest import Ask
-from hudi_vector.search.join.sides import PlannedSide, RightSide
-from hudi_vector.search.join.task import JoinTask
-from hudi_vector.search.plain_files import PlainFiles
-from hudi_vector.search.planner import SearchRequest, make_plan
 from hudi_vector.storage import StorageOptions
 
 LIST = pa.list_(pa.field("element", pa.float32()))

@@ -10,10 +10,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hudi_vector.blobs.kept_checksums import KeptChecksums
-from hudi_vector.blobs.manifest import open_upload, read_checksums, stage
 from hudi_vector.blobs.settings import BlobSettings
-from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
+from hudi_vector.blobs.uploads.kept_checksums import KeptChecksums
+from hudi_vector.blobs.uploads.manifest import open_upload, read_checksums, stage
 from hudi_vector.storage import StorageOptions, normalise
 
 RANGE = ["uri", "offset", "length"]

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.indexed import collide, colliding, quarter_alike
 
-from hudi_vector.read.base_rows import base_rows
-from hudi_vector.read.key_hashes import KeyHashes, hashed
-from hudi_vector.read.record_keys import hashes_of_file, keys_of_file
-from hudi_vector.read.touched import _rows_with
+from hudi_vector.read.logs.base_rows import base_rows
+from hudi_vector.read.logs.key_hashes import KeyHashes, hashed
+from hudi_vector.read.logs.record_keys import hashes_of_file, keys_of_file
+from hudi_vector.read.logs.touched import _rows_with
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 
 OPTIONS = StorageOptions()

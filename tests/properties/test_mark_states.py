@@ -16,23 +16,23 @@ from hypothesis import strategies as st
 from support.blob_states import DAY, HOUR, NOW, BlobTable, blob, digits, inline, write_id
 from support.soak import Soak
 
-from hudi_vector.blobs import manifest
-from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.containers.container import WrittenContainer
 from hudi_vector.blobs.names import written_ms
 from hudi_vector.blobs.registry import REGISTERED, enter
+from hudi_vector.blobs.uploads import manifest
 from hudi_vector.storage import StorageOptions, normalise
-from hudi_vector.table_services.compaction_files import CompactionRun, publish_plan, publish_run
-from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer
-from hudi_vector.table_services.container_index import container_index, verify_containers
-from hudi_vector.table_services.forget import NOTES_KEPT_MS, forget_notes
+from hudi_vector.table_services.cleaning.forget import NOTES_KEPT_MS, forget_notes
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.kept_references import KeptReferences
-from hudi_vector.table_services.kept_uploads import KeptUploads
-from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_report import MarkReport
-from hudi_vector.table_services.plan_files import ENDED, RUNNING
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.trash import expire, restore
+from hudi_vector.table_services.marking.container_index import container_index, verify_containers
+from hudi_vector.table_services.marking.kept_uploads import KeptUploads
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.plans.compaction import CompactionPlan, PlannedContainer
+from hudi_vector.table_services.plans.compaction_files import CompactionRun, publish_plan, publish_run
+from hudi_vector.table_services.plans.plan_files import ENDED, RUNNING
+from hudi_vector.table_services.references.kept import KeptReferences
+from hudi_vector.table_services.trash.trash import expire, restore
 
 START = NOW - 40 * DAY
 GROUPS = ("f1", "f2", "f3")

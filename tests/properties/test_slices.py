@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.written_table import Row, WrittenTable, brute_force, rows_of
 
 from hudi_vector.errors import InstantNotAvailableError
-from hudi_vector.search.standalone import search_table
+from hudi_vector.query.opened.standalone import search_table
 from hudi_vector.storage import FileInfo
 from hudi_vector.table.slices import latest_slices
 from hudi_vector.table.timeline import Instant, Timeline

@@ -19,13 +19,13 @@ from hypothesis.stateful import (
 from support.soak import Soak
 from support.swept import OLD_MS, Area, dying
 
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.result import CleanResult
 from hudi_vector.table_services.service_lease import LEASE_MS
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.sweep_record import unfinished_sweeps
-from hudi_vector.table_services.trash import expire, restore
+from hudi_vector.table_services.trash.sweep_record import unfinished_sweeps
+from hudi_vector.table_services.trash.trash import expire, restore
 
 WINDOW_MS = 50 * LEASE_MS
 STEPS = st.integers(1, 10)

@@ -22,13 +22,13 @@ from pyspark.sql import SparkSession
 
 import hudi_vector as hv
 from hudi_vector.blobs.leases import LEASES
-from hudi_vector.table_services.clustering import ClusterResult
-from hudi_vector.table_services.clustering_files import begun_clusterings
+from hudi_vector.table_services.cleaning.sweep import sweep
+from hudi_vector.table_services.clustering.api import ClusterResult
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.write import blob_write
-from hudi_vector.write.files import Files
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.plans.clustering_files import begun_clusterings
+from hudi_vector.writing.blobs import upload as blob_write
+from hudi_vector.writing.files import Files
 from support import tables
 from support.blobs import content, rows, stored, write
 from support.quick import QUICK

@@ -20,28 +20,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudi_vector.blobs import manifest as uploads
-from hudi_vector.blobs.pins import Pins
 from hudi_vector.blobs.registry import REGISTERED, enter
 from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.uploads import manifest as uploads
+from hudi_vector.blobs.uploads.external_files import Pins
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.storage.side_files import is_side_file, seal
 from hudi_vector.table.timeline import Instant
-from hudi_vector.table_services.clustering_files import ClusteringRun, publish_clustering
-from hudi_vector.table_services.clustering_plan import ClusteringPlan, PlannedGroup
-from hudi_vector.table_services.compaction_files import PendingCommit, publish_plan, publish_run
-from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer
-from hudi_vector.table_services.container_index import container_index
-from hudi_vector.table_services.erasure_record import ErasureRecord, publish_record
-from hudi_vector.table_services.figures import ColumnFigures, Figures, IndexFigures
-from hudi_vector.table_services.kept_references import KeptReferences
-from hudi_vector.table_services.kept_uploads import KeptUploads
-from hudi_vector.table_services.maintenance_history import Run, StepOutcome, add_run
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import publish_mark
-from hudi_vector.table_services.plan_files import RUNNING
+from hudi_vector.table_services.erasure.record import ErasureRecord, publish_record
+from hudi_vector.table_services.maintenance.figures import ColumnFigures, Figures, IndexFigures
+from hudi_vector.table_services.maintenance.history import Run, StepOutcome, add_run
+from hudi_vector.table_services.marking.container_index import container_index
+from hudi_vector.table_services.marking.files import publish_mark
+from hudi_vector.table_services.marking.kept_uploads import KeptUploads
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.plans.clustering import ClusteringPlan, PlannedGroup
+from hudi_vector.table_services.plans.clustering_files import ClusteringRun, publish_clustering
+from hudi_vector.table_services.plans.compaction import CompactionPlan, PlannedContainer
+from hudi_vector.table_services.plans.compaction_files import PendingCommit, publish_plan, publish_run
+from hudi_vector.table_services.plans.plan_files import RUNNING
+from hudi_vector.table_services.references.kept import KeptReferences
 from hudi_vector.table_services.service_lease import ServiceLease
-from hudi_vector.table_services.sweep_record import begin_sweep
+from hudi_vector.table_services.trash.sweep_record import begin_sweep
 from support.blob_states import BlobTable, blob, write_id
 
 DAY = 86_400_000

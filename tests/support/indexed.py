@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hudi_vector.index.candidates import Candidates
-from hudi_vector.index.joined import joined_view, made_segment
-from hudi_vector.index.kinds import GRAPHS
-from hudi_vector.index.model import IndexModel, train_model
-from hudi_vector.index.segment import FileFingerprint
+from hudi_vector.index.kinds.candidates import Candidates
+from hudi_vector.index.kinds.joined import joined_view, made_segment
+from hudi_vector.index.kinds.kinds import GRAPHS
+from hudi_vector.index.kinds.model import IndexModel, train_model
+from hudi_vector.index.kinds.segment import FileFingerprint
 from hudi_vector.index.side_arrays import pack, unpack
 from hudi_vector.kernels.metrics import exact_distances
 from hudi_vector.kernels.topk import make_block
-from hudi_vector.read.key_hashes import Hashes, KeyHashes
+from hudi_vector.read.logs.key_hashes import Hashes, KeyHashes
 
 DTYPES = {"float": "<f4", "double": "<f8", "int8": "i1"}
 SHAPES = ("clustered", "normal", "constant", "duplicates", "far", "tiny", "huge", "mixed", "zeros", "offset", "drifted")
@@ -145,4 +145,4 @@ def forbid_whole_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> Any:
         raise AssertionError("all keys are read")
 
-    monkeypatch.setattr("hudi_vector.read.touched.keys_of_file", refuse)
+    monkeypatch.setattr("hudi_vector.read.logs.touched.keys_of_file", refuse)

@@ -187,7 +187,7 @@ def arm(steps: Steps) -> None:
     from pyspark.sql.readwriter import DataFrameWriter
 
     from hudi_vector.storage import NewFile, Storage
-    from hudi_vector.write.files import Files
+    from hudi_vector.writing.files import Files
 
     for name in ("publish", "_copy", "delete", "remove_folder"):
         _count(Storage, name, steps)

@@ -12,8 +12,8 @@ import pandas as pd  # noqa: E402, F401
 import pyarrow.parquet  # noqa: E402, F401
 from pyspark import daemon  # noqa: E402
 
-import hudi_vector.blobs.writer  # noqa: E402
-import hudi_vector.search.distributed  # noqa: E402, F401
+import hudi_vector.blobs.storing.writer  # noqa: E402
+import hudi_vector.query.distributed  # noqa: E402, F401
 
 if __name__ == "__main__":
     # Spark collects garbage after each task, which would look through all of this again.

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.stored import StoredBlobs
+from hudi_vector.blobs.stored_blobs import StoredBlobs
 
 FIELDS = pa.struct(
     [

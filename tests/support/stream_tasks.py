@@ -9,16 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_vector.read.predicate import Predicate
+from hudi_vector.query.batch_rows import Column
+from hudi_vector.query.planner import SearchRequest
+from hudi_vector.query.tuning import Tuning
+from hudi_vector.read.predicate.form import Predicate
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.search.batch_rows import Column
-from hudi_vector.search.planner import SearchRequest
-from hudi_vector.search.tuning import Tuning
 from hudi_vector.streaming.asking import SNAPSHOT
 from hudi_vector.streaming.config import StreamConfig
-from hudi_vector.streaming.event_times import EventTime
-from hudi_vector.streaming.moments import MOMENT
-from hudi_vector.streaming.plans import TablePlans
+from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
+from hudi_vector.streaming.snapshots.event_times import EventTime
+from hudi_vector.streaming.snapshots.plans import TablePlans
 from hudi_vector.streaming.task import StreamSearch
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.model import Source

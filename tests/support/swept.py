@@ -12,7 +12,7 @@ import pytest
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
 from hudi_vector.storage import Storage, StorageOptions, join, open_storage
 from hudi_vector.table_services.mark_report import KeptFile, MarkReport, UnneededFile
-from hudi_vector.table_services.trash import TRASH
+from hudi_vector.table_services.trash.trash import TRASH
 
 OLD_MS = 1_700_000_000_000
 WRITE = "20260101000000000_0123456789ab"

@@ -56,10 +56,10 @@ def worker_peaks(spark: Any) -> list[int]:
 
 def main(folder: Path, rows: int) -> None:
     """Write, warm up on a small slice, search the large one, print what it took."""
+    from hudi_vector.query.distributed import _run_task, _Task
+    from hudi_vector.query.execute import Question
+    from hudi_vector.query.plan import SliceAccess
     from hudi_vector.read.spec import ScanSpec, VectorColumn
-    from hudi_vector.search.distributed import _run_task, _Task
-    from hudi_vector.search.execute import Question
-    from hudi_vector.search.plan import SliceAccess
     from hudi_vector.storage import FileInfo
     from hudi_vector.table.model import FileSlice
 

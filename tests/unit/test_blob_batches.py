@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hudi_vector.blobs.batches import read_batches
-from hudi_vector.blobs.fetch import BlobFetcher
 from hudi_vector.blobs.files import LocalFile, OpenLocalFile
-from hudi_vector.blobs.rows import blob_rows
+from hudi_vector.blobs.reading.batches import read_batches
+from hudi_vector.blobs.reading.fetch import BlobFetcher
+from hudi_vector.blobs.reading.rows import blob_rows
 from hudi_vector.errors import BlobReadError, InvalidArgumentError, InvalidBlobError, UnknownColumnError
 
 SAME = {"img": "img"}

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudi_vector.blobs.byte_values import ByteValues
-from hudi_vector.blobs.containers import OpenContainer, WrittenContainer
+from hudi_vector.blobs.containers.byte_values import ByteValues
+from hudi_vector.blobs.containers.container import OpenContainer, WrittenContainer
 from hudi_vector.blobs.names import ContainerName, is_write_id, new_write_id
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.errors import BlobWriteError, InvalidBlobError
@@ -204,7 +204,7 @@ def test_a_parquet_page_that_was_split_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_parquet_file_with_other_row_groups_is_refused(tmp_path: Path) -> None:
-    from hudi_vector.blobs.container_parquet import _SCHEMA, ParquetContainer
+    from hudi_vector.blobs.containers.parquet import _SCHEMA, ParquetContainer
 
     container = ParquetContainer(f"file://{tmp_path / 'x'}", StorageOptions())
     container.append(values_of([b"a"]))
@@ -226,7 +226,7 @@ def test_a_parquet_row_group_is_bounded_in_rows_bytes_and_by_the_file(tmp_path: 
 
 
 def test_what_parquet_cannot_hold_is_refused(tmp_path: Path) -> None:
-    from hudi_vector.blobs.container_parquet import ParquetContainer
+    from hudi_vector.blobs.containers.parquet import ParquetContainer
 
     container = ParquetContainer(f"file://{tmp_path / 'x'}", StorageOptions())
     huge = values_of([b""])

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hudi_vector.blobs.copy_chunk import Piece
-from hudi_vector.blobs.copying import PLACES, RANGES, Copier, digests, read_ahead
-from hudi_vector.blobs.manifest import finish, open_upload, stage
+from hudi_vector.blobs.containers.pool import ContainerPool, TaskAttempt
+from hudi_vector.blobs.copies.copy_chunk import Piece
+from hudi_vector.blobs.copies.copying import PLACES, RANGES, Copier, digests, read_ahead
 from hudi_vector.blobs.names import new_write_id
-from hudi_vector.blobs.pool import ContainerPool, TaskAttempt
 from hudi_vector.blobs.settings import BlobSettings
-from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan, BlobWriter
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter
+from hudi_vector.blobs.uploads.manifest import finish, open_upload, stage
 from hudi_vector.errors import BlobWriteError
 from hudi_vector.storage import StorageOptions, join, normalise
 
@@ -143,7 +143,7 @@ def test_a_container_that_does_not_hold_the_bytes_fails_the_copy(tmp_path, monke
         return made
 
     monkeypatch.setattr(ContainerPool, "close", close)
-    monkeypatch.setattr("hudi_vector.blobs.copy_chunk.scheme_of", lambda _: "file" if twice else "s3")
+    monkeypatch.setattr("hudi_vector.blobs.copies.copy_chunk.scheme_of", lambda _: "file" if twice else "s3")
     with pytest.raises(BlobWriteError, match="does not hold the bytes that were copied to it"):
         copied(table, batch(ranges))
 
@@ -201,7 +201,7 @@ def test_pieces_are_read_ahead_unless_they_are_large(sizes):
     ]
     numbers = []
     with ThreadPoolExecutor(2) as threads, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("hudi_vector.blobs.copying.PIECE", 10)
+        patched.setattr("hudi_vector.blobs.copies.copying.PIECE", 10)
         for piece, _ in read_ahead(threads, fetch, pieces):
             numbers.append(piece.rows["number"][0].as_py())
             held.discard(numbers[-1])

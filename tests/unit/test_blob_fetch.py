@@ -21,12 +21,12 @@ from support import servers
 from support.descriptors import open_files
 from support.rights import without_root
 
-from hudi_vector.blobs import resolve as resolving
-from hudi_vector.blobs.fetch import BlobFetcher, Part
 from hudi_vector.blobs.files import BlobFiles, LocalFile, OpenLocalFile, RemoteFile
-from hudi_vector.blobs.rows import blob_rows
+from hudi_vector.blobs.reading import resolve as resolving
+from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
+from hudi_vector.blobs.reading.rows import blob_rows
+from hudi_vector.blobs.reading.transfer import transfer
 from hudi_vector.blobs.struct import BLOB_TYPE, REFERENCE_TYPE, BlobColumns
-from hudi_vector.blobs.transfer import transfer
 from hudi_vector.errors import BlobReadError, InvalidArgumentError, InvalidBlobError, MissingDependencyError
 from hudi_vector.storage import StorageOptions
 from hudi_vector.storage.ranges import plan_reads

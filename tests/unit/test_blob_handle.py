@@ -16,8 +16,8 @@ import pytest
 from support.descriptors import open_files
 
 from hudi_vector.blobs.files import OpenLocalFile, RemoteFile
-from hudi_vector.blobs.handle import iter_bytes, open_blob
-from hudi_vector.blobs.rows import blob_rows
+from hudi_vector.blobs.reading.handle import iter_bytes, open_blob
+from hudi_vector.blobs.reading.rows import blob_rows
 from hudi_vector.errors import BlobReadError, InvalidArgumentError, InvalidBlobError, UnknownColumnError
 
 CONTENT = np.random.default_rng(0).bytes(3 << 20)

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from support.descriptors import open_files
 
-from hudi_vector.blobs.base_files import BaseFiles
-from hudi_vector.blobs.fetch import BlobFetcher
-from hudi_vector.blobs.lazy import LAZY_TYPE, LazyColumns, lazy_pieces
-from hudi_vector.blobs.lazy_scan import LazyScan
+from hudi_vector.blobs.reading.base_files import BaseFiles
+from hudi_vector.blobs.reading.fetch import BlobFetcher
+from hudi_vector.blobs.reading.lazy import LAZY_TYPE, LazyColumns, lazy_pieces
+from hudi_vector.blobs.reading.lazy_scan import LazyScan
 from hudi_vector.blobs.struct import BLOB_TYPE
 from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError, UnsupportedTableError
-from hudi_vector.spark.blob_references import base_files
+from hudi_vector.spark.blobs.references import base_files
 from hudi_vector.storage import FileInfo, StorageOptions
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.model import FileSlice, Snapshot, Source

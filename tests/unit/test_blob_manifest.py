@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hudi_vector.blobs import manifest
-from hudi_vector.blobs.containers import WrittenContainer
-from hudi_vector.blobs.manifest import (
+from hudi_vector.blobs.containers.container import WrittenContainer
+from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.uploads import manifest
+from hudi_vector.blobs.uploads.manifest import (
     ABORTED,
     COMMITTED,
     OPEN,
@@ -28,7 +29,6 @@ from hudi_vector.blobs.manifest import (
     renew_lease,
     stage,
 )
-from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.errors import BlobWriteError, DataFileError, InvalidArgumentError, UnsupportedTableError
 from hudi_vector.storage.side_files import seal, unseal
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_vector.blobs.placement import IN_CONTAINER, IN_OWN_FILE, IN_ROW, NOWHERE, place
 from hudi_vector.blobs.settings import MAX_INLINE_SIZE, BlobSettings
+from hudi_vector.blobs.storing.placement import IN_CONTAINER, IN_OWN_FILE, IN_ROW, NOWHERE, place
 
 
 def placed(sizes: list[int], **settings: int) -> list[int]:

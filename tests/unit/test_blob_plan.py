@@ -10,7 +10,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.options import BLOB_INLINE_THRESHOLD
-from hudi_vector.write.blob_plan import planned_columns
+from hudi_vector.writing.blobs.plan import planned_columns
 
 KEY = BLOB_INLINE_THRESHOLD.key
 SCHEMA = StructType(

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.base_files import BaseFiles
-from hudi_vector.blobs.copying import digests
-from hudi_vector.blobs.fetch import BlobFetcher
+from hudi_vector.blobs.copies.copying import digests
 from hudi_vector.blobs.files import BlobFiles, Trouble
-from hudi_vector.blobs.handle import iter_bytes, open_blob
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.reach import Reach
-from hudi_vector.blobs.rows import blob_rows
+from hudi_vector.blobs.reading.base_files import BaseFiles
+from hudi_vector.blobs.reading.fetch import BlobFetcher
+from hudi_vector.blobs.reading.handle import iter_bytes, open_blob
+from hudi_vector.blobs.reading.rows import blob_rows
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.blobs.struct import BlobColumns
-from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.errors import BlobReadError, InvalidBlobError, UnsupportedTableError
 from hudi_vector.storage import StorageOptions, open_storage
 

@@ -10,9 +10,9 @@ import pytest
 from support.stored import CONTRADICTIONS, inline, ref, stored
 
 from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.counts.tally import TALLY, add_up, count_blobs, summarise, whole_files
 from hudi_vector.blobs.files import BlobFiles
 from hudi_vector.blobs.names import ContainerName
-from hudi_vector.blobs.tally import TALLY, add_up, count_blobs, summarise, whole_files
 from hudi_vector.errors import InvalidBlobError
 from hudi_vector.storage import StorageOptions
 

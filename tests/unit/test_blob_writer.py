@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hudi_vector.blobs.manifest import list_uploads, open_upload, stage
 from hudi_vector.blobs.names import ContainerName, new_write_id
 from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.blobs.struct import BLOB_TYPE, blob_array
-from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
+from hudi_vector.blobs.uploads.manifest import list_uploads, open_upload, stage
 from hudi_vector.errors import BlobWriteError, InvalidArgumentError, InvalidBlobError, UnknownColumnError
 from hudi_vector.storage import StorageOptions
 
@@ -458,7 +458,9 @@ def test_a_crash_between_any_two_steps_leaves_only_what_the_manifest_names(
     step: int, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The step-th call to storage or a container fails; the write's open manifest covers all that is there."""
-    from hudi_vector.blobs import container_lance, container_parquet, container_raw
+    from hudi_vector.blobs.containers import lance as container_lance
+    from hudi_vector.blobs.containers import parquet as container_parquet
+    from hudi_vector.blobs.containers import raw as container_raw
     from hudi_vector.storage import NewFile, Storage
 
     calls = 0
@@ -550,9 +552,9 @@ def test_a_failure_closes_every_file_at_once(tmp_path: Path, monkeypatch: pytest
 KILLED = """
 import os, signal, sys
 import pyarrow as pa
-from hudi_vector.blobs.manifest import open_upload
+from hudi_vector.blobs.uploads.manifest import open_upload
 from hudi_vector.blobs.settings import BlobSettings
-from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 
 table, form = sys.argv[1:]
 settings = BlobSettings(inline_threshold=0, format=form)

@@ -12,15 +12,15 @@ import pytest
 from support.stored import CONTRADICTIONS, inline, ref, stored
 
 from hudi_vector.blobs.area import BlobArea
-from hudi_vector.blobs.changed import note_changed
-from hudi_vector.blobs.fetch import BlobFetcher
+from hudi_vector.blobs.counts.changed import note_changed
+from hudi_vector.blobs.counts.presence import GONE, TOO_SHORT, presence
+from hudi_vector.blobs.counts.wrong import find_problems
 from hudi_vector.blobs.files import BlobFiles
-from hudi_vector.blobs.kept_checksums import KeptChecksums
-from hudi_vector.blobs.manifest import open_upload, stage
-from hudi_vector.blobs.presence import GONE, TOO_SHORT, presence
+from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.settings import BlobSettings
-from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
-from hudi_vector.blobs.wrong import find_problems
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
+from hudi_vector.blobs.uploads.kept_checksums import KeptChecksums
+from hudi_vector.blobs.uploads.manifest import open_upload, stage
 from hudi_vector.errors import DataFileError
 from hudi_vector.storage import StorageOptions
 

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hudi_vector.errors import DataFileError
-from hudi_vector.read.byte_column import ByteColumn
-from hudi_vector.read.parquet_values import Window, run_lengths
-from hudi_vector.read.thrift import read_struct
+from hudi_vector.read.parquet.byte_column import ByteColumn
+from hudi_vector.read.parquet.thrift import read_struct
+from hudi_vector.read.parquet.values import Window, run_lengths
 
 KIND = pa.struct([("img", pa.struct([("data", pa.binary())]))])
 LEAF = "doc.img.data"

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.write.catalog import create_table
+from hudi_vector.writing.catalog import create_table
 
 
 def made(kind: DataType, name: str = "c", **metadata: str) -> str:

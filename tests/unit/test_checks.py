@@ -11,7 +11,7 @@ import pytest
 
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.kernels.metrics import metric_named
-from hudi_vector.search.checks import as_distance, as_k, as_text, as_vector
+from hudi_vector.query.checks import as_distance, as_k, as_text, as_vector
 
 NAN, INF = float("nan"), float("inf")
 

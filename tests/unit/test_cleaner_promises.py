@@ -14,12 +14,12 @@ import pytest
 from support.blob_states import BlobTable, blob, write_id
 from support.swept import interrupted
 
-from hudi_vector.blobs import manifest
 from hudi_vector.blobs.names import ContainerName
+from hudi_vector.blobs.uploads import manifest
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_report import MarkReport
-from hudi_vector.table_services.sweep import sweep
+from hudi_vector.table_services.marking.mark import find_unneeded
 
 TESTS = Path(__file__).parents[1]
 ARCHIVES = sorted((TESTS / "fixtures").glob("*.tar.gz"))

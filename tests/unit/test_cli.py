@@ -13,7 +13,7 @@ import pytest
 
 import hudi_vector as hv
 from hudi_vector import cli, options
-from hudi_vector.blobs.picture import DEAD, bars, draw
+from hudi_vector.blobs.counts.picture import DEAD, bars, draw
 from hudi_vector.cli import main
 
 ROOT = Path(hv.__file__).parents[1]
@@ -155,7 +155,7 @@ def test_what_is_logged_has_no_frames(capsys: pytest.CaptureFixture[str], monkey
         try:
             raise ValueError("in the middle")
         except ValueError as problem:
-            logging.getLogger("hudi_vector.write.failures").error("it failed", exc_info=problem)
+            logging.getLogger("hudi_vector.writing.failures").error("it failed", exc_info=problem)
         return 1
 
     monkeypatch.setattr(cli, "_options", failing)

@@ -12,15 +12,15 @@ from hudi_vector.blobs.names import new_write_id
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import normalise
-from hudi_vector.table_services.clustering_files import (
+from hudi_vector.table_services.plans.clustering import CLUSTER, ClusteringPlan, PlannedGroup, why_changed
+from hudi_vector.table_services.plans.clustering_files import (
     ClusteringRun,
     begun_clusterings,
     publish_clustering,
     read_clustering,
 )
-from hudi_vector.table_services.clustering_plan import CLUSTER, ClusteringPlan, PlannedGroup, why_changed
-from hudi_vector.table_services.compaction_files import read_run
-from hudi_vector.table_services.compaction_plan import KEEP, REPACK, CompactionPlan, PlannedContainer
+from hudi_vector.table_services.plans.compaction import KEEP, REPACK, CompactionPlan, PlannedContainer
+from hudi_vector.table_services.plans.compaction_files import read_run
 
 GROUPS = (
     PlannedGroup("p/a", 30, CLUSTER, "its rows are put in order", ("a_1.parquet", ".a_2.log.1")),

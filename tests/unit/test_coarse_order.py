@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_vector.kernels.kmeans import nearest
-from hudi_vector.write import coarse_order
+from hudi_vector.writing.rewriting import coarse_order
 
 
 def batch(vectors, kind=None):

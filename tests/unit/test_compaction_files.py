@@ -11,17 +11,17 @@ from hudi_vector.blobs.names import new_write_id
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import normalise
 from hudi_vector.table.timeline import Instant
-from hudi_vector.table_services.compaction_files import (
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.plans.compaction import CompactionPlan, PlannedContainer
+from hudi_vector.table_services.plans.compaction_files import (
     PendingCommit,
     begun_runs,
     publish_plan,
     publish_run,
     read_run,
 )
-from hudi_vector.table_services.compaction_plan import CompactionPlan, PlannedContainer
-from hudi_vector.table_services.compaction_result import CompactResult
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.plan_files import ENDED, RUNNING
+from hudi_vector.table_services.plans.compaction_result import CompactResult
+from hudi_vector.table_services.plans.plan_files import ENDED, RUNNING
 
 
 def plan(table, at=0):

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.blob_states import BlobTable, blob, write_id
 
-from hudi_vector.blobs.side_tables import publish_table
+from hudi_vector.blobs.uploads.side_tables import publish_table
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.storage.side_files import newest, publish
-from hudi_vector.table_services.container_index import (
+from hudi_vector.table_services.marking.container_index import (
     CONTAINERS,
     ContainerIndex,
     container_index,
     covered,
     verify_containers,
 )
-from hudi_vector.table_services.kept_references import KEPT_REFERENCES, KeptReferences
+from hudi_vector.table_services.references.kept import KEPT_REFERENCES, KeptReferences
 
 OLD = 1_787_000_000_000
 LOCAL = StorageOptions()

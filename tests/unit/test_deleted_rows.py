@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import hudi_vector as hv
 from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError
 from hudi_vector.kernels.metrics import exact_distances
-from hudi_vector.search.deleted import checked_deleted
+from hudi_vector.query.files.deleted import checked_deleted
 from hudi_vector.table.deleted_rows import DeletedRows
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"

@@ -13,11 +13,11 @@ from support.swept import OLD_MS, Area
 
 from hudi_vector.blobs.names import BLOB_AREA
 from hudi_vector.storage import StorageOptions, join, local_files, open_storage
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.service_lease import LEASE_MS
 from hudi_vector.table_services.sites import Site
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.trash import TRASH, expire, restore
+from hudi_vector.table_services.trash.trash import TRASH, expire, restore
 
 LOCAL = StorageOptions()
 STORAGE = open_storage("file:///", LOCAL)

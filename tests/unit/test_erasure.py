@@ -14,10 +14,11 @@ from support.blob_states import BlobTable, blob, inline, write_id
 from hudi_vector.blobs.names import STAGING
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.index.files import segment_name
-from hudi_vector.index.segment import FileFingerprint
+from hudi_vector.index.kinds.segment import FileFingerprint
 from hudi_vector.storage import StorageOptions, open_storage
-from hudi_vector.table_services.erasure import ErasureResult, _texts, look
-from hudi_vector.table_services.erasure_record import (
+from hudi_vector.table_services.cleaning.sweep import sweep
+from hudi_vector.table_services.erasure.api import ErasureResult, _texts, look
+from hudi_vector.table_services.erasure.record import (
     COMPLETE,
     ERASURES,
     OPEN,
@@ -26,10 +27,9 @@ from hudi_vector.table_services.erasure_record import (
     read_erasure,
 )
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.kept_references import KeptReferences
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.trash import TRASH, expire
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.references.kept import KeptReferences
+from hudi_vector.table_services.trash.trash import TRASH, expire
 
 DAY = 86_400_000
 NOW = time.time_ns() // 1_000_000

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudi_vector.blobs.rows import blob_rows
+from hudi_vector.blobs.reading.rows import blob_rows
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 

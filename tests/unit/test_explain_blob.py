@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from support.blob_states import BlobTable, blob, write_id
 
-from hudi_vector.blobs import manifest
+from hudi_vector.blobs.uploads import manifest
 from hudi_vector.errors import InvalidBlobError
 from hudi_vector.storage import StorageOptions
-from hudi_vector.table_services.explain import GONE, KEPT, OUTSIDE, TRASHED, UNNEEDED, BlobExplanation, explain
-from hudi_vector.table_services.file_references import read_here
+from hudi_vector.table_services.cleaning.explain import GONE, KEPT, OUTSIDE, TRASHED, UNNEEDED, BlobExplanation, explain
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.kept_references import KeptReferences
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.sweep import sweep
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.references.files import read_here
+from hudi_vector.table_services.references.kept import KeptReferences
 
 NOW = 1_790_000_000_000
 DAY = 86_400_000

@@ -14,8 +14,8 @@ import cloudpickle
 import pytest
 
 import hudi_vector as hv
-from hudi_vector.spark import api
-from hudi_vector.write import writer
+from hudi_vector.spark.search import api
+from hudi_vector.writing import writer
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("blobs", "index", "table_services")
@@ -33,7 +33,7 @@ def test_search_and_write_are_functions(name: str, function: object) -> None:
     assert str(function.__doc__).partition("\n")[0] in text  # and what it does
 
 
-@pytest.mark.parametrize("statement", ["import hudi_vector.search.merge", "import hudi_vector.write.target"])
+@pytest.mark.parametrize("statement", ["import hudi_vector.query.merge", "import hudi_vector.writing.target"])
 def test_importing_a_module_of_their_rooms_changes_neither(statement: str) -> None:
     code = f"import hudi_vector as hv\n{statement}\nprint(type(hv.search).__name__, type(hv.write).__name__)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.filtered import allowed_rows
-from hudi_vector.read.parquet import ParquetSlice
-from hudi_vector.read.predicate import parse
+from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.predicate.form import parse
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
 from hudi_vector.storage import FileInfo
 from hudi_vector.table.deleted_rows import DeletedRows

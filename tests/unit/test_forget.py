@@ -9,21 +9,28 @@ import pytest
 from support.blob_states import DAY, HOUR, NOW, BlobTable, blob, write_id
 from support.swept import dying
 
-from hudi_vector.blobs import manifest
-from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.containers.container import WrittenContainer
 from hudi_vector.blobs.names import new_write_id
 from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.uploads import manifest
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, open_storage
-from hudi_vector.table_services.clustering_files import (
+from hudi_vector.table_services.cleaning.forget import NOTES_KEPT_MS, forget_notes, forget_plans
+from hudi_vector.table_services.cleaning.sweep import sweep
+from hudi_vector.table_services.guards import SweepLimits
+from hudi_vector.table_services.mark_report import MARKS, MarkReport
+from hudi_vector.table_services.marking.files import list_marks, publish_mark, read_mark
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.plans.clustering import ClusteringPlan
+from hudi_vector.table_services.plans.clustering_files import (
     CLUSTERINGS,
     ClusteringRun,
     begun_clusterings,
     publish_clustering,
     read_clustering,
 )
-from hudi_vector.table_services.clustering_plan import ClusteringPlan
-from hudi_vector.table_services.compaction_files import (
+from hudi_vector.table_services.plans.compaction import CompactionPlan
+from hudi_vector.table_services.plans.compaction_files import (
     COMPACTIONS,
     PendingCommit,
     begun_runs,
@@ -31,17 +38,10 @@ from hudi_vector.table_services.compaction_files import (
     publish_run,
     read_run,
 )
-from hudi_vector.table_services.compaction_plan import CompactionPlan
-from hudi_vector.table_services.forget import NOTES_KEPT_MS, forget_notes, forget_plans
-from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import list_marks, publish_mark, read_mark
-from hudi_vector.table_services.mark_report import MARKS, MarkReport
-from hudi_vector.table_services.plan_files import ENDED, RUNNING
+from hudi_vector.table_services.plans.plan_files import ENDED, RUNNING
 from hudi_vector.table_services.result import CleanResult
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.sweep_record import SWEEPS, ended_sweeps, unfinished_sweeps
-from hudi_vector.table_services.trash import list_trash, restore
+from hudi_vector.table_services.trash.sweep_record import SWEEPS, ended_sweeps, unfinished_sweeps
+from hudi_vector.table_services.trash.trash import list_trash, restore
 
 LOCAL = StorageOptions()
 STORAGE = open_storage("file:///", LOCAL)

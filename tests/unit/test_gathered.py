@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_vector as hv
-from hudi_vector.search import local
-from hudi_vector.search.merge import SliceHits
+from hudi_vector.query import local
+from hudi_vector.query.merge import SliceHits
 
 K, QUERIES, FILES = 3, 20, 60
 

@@ -21,11 +21,11 @@ from support.indexed import fingerprint, segment_of, vectors
 import hudi_vector as hv
 from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.index import files
-from hudi_vector.index.graph import GraphSegment, GraphView
-from hudi_vector.index.graph_arrays import GraphArrays, new_index
-from hudi_vector.index.joined import joined_view
-from hudi_vector.index.kinds import KINDS
-from hudi_vector.index.model import train_model
+from hudi_vector.index.kinds.graph import GraphSegment, GraphView
+from hudi_vector.index.kinds.graph_arrays import GraphArrays, new_index
+from hudi_vector.index.kinds.joined import joined_view
+from hudi_vector.index.kinds.kinds import KINDS
+from hudi_vector.index.kinds.model import train_model
 from hudi_vector.index.side_arrays import pack, unpack
 from hudi_vector.storage import StorageOptions, open_storage
 

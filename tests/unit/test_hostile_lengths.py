@@ -24,19 +24,19 @@ from hypothesis import strategies as st
 from support.blob_states import SCHEMA, WITH_META, BlobTable, block, write_id
 from support.hostile import DAY, OLD
 
-from hudi_vector.blobs.side_tables import SideTable, load_table, publish_table
+from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, publish_table
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.side_arrays import pack, unpack, unpack_apart
-from hudi_vector.read.parquet_pages import PageHeader, open_page, read_header
-from hudi_vector.read.parquet_values import Window, plain_values, run_lengths
-from hudi_vector.read.thrift import i32, i64, list_of_structs, read_struct, struct_of
+from hudi_vector.read.parquet.pages import PageHeader, open_page, read_header
+from hudi_vector.read.parquet.thrift import i32, i64, list_of_structs, read_struct, struct_of
+from hudi_vector.read.parquet.values import Window, plain_values, run_lengths
 from hudi_vector.storage import StorageOptions, join, open_storage
 from hudi_vector.storage.side_files import publish
 from hudi_vector.table.actions import parse_action
 from hudi_vector.table.avro_schema import arrow_schema, require_finite
-from hudi_vector.table_services.avro_walk import Found, walk_of
-from hudi_vector.table_services.erasure import look
-from hudi_vector.table_services.mark import find_unneeded
+from hudi_vector.table_services.erasure.api import look
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.references.avro_walk import Found, walk_of
 
 STORAGE = open_storage("file:///", StorageOptions())
 RECURSIVE = {"type": "record", "name": "row", "fields": [{"name": "next", "type": ["null", "row"]}]}

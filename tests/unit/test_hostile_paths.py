@@ -14,13 +14,18 @@ import pytest
 from support.blob_states import write_id
 from support.hostile import DAY, LOCAL, OLD, Lair, body_of, newest_of, write_body
 
-from hudi_vector.blobs.manifest import uploads_folder
+from hudi_vector.blobs.uploads.manifest import uploads_folder
 from hudi_vector.errors import DataFileError, HudiVectorError, InvalidArgumentError
 from hudi_vector.index.files import model_uri, segment_uri
 from hudi_vector.index.manifest import manifest_named
 from hudi_vector.storage import join, local_files, open_storage
 from hudi_vector.storage.local_files import scan
-from hudi_vector.table_services.compaction_files import (
+from hudi_vector.table_services.cleaning.sweep import sweep
+from hudi_vector.table_services.guards import SweepLimits
+from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.plans.compaction import CompactionPlan
+from hudi_vector.table_services.plans.compaction_files import (
     COMPACTIONS,
     PendingCommit,
     begun_runs,
@@ -28,15 +33,10 @@ from hudi_vector.table_services.compaction_files import (
     publish_run,
     read_run,
 )
-from hudi_vector.table_services.compaction_plan import CompactionPlan
-from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_report import MarkReport
-from hudi_vector.table_services.plan_files import RUNNING
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.sweep_record import SWEEPS, begin_sweep, end_sweep
-from hudi_vector.table_services.trash import OUTSIDE_TRASH, restore
-from hudi_vector.write.staging import staging_folder
+from hudi_vector.table_services.plans.plan_files import RUNNING
+from hudi_vector.table_services.trash.sweep_record import SWEEPS, begin_sweep, end_sweep
+from hudi_vector.table_services.trash.trash import OUTSIDE_TRASH, restore
+from hudi_vector.writing.blobs.staging import staging_folder
 
 LIMITS = SweepLimits(100)
 UPWARDS = ["../../../../../victim", "..", "", "/", "../../../..", "a/../../victim", "x", "\0", None, 7, ["a"]]
@@ -140,7 +140,7 @@ def test_a_link_put_there_after_the_plan_is_not_followed(
         media.parent.symlink_to(lair.victim)
         return begun
 
-    monkeypatch.setattr("hudi_vector.table_services.sweep.begin_sweep", swapped)
+    monkeypatch.setattr("hudi_vector.table_services.cleaning.sweep.begin_sweep", swapped)
     result = sweep(mark(), mark, trash=trash, limits=LIMITS)
     assert [file.path for file in result.deleted] == [lair.orphan]
     assert [file.path for file in result.failed] == [f"file://{media}"]
@@ -157,7 +157,7 @@ def test_a_blob_area_that_becomes_a_link_is_left_alone(lair: Lair, monkeypatch: 
         area.symlink_to(away)
         return begun
 
-    monkeypatch.setattr("hudi_vector.table_services.sweep.begin_sweep", swapped)
+    monkeypatch.setattr("hudi_vector.table_services.cleaning.sweep.begin_sweep", swapped)
     result = sweep(lair.unneeded(), lair.unneeded, limits=LIMITS)
     assert [file.path for file in result.failed] == [lair.orphan]
     assert len(list(away.rglob("*.blob"))) == 2

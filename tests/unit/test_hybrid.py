@@ -14,12 +14,8 @@ from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVe
 from hudi_vector.kernels.metrics import exact_distances
 from hudi_vector.kernels.sparse import SparseVector, make_sparse_block, sparse_distances
 from hudi_vector.kernels.topk import Screen, make_block
-from hudi_vector.read.predicate import parse
-from hudi_vector.read.several import in_step
-from hudi_vector.read.sparse import sparse_column_of
-from hudi_vector.read.spec import VectorColumn
-from hudi_vector.search.hybrid import run_hybrid, run_hybrid_local
-from hudi_vector.search.hybrid_checks import (
+from hudi_vector.query.files.plain_files import PlainFiles
+from hudi_vector.query.hybrid.checks import (
     as_fusion,
     as_metrics,
     as_normalize,
@@ -29,13 +25,17 @@ from hudi_vector.search.hybrid_checks import (
     as_weights,
     distance_names,
 )
-from hudi_vector.search.hybrid_question import HybridColumn, question_of
-from hudi_vector.search.hybrid_ranks import ranks_needed
-from hudi_vector.search.plain_files import PlainFiles
-from hudi_vector.search.planner import SearchRequest, make_plan
-from hudi_vector.search.report import Progress
-from hudi_vector.search.tuning import Tuning
-from hudi_vector.search.winners import fetch_rows
+from hudi_vector.query.hybrid.question import HybridColumn, question_of
+from hudi_vector.query.hybrid.ranks import ranks_needed
+from hudi_vector.query.hybrid.run import run_hybrid, run_hybrid_local
+from hudi_vector.query.planner import SearchRequest, make_plan
+from hudi_vector.query.report import Progress
+from hudi_vector.query.tuning import Tuning
+from hudi_vector.query.winners import fetch_rows
+from hudi_vector.read.predicate.form import parse
+from hudi_vector.read.several import in_step
+from hudi_vector.read.sparse import sparse_column_of
+from hudi_vector.read.spec import VectorColumn
 from hudi_vector.storage import StorageOptions
 
 METRICS = ("cosine", "l2", "dot_product")
@@ -367,8 +367,8 @@ def test_the_distances_have_names_of_their_own():
 
 @pytest.mark.parametrize("how", [{}, {"normalize": True}, {"fusion": "rrf"}], ids=str)
 def test_query_rows_are_answered_as_single_queries_are(written, how):
-    from hudi_vector.search.batch_rows import Column
-    from hudi_vector.spark.hybrid_batch import Asking, HybridAnswers
+    from hudi_vector.query.batch_rows import Column
+    from hudi_vector.spark.hybrid.batch import Asking, HybridAnswers
 
     files, rows = written
     names = ("a", "t", "s")

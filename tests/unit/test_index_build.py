@@ -26,21 +26,21 @@ from hudi_vector.errors import (
 )
 from hudi_vector.index import load
 from hudi_vector.index.build import Parameters, create_index, refresh_index
-from hudi_vector.index.calibrate import calibrate
+from hudi_vector.index.calibration.calibrate import calibrate
 from hudi_vector.index.catalog import Index, drop_index, indexed_columns, list_indexes
 from hudi_vector.index.files import load_model
-from hudi_vector.index.kinds import KINDS
+from hudi_vector.index.kinds.kinds import KINDS
+from hudi_vector.index.kinds.model import train_model
 from hudi_vector.index.manifest import publish_manifest
-from hudi_vector.index.model import train_model
 from hudi_vector.index.verified import _SAME
+from hudi_vector.query.indexed import slices as indexed
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.spec import ScanSpec, VectorColumn
-from hudi_vector.search import indexed
 from hudi_vector.storage import open_storage
 from hudi_vector.storage.side_files import publish
 from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
-from hudi_vector.table_services.index_compact import _without_gone_files
+from hudi_vector.table_services.vector_index.compacting import _without_gone_files
 
 QUERIES = np.random.default_rng(5).standard_normal((6, 4))
 
@@ -226,7 +226,7 @@ def test_partitions_are_searched_in_the_view_of_the_whole_index(
         assert t.search(QUERIES[0], 9, metric="l2", mode="approximate").report.slices == {"index": 6}
         for file in table.path.glob(".hoodie/vector_index/v1/emb/*/segments/*"):
             file.unlink()  # what is in memory is all there is
-        with caplog.at_level(logging.WARNING, "hudi_vector.search"):
+        with caplog.at_level(logging.WARNING, "hudi_vector.query"):
             for text, expected in exact.items():
                 for query, wanted in zip(QUERIES, expected, strict=True):
                     found = t.search(query, 9, metric="l2", columns=["id"], filter=text)
@@ -256,7 +256,7 @@ def test_damaged_files_of_an_index_cost_time_and_no_row(
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    with caplog.at_level(logging.WARNING, "hudi_vector.search"):
+    with caplog.at_level(logging.WARNING, "hudi_vector.query"):
         assert_exact(table, {"index": 3})
     assert "cannot be read, its file is scanned" in caplog.text
     scanned = 1 if part == "segments" else 3
@@ -282,7 +282,7 @@ def test_a_base_file_of_another_footer_has_no_segment(
     path.write_bytes(swapped)
     os.utime(path, ns=(chosen.mtime_ns, chosen.mtime_ns))
     _SAME.clear()  # another process
-    with caplog.at_level(logging.WARNING, "hudi_vector.search"):
+    with caplog.at_level(logging.WARNING, "hudi_vector.query"):
         assert_exact(table, {"index": 3}, **({} if certain else {"recall_target": 0.5, "filter": "id > 0"}))
     assert (
         f"1 of 3 slices are scanned although the index 'l2-ivf_sq8, generation 1' has segments for them, '{chosen.uri}'"
@@ -382,7 +382,7 @@ def test_vectors_that_calibrate_were_not_trained_on(
         return calibrate(view, queries, segments, positions, k)
 
     monkeypatch.setattr("hudi_vector.index.build.train_model", training)
-    monkeypatch.setattr("hudi_vector.index.truth.calibrate", calibrating)
+    monkeypatch.setattr("hudi_vector.index.calibration.held_out.calibrate", calibrating)
     index = built(table, kind=kind)
     assert {setting.k for setting in index.manifest.calibration} == {1, 10, 30, 100}
     parts = [pq.read_table(file)["emb"].to_pylist() for file in table.path.glob("a/*.parquet")]

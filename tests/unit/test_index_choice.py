@@ -11,8 +11,8 @@ import pytest
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.manifest import IndexManifest, Setting
-from hudi_vector.search.index_choice import Choice, IndexNeed, choose_index
-from hudi_vector.search.tuning import checked_tuning
+from hudi_vector.query.index_choice import Choice, IndexNeed, choose_index
+from hudi_vector.query.tuning import checked_tuning
 
 CALIBRATION = (Setting(2, 10, 0.8, 100), Setting(8, 20, 0.96, 400), Setting(32, 45, 0.999, 1600))
 NEED = IndexNeed(4, "float", "l2", k=10, queries=1)

@@ -25,13 +25,13 @@ from hudi_vector import cli
 from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.index.build import Parameters, create_index
 from hudi_vector.index.drift import UNKNOWN, Quality, quality_of, retraining
-from hudi_vector.index.homes import in_directory
+from hudi_vector.index.kinds.segment import FileFingerprint, Segment
+from hudi_vector.index.locations import in_directory
 from hudi_vector.index.reachable import require_reachable
-from hudi_vector.index.segment import FileFingerprint, Segment
 from hudi_vector.kernels.metrics import exact_distances
+from hudi_vector.query.files.plain_files import PlainFiles
+from hudi_vector.query.opened.external import build_external, external_index, external_indexes
 from hudi_vector.read.spec import ScanSpec, VectorColumn
-from hudi_vector.search.external import build_external, external_index, external_indexes
-from hudi_vector.search.plain_files import PlainFiles
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
@@ -235,7 +235,7 @@ def test_a_segment_that_is_gone_is_made_again(files: list[str], directory: str) 
 
 def test_a_probe_logs_a_line(files: list[str], directory: str, caplog: pytest.LogCaptureFixture) -> None:
     built(directory, files=files)
-    with caplog.at_level(logging.INFO, "hudi_vector.search"), opened(directory, files=files) as t:
+    with caplog.at_level(logging.INFO, "hudi_vector.query"), opened(directory, files=files) as t:
         hits = t.search_batch([*QUERIES, QUERIES[0]], 7, metric="l2", mode="approximate", nprobes=2, refine_factor=2)
     (line,) = [one for one in caplog.messages if one.startswith("probe of")]
     told = re.fullmatch(

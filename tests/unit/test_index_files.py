@@ -15,10 +15,10 @@ from support.indexed import fingerprint, segment_of, vectors
 
 from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
 from hudi_vector.index import files, manifest
-from hudi_vector.index.homes import beside_table
-from hudi_vector.index.joined import joined_view
-from hudi_vector.index.kinds import KINDS
-from hudi_vector.index.model import IndexModel, default_partitions, train_model
+from hudi_vector.index.kinds.joined import joined_view
+from hudi_vector.index.kinds.kinds import KINDS
+from hudi_vector.index.kinds.model import IndexModel, default_partitions, train_model
+from hudi_vector.index.locations import beside_table
 from hudi_vector.index.side_arrays import pack
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage
 from hudi_vector.storage.side_files import publish, seal

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from support.indexed import fingerprint
 
-from hudi_vector.index.calibrate import calibrate, setting_for
-from hudi_vector.index.candidates import View
-from hudi_vector.index.joined import joined_view, made_segment
-from hudi_vector.index.kinds import KINDS
+from hudi_vector.index.calibration.calibrate import calibrate, setting_for
+from hudi_vector.index.kinds.candidates import View
+from hudi_vector.index.kinds.joined import joined_view, made_segment
+from hudi_vector.index.kinds.kinds import KINDS
+from hudi_vector.index.kinds.model import train_model
 from hudi_vector.index.manifest import Setting
-from hudi_vector.index.model import train_model
 from hudi_vector.kernels.topk import make_block
 
 ROWS, DIMENSION, K = 40_000, 24, 10

@@ -15,10 +15,10 @@ from support.indexed import segment_of, vectors
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.index import files
-from hudi_vector.index.homes import beside_table
+from hudi_vector.index.kinds.model import train_model
+from hudi_vector.index.locations import beside_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, publish_manifest
-from hudi_vector.index.model import train_model
-from hudi_vector.read.key_hashes import KeyHashes, hashed
+from hudi_vector.read.logs.key_hashes import KeyHashes, hashed
 from hudi_vector.storage import StorageOptions, open_storage
 
 

@@ -13,11 +13,11 @@ import pytest
 from support.indexed import view_of
 
 from hudi_vector.index.build import Parameters
-from hudi_vector.index.calibrate import calibrate, setting_at
-from hudi_vector.index.kinds import KINDS
+from hudi_vector.index.calibration.calibrate import calibrate, setting_at
+from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.load import load_view
-from hudi_vector.search.external import build_external
-from hudi_vector.search.plain_files import PlainFiles
+from hudi_vector.query.files.plain_files import PlainFiles
+from hudi_vector.query.opened.external import build_external
 from hudi_vector.storage import StorageOptions
 
 ROWS, ASKED = 7_000, 300

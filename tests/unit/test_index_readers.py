@@ -27,21 +27,21 @@ from hudi_vector.errors import InvalidOptionError, UnsupportedTableError
 from hudi_vector.index.build import Parameters, _completed, create_index, indexable_files
 from hudi_vector.index.catalog import Index, drop_index
 from hudi_vector.index.files import save_model
-from hudi_vector.index.homes import beside_table
+from hudi_vector.index.kinds.model import train_model
+from hudi_vector.index.locations import beside_table
 from hudi_vector.index.manifest import IndexManifest, manifest_named
-from hudi_vector.index.model import train_model
 from hudi_vector.index.readers import ReaderLease, needed_by, publish_lease, readers_of
+from hudi_vector.query.files.plain_files import PlainFiles
+from hudi_vector.query.indexed.reader_leases import ReaderLeases
+from hudi_vector.query.opened.external import external_indexes, external_scan
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.spec import ScanSpec, VectorColumn
-from hudi_vector.search.external import external_indexes, external_scan
-from hudi_vector.search.plain_files import PlainFiles
-from hudi_vector.search.reader_leases import ReaderLeases
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.side_files import seal
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
-from hudi_vector.table_services import index_compact
+from hudi_vector.table_services.vector_index import compacting as index_compact
 
 DIMENSION, ROWS = 6, 120
 QUERY = np.random.default_rng(5).standard_normal(DIMENSION) * 2
@@ -111,7 +111,7 @@ def assert_exact(t: Any, caplog: pytest.LogCaptureFixture, generation: int | Non
     """The exact answer, by the index at a generation, or by a scan with its warning."""
     process_cache().clear()
     caplog.clear()
-    with caplog.at_level(logging.INFO, "hudi_vector.search"):
+    with caplog.at_level(logging.INFO, "hudi_vector.query"):
         found = t.search(QUERY, 9, metric="l2", columns=["id"])
     assert found.report.slices == {"index": 4}
     assert found.table.equals(t.search(QUERY, 9, metric="l2", columns=["id"], mode="exact").table)

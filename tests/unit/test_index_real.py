@@ -16,8 +16,8 @@ import pytest
 from sklearn.datasets import load_digits
 from support.indexed import rows_of, true_rows, view_of
 
-from hudi_vector.index.calibrate import calibrate, setting_for
-from hudi_vector.index.kinds import KINDS
+from hudi_vector.index.calibration.calibrate import calibrate, setting_for
+from hudi_vector.index.kinds.kinds import KINDS
 
 DIGITS = load_digits().data
 GLOSSES = np.load(Path(__file__).parents[1] / "fixtures/glosses-384.npy").astype("<f4")

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_vector as hv
-from hudi_vector.index.kinds import KINDS
+from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.kernels.metrics import exact_distances
 
 ROWS, DIMENSION = 12_000, 32

@@ -7,11 +7,11 @@ import pytest
 from support.indexed import rows_of, segment_of, true_rows, vectors, view_of
 
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError
-from hudi_vector.index import view as index_view
-from hudi_vector.index.calibrate import calibrate, setting_for
-from hudi_vector.index.joined import joined_view
-from hudi_vector.index.kinds import KINDS
-from hudi_vector.index.model import train_model
+from hudi_vector.index.calibration.calibrate import calibrate, setting_for
+from hudi_vector.index.kinds import view as index_view
+from hudi_vector.index.kinds.joined import joined_view
+from hudi_vector.index.kinds.kinds import KINDS
+from hudi_vector.index.kinds.model import train_model
 from hudi_vector.kernels.metrics import METRICS
 from hudi_vector.read.cache import process_cache
 

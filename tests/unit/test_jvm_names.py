@@ -7,7 +7,7 @@ Only the JVM knows its methods: `tests/integration/test_jvm_names.py` asks it. H
 
 from support.jvm_names import members
 
-from hudi_vector.write.spark_hash import hash_int
+from hudi_vector.writing.rewriting.spark_hash import hash_int
 
 
 def test_names_are_found_whatever_they_go_through() -> None:

@@ -11,17 +11,17 @@ import pyarrow as pa
 import pytest
 from support.blob_states import DAY, NOW, OLD, BlobTable, blob, write_id
 
-from hudi_vector.blobs.side_tables import publish_table
+from hudi_vector.blobs.uploads.side_tables import publish_table
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.storage.side_files import seal, unseal
-from hudi_vector.table_services.file_references import read_here
-from hudi_vector.table_services.kept_references import KEPT_REFERENCES, KeptReferences
-from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_report import MarkReport
-from hudi_vector.table_services.reference_shards import ReferenceShards
-from hudi_vector.table_services.references import REFERENCES, folded
-from hudi_vector.table_services.retained import list_retained
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.references.files import read_here
+from hudi_vector.table_services.references.kept import KEPT_REFERENCES, KeptReferences
+from hudi_vector.table_services.references.references import REFERENCES, folded
+from hudi_vector.table_services.references.shards import ReferenceShards
+from hudi_vector.table_services.retention.retained import list_retained
 
 
 @pytest.fixture

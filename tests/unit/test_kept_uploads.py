@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from support.blob_states import DAY, HOUR, NOW, OLD, BlobTable
 
-from hudi_vector.blobs import manifest
-from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.containers.container import WrittenContainer
+from hudi_vector.blobs.uploads import manifest
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.storage import StorageOptions
-from hudi_vector.table_services.kept_references import KEPT_REFERENCES, KeptReferences
-from hudi_vector.table_services.kept_uploads import KeptUploads
-from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.marking.kept_uploads import KeptUploads
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.references.kept import KEPT_REFERENCES, KeptReferences
 
 LOCAL = StorageOptions()
 INSTANT = "20260101000000000"

@@ -24,9 +24,9 @@ from hudi_vector.errors import (
     UnsupportedTableError,
 )
 from hudi_vector.kernels.topk import make_block
+from hudi_vector.query.lance.dataset import LanceDataset
 from hudi_vector.read.lance import LanceSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
-from hudi_vector.search.lance_dataset import LanceDataset
 from hudi_vector.storage import StorageOptions
 
 QUERY = [1.0, -2.0, 0.0, 2.0]

@@ -14,10 +14,10 @@ import pytest
 import hudi_vector as hv
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.kernels.topk import Bounds
-from hudi_vector.search import lance_index
-from hudi_vector.search.execute import Question, search_slice
-from hudi_vector.search.indexed import search_slices
-from hudi_vector.search.local import merge_winners
+from hudi_vector.query.execute import Question, search_slice
+from hudi_vector.query.indexed.slices import search_slices
+from hudi_vector.query.lance import index as lance_index
+from hudi_vector.query.local import merge_winners
 
 ROWS, DIMENSION, K = 3000, 16, 10
 

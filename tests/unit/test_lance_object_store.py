@@ -14,8 +14,8 @@ from support.servers import lake
 
 import hudi_vector as hv
 from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.query.lance.temporary import TempTable
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.search.temp_lance import TempTable
 from hudi_vector.storage import StorageOptions, lance_options
 from hudi_vector.storage import temp_area as areas
 from hudi_vector.storage.temp_area import TempArea, lease_is_there

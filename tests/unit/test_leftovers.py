@@ -13,23 +13,23 @@ import pytest
 from support.blob_states import DAY, HOUR, NOW, OLD, BlobTable, blob, digits, write_id
 from support.swept import WRITE
 
-from hudi_vector.blobs import manifest
 from hudi_vector.blobs.names import STAGING
 from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.uploads import manifest
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
-from hudi_vector.table_services.clustering_files import ClusteringRun, publish_clustering
-from hudi_vector.table_services.clustering_plan import ClusteringPlan
-from hudi_vector.table_services.compaction_files import PendingCommit, publish_plan, publish_run
-from hudi_vector.table_services.compaction_plan import CompactionPlan
+from hudi_vector.table_services.cleaning.leftovers import find_leftovers, remove_leftovers
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.leftovers import find_leftovers, remove_leftovers
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.plan_files import ENDED, RUNNING
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.plans.clustering import ClusteringPlan
+from hudi_vector.table_services.plans.clustering_files import ClusteringRun, publish_clustering
+from hudi_vector.table_services.plans.compaction import CompactionPlan
+from hudi_vector.table_services.plans.compaction_files import PendingCommit, publish_plan, publish_run
+from hudi_vector.table_services.plans.plan_files import ENDED, RUNNING
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.sites import Site
-from hudi_vector.table_services.sweep import sweep
 
 LOCAL = StorageOptions()
 HIDDEN = f".00000000-{'a' * 32}.{'0' * 32}.tmp"
@@ -181,8 +181,8 @@ def test_what_a_killed_lance_container_leaves_goes_with_its_write(table: BlobTab
     upload = manifest.open_upload(table.uri, {}, lease_ms=HOUR, now_ms=OLD)
     code = (
         "import sys, time, numpy as np, pyarrow as pa\n"
-        "from hudi_vector.blobs.byte_values import ByteValues\n"
-        "from hudi_vector.blobs.container_lance import LanceContainer\n"
+        "from hudi_vector.blobs.containers.byte_values import ByteValues\n"
+        "from hudi_vector.blobs.containers.lance import LanceContainer\n"
         "from hudi_vector.blobs.names import ContainerName\n"
         "from hudi_vector.storage import StorageOptions\n"
         "uri = ContainerName('', 'img', sys.argv[2], 0, 0, 0, 'lance').uri(sys.argv[1])\n"

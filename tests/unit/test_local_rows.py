@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 )
 
 from hudi_vector.errors import UnsupportedTableError
-from hudi_vector.spark.local_rows import arrow_fields
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
 
 _FLAT: list[DataType] = [
     BinaryType(), BooleanType(), ByteType(), DateType(), DayTimeIntervalType(), DecimalType(20, 3), DoubleType(),
@@ -69,7 +69,7 @@ def test_types_need_no_distutils() -> None:
     code = (
         "import sys; sys.modules['distutils'] = None\n"
         "from pyspark.sql.types import ArrayType, FloatType, StructType\n"
-        "from hudi_vector.spark.local_rows import arrow_fields\n"
+        "from hudi_vector.spark.catalyst.local_rows import arrow_fields\n"
         "print(arrow_fields(StructType().add('emb', ArrayType(FloatType(), False)))[0].type)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

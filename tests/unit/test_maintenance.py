@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from support.blob_states import DAY, HOUR, NOW
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
-from hudi_vector.table_services.charts import Chart, bytes_text
-from hudi_vector.table_services.figures import ColumnFigures, Figures, IndexFigures, add_up
-from hudi_vector.table_services.maintenance_history import (
+from hudi_vector.table_services.maintenance.charts import Chart, bytes_text
+from hudi_vector.table_services.maintenance.figures import ColumnFigures, Figures, IndexFigures, add_up
+from hudi_vector.table_services.maintenance.history import (
     DONE,
     FAILED,
     MAINTENANCE,
@@ -28,7 +28,7 @@ from hudi_vector.table_services.maintenance_history import (
     add_run,
     read_history,
 )
-from hudi_vector.table_services.maintenance_report import html_report, write_report
+from hudi_vector.table_services.maintenance.report import html_report, write_report
 
 FIGURES = Figures((ColumnFigures("doc.scan", 2, managed=50), ColumnFigures("img", 3, 10, 20, 30, 40, 1)), 2, 7)
 

@@ -11,18 +11,18 @@ import pytest
 from support.blob_states import BlobTable, blob, write_id
 from support.swept import dying
 
-from hudi_vector.blobs import manifest
-from hudi_vector.blobs.pins import Pins, file_infos
+from hudi_vector.blobs.uploads import manifest
+from hudi_vector.blobs.uploads.external_files import Pins, file_infos
 from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits, why_not_ours
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import publish_mark, read_mark
 from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.marking.files import publish_mark, read_mark
+from hudi_vector.table_services.marking.mark import find_unneeded
 from hudi_vector.table_services.result import CleanResult
 from hudi_vector.table_services.service_lease import LEASE_MS
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.sweep_record import SWEEPS
-from hudi_vector.table_services.trash import OUTSIDE_TRASH, expire, restore
+from hudi_vector.table_services.trash.sweep_record import SWEEPS
+from hudi_vector.table_services.trash.trash import OUTSIDE_TRASH, expire, restore
 
 DAY = 86_400_000
 NOW = time.time_ns() // 1_000_000

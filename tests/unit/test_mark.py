@@ -25,17 +25,17 @@ from support.blob_states import (
     write_id,
 )
 
-from hudi_vector.blobs import manifest
-from hudi_vector.blobs.containers import WrittenContainer
+from hudi_vector.blobs.containers.container import WrittenContainer
+from hudi_vector.blobs.uploads import manifest
 from hudi_vector.errors import DataFileError, InvalidArgumentError, TableNotFoundError
 from hudi_vector.storage import StorageOptions, open_storage
-from hudi_vector.table_services import mark as mark_module
-from hudi_vector.table_services.file_references import read_here, references_of
-from hudi_vector.table_services.kept_references import KeptReferences
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import list_marks, publish_mark, read_mark
 from hudi_vector.table_services.mark_report import MARKS, MarkReport
-from hudi_vector.table_services.retained import list_retained
+from hudi_vector.table_services.marking import mark as mark_module
+from hudi_vector.table_services.marking.files import list_marks, publish_mark, read_mark
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.references.files import read_here, references_of
+from hudi_vector.table_services.references.kept import KeptReferences
+from hudi_vector.table_services.retention.retained import list_retained
 
 
 def marked(table: BlobTable, **options: object) -> MarkReport:

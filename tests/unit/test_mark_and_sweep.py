@@ -8,18 +8,18 @@ import pytest
 from support.blob_states import DAY, NOW, OLD, BlobTable, blob, write_id
 from support.swept import dying
 
-from hudi_vector.blobs import manifest
+from hudi_vector.blobs.uploads import manifest
 from hudi_vector.storage import StorageOptions, open_storage
-from hudi_vector.table_services.file_references import read_here
+from hudi_vector.table_services.cleaning.sweep import sweep
+from hudi_vector.table_services.cleaning.table import ServiceTable
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import publish_mark, read_mark
 from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.marking.files import publish_mark, read_mark
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.references.files import read_here
 from hudi_vector.table_services.result import CleanResult
 from hudi_vector.table_services.service_lease import LEASE_MS
-from hudi_vector.table_services.service_table import ServiceTable
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.trash import list_trash, restore
+from hudi_vector.table_services.trash.trash import list_trash, restore
 
 LOCAL = StorageOptions()
 STORAGE = open_storage("file:///", LOCAL)

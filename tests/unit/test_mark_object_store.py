@@ -12,13 +12,13 @@ import pytest
 from support import servers
 from support.blob_states import DAY, BlobTable, blob, write_id
 
-from hudi_vector.blobs.manifest import list_uploads, open_upload
 from hudi_vector.blobs.names import STAGING
+from hudi_vector.blobs.uploads.manifest import list_uploads, open_upload
 from hudi_vector.storage import StorageOptions
-from hudi_vector.table_services.kept_references import KeptReferences
-from hudi_vector.table_services.leftovers import remove_leftovers
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import list_marks, publish_mark, read_mark
+from hudi_vector.table_services.cleaning.leftovers import remove_leftovers
+from hudi_vector.table_services.marking.files import list_marks, publish_mark, read_mark
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.references.kept import KeptReferences
 from hudi_vector.table_services.sites import Site
 
 NOW = time.time_ns() // 1_000_000 + 30 * DAY

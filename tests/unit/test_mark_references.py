@@ -31,14 +31,14 @@ from support.blob_states import (
 )
 
 from hudi_vector.errors import DataFileError, InvalidBlobError
-from hudi_vector.read.log_blocks import read_blocks
+from hudi_vector.read.logs.blocks import read_blocks
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
-from hudi_vector.table_services.base_references import parquet_references
-from hudi_vector.table_services.file_references import references_of
-from hudi_vector.table_services.lance_references import lance_fields
-from hudi_vector.table_services.log_references import TornTail, log_references
-from hudi_vector.table_services.references import REFERENCES, add_references, references_in
-from hudi_vector.table_services.retained import BASE, LOG, RetainedFile
+from hudi_vector.table_services.references.base_files import parquet_references
+from hudi_vector.table_services.references.files import references_of
+from hudi_vector.table_services.references.lance_files import lance_fields
+from hudi_vector.table_services.references.log_files import TornTail, log_references
+from hudi_vector.table_services.references.references import REFERENCES, add_references, references_in
+from hudi_vector.table_services.retention.retained import BASE, LOG, RetainedFile
 
 NOW = "20260101000000000"
 BLOBS = {1: blob("/a", 0, 5), 2: blob("/a", 5, 5), 3: inline(b"x"), 4: None, 5: blob("/b", None, None, managed=False)}

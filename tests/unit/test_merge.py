@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_vector.kernels.topk import Hits
+from hudi_vector.query.merge import SliceHits, Winners, break_ties, merge_hits, order_of_keys
 from hudi_vector.read.spec import TIE_COLUMNS
-from hudi_vector.search.merge import SliceHits, Winners, break_ties, merge_hits, order_of_keys
 
 _Hit = tuple[int, float, int]
 _Key = tuple[str, str, str]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hudi_vector.read.merged_rows import Asked, KeptColumns, is_small, select_rows
+from hudi_vector.read.logs.merged_rows import Asked, KeptColumns, is_small, select_rows
 
 NUMBERS = np.random.default_rng(3)
 

@@ -14,12 +14,12 @@ from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.registry import REGISTERED, enter
 from hudi_vector.errors import DataFileError, HudiVectorError, InvalidBlobError
 from hudi_vector.storage import StorageOptions
-from hudi_vector.table_services.container_index import container_index
-from hudi_vector.table_services.erasure import look
-from hudi_vector.table_services.kept_references import KeptReferences
-from hudi_vector.table_services.mark import find_unneeded
-from hudi_vector.table_services.mark_files import publish_mark, read_mark
+from hudi_vector.table_services.erasure.api import look
 from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.marking.container_index import container_index
+from hudi_vector.table_services.marking.files import publish_mark, read_mark
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.references.kept import KeptReferences
 
 ODD = b"caf\xe9"
 

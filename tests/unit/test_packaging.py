@@ -166,7 +166,7 @@ def test_a_search_works_elsewhere(installed: Path, tmp_path: Path) -> None:
     table = WrittenTable(tmp_path / "t")
     table.commit({("a", "f1"): rows})
     code = (
-        "import hudi_vector; from hudi_vector.search.standalone import search_table\n"
+        "import hudi_vector; from hudi_vector.query.opened.standalone import search_table\n"
         f"found = search_table({str(table.path)!r}, 'emb', {_QUERY}, 3, metric='l2')\n"
         "print(hudi_vector.__file__); print(found.rows.column('_hoodie_record_key').to_pylist())"
     )

@@ -15,14 +15,14 @@ import pytest
 from support.blob_states import ARROW, META, blob
 
 from hudi_vector.errors import DataFileError
-from hudi_vector.read.data_file import DataFile
-from hudi_vector.read.page_file import column_pages
-from hudi_vector.read.record_keys import hashes_of_file, keys_of_file
-from hudi_vector.read.vector_pages import RangeReads
+from hudi_vector.read.logs.record_keys import hashes_of_file, keys_of_file
+from hudi_vector.read.parquet.data_file import DataFile
+from hudi_vector.read.parquet.page_file import column_pages
+from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.storage import FileInfo, StorageOptions
-from hudi_vector.table_services.base_references import parquet_references
-from hudi_vector.table_services.key_rows import KeyScan
-from hudi_vector.table_services.retained import BASE, RetainedFile
+from hudi_vector.table_services.erasure.key_rows import KeyScan
+from hudi_vector.table_services.references.base_files import parquet_references
+from hudi_vector.table_services.retention.retained import BASE, RetainedFile
 
 LOCAL = StorageOptions()
 KEY, PATH = "key-17", ".hoodie/blobs/img/17.blob"

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.data_file import DataFile
-from hudi_vector.read.page_file import column_pages
-from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.parquet.data_file import DataFile
+from hudi_vector.read.parquet.page_file import column_pages
+from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.parquet.thrift import read_struct
+from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.read.spec import ScanSpec, VectorColumn
-from hudi_vector.read.thrift import read_struct
-from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.storage import FileInfo, StorageOptions
 
 EPOCH = dt.datetime(1970, 1, 1)
@@ -151,7 +151,7 @@ def test_a_file_that_was_cut_short_is_named(tmp_path: Path) -> None:
 
 
 def test_structs_are_read_as_they_were_written() -> None:
-    from hudi_vector.read.thrift import binary, i32, i64, list_of_structs, listed, struct_of
+    from hudi_vector.read.parquet.thrift import binary, i32, i64, list_of_structs, listed, struct_of
 
     inner = struct_of({1: i32(-(1 << 30)), 3: binary(b"x" * 300)})
     outer = struct_of({2: i64(1 << 60), 5: listed([inner] * 20), 9: listed([i32(1), i32(-1)])})

@@ -17,9 +17,9 @@ from support.caches import empty_cache
 import hudi_vector as hv
 from hudi_vector.index.side_arrays import pack, unpack
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.data_file import DataFile
-from hudi_vector.read.page_table import PagedChunk, PageTable, page_table, paged_chunks
-from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.parquet.data_file import DataFile
+from hudi_vector.read.parquet.page_table import PagedChunk, PageTable, page_table, paged_chunks
+from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudi_vector.read.predicate import parse
+from hudi_vector.query.plan import SearchPlan
+from hudi_vector.query.planner import SearchRequest, make_plan, partition_values
+from hudi_vector.read.predicate.form import parse
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import HUDI_TYPE
-from hudi_vector.search.plan import SearchPlan
-from hudi_vector.search.planner import SearchRequest, make_plan, partition_values
 from hudi_vector.storage import FileInfo, StorageOptions
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.model import FileSlice, Snapshot, Source

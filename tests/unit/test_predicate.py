@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from hudi_vector.errors import InvalidFilterError, UnknownColumnError
-from hudi_vector.read.predicate import columns, conjuncts, evaluate, parse, restrict, to_text
-from hudi_vector.read.predicate_nodes import (
+from hudi_vector.read.predicate.form import columns, conjuncts, evaluate, parse, restrict, to_text
+from hudi_vector.read.predicate.nodes import (
     FALSE,
     NULL,
     TRUE,

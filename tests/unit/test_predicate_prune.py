@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_vector.read.predicate import ColumnStats, evaluate, may_match, parse, row_group_stats
-from hudi_vector.read.predicate_nodes import (
+from hudi_vector.read.predicate.form import ColumnStats, evaluate, may_match, parse, row_group_stats
+from hudi_vector.read.predicate.nodes import (
     TRUE,
     And,
     Cast,

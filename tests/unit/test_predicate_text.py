@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_vector.errors import HudiVectorError, InvalidFilterError, UnknownColumnError
-from hudi_vector.read.predicate import evaluate, parse, to_text
+from hudi_vector.read.predicate.form import evaluate, parse, to_text
 
 SCHEMA = pa.schema(
     {

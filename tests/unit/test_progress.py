@@ -11,8 +11,8 @@ import pytest
 from support.blob_states import DAY, NOW, OLD, BlobTable, blob
 
 from hudi_vector.table_services import progress
-from hudi_vector.table_services.erasure import look
-from hudi_vector.table_services.mark import find_unneeded
+from hudi_vector.table_services.erasure.api import look
+from hudi_vector.table_services.marking.mark import find_unneeded
 from hudi_vector.table_services.progress import followed
 
 

@@ -11,12 +11,12 @@ import pytest
 from support.blob_states import BlobTable, blob, write_id
 from support.swept import interrupted
 
-from hudi_vector.blobs import manifest
 from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.blobs.registry import LEAVING, LEFT, REGISTERED, REGISTRY, enter, lenders, read_registry
 from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.blobs.struct import BLOB_TYPE
-from hudi_vector.blobs.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
+from hudi_vector.blobs.uploads import manifest
 from hudi_vector.errors import (
     BlobWriteError,
     DataFileError,
@@ -26,13 +26,13 @@ from hudi_vector.errors import (
     UnsupportedTableError,
 )
 from hudi_vector.storage import StorageOptions
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.mark import find_unneeded
 from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.marking.mark import find_unneeded
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.sharing import part, share
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.write.lending import borrow
+from hudi_vector.writing.blobs.lending import borrow
 
 DAY = 86_400_000
 NOW = time.time_ns() // 1_000_000

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hudi_vector.query.plan import SearchPlan, SliceAccess
+from hudi_vector.query.report import Progress, SearchReport, keep_report, last_reports, report_of
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
-from hudi_vector.search.plan import SearchPlan, SliceAccess
-from hudi_vector.search.report import Progress, SearchReport, keep_report, last_reports, report_of
 from hudi_vector.storage import FileInfo
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.model import FileSlice, Snapshot, Source

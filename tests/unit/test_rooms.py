@@ -21,10 +21,10 @@ _BASE = frozenset({"version", "errors", "options", "schema", "storage", "kernels
 _TABLE = _BASE | {"table"}
 _READ = _TABLE | {"read"}
 _INDEX = _READ | {"index"}
-_SEARCH = _INDEX | {"search"}
+_QUERY = _INDEX | {"query"}
 _BLOBS = _INDEX | {"blobs"}
-_SPARK = _SEARCH | _BLOBS | {"spark"}
-_SERVICES = _SPARK | {"write", "streaming", "table_services"}
+_SPARK = _QUERY | _BLOBS | {"spark"}
+_SERVICES = _SPARK | {"writing", "streaming", "table_services"}
 _ALL = _SERVICES | {"sql", "cli", "jars", "session"}
 
 # The house plan's table: a room may import these.
@@ -33,11 +33,11 @@ MAY_IMPORT = {
     "table": _TABLE,
     "read": _READ,
     "index": _INDEX,
-    "search": _SEARCH,
+    "query": _QUERY,
     "blobs": _BLOBS,
     "spark": _SPARK,
-    "write": _SPARK | {"write"},
-    "streaming": _SPARK | {"write", "streaming"},
+    "writing": _SPARK | {"writing"},
+    "streaming": _SPARK | {"streaming"},
     "table_services": _SERVICES,
     "sql": _ALL,
     "cli": _ALL,
@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "__init__": _ALL,  # resolves public names when they are first used
 }
 # Rooms in which every module may import pyspark when it is loaded.
-SPARK_ROOMS = frozenset({"spark", "sql", "write", "streaming"})
+SPARK_ROOMS = frozenset({"spark", "sql", "writing", "streaming"})
 BARE_ROOMS = frozenset({"sql", "blobs", "table_services"})
 
 # Rooms that users know: their public functions may live elsewhere.
@@ -195,7 +195,7 @@ def test_every_all_names_what_is_there() -> None:
         "import hudi_vector",
         "import hudi_vector.blobs",
         "import hudi_vector.table_services",
-        "import hudi_vector.search.standalone",
+        "import hudi_vector.query.opened.standalone",
         "import hudi_vector as hv; hv.open",
         "import hudi_vector.cli",
     ],

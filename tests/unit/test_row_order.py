@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_vector.search.row_order import order_of_keys
+from hudi_vector.query.row_order import order_of_keys
 
 NAN = float("nan")
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import servers
 
-from hudi_vector.blobs.fetch import BlobFetcher
-from hudi_vector.blobs.rows import blob_rows
+from hudi_vector.blobs.reading.fetch import BlobFetcher
+from hudi_vector.blobs.reading.rows import blob_rows
 from hudi_vector.blobs.struct import BlobColumns
 from hudi_vector.errors import BlobReadError, UnsupportedTableError
 from hudi_vector.storage import StorageOptions, hudi_rs_options, lance_options, open_storage

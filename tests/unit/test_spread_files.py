@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from support.blob_states import BlobTable, blob, inline
 
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
-from hudi_vector.table_services import distributed
-from hudi_vector.table_services.distributed import SpreadLimits, waves
-from hudi_vector.table_services.file_references import read_here
-from hudi_vector.table_services.retained import BASE, RetainedFile, list_retained
+from hudi_vector.table_services.references import distributed
+from hudi_vector.table_services.references.distributed import SpreadLimits, waves
+from hudi_vector.table_services.references.files import read_here
+from hudi_vector.table_services.retention.retained import BASE, RetainedFile, list_retained
 
 LOCAL = StorageOptions()
 

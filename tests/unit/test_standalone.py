@@ -24,8 +24,8 @@ from hudi_vector.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
-from hudi_vector.search import asked
-from hudi_vector.search.standalone import explain_table, search_table
+from hudi_vector.query.opened import request as asked
+from hudi_vector.query.opened.standalone import explain_table, search_table
 
 QUERY = [0.3, -0.2, 0.9, 0.1]
 
@@ -302,7 +302,7 @@ class Absent:
             raise ImportError(f"{name} is not installed here")
 
 sys.meta_path.insert(0, Absent())
-from hudi_vector.search.standalone import search_table
+from hudi_vector.query.opened.standalone import search_table
 found = search_table(sys.argv[1], "emb", [0.3, -0.2, 0.9, 0.1], 3, metric="l2", filter="price >= 0")
 print(found.rows.column("_hoodie_record_key").to_pylist())
 """

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, TimestampType
 
 from hudi_vector.errors import InvalidArgumentError, UnknownColumnError
-from hudi_vector.read.predicate import columns, evaluate, to_text
-from hudi_vector.read.predicate_nodes import Column, Compare, conjunction
-from hudi_vector.search.batch_rows import Column as Out
-from hudi_vector.search.hybrid_question import scores
+from hudi_vector.query.batch_rows import Column as Out
+from hudi_vector.query.hybrid.question import scores
+from hudi_vector.read.predicate.form import columns, evaluate, to_text
+from hudi_vector.read.predicate.nodes import Column, Compare, conjunction
 from hudi_vector.streaming.answer import Answer, assembled, joined
 from hudi_vector.streaming.correlated import asked_columns, bound, groups_of
 from hudi_vector.streaming.output import chosen, output_of

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_vector.streaming.event_times import EventTime, History, moments_of
+from hudi_vector.streaming.snapshots.event_times import EventTime, History, moments_of
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.timeline import parse_layout_2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hudi_vector.storage import StorageOptions
-from hudi_vector.streaming.pins import Pins
+from hudi_vector.streaming.snapshots.noted import Pins
 from hudi_vector.table.instants import Moment
 
 

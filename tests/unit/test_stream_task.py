@@ -23,7 +23,7 @@ from hudi_vector.errors import (
     UnsupportedTableError,
 )
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.predicate_nodes import Column, Compare
+from hudi_vector.read.predicate.nodes import Column, Compare
 from hudi_vector.streaming.sides import LEFT_ROW
 
 ROWS = [*rows_of(40, "a", 1), *rows_of(30, "b", 2, first=40)]

@@ -18,13 +18,13 @@ from support.swept import OLD_MS, Area, dying, interrupted
 from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.errors import InvalidArgumentError, RefusedError
 from hudi_vector.storage import Storage, join
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
 from hudi_vector.table_services.result import CleanFile, CleanResult
 from hudi_vector.table_services.service_lease import LEASE_MS, ServiceLease
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.sweep_record import BEGUN, ENDED, SWEEPS, read_sweep, unfinished_sweeps
-from hudi_vector.table_services.trash import restore, trash_path
+from hudi_vector.table_services.trash.sweep_record import BEGUN, ENDED, SWEEPS, read_sweep, unfinished_sweeps
+from hudi_vector.table_services.trash.trash import restore, trash_path
 
 ALL = SweepLimits(max_share=100)
 NOW = OLD_MS + 10**10
@@ -447,7 +447,7 @@ import os, signal, sys
 from support.swept import Area
 from hudi_vector.storage import Storage
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.sweep import sweep
+from hudi_vector.table_services.cleaning.sweep import sweep
 
 area = Area(sys.argv[1])
 real, moves = Storage.move, 0

@@ -15,14 +15,14 @@ from support.oracle import distances
 
 from hudi_vector.errors import InvalidOptionError, RefusedError, UnsupportedTableError
 from hudi_vector.kernels.topk import Bounds
+from hudi_vector.query.execute import Question
+from hudi_vector.query.indexed.slices import search_slices
+from hudi_vector.query.lance.temporary import TempTable, unstorable
+from hudi_vector.query.local import merge_winners
+from hudi_vector.query.planner import SearchRequest, make_plan
+from hudi_vector.query.winners import fetch_rows
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.search.execute import Question
-from hudi_vector.search.indexed import search_slices
-from hudi_vector.search.local import merge_winners
-from hudi_vector.search.planner import SearchRequest, make_plan
-from hudi_vector.search.temp_lance import TempTable, unstorable
-from hudi_vector.search.winners import fetch_rows
-from hudi_vector.spark.temp_dataset import temp_directory
+from hudi_vector.spark.search.temp_dataset import temp_directory
 from hudi_vector.storage import StorageOptions
 from hudi_vector.storage.temp_area import TempArea
 from hudi_vector.table.model import Snapshot

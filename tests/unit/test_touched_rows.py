@@ -21,12 +21,12 @@ from hudi_vector.errors import DataFileError
 from hudi_vector.index.build import Parameters, create_index
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.load import load_key_hashes
+from hudi_vector.query.opened.request import vector_column
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.log_blocks import AVRO_DATA, CDC_DATA, COMMAND, DELETE, LogBlock
-from hudi_vector.read.log_keys import _DELETES, _keys_of, log_keys
+from hudi_vector.read.logs.blocks import AVRO_DATA, CDC_DATA, COMMAND, DELETE, LogBlock
+from hudi_vector.read.logs.keys import _DELETES, _keys_of, log_keys
+from hudi_vector.read.logs.touched import touched_rows
 from hudi_vector.read.spec import ScanSpec
-from hudi_vector.read.touched import touched_rows
-from hudi_vector.search.asked import vector_column
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
@@ -179,7 +179,7 @@ def test_log_files_that_cannot_be_understood_have_their_slice_merged(
     told = touched_rows(entry, StorageOptions(), keep=False)
     assert 0 < len(told.positions) < told.rows
     assert told.left_to_merge.count == len(told.positions)
-    monkeypatch.setattr("hudi_vector.read.touched._MOST_SHARE", 0.1)
+    monkeypatch.setattr("hudi_vector.read.logs.touched._MOST_SHARE", 0.1)
     many = touched_rows(entry, StorageOptions(), keep=False)
     assert many.why_all == f"log files touch {len(told.positions)} of {told.rows} rows"
     assert many.left_to_merge.count == told.rows

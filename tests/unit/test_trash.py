@@ -11,11 +11,11 @@ from support.swept import OLD_MS, Area, dying
 
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import join
+from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.result import CleanFile
-from hudi_vector.table_services.sweep import sweep
-from hudi_vector.table_services.sweep_record import SWEEPS
-from hudi_vector.table_services.trash import TRASH, expire, list_trash, restore, trash_path
+from hudi_vector.table_services.trash.sweep_record import SWEEPS
+from hudi_vector.table_services.trash.trash import TRASH, expire, list_trash, restore, trash_path
 
 WEEK = 7 * 86_400_000
 

@@ -19,14 +19,14 @@ from support.caches import empty_cache
 from hudi_vector.errors import DataFileError
 from hudi_vector.kernels.topk import VectorBlock
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.data_file import DataFile
 from hudi_vector.read.lance import LanceSlice
-from hudi_vector.read.page_table import page_table, paged_chunks
-from hudi_vector.read.parquet import ParquetSlice
-from hudi_vector.read.parquet_values import Window
-from hudi_vector.read.snappy_literals import literals_of, ranges_of
+from hudi_vector.read.parquet.data_file import DataFile
+from hudi_vector.read.parquet.page_table import page_table, paged_chunks
+from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.parquet.snappy_literals import literals_of, ranges_of
+from hudi_vector.read.parquet.values import Window
+from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
-from hudi_vector.read.vector_pages import RangeReads
 from hudi_vector.storage import FileInfo, StorageOptions
 
 DIMENSION = 6

@@ -28,9 +28,9 @@ from hudi_vector.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
+from hudi_vector.query.files.plain_files import DeltaFiles
+from hudi_vector.query.opened.standalone import search_table
 from hudi_vector.read.cache import process_cache
-from hudi_vector.search.plain_files import DeltaFiles
-from hudi_vector.search.standalone import search_table
 from hudi_vector.storage import StorageOptions
 
 QUERY = [0.3, -0.2, 0.9, 0.1]

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from support.written_table import Row, WrittenTable
 
 from hudi_vector.errors import InstantNotAvailableError
-from hudi_vector.search.asked import Asked
-from hudi_vector.search.tuning import Tuning
-from hudi_vector.search.watch import advanced, changes_between, ranked
-from hudi_vector.search.watch_task import WatchTask
+from hudi_vector.query.changes.compare import advanced, changes_between, ranked
+from hudi_vector.query.changes.task import WatchTask
+from hudi_vector.query.opened.request import Asked
+from hudi_vector.query.tuning import Tuning
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Instant

@@ -7,9 +7,9 @@ import pytest
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
 from hudi_vector.schema import VectorType
 from hudi_vector.table.config import TableConfig
-from hudi_vector.write.layout import agree_on_layout, agree_on_vectors
-from hudi_vector.write.request import vector_type, write_request
-from hudi_vector.write.target import is_path
+from hudi_vector.writing.layout import agree_on_layout, agree_on_vectors
+from hudi_vector.writing.request import vector_type, write_request
+from hudi_vector.writing.target import is_path
 
 PROPERTIES = """
 hoodie.table.name=t

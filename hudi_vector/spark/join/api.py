@@ -9,16 +9,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from hudi_vector.search.join.task import JoinTask
-from hudi_vector.spark.gateway import JavaObject
-from hudi_vector.spark.join.crossjoin import crossjoin_frame
+from hudi_vector.query.join.task import JoinTask
+from hudi_vector.spark.catalyst.gateway import JavaObject
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
+from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.join.prepare import Prepared, prepare
 from hudi_vector.spark.join.request import JoinRequest, Output
+from hudi_vector.spark.join.routes.crossjoin import crossjoin_frame
+from hudi_vector.spark.join.routes.ways import Way
 from hudi_vector.spark.join.sentences import described
-from hudi_vector.spark.join.ways import Way
-from hudi_vector.spark.local_rows import arrow_fields
-from hudi_vector.spark.relation import lazy_relation
-from hudi_vector.spark.spread import spread_plan
+from hudi_vector.spark.search.spread import spread_plan
 
 __all__ = ["JoinedFrame", "explain_join", "join_plan", "joined_frame", "knn_join"]
 

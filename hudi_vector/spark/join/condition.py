@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import InvalidArgumentError, InvalidFilterError, InvalidTypeError, UnknownColumnError
-from hudi_vector.read.predicate_nodes import is_comparable
+from hudi_vector.query.checks import as_text, checked_names
+from hudi_vector.query.join.conditions import ANY_PAIR, LEFT, RIGHT, JoinCondition, same_row, split
+from hudi_vector.read.predicate.nodes import is_comparable
 from hudi_vector.schema import quoted_if_needed
-from hudi_vector.search.checks import as_text, checked_names
-from hudi_vector.search.join.conditions import ANY_PAIR, LEFT, RIGHT, JoinCondition, same_row, split
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
+from hudi_vector.spark.catalyst.predicates import analyse_filter
 from hudi_vector.spark.join.left import LeftSide
-from hudi_vector.spark.local_rows import arrow_fields
-from hudi_vector.spark.predicates import analyse_filter
 
 __all__ = ["Asked", "asked_condition", "excluded", "self_pairs"]
 

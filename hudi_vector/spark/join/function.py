@@ -6,8 +6,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from hudi_vector.spark.arguments import Signature, bind, constant
-from hudi_vector.spark.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.arguments import Signature, bind, constant
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.spark.join.api import join_plan
 from hudi_vector.spark.join.prepare import prepare
 

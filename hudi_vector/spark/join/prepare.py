@@ -12,25 +12,25 @@ from hudi_vector import options
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError
 from hudi_vector.index.build import indexable_files
 from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.query.checks import as_distance, as_k, as_text
+from hudi_vector.query.files.deleted import checked_deleted
+from hudi_vector.query.join.parallel import few_rows
+from hudi_vector.query.join.routing import RightFacts, Route, choose_route
+from hudi_vector.query.tuning import checked_tuning
 from hudi_vector.read.conform import vector_type
 from hudi_vector.read.list_length import stored_length
-from hudi_vector.search.checks import as_distance, as_k, as_text
-from hudi_vector.search.deleted import checked_deleted
-from hudi_vector.search.join.parallel import few_rows
-from hudi_vector.search.join.routing import RightFacts, Route, choose_route
-from hudi_vector.search.tuning import checked_tuning
 from hudi_vector.spark.columns import vector_column
 from hudi_vector.spark.join.condition import asked_condition, excluded, self_pairs
-from hudi_vector.spark.join.copied import fits, held_way, temp_barred, temp_way
-from hudi_vector.spark.join.external import external_way
 from hudi_vector.spark.join.left import LeftSide
 from hudi_vector.spark.join.request import JoinRequest
 from hudi_vector.spark.join.right import RightSource, bytes_source, right_source, stored_source, without_rows
+from hudi_vector.spark.join.routes.copied import fits, held_way, temp_barred, temp_way
+from hudi_vector.spark.join.routes.external import external_way
+from hudi_vector.spark.join.routes.ways import EXACT, Way, snapshot_way, table_way
 from hudi_vector.spark.join.stored import stored_frame, stored_snapshot
-from hudi_vector.spark.join.ways import EXACT, Way, snapshot_way, table_way
 from hudi_vector.spark.resolve import resolve_name
-from hudi_vector.spark.scanned import length_in
-from hudi_vector.spark.search import settings_of
+from hudi_vector.spark.search.scanned import length_in
+from hudi_vector.spark.search.search import settings_of
 from hudi_vector.storage import path_text
 from hudi_vector.table.model import Snapshot
 from hudi_vector.table.native import NativeTable

@@ -10,14 +10,14 @@ from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 
 from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.read.predicate import Predicate
-from hudi_vector.read.predicate_change import renamed
-from hudi_vector.read.predicate_nodes import conjunction
+from hudi_vector.query.batch_rows import Column
+from hudi_vector.query.join.conditions import JoinCondition
+from hudi_vector.query.join.nearest import Ask
+from hudi_vector.query.tuning import Tuning
+from hudi_vector.read.predicate.change import renamed
+from hudi_vector.read.predicate.form import Predicate
+from hudi_vector.read.predicate.nodes import conjunction
 from hudi_vector.schema import free_names
-from hudi_vector.search.batch_rows import Column
-from hudi_vector.search.join.conditions import JoinCondition
-from hudi_vector.search.join.nearest import Ask
-from hudi_vector.search.tuning import Tuning
 from hudi_vector.spark.join.condition import Asked
 from hudi_vector.spark.join.left import LeftSide
 from hudi_vector.spark.join.right import RightSource

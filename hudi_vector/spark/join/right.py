@@ -12,21 +12,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, ByteType, DoubleType, FloatType, StructField, StructType
 
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError
+from hudi_vector.query.files.deleted import Deleted, without_deleted
 from hudi_vector.read.conform import conform, vector_type
-from hudi_vector.read.predicate import Predicate
-from hudi_vector.read.predicate_nodes import conjunction
+from hudi_vector.read.predicate.form import Predicate
+from hudi_vector.read.predicate.nodes import conjunction
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import HUDI_TYPE, VectorType
-from hudi_vector.search.deleted import Deleted, without_deleted
-from hudi_vector.spark.arrow_stage import map_in_arrow
+from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
+from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
+from hudi_vector.spark.catalyst.predicates import without_inferred
+from hudi_vector.spark.catalyst.predicates_catalyst import UntranslatableError
 from hudi_vector.spark.columns import vector_column
-from hudi_vector.spark.gateway import JavaObject, first_sentence
 from hudi_vector.spark.join.scans import Scanned, hands_filters_on, scanned_snapshot
-from hudi_vector.spark.local_rows import arrow_fields
-from hudi_vector.spark.peel import Peeled, folded, peel, translated
-from hudi_vector.spark.predicates import without_inferred
-from hudi_vector.spark.predicates_catalyst import UntranslatableError
 from hudi_vector.spark.resolve import Target, resolve_frame
+from hudi_vector.spark.unwrap import Peeled, folded, peel, translated
 from hudi_vector.table.model import Snapshot
 
 __all__ = ["RightSource", "bytes_source", "right_source", "stored_source", "without_rows"]

@@ -13,11 +13,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from hudi_vector.query.files.plain_files import Constants, DeltaFiles, PlainFiles
+from hudi_vector.query.lance.dataset import LanceDataset
 from hudi_vector.read.conform import vector_type
-from hudi_vector.search.lance_dataset import LanceDataset
-from hudi_vector.search.plain_files import Constants, DeltaFiles, PlainFiles
-from hudi_vector.spark.gateway import JavaObject, simple_name
-from hudi_vector.spark.local_rows import arrow_fields
+from hudi_vector.spark.catalyst.gateway import JavaObject, simple_name
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.storage import normalise
 from hudi_vector.table.model import Snapshot

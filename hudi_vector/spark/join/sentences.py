@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
-from hudi_vector.read.predicate import Predicate, to_text
-from hudi_vector.read.predicate_change import exchanged
-from hudi_vector.read.predicate_nodes import Column
-from hudi_vector.search.join.conditions import LEFT, LEFT_MARK, JoinCondition
+from hudi_vector.query.join.conditions import LEFT, LEFT_MARK, JoinCondition
+from hudi_vector.read.predicate.change import exchanged
+from hudi_vector.read.predicate.form import Predicate, to_text
+from hudi_vector.read.predicate.nodes import Column
 from hudi_vector.spark.join.prepare import Prepared
 from hudi_vector.spark.join.request import JoinRequest
 

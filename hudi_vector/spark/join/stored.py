@@ -11,15 +11,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import HudiVectorError
+from hudi_vector.query.files.plain_files import DeltaFiles
+from hudi_vector.query.lance.dataset import LanceDataset
 from hudi_vector.read.conform import conform
 from hudi_vector.read.lance_fragment import FragmentRows
-from hudi_vector.read.parquet import ParquetSlice
+from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
-from hudi_vector.search.lance_dataset import LanceDataset
-from hudi_vector.search.plain_files import DeltaFiles
+from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.spark.resolve import is_path, storage_options
-from hudi_vector.spark.worker_errors import in_few_words
 from hudi_vector.storage import Storage, join, normalise, open_storage
 from hudi_vector.table.model import FileSlice, FragmentInfo, Snapshot
 

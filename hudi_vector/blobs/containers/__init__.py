@@ -1,0 +1,1 @@
+"""Containers: files that hold the bytes of many blobs, in several formats."""

@@ -1,0 +1,168 @@
+"""The containers that one task has open: one for each table partition and column, a bounded number at a time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from hudi_vector.blobs.containers.byte_values import ByteValues, Ints
+from hudi_vector.blobs.containers.container import OpenContainer, WrittenContainer
+from hudi_vector.blobs.names import EXTENSIONS, ContainerName
+from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.errors import BlobWriteError
+from hudi_vector.storage import StorageOptions
+
+__all__ = ["ContainerPool", "TaskAttempt"]
+
+
+@dataclass(frozen=True)
+class TaskAttempt:
+    """Who writes: the number of the task's partition, and the id of the attempt, unique in its application."""
+
+    partition: int
+    attempt: int
+
+
+@dataclass
+class _Filling:
+    path: str
+    partition: str
+    column: str
+    container: OpenContainer
+
+
+class ContainerPool:
+    """Stores bytes in containers of a table; a full container is closed and another begun."""
+
+    def __init__(
+        self,
+        table: str,
+        write_id: str,
+        task: TaskAttempt,
+        most_open: int,
+        options: StorageOptions,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            table: The table's normalised URI.
+            write_id: The write.
+            task: Who writes.
+            most_open: Beyond this number the container that was used longest ago is closed.
+            options: How storage is opened.
+            numbers: The numbers of the containers, where an attempt has several pools.
+        """
+        self._table = table
+        self._write_id = write_id
+        self._task = task
+        self._most_open = most_open
+        self._options = options
+        self._numbers = count() if numbers is None else numbers
+        self._open: OrderedDict[tuple[str, str, bool], _Filling] = OrderedDict()
+        self._written: list[WrittenContainer] = []
+
+    def store(
+        self, partition: str, column: str, settings: BlobSettings, values: ByteValues, alone: bool
+    ) -> tuple[list[tuple[str, int]], Ints]:
+        """Append values to the containers of a partition and column.
+
+        Args:
+            partition: The path of the table's partition.
+            column: The column's dotted path.
+            settings: Those of the column.
+            values: One or more.
+            alone: Whether each value gets a file of its own.
+
+        Returns:
+            The containers' paths from the table's folder, each with the number of values that went there in their
+            order, and the position of each value in its file (bytes, int64).
+
+        Raises:
+            BlobWriteError: The bytes could not be stored.
+        """
+        parts: list[tuple[str, int]] = []
+        offsets, done = np.empty(len(values), np.int64), 0
+        key = (partition, column, alone)
+        while done < len(values):
+            filling = self._filling(key, settings)
+            room = 1 if alone else filling.container.room(values.lengths[done:])
+            if room:
+                with _told(filling.path):
+                    offsets[done : done + room] = filling.container.append(values.part(done, done + room))
+                parts.append((filling.path, room))
+                done += room
+            if alone or not room:
+                self._finish(self._open.pop(key))
+        return parts, offsets
+
+    def close(self) -> list[WrittenContainer]:
+        """Make all containers durable.
+
+        Returns:
+            Every container of the pool, those closed before included.
+
+        Raises:
+            BlobWriteError: One cannot be made durable; the others are closed too.
+        """
+        try:
+            while self._open:
+                self._finish(self._open.popitem(last=False)[1])
+        except BaseException:
+            self.discard()
+            raise
+        return self._written
+
+    def discard(self) -> None:
+        """Close everything that is open, on the way out of a failure."""
+        while self._open:
+            with contextlib.suppress(OSError):
+                self._open.popitem()[1].container.discard()
+
+    def _filling(self, key: tuple[str, str, bool], settings: BlobSettings) -> _Filling:
+        """The open container of a key; one is begun where there is none."""
+        if key in self._open:
+            self._open.move_to_end(key)
+            return self._open[key]
+        if len(self._open) >= self._most_open:
+            self._finish(self._open.popitem(last=False)[1])
+        partition, column, _ = key
+        name = ContainerName(
+            partition,
+            column,
+            self._write_id,
+            self._task.partition,
+            self._task.attempt,
+            next(self._numbers),
+            EXTENSIONS[settings.format],
+        )
+        uri = name.uri(self._table)
+        path = uri[len(self._table) + 1 :]
+        with _told(path):
+            self._open[key] = _Filling(path, partition, column, OpenContainer(uri, settings, self._options))
+        return self._open[key]
+
+    def _finish(self, filling: _Filling) -> None:
+        try:
+            with _told(filling.path):
+                self._written.append(filling.container.close(filling.path, filling.partition, filling.column))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                filling.container.discard()
+            raise
+
+
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Storage's own errors, told with the container they happened to."""
+    try:
+        yield
+    except BlobWriteError:
+        raise
+    except OSError as problem:
+        raise BlobWriteError(f"the container '{path}' cannot be written: {problem}") from problem

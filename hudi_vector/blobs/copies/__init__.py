@@ -1,0 +1,1 @@
+"""Blobs copied from containers to new ones, read back and compared."""

@@ -1,0 +1,1 @@
+"""Stored blobs counted and compared with what was kept of them."""

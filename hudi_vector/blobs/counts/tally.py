@@ -1,0 +1,232 @@
+"""Counts of stored blobs: first within a task, by range; then by file, when all rows of a file have come together.
+
+A *tally* is a table of `TALLY`: how many rows of a column and partition refer to a range of a file. INLINE blobs have
+no file, and `bytes` counts theirs. A file that was found in the table's blob area has a row without column, with its
+size as `bytes`: so files that nothing refers to are seen too, and the others are not looked up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.counts.cover import covered_bytes
+from hudi_vector.blobs.counts.presence import DIRECTORY, GONE, TOO_SHORT, file_sizes, presence
+from hudi_vector.blobs.files import BlobFiles
+from hudi_vector.blobs.stored_blobs import TO_THE_END, Ints, StoredBlobs
+from hudi_vector.errors import InvalidBlobError
+
+__all__ = [
+    "EXTERNAL",
+    "INLINE_ROWS",
+    "MANAGED",
+    "SUMMARY",
+    "TALLY",
+    "add_up",
+    "count_blobs",
+    "summarise",
+    "whole_files",
+]
+
+INLINE_ROWS, MANAGED, EXTERNAL = "inline", "managed", "external"
+
+TALLY = pa.schema(
+    [
+        ("file", pa.string()),
+        ("column", pa.string()),
+        ("partition", pa.string()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("managed", pa.bool_()),
+        ("blobs", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+SUMMARY = pa.schema(
+    [
+        ("column", pa.string()),
+        ("partition", pa.string()),
+        ("container", pa.string()),
+        ("kind", pa.string()),
+        ("blobs", pa.int64()),
+        ("bytes", pa.int64()),
+        ("shared", pa.int64()),
+        ("dead_bytes", pa.int64()),
+        ("dangling", pa.int64()),
+    ]
+)
+_OWNER = ["file", "column", "partition"]
+
+
+def count_blobs(column: str, partition: pa.Array, blobs: StoredBlobs) -> pa.Table:
+    """The tally of some rows, NULL blobs left out.
+
+    Args:
+        column: The column's dotted path.
+        partition: The partition path of each row.
+        blobs: What the column has in each row.
+
+    Raises:
+        InvalidBlobError: A blob contradicts itself, so that nobody can say what it refers to.
+    """
+    if blobs.contradicts.any():
+        raise InvalidBlobError(
+            f"column '{column}' holds blobs that contradict themselves, {int(blobs.contradicts.sum())} among "
+            f"{len(blobs)} rows, which cannot be counted; hudi_vector.blobs.verify lists them"
+        )
+    outside = pa.array(blobs.outside)
+    rows = pa.table(
+        {
+            "file": blobs.file,
+            "column": pa.repeat(column, len(blobs)),
+            "partition": partition.cast(pa.string()),
+            "offset": pc.if_else(outside, pa.array(blobs.begin), 0),
+            "length": pc.if_else(outside, pa.array(blobs.count), 0),
+            "managed": pc.and_(outside, pc.fill_null(blobs.managed, False)),
+            "blobs": pa.repeat(pa.scalar(1, pa.int64()), len(blobs)),
+            "bytes": pc.if_else(outside, 0, pc.fill_null(blobs.size, 0)),
+        }
+    )
+    return add_up(rows.filter(pa.array(blobs.inline | blobs.outside)))
+
+
+def add_up(tally: pa.Table) -> pa.Table:
+    """The tally with one row for each range of a column, partition and file.
+
+    Args:
+        tally: Any number of rows for each.
+    """
+    keys = [name for name in TALLY.names if name not in ("blobs", "bytes")]
+    summed = tally.group_by(keys, use_threads=False).aggregate([("blobs", "sum"), ("bytes", "sum")])
+    return summed.rename_columns([name.removesuffix("_sum") for name in summed.schema.names]).select(TALLY.names)
+
+
+def whole_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Rows that come sorted by file, cut only where a file ends.
+
+    Args:
+        batches: Batches of `TALLY`.
+
+    Yields:
+        Tables that have all rows of each file they name.
+    """
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        file = pc.fill_null(batch.column("file"), "")
+        first = pc.index(file, file[-1]).as_py()
+        goes_on = held and not first and pc.fill_null(held[-1].column("file"), "")[-1] == file[0]
+        if not goes_on:
+            whole = [*held, batch.slice(0, first)]
+            if sum(part.num_rows for part in whole):
+                yield pa.Table.from_batches(whole)
+            held, batch = [], batch.slice(first)  # noqa: PLW2901 - what is left of it
+        held.append(batch)
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def summarise(tally: pa.Table, area: BlobArea, files: BlobFiles) -> pa.Table:
+    """What is stored where, for files all of whose rows are here.
+
+    Args:
+        tally: The rows of some files, and of INLINE blobs.
+        area: Where the table keeps its blobs.
+        files: For files outside of that area.
+
+    Returns:
+        One row of `SUMMARY` for each column, partition and file. What is dead in a file stands in one of them: that of
+        the column and partition it was written for.
+    """
+    sizes = _sizes(tally, files)
+    counted = add_up(tally.filter(pc.is_valid(tally["column"])))
+    size = np.array([sizes.get(file, 0) for file in counted["file"].to_pylist()], np.int64)
+    begin, count = (counted[name].to_numpy() for name in ("offset", "length"))
+    lost = np.isin(presence(begin, count, size), [GONE, DIRECTORY, TOO_SHORT])
+    length = np.where(count == TO_THE_END, np.maximum(size - begin, 0), count)
+    groups = _groups(counted, length, lost)
+    dead = _dead_bytes(counted["file"].to_pylist(), begin, length, {f: s for f, s in sizes.items() if area.owns(f)})
+    return pa.Table.from_pylist(list(_rows(groups, dead, area)), SUMMARY)
+
+
+def _sizes(tally: pa.Table, files: BlobFiles) -> dict[str, int]:
+    """The size of each file, as the listing has it, and by a look at those that lie elsewhere."""
+    listed = tally.filter(pc.is_null(tally["column"]))
+    sizes = dict(zip(listed["file"].to_pylist(), listed["bytes"].to_pylist(), strict=True))
+    others = [file for file in pc.unique(tally["file"]).to_pylist() if file is not None and file not in sizes]
+    # What a write in progress stored after the listing lies in the area too, and is looked at like any other file.
+    return sizes | dict(zip(others, file_sizes(files, others), strict=True))
+
+
+def _groups(counted: pa.Table, length: Ints, lost: Any) -> list[dict[str, Any]]:
+    """The rows of each column, partition and file, added up over the file's distinct ranges."""
+    outside = pc.is_valid(counted["file"])
+    ranges = counted.select([*_OWNER, "blobs", "managed"])
+    for name, values in {
+        "offset": counted["offset"],
+        "length": pa.array(length),
+        "bytes": pc.if_else(outside, 0, counted["bytes"]),
+        "inline": pc.if_else(outside, 0, counted["bytes"]),
+        "dangling": pc.if_else(pa.array(lost), counted["blobs"], 0),
+    }.items():
+        ranges = ranges.append_column(name, values)
+    # One range may come as a whole file and by its numbers, and be called managed or not.
+    distinct = ranges.group_by([*_OWNER, "offset", "length"], use_threads=False).aggregate(
+        [("blobs", "sum"), ("inline", "sum"), ("dangling", "sum"), ("managed", "max")]
+    )
+    added = distinct.group_by(_OWNER, use_threads=False).aggregate(
+        [("blobs_sum", "sum"), ("inline_sum", "sum"), ("dangling_sum", "sum"), ("managed_max", "max"),
+         ("length", "sum"), ("length", "count")]
+    )  # fmt: skip
+    rows: list[dict[str, Any]] = added.to_pylist()
+    return rows
+
+
+def _dead_bytes(file: list[str | None], begin: Ints, length: Ints, sizes: dict[str, int]) -> dict[str, int]:
+    """What no range covers in each of some files."""
+    number = {name: index for index, name in enumerate(sizes)}
+    of = np.array([number.get(name or "", -1) for name in file], np.int64)
+    size = np.maximum(np.fromiter(sizes.values(), np.int64, len(sizes)), 0)
+    known = of >= 0
+    of, begin, length = of[known], begin[known], length[known]
+    begin = np.minimum(begin, size[of])
+    end = begin + np.minimum(length, size[of] - begin)
+    return dict(zip(sizes, (size - covered_bytes(of, begin, end, len(size))).tolist(), strict=True))
+
+
+def _rows(groups: list[dict[str, Any]], dead: dict[str, int], area: BlobArea) -> Iterator[dict[str, Any]]:
+    left = dict(dead)
+    referred = {group["file"] for group in groups}
+    for group in sorted(groups, key=lambda group: (group["column"], group["partition"] or "")):
+        file, place = group["file"], (group["column"], group["partition"])
+        owns = file in left and area.owner(file) in (place, None)
+        yield _row(
+            group, MANAGED if group["managed_max_max"] or file in dead else EXTERNAL, left.pop(file) if owns else 0
+        )
+    for file, count in left.items():
+        if count or file not in referred:
+            column, partition = area.owner(file) or (None, None)
+            nothing = dict.fromkeys(("blobs", "bytes", "shared", "dangling"), 0)
+            named = {"column": column, "partition": partition, "container": file, "kind": MANAGED}
+            yield {**named, **nothing, "dead_bytes": count}
+
+
+def _row(group: dict[str, Any], kind: str, dead: int) -> dict[str, Any]:
+    inline = group["file"] is None
+    return {
+        "column": group["column"],
+        "partition": group["partition"],
+        "container": INLINE_ROWS if inline else group["file"],
+        "kind": INLINE_ROWS if inline else kind,
+        "blobs": group["blobs_sum_sum"],
+        "bytes": group["inline_sum_sum"] if inline else group["length_sum"],
+        "shared": 0 if inline else group["blobs_sum_sum"] - group["length_count"],
+        "dead_bytes": dead,
+        "dangling": group["dangling_sum_sum"],
+    }

@@ -1,0 +1,1 @@
+"""Bytes of blobs, read late, in few ranges and within a budget."""

@@ -1,0 +1,223 @@
+"""Bytes of BLOB columns: INLINE or by reference, in few reads, into one Arrow array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_vector.blobs.files import BlobFiles, Trouble, default_threads
+from hudi_vector.blobs.paths import file_uri
+from hudi_vector.blobs.reading.resolve import MAX_VALUE_BYTES, Resolved, resolve
+from hudi_vector.blobs.reading.transfer import transfer
+from hudi_vector.blobs.reading.wanted import Ints, Part, Wanted, wanted_of
+from hudi_vector.blobs.struct import BlobColumns, Flags
+from hudi_vector.blobs.uploads.kept_checksums import kept_checksums
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.storage import StorageOptions, path_text
+from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, plan_reads
+
+__all__ = ["BlobFetcher", "Part"]
+
+_WHOLE = Part()
+_CHANGED = "its bytes are not those that were written, whose checksum was kept"
+# Reads are no smaller than this for the sake of sharing them between threads.
+_MIN_SHARE = 256 << 10
+
+
+@dataclass(frozen=True)
+class BlobFetcher:
+    """How the bytes of blobs are had.
+
+    Args:
+        options: Hadoop's storage settings.
+        table: The base path of the table that holds the references, for relative paths; None if it has none.
+        max_gap: Ranges of a file with no more than this many bytes between them are read together; None for 16 KiB
+            on a local disk and 1 MiB elsewhere.
+        threads: The most threads that read at once; None for 16, and on a local disk for one as long as it
+            is quick, else 4.
+        on_error: ``"raise"``, or ``"null"`` for NULL in the place of bytes that cannot be had: the file is gone,
+            too short, a directory, forbidden or broken off, no driver knows its scheme, a part starts past the end
+            of its blob, or the value has more than 2³¹ − 1 bytes. A blob that contradicts itself raises all the
+            same, and so does a driver that is known and not installed.
+        verify: Whether the bytes of whole blobs are compared with the checksums that were kept when they were written;
+            bytes that changed cannot be had. Blobs without a checksum, and parts of blobs, are not compared.
+        from_remote: Whether the references come from object stores, where the table is not known: they may not name
+            files of this machine then.
+
+    Raises:
+        InvalidArgumentError: A setting has a value it cannot have.
+
+    Example:
+        >>> from hudi_vector.blobs.struct import blob_array
+        >>> blobs = blob_array(["INLINE", None], [b"x", None], *[[None, None]] * 4)
+        >>> BlobFetcher().fetch(BlobColumns.of(blobs)).to_pylist()
+        [b'x', None]
+    """
+
+    options: StorageOptions = field(default_factory=StorageOptions)
+    table: str | None = None
+    max_gap: int | None = None
+    threads: int | None = None
+    on_error: str = "raise"
+    verify: bool = False
+    from_remote: bool = False
+
+    def __post_init__(self) -> None:
+        if self.on_error not in ("raise", "null"):
+            raise InvalidArgumentError(f"on_error = {self.on_error!r} is not allowed: give 'raise' or 'null'")
+        if self.max_gap is not None and self.max_gap < 0:
+            raise InvalidArgumentError(f"max_gap = {self.max_gap} is not allowed: give 0 or more bytes")
+        if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
+            raise InvalidArgumentError(f"threads = {self.threads!r} is not allowed: give a whole number, 1 or more")
+        object.__setattr__(self, "table", path_text(self.table))
+        if self.table is not None and not isinstance(self.table, str):
+            raise InvalidTypeError(f"table is the base path of a table, not {self.table!r}")
+
+    def files(self) -> BlobFiles:
+        """A memory of files for several calls on one column, so that each file is looked at once."""
+        return BlobFiles(self.options, self.table, self.threads, from_remote=self.from_remote)
+
+    def sizes(self, columns: BlobColumns, part: Part = _WHOLE, *, files: BlobFiles | None = None) -> Ints:
+        """How many bytes each row will need.
+
+        Only references without length are looked up in storage: with both offset and length NULL the whole file,
+        with an offset from there to its end. A length without an offset counts from byte 0.
+
+        Args:
+            columns: The fields of n blobs.
+            part: The part of each blob that will be asked for.
+            files: From `files`, to look at each file once in several calls.
+
+        Returns:
+            Bytes, shape (n,), int64; 0 for NULL, and for what will be NULL by `on_error`.
+
+        Raises:
+            InvalidBlobError: A blob contradicts itself.
+            BlobReadError: A file is not there, or too short to begin where the reference does.
+        """
+        wanted = wanted_of(columns)
+        return self._resolved(wanted, part, files or self.files(), wanted.length < 0).need
+
+    def fetch(self, columns: BlobColumns, part: Part = _WHOLE, *, files: BlobFiles | None = None) -> pa.BinaryArray:
+        """The bytes of each row.
+
+        A part of a blob is cut at the blob's end, as SQL's ``substring`` does; one that starts past the end is an
+        error, one that starts right at the end is empty. A reference to a range of 0 bytes is an empty value, without a
+        look at its file.
+
+        Args:
+            columns: The fields of n blobs.
+            part: The part of each blob that is asked for.
+            files: From `files`, to look at each file once in several calls.
+
+        Returns:
+            n values of type ``binary``: NULL for NULL, empty for an empty blob.
+
+        Raises:
+            InvalidBlobError: A blob contradicts itself.
+            BlobReadError: Bytes cannot be had, and `on_error` is ``"raise"``.
+            InvalidArgumentError: The values together have more than 2³¹ − 1 bytes, which no ``binary`` array
+                holds: give fewer rows at a time, as `hudi_vector.blobs.reading.batches.read_batches` does.
+        """
+        wanted = wanted_of(columns)
+        if part.whole and not wanted.refers.any():
+            return columns.data  # what is inline is there already; rows without a type have no data
+        resolved = self._resolved(wanted, part, files or self.files(), wanted.length != 0, MAX_VALUE_BYTES)
+        values = self._filled(resolved)
+        return self._verified(resolved, values) if self.verify and part.whole else values
+
+    def _verified(self, resolved: Resolved, values: pa.BinaryArray) -> pa.BinaryArray:
+        """The values, those left out whose bytes changed since they were written."""
+        wanted = resolved.wanted
+        rows = np.flatnonzero(wanted.refers & (wanted.length >= 0) & np.asarray(values.is_valid()))
+        uris = pa.array([file_uri(path, self.table) for path in wanted.paths], pa.string())
+        kept = kept_checksums(self.options).of(
+            uris.take(pa.array(wanted.file[rows])), wanted.offset[rows], wanted.length[rows]
+        )
+        rows = rows[kept.rows]
+        changed = rows[kept.changed(values.take(pa.array(rows)))]
+        if not len(changed):
+            return values
+        if self.on_error == "raise":
+            raise resolved.error_of(int(changed[0]), _CHANGED)
+        lost = np.zeros(len(values), np.bool_)
+        lost[changed] = True
+        return pc.if_else(pa.array(lost), pa.scalar(None, pa.binary()), values)
+
+    def _resolved(
+        self, wanted: Wanted, part: Part, files: BlobFiles, look: Flags, largest: int | None = None
+    ) -> Resolved:
+        resolved = resolve(wanted, files, part, look=look, largest=largest)
+        if self.on_error == "raise" and resolved.failed.any():
+            raise resolved.error()
+        return resolved
+
+    def _filled(self, resolved: Resolved) -> pa.BinaryArray:
+        wanted = resolved.wanted
+        ends = np.zeros(len(wanted) + 1, np.int64)
+        np.cumsum(resolved.need, out=ends[1:])
+        total = int(ends[-1])
+        if total > MAX_VALUE_BYTES:
+            raise InvalidArgumentError(
+                f"{len(wanted)} blobs have {total} bytes together, and one array holds at most {MAX_VALUE_BYTES}; "
+                "read fewer at a time"
+            )
+        values = pa.allocate_buffer(total)
+        output = memoryview(values).cast("B")
+        _copy_inline(resolved, ends[:-1], output)
+        lost = self._read(resolved, ends[:-1], output)
+        for row in np.flatnonzero(lost):
+            output[ends[row] : ends[row + 1]] = bytes(int(resolved.need[row]))  # no stray memory under a NULL
+        valid = (wanted.inline | wanted.refers) & ~resolved.failed & ~lost
+        mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        offsets = pa.py_buffer(ends.astype(np.int32))
+        return pa.Array.from_buffers(pa.binary(), len(wanted), [mask, offsets, values])
+
+    def _read(self, resolved: Resolved, target: Ints, output: memoryview) -> Flags:
+        """Read what rows refer to; return the rows whose bytes did not come."""
+        wanted = resolved.wanted
+        files = [None if isinstance(file, Trouble) else file for file in resolved.files]
+        is_local = np.array([file is not None and file.local for file in files] + [False])[wanted.file]
+        lost = np.zeros(len(wanted), np.bool_)
+        reasons: dict[int, str] = {}
+        for local in (True, False):
+            rows = np.flatnonzero(wanted.refers & (resolved.need > 0) & (is_local == local))
+            threads = self.threads or default_threads(local=local)
+            gap = self.max_gap if self.max_gap is not None else LOCAL_MAX_GAP if local else OBJECT_STORE_MAX_GAP
+            need = resolved.need[rows]
+            reads = plan_reads(
+                wanted.file[rows],
+                resolved.begin[rows],
+                need,
+                target[rows],
+                max_gap=gap,
+                max_read=_share(int(need.sum()), threads),
+            )
+            for failure in transfer(reads, files, output, self.threads):
+                failed = rows[reads.rows(failure.read)]
+                lost[failed] = True
+                reasons.update(dict.fromkeys(failed.tolist(), failure.reason))
+        if reasons and self.on_error == "raise":
+            row = min(reasons)
+            raise resolved.error_of(row, reasons[row])
+        return lost
+
+
+def _share(total: int, threads: int) -> int:
+    """The most bytes of one read: what all threads hold at once is small beside the output."""
+    return min(MAX_READ, max(_MIN_SHARE, total // (4 * threads)))
+
+
+def _copy_inline(resolved: Resolved, target: Ints, output: memoryview) -> None:
+    """Copy what is inline: neighbours in one go, as they lie side by side in the column already."""
+    rows = np.flatnonzero(resolved.wanted.inline & (resolved.need > 0))
+    _, data = resolved.wanted.inline_bytes()
+    source = data.data
+    same_file: npt.NDArray[np.int64] = np.zeros(len(rows), np.int64)
+    runs = plan_reads(same_file, resolved.begin[rows], resolved.need[rows], target[rows], max_gap=0, max_read=1 << 62)
+    for begin, to, size in zip(runs.run_source.tolist(), runs.run_target.tolist(), runs.run_size.tolist(), strict=True):
+        output[to : to + size] = source[begin : begin + size]

@@ -1,0 +1,138 @@
+"""A base file gone through with references in the place of a BLOB column: its bytes are jumped over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudi_vector.blobs.nested import replace_column
+from hudi_vector.blobs.reading.base_files import blob_column, blob_columns, place_in
+from hudi_vector.blobs.reading.lazy import LAZY_TYPE
+from hudi_vector.blobs.reading.wanted import wanted_of
+from hudi_vector.blobs.struct import BlobColumns
+from hudi_vector.errors import DataFileError
+from hudi_vector.read.conform import conform
+from hudi_vector.read.parquet.byte_column import Located
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage
+
+__all__ = ["LazyScan"]
+
+_BATCH_BYTES = 4 << 20
+_MOST_ROWS = 8192
+_PAGE_BUFFER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class LazyScan:
+    """What is read of each base file. Picklable: executors get it.
+
+    Args:
+        column: The BLOB column's dotted path.
+        schema: The columns to give, with `hudi_vector.blobs.reading.lazy.LAZY_TYPE` in the place of the BLOB; VECTOR
+            columns are marked by their field metadata.
+        options: Hadoop's storage settings.
+    """
+
+    column: str
+    schema: pa.Schema
+    options: StorageOptions = field(default=StorageOptions(), repr=False)
+
+    def batches(self, file: FileInfo) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, some megabytes at a time.
+
+        Args:
+            file: A Parquet base file.
+
+        Yields:
+            Batches in the order of the file.
+
+        Raises:
+            DataFileError: The file is gone or cannot be read.
+            InvalidBlobError: A blob contradicts itself.
+        """
+        with _opened(file, self.options) as source:
+            try:
+                yield from self._read(file, source)
+            except (OSError, pa.ArrowInvalid) as problem:
+                if isinstance(problem, DataFileError):
+                    raise
+                raise DataFileError(f"the data file '{file.uri}' cannot be read: {problem}") from problem
+
+    def _read(self, file: FileInfo, source: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+        # Pages are read as they are needed, and not whole row groups.
+        parquet = pq.ParquetFile(
+            source, pre_buffer=False, buffer_size=_PAGE_BUFFER_BYTES, coerce_int96_timestamp_unit="us"
+        )
+        metadata = parquet.metadata
+        blobs = blob_columns(metadata)
+        # A file that is older than the column has no bytes to refer to.
+        name = next((found for found in blobs if found.lower() == self.column.lower()), None)
+        values = None if name is None else blob_column(source, metadata, name, file.uri)
+        leaves = [path for path in _leaves(metadata) if path != f"{name}.data"]
+        row = 0
+        for group in range(metadata.num_row_groups):
+            located = None if values is None else values.locate(group)
+            first = row
+            size = _rows_at_once(metadata.row_group(group), frozenset(leaves))
+            for batch in parquet.iter_batches(size, [group], leaves, use_threads=False):
+                rows = batch
+                if name is not None and located is not None:
+                    here = slice(row - first, row - first + batch.num_rows)
+                    part = Located(located.length[here], located.offset[here])
+                    place = place_in(file.uri, name, blobs)
+                    rows = replace_column(batch, name, partial(_references, part, file.uri, place, row), file.uri, {})
+                row += batch.num_rows
+                yield from conform(rows, list(self.schema)).combine_chunks().to_batches()
+
+
+def _references(located: Located, uri: str, place: str, first_row: int, blobs: pa.StructArray) -> pa.StructArray:
+    """The references of the blobs of some rows, whose data was not read."""
+    has_data = pa.array(located.length >= 0)
+    data = pc.if_else(has_data, pa.scalar(b"", pa.binary()), pa.scalar(None, pa.binary()))
+    columns = BlobColumns.of(
+        pa.StructArray.from_arrays(
+            [blobs.field("type"), data, blobs.field("reference")], ["type", "data", "reference"], mask=blobs.is_null()
+        )
+    )
+    wanted = wanted_of(columns)
+    inline = pa.array(wanted.inline)
+    has_offset = pa.array(located.offset >= 0)
+    own = [
+        pc.if_else(has_offset, pa.scalar(uri), pa.scalar(place)),
+        pc.if_else(has_offset, pa.array(located.offset), pa.scalar(None, pa.int64())),
+        pa.array(located.length),
+        pa.array(np.arange(first_row, first_row + len(blobs), dtype=np.int64)),
+    ]
+    others = [columns.path, columns.offset, columns.length, pa.nulls(len(blobs), pa.int64())]
+    fields = [pc.if_else(inline, mine, other) for mine, other in zip(own, others, strict=True)]
+    null = pa.array(~(wanted.inline | wanted.refers))
+    return pa.StructArray.from_arrays([*fields, inline], fields=list(LAZY_TYPE), mask=null)
+
+
+def _opened(file: FileInfo, options: StorageOptions) -> pa.NativeFile:
+    try:
+        return open_storage(file.uri, options).open(file.uri, mapped=False)
+    except DataFileError as problem:
+        if isinstance(problem.__cause__, FileNotFoundError):
+            raise DataFileError(
+                f"the base file '{file.uri}' is gone since blob_references listed it: Hudi's clean removed it; "
+                "call blob_references again"
+            ) from problem
+        raise
+
+
+def _leaves(metadata: pq.FileMetaData) -> list[str]:
+    return [metadata.schema.column(i).path for i in range(len(metadata.schema))]
+
+
+def _rows_at_once(group: pq.RowGroupMetaData, leaves: frozenset[str]) -> int:
+    """How many rows have a few megabytes in the columns that are read."""
+    columns = (group.column(i) for i in range(group.num_columns))
+    size = sum(int(column.total_uncompressed_size) for column in columns if column.path_in_schema in leaves)
+    return max(1, min(_MOST_ROWS, _BATCH_BYTES * int(group.num_rows) // max(1, size)))

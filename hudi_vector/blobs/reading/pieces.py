@@ -1,0 +1,48 @@
+"""A column of blobs read piece by piece, each within a budget of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
+from hudi_vector.blobs.struct import BlobColumns
+
+__all__ = ["pieces"]
+
+
+def pieces(fetcher: BlobFetcher, columns: BlobColumns, part: Part, budget: int) -> Iterator[pa.BinaryArray]:
+    """The bytes of blobs, in arrays of bounded size.
+
+    Args:
+        fetcher: How bytes are had.
+        columns: The blobs.
+        part: What is wanted of each.
+        budget: The most bytes of a piece; a value that has more is a piece of its own.
+
+    Yields:
+        Values of type ``binary``, all together as many as there are blobs, in their order.
+
+    Example:
+        >>> from hudi_vector.blobs.struct import blob_array
+        >>> blobs = BlobColumns.of(blob_array(["INLINE"] * 3, [b"aa", b"bb", b"c"], *[[None] * 3] * 4))
+        >>> [piece.to_pylist() for piece in pieces(BlobFetcher(), blobs, Part(), 3)]
+        [[b'aa'], [b'bb', b'c']]
+    """
+    files = fetcher.files()
+    ends = np.cumsum(fetcher.sizes(columns, part, files=files))
+    start, done = 0, 0
+    while start < len(columns):
+        stop = max(start + 1, int(np.searchsorted(ends, done + budget, side="right")))
+        yield fetcher.fetch(columns.slice(start, stop), _part(part, start, stop), files=files)
+        start, done = stop, int(ends[stop - 1])
+
+
+def _part(part: Part, start: int, stop: int) -> Part:
+    first, count = part.start, part.count
+    return Part(
+        first[start:stop] if isinstance(first, np.ndarray) else first,
+        count[start:stop] if isinstance(count, np.ndarray) else count,
+    )

@@ -1,0 +1,1 @@
+"""Blob columns on their way into a table."""

@@ -1,0 +1,176 @@
+"""The checksums that writes kept of their blobs, found again by what references say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector.blobs.containers.container import CHECKSUMS
+from hudi_vector.blobs.names import BLOB_AREA, ContainerName
+from hudi_vector.blobs.uploads.manifest import read_checksums, read_upload
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.storage import StorageOptions
+
+__all__ = ["KeptChecksums", "WrittenChecksums", "kept_checksums"]
+
+Ints = npt.NDArray[np.int64]
+
+_WRITES_HELD = 4
+
+
+@dataclass(frozen=True)
+class WrittenChecksums:
+    """The checksums that there are of n blobs.
+
+    Attributes:
+        rows: The places among the n of the blobs that have one, ascending.
+        methods: How each was computed.
+        checksums: The checksums themselves.
+    """
+
+    rows: Ints
+    methods: pa.StringArray
+    checksums: pa.BinaryArray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def changed(self, values: pa.BinaryArray, start: int = 0) -> Ints:
+        """Which bytes are not those that were written.
+
+        Args:
+            values: The bytes of the blobs at `rows`, from the start-th on; NULL ones are not compared.
+            start: The first of `rows` whose bytes these are.
+
+        Returns:
+            Places among the values, ascending.
+        """
+        methods = self.methods.slice(start, len(values)).to_pylist()
+        checksums = self.checksums.slice(start, len(values)).to_pylist()
+        wrong = [
+            place
+            for place, (value, method, checksum) in enumerate(zip(values, methods, checksums, strict=True))
+            if value.is_valid and CHECKSUMS[method](memoryview(value.as_buffer())) != checksum
+        ]
+        return np.array(wrong, np.int64)
+
+
+class KeptChecksums:
+    """The checksums of writes, those of the last few held in memory.
+
+    Args:
+        options: Hadoop's storage settings.
+    """
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+        self._of_write = lru_cache(_WRITES_HELD)(self._load)
+
+    def of(self, uris: pa.StringArray, offset: Ints, length: Ints) -> WrittenChecksums:
+        """The checksums of those ranges that have one: whole blobs in containers, whose names say which write it was.
+
+        Args:
+            uris: The files of n blobs, as `normalise` spells them.
+            offset: The first byte of each.
+            length: The bytes of each.
+
+        Returns:
+            What was kept of them.
+
+        Raises:
+            DataFileError: A file of checksums is gone or damaged.
+        """
+        encoded = uris.dictionary_encode()
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        homes = [(_home(uri), code) for code, uri in enumerate(encoded.dictionary.to_pylist())]
+        rows: list[Ints] = [np.empty(0, np.int64)]
+        found = [_NOTHING]
+        # Write by write, so that each is loaded once however few are held.
+        for (table, write, path), code in sorted((home, code) for home, code in homes if home):
+            kept = self._of_write(table, write)
+            if kept is None or path not in kept.containers:
+                continue
+            asked = np.flatnonzero(codes == code)
+            places = kept.containers[path].places(offset[asked], length[asked])
+            rows.append(asked[places >= 0])
+            found.append(kept.checksums.take(pa.array(places[places >= 0])))
+        ascending = np.argsort(np.concatenate(rows))
+        together = pa.concat_tables(found).take(pa.array(ascending)).combine_chunks()
+        methods, checksums = (_whole(together[name]) for name in ("method", "checksum"))
+        return WrittenChecksums(np.concatenate(rows)[ascending], methods, checksums)
+
+    def _load(self, table: str, write_id: str) -> _Write | None:
+        try:
+            kept = read_checksums(read_upload(table, write_id, options=self._options), options=self._options)
+        except InvalidArgumentError:
+            return None  # a table that was copied without its manifests
+        return None if kept is None else _Write.of(kept)
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    """The blobs of one container, in the order of their bytes: they lie one after the other."""
+
+    first: int
+    offset: Ints
+    length: Ints
+
+    def places(self, offset: Ints, length: Ints) -> Ints:
+        """The place of each range among the write's checksums, or −1."""
+        # Empty blobs share their offset with the one that follows; among blobs of one offset that one is the last.
+        last = np.searchsorted(self.offset, offset, side="right") - 1
+        place = np.where(self._are(last, offset, length), last, np.searchsorted(self.offset, offset, side="left"))
+        return np.where(self._are(place, offset, length), self.first + place, -1)
+
+    def _are(self, place: Ints, offset: Ints, length: Ints) -> npt.NDArray[np.bool_]:
+        inside = np.clip(place, 0, len(self.offset) - 1)
+        same: npt.NDArray[np.bool_] = (self.offset[inside] == offset) & (self.length[inside] == length)
+        return same
+
+
+@dataclass(frozen=True)
+class _Write:
+    """The checksums of one write: methods and checksums in the order of the containers' bytes."""
+
+    containers: Mapping[str, _Ranges]
+    checksums: pa.Table
+
+    @classmethod
+    def of(cls, kept: pa.Table) -> _Write:
+        kept = kept.sort_by([(name, "ascending") for name in ("path", "offset", "length")]).combine_chunks()
+        paths = _whole(kept["path"]).dictionary_encode()
+        codes = paths.indices.to_numpy()
+        begins = np.searchsorted(codes, np.arange(len(paths.dictionary) + 1))
+        offset, length = kept["offset"].to_numpy(), kept["length"].to_numpy()
+        ranges = {
+            path: _Ranges(begin, offset[begin:end], length[begin:end])
+            for path, begin, end in zip(
+                paths.dictionary.to_pylist(), begins[:-1].tolist(), begins[1:].tolist(), strict=True
+            )
+        }
+        return cls(ranges, kept.select(["method", "checksum"]))
+
+
+_NOTHING = pa.table({"method": pa.array([], pa.string()), "checksum": pa.array([], pa.binary())})
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+@lru_cache(maxsize=2)
+def kept_checksums(options: StorageOptions) -> KeptChecksums:
+    """The checksums a process knows, for all tables on storage that is opened in one way."""
+    return KeptChecksums(options)
+
+
+def _home(uri: str) -> tuple[str, str, str] | None:
+    """The table, the write and the path from the table's folder of a container."""
+    table, area, _ = uri.partition(f"/{BLOB_AREA}/")
+    name = ContainerName.parse(table, uri) if area else None
+    return None if name is None else (table, name.write_id, uri[len(table) + 1 :])

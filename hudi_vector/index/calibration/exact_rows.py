@@ -1,0 +1,132 @@
+"""The true nearest rows of some queries, by exact scans of files in any processes, and where these rows lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, rank_within
+from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.storage import FileInfo
+
+__all__ = ["Each", "TrueRows", "true_rows"]
+
+_FILES_AT_ONCE = 128
+
+Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""A function applied to each of some items, in any process, its values in the items' order."""
+
+
+@dataclass(frozen=True)
+class TrueRows:
+    """Queries, and their nearest rows so far: `hits` by query and distance, `file` the number of the file of each."""
+
+    queries: Floats
+    wanted: int
+    hits: Hits
+    file: Ints
+
+    @classmethod
+    def none(cls, queries: Floats, wanted: int) -> TrueRows:
+        """Queries that want so many rows each, of which none is known yet."""
+        return cls(queries, wanted, Hits.none(), np.empty(0, np.int64))
+
+    def bounds(self) -> Bounds:
+        """What further rows need to be nearer than."""
+        bounds = Bounds.of(len(self.queries))
+        count = np.bincount(self.hits.query, minlength=len(self.queries))
+        farthest = np.cumsum(count)[count == self.wanted] - 1
+        bounds.distance[count == self.wanted] = self.hits.distance[farthest]
+        bounds.is_full[:] = count == self.wanted
+        return bounds
+
+    def merged(self, first: int, found: Sequence[Hits]) -> TrueRows:
+        """With what further files have, the first of which has this number."""
+        numbers = np.arange(first, first + len(found))
+        file = np.concatenate([self.file, np.repeat(numbers, [len(hits) for hits in found])])
+        query, distance, position = (
+            np.concatenate([getattr(hits, name) for hits in (self.hits, *found)])
+            for name in ("query", "distance", "position")
+        )
+        order, rank = rank_within(query, distance, file, position)
+        order = order[rank < self.wanted]
+        return TrueRows(self.queries, self.wanted, Hits(query, distance, position).take(order), file[order])
+
+    def but(self, file: Ints, position: Ints, hidden: tuple[Ints, Ints] | None = None) -> tuple[Ints, Ints]:
+        """Files and positions of the nearest rows of each query without one row, which may be the query itself.
+
+        Args:
+            file: The file of that row, for each query.
+            position: Its position there.
+            hidden: The files of further rows that no query may find, and their positions.
+
+        Returns:
+            Both of shape (m, wanted - 1 less these further rows), the nearest first; the position is -1 where there are
+            fewer rows.
+        """
+        query, at = self.hits.query, self.hits.position
+        is_other = (self.file != file[query]) | (at != position[query])
+        wanted = self.wanted - 1
+        if hidden is not None:
+            is_other &= ~np.isin(_pairs(self.file, at), _pairs(*hidden))
+            wanted -= len(hidden[0])
+        others = np.flatnonzero(is_other)
+        order, rank = rank_within(query[others])
+        kept, rank = others[order][rank < wanted], rank[rank < wanted]
+        shape = (len(self.queries), wanted)
+        files, positions = np.zeros(shape, np.int64), np.full(shape, -1, np.int64)
+        files[query[kept], rank], positions[query[kept], rank] = self.file[kept], at[kept]
+        return files, positions
+
+
+def _pairs(file: Ints, position: Ints) -> Ints:
+    """One number for each (file, position)."""
+    return (file << 40) + position
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The scan of one file for all queries: executors get it."""
+
+    file: FileInfo
+    spec: ScanSpec
+    metric: str
+    asks: tuple[tuple[Floats, int, Bounds], ...]
+
+
+def true_rows(
+    asks: Sequence[tuple[Floats, int]], files: Sequence[FileInfo], spec: ScanSpec, metric: str, each: Each
+) -> list[TrueRows]:
+    """Find the nearest rows of queries.
+
+    Args:
+        asks: Queries, shape (m, d), and how many rows each of them wants.
+        files: The files.
+        spec: The column, and how its files are opened.
+        metric: The metric.
+        each: How files are gone through; so many at once that what they return has room.
+
+    Returns:
+        The rows, for each of `asks`.
+    """
+    known = [TrueRows.none(queries, wanted) for queries, wanted in asks]
+    for first in range(0, len(files), _FILES_AT_ONCE):
+        bounded = tuple((one.queries, one.wanted, one.bounds()) for one in known)
+        works = [_Work(file, spec, metric, bounded) for file in files[first : first + _FILES_AT_ONCE]]
+        found = list(zip(*each(_scanned, works), strict=True))
+        known = [one.merged(first, hits) for one, hits in zip(known, found, strict=True)]
+    return known
+
+
+def _scanned(work: _Work) -> list[Hits]:
+    tops = [TopK(queries, work.metric, wanted, bounds) for queries, wanted, bounds in work.asks]
+    for block in ParquetSlice(work.file, work.spec, keep=False).blocks(ScanCounts()):
+        if len(block):
+            for top in tops:
+                top.offer(block)
+    return [top.hits() for top in tops]

@@ -1,0 +1,1 @@
+"""The kinds of indexes: how each trains, encodes and looks for candidates."""

@@ -1,0 +1,220 @@
+"""A graph over vectors as plain arrays: what is stored of it, proved to be one, and made an index of faiss again.
+
+faiss reads its own form without looking, and whoever may write to an index's folder writes what everybody reads: a
+neighbour that is no node is a place outside of memory. So faiss is given arrays only, each number of which was looked
+at. Segments of before hold faiss's own form; it is taken apart here.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.index.kinds.faiss_library import library
+from hudi_vector.index.kinds.kinds import GRAPHS
+from hudi_vector.index.kinds.model import Floats32, IndexModel
+from hudi_vector.kernels.topk import Ints
+
+__all__ = ["NEIGHBOURS", "GraphArrays", "new_index"]
+
+NEIGHBOURS = 16
+"""How many neighbours a node has in each layer but the lowest, which has twice as many."""
+_MOST_LAYERS = 8
+_LARGEST = 1e32
+"""No range of a code is so large: vectors with larger elements have no code."""
+_LAYER_ENDS = np.array([0, *(NEIGHBOURS * (layer + 2) for layer in range(_MOST_LAYERS))], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphArrays:
+    """A graph of n nodes.
+
+    `level` says in how many layers each node is, 1 to 8. `neighbour` has for each node, one after the other, 32 places
+    for nodes of the lowest layer and 16 for each of its other layers, -1 where there is none. `entry` is where walks
+    begin: one node of the highest layer, none where n is 0. `trained` is the range of each element, the lowest values
+    and then the widths, and `code` the codes of the nodes within it.
+    """
+
+    level: npt.NDArray[np.uint8]
+    neighbour: npt.NDArray[np.int32]
+    entry: npt.NDArray[np.int32]
+    trained: Floats32
+    code: npt.NDArray[np.uint8]
+
+    @classmethod
+    def empty(cls) -> GraphArrays:
+        """A graph without nodes."""
+        numbers = np.empty(0, np.int32)
+        return cls(np.empty(0, np.uint8), numbers, numbers, np.empty(0, np.float32), np.empty(0, np.uint8))
+
+    @classmethod
+    def of_index(cls, index: Any) -> GraphArrays:
+        """What an IndexHNSWSQ of faiss holds, in copies."""
+        faiss = library(GRAPHS)
+        held, store = index.hnsw, faiss.downcast_index(index.storage)
+        return cls(
+            faiss.vector_to_array(held.levels).astype(np.uint8),
+            faiss.vector_to_array(held.neighbors),
+            np.array([held.entry_point], np.int32),
+            faiss.vector_to_array(store.sq.trained),
+            faiss.vector_to_array(store.codes),
+        )
+
+    @classmethod
+    def of_bytes(cls, model: IndexModel, graph: npt.NDArray[np.uint8]) -> GraphArrays:
+        """What faiss 1.15 wrote of its own IndexHNSWSQ.
+
+        Args:
+            model: The index's model.
+            graph: The bytes.
+
+        Raises:
+            ValueError: They are something else.
+        """
+        if not len(graph):
+            return cls.empty()
+        parts = _Parts(graph.tobytes())
+        parts.header(b"IHNs", model)
+        parts.vector("<f8")
+        parts.vector("<i4")
+        level, _, neighbour = parts.vector("<i4"), parts.vector("<u8"), parts.vector("<i4")
+        entry, *_ = parts.take("<iiiii")
+        parts.header(b"IxSQ", model)
+        parts.take("<iifQQ")
+        trained, code = parts.vector("<f4"), parts.vector("<u1")
+        if parts.at != len(parts.data) or ((level < 1) | (level > _MOST_LAYERS)).any():
+            raise ValueError("it is not what faiss 1.15 writes of a graph")
+        return cls(level.astype(np.uint8), neighbour, np.array([entry], np.int32), trained, code)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GraphArrays) and all(
+            np.array_equal(mine, theirs) and mine.dtype == theirs.dtype
+            for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in vars(self).values())
+
+    @property
+    def starts(self) -> Ints:
+        """Where the neighbours of each node begin, and where those of the last one end."""
+        return np.concatenate(([0], np.cumsum(_LAYER_ENDS[self.level])))
+
+    def require_sense(self, model: IndexModel, nodes: int) -> None:
+        """Refuse numbers by which faiss would look at memory that is not the graph's.
+
+        Args:
+            model: The index's model.
+            nodes: How many nodes there must be.
+
+        Raises:
+            ValueError: The arrays do not make a graph of so many nodes over vectors of the model.
+        """
+        kinds = (np.uint8, np.int32, np.int32, np.float32, np.uint8)
+        if any(array.dtype != kind for array, kind in zip(vars(self).values(), kinds, strict=True)):
+            raise ValueError("its arrays have other types")
+        if len(self.level) != nodes or len(self.entry) != min(nodes, 1):
+            raise ValueError(f"it has {len(self.level)} nodes, not {nodes}")
+        if not nodes:
+            return
+        if self.level.min() < 1 or self.level.max() > _MOST_LAYERS:
+            raise ValueError("a node is in no layer, or in too many")
+        if len(self.neighbour) != self.starts[-1] or self.neighbour.min() < -1 or self.neighbour.max() >= nodes:
+            raise ValueError("a neighbour is no node")
+        entry = int(self.entry[0])
+        if not 0 <= entry < nodes or self.level[entry] != self.level.max():
+            raise ValueError("walks would not begin at a node of the highest layer")
+        self._require_layers()
+        bits = model.dimension * model.num_bits
+        # Distances that are no numbers lead walks astray.
+        in_range = len(self.trained) == 2 * model.dimension and bool((np.abs(self.trained) <= _LARGEST).all())
+        if not in_range or len(self.code) != nodes * -(-bits // 8):
+            raise ValueError("its codes are not those of the model")
+
+    def _require_layers(self) -> None:
+        """Refuse neighbours in a layer that they are not in."""
+        starts = self.starts
+        for layer in range(1, int(self.level.max())):
+            nodes = np.flatnonzero(self.level > layer)
+            places = starts[nodes][:, None] + np.arange(_LAYER_ENDS[layer], _LAYER_ENDS[layer + 1])
+            found = self.neighbour[places]
+            if (self.level[found[found >= 0]] <= layer).any():
+                raise ValueError("a neighbour is not in its layer")
+
+    def opened(self, model: IndexModel) -> Any:
+        """An index of faiss with these arrays, copied into it; they were looked at by `require_sense`.
+
+        Raises:
+            DataFileError: The faiss that is installed has graphs of another form.
+            MissingDependencyError: faiss is not installed.
+        """
+        faiss = library(GRAPHS)
+        index = new_index(model)
+        held, store = index.hnsw, faiss.downcast_index(index.storage)
+        ends, nodes = faiss.vector_to_array(held.cum_nneighbor_per_level), len(self.level)
+        if not np.array_equal(ends, _LAYER_ENDS) or store.code_size * nodes != len(self.code):
+            raise DataFileError(f"faiss {faiss.__version__} has graphs of another form; make the index anew")
+        copied = {
+            "levels": self.level.astype(np.int32),
+            "offsets": self.starts.astype(np.uint64),
+            "neighbors": np.ascontiguousarray(self.neighbour),
+        }
+        for name, array in copied.items():
+            faiss.copy_array_to_vector(array, getattr(held, name))
+        faiss.copy_array_to_vector(np.ascontiguousarray(self.trained), store.sq.trained)
+        faiss.copy_array_to_vector(np.ascontiguousarray(self.code), store.codes)
+        held.entry_point, held.max_level = int(self.entry[0]), int(self.level.max()) - 1
+        for each in (index, store):
+            each.ntotal, each.is_trained = nodes, True
+        return index
+
+
+def new_index(model: IndexModel) -> Any:
+    """An empty IndexHNSWSQ of faiss for the vectors of a model."""
+    faiss = library(GRAPHS)
+    scalar = faiss.ScalarQuantizer
+    code = scalar.QT_4bit if model.num_bits == 4 else scalar.QT_8bit
+    metric = faiss.METRIC_INNER_PRODUCT if model.metric == "dot_product" else faiss.METRIC_L2
+    return faiss.IndexHNSWSQ(model.dimension, code, NEIGHBOURS, metric)
+
+
+@dataclass
+class _Parts:
+    """A place in faiss's form that moves on as values are taken."""
+
+    data: bytes
+    at: int = 0
+
+    def take(self, form: str) -> tuple[Any, ...]:
+        """Numbers of a form of `struct`."""
+        try:
+            found = struct.unpack_from(form, self.data, self.at)
+        except struct.error as problem:
+            raise ValueError(f"it ends too early: {problem}") from None
+        self.at += struct.calcsize(form)
+        return found
+
+    def vector(self, kind: str) -> npt.NDArray[Any]:
+        """An array behind its length; a view."""
+        (length,) = self.take("<Q")
+        size = np.dtype(kind).itemsize
+        if length > (len(self.data) - self.at) // size:
+            raise ValueError(f"an array of {length} numbers does not fit into it")
+        found = np.frombuffer(self.data, kind, length, self.at)
+        self.at += length * size
+        return found
+
+    def header(self, name: bytes, model: IndexModel) -> None:
+        """What stands before an index and before its storage."""
+        found, dimension, _, _, _, _, metric = self.take("<4siqqq?i")
+        if found != name or dimension != model.dimension or metric != (0 if model.metric == "dot_product" else 1):
+            raise ValueError(f"it is no {name.decode()} of the model")

@@ -1,0 +1,73 @@
+"""The kinds of indexes, and the numbers each is made with."""
+
+from __future__ import annotations
+
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.index.kinds.faiss_library import library
+from hudi_vector.kernels import product
+
+__all__ = ["FAISS_KINDS", "GRAPHS", "KINDS", "check_choices", "require_kind"]
+
+GRAPHS = "hnsw"
+"""The kind that has a graph for each base file in the place of lists and codes."""
+FAISS_KINDS = ("ivf_pq", GRAPHS)
+"""The kinds that faiss makes."""
+_LISTS = ("num_partitions", "max_iters", "sample")
+_TAKEN = {
+    "ivf_flat": _LISTS,
+    "ivf_sq8": _LISTS,
+    "ivf_pq": (*_LISTS, "num_sub_vectors", "num_bits"),
+    GRAPHS: ("num_bits",),
+}
+KINDS = tuple(_TAKEN)
+
+
+def check_choices(kind: str, dimension: int, **given: int | None) -> None:
+    """Refuse what no model can be trained with, before vectors are read for it.
+
+    Args:
+        kind: The kind of index.
+        dimension: Elements of a vector.
+        **given: The numbers a model is trained with, by the names of `train_model`, and ``sample``, how many vectors
+            it is trained on; None for the default.
+
+    Raises:
+        InvalidArgumentError: One of them is not allowed.
+        MissingDependencyError: The kind needs faiss, which is not installed.
+    """
+    require_kind(kind)
+    for name, value in given.items():
+        if value is not None and name not in _TAKEN[kind]:
+            takers = " or ".join(other for other in KINDS if name in _TAKEN[other])
+            raise InvalidArgumentError(f"{name} is for the kind {takers}, and the kind is {kind}; leave it out")
+    partitions, iterations = given.get("num_partitions"), given.get("max_iters")
+    if partitions is not None and not 1 <= partitions <= 1 << 20:
+        raise InvalidArgumentError(f"num_partitions is {partitions}; give 1 to {1 << 20}, or None for the default")
+    if iterations is not None and iterations < 1:
+        raise InvalidArgumentError(f"max_iters is {iterations}; give 1 or more")
+    bits, parts = given.get("num_bits"), given.get("num_sub_vectors")
+    if bits is not None and bits not in product.BITS:
+        raise InvalidArgumentError(f"num_bits is {bits}; give 4 or 8")
+    if parts is not None and (parts < 1 or dimension % parts):
+        raise InvalidArgumentError(
+            f"num_sub_vectors is {parts}, and vectors of {dimension} elements are cut into equal parts; give a number "
+            f"that divides {dimension}, such as {product.usual_parts(dimension, bits or 8)}"
+        )
+    if kind in FAISS_KINDS:
+        library(kind)
+
+
+def require_kind(kind: object) -> None:
+    """Refuse what is no kind of index.
+
+    Args:
+        kind: What was given for one.
+
+    Raises:
+        InvalidArgumentError: There is no such kind.
+
+    Example:
+        >>> require_kind("ivf_flat")
+    """
+    if kind not in KINDS:
+        raise InvalidArgumentError(f"unknown kind of index {kind!r}; give {', '.join(KINDS[:-1])} or {KINDS[-1]}")

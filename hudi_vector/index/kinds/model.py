@@ -1,0 +1,305 @@
+"""The model of an index: where its lists are and how its codes are made, trained once for a table and column."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.index.kinds.faiss_library import train_codebook
+from hudi_vector.index.kinds.kinds import FAISS_KINDS, GRAPHS, check_choices
+from hudi_vector.kernels import kmeans, product, quantise
+from hudi_vector.kernels.metrics import METRICS, metric_named
+
+__all__ = [
+    "ELEMENTS",
+    "MODEL_ID",
+    "MOST_DIMENSIONS",
+    "Floats32",
+    "IndexModel",
+    "default_partitions",
+    "read_model",
+    "sample_size",
+    "train_model",
+    "working",
+]
+
+Floats32 = npt.NDArray[np.float32]
+Floats64 = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+ELEMENTS = ("float", "double", "int8")
+MODEL_ID = re.compile(r"[0-9A-Za-z]+")
+"""What the ids of models look like, which are parts of names of files."""
+MOST_DIMENSIONS = 1 << 20
+"""More elements than any vector has; what is stored and says more was not stored by this package."""
+MOST_PARTITIONS = 4096
+_USUAL_ITERATIONS = 8
+SAMPLE_PER_PARTITION = 256
+
+_NONE = np.empty(0, np.float32)
+_SAFE_LOW, _SAFE_HIGH = float(np.finfo(np.float32).tiny) ** 0.8, float(np.finfo(np.float32).max) ** 0.8
+
+
+@dataclass(frozen=True)
+class IndexModel:
+    """Where the lists of an index are and how its codes are made.
+
+    `centroids` has shape (lists, d); `low` and `scale` (d,) for ``ivf_sq8`` and are empty for other kinds; `codebook`
+    (parts, 2^num_bits, d / parts) for ``ivf_pq``; all float32, in the space of `working`. ``hnsw`` has none of them.
+    `num_bits` is what a part's code has (``ivf_pq``) or an element's (``hnsw``). `model_id` is made of all the rest.
+    """
+
+    model_id: str
+    kind: str
+    metric: str
+    dimension: int
+    element: str
+    centroids: Floats32
+    low: Floats32
+    scale: Floats32
+    codebook: Floats32 = field(default_factory=lambda: np.empty((0, 0, 0), np.float32))
+    num_bits: int = 0
+
+    @property
+    def lists(self) -> int:
+        """How many lists there are."""
+        return len(self.centroids)
+
+    @property
+    def code_dtype(self) -> np.dtype[Any]:
+        """The type of one element of a code."""
+        return np.dtype("<f4") if self.kind == "ivf_flat" else np.dtype(np.uint8)
+
+    @property
+    def code_width(self) -> int:
+        """How many elements a code has."""
+        return product.code_bytes(len(self.codebook), self.num_bits) if self.kind == "ivf_pq" else self.dimension
+
+    def factors(self, codes: npt.NDArray[Any], lists: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What is multiplied with queries in the place of vectors: the codes, or what they stand for.
+
+        Args:
+            codes: Codes, shape (n, code_width).
+            lists: The list of each, shape (n,).
+
+        Returns:
+            Shape (n, d); for ``ivf_pq`` float32, the same numbers each time.
+        """
+        if self.kind != "ivf_pq":
+            return codes
+        rows = product.decode(codes, self.codebook)
+        rows += self.centroids[lists]
+        return rows
+
+    @cached_property
+    def origin(self) -> Floats64:
+        """The mean of the centroids, shape (d,): near it, numbers are small and float32 is exact."""
+        mean: Floats64 = self.centroids.mean(axis=0, dtype=np.float64)
+        return mean
+
+    @cached_property
+    def origin_length(self) -> float:
+        """The length of the origin."""
+        return float(np.linalg.norm(self.origin))
+
+    @cached_property
+    def centred(self) -> Floats32:
+        """The centroids as seen from the origin."""
+        return (self.centroids - self.origin).astype(np.float32)
+
+    @cached_property
+    def centred_squares(self) -> Floats32:
+        """Their squared lengths."""
+        return np.asarray(np.einsum("ij,ij->i", self.centred, self.centred), np.float32)
+
+    @cached_property
+    def base(self) -> Floats64:
+        """The vector that a code of zeros stands for, shape (d,)."""
+        return self.low.astype(np.float64) if self.kind == "ivf_sq8" else np.zeros(self.dimension)
+
+    @cached_property
+    def base_length(self) -> float:
+        """The length of that vector."""
+        return float(np.linalg.norm(self.base))
+
+
+def default_partitions(rows: int) -> int:
+    """How many lists an index over so many rows has: about the square root, 1 to 4,096.
+
+    Then looking at all centroids costs about as much as looking at one list.
+
+    Example:
+        >>> default_partitions(0), default_partitions(400_000), default_partitions(10**9)
+        (1, 632, 4096)
+    """
+    return min(max(round(math.sqrt(rows)), 1), MOST_PARTITIONS)
+
+
+def sample_size(partitions: int) -> int:
+    """How many rows training wants: 256 for each list."""
+    return partitions * SAMPLE_PER_PARTITION
+
+
+def working(values: npt.NDArray[Any], metric: str) -> tuple[Floats64, Mask]:
+    """Rows in the space that lists and codes divide: of length 1 for cosine, as they are otherwise.
+
+    Args:
+        values: Vectors, shape (n, d).
+        metric: The metric.
+
+    Returns:
+        Rows, float64, shape (n, d), and which of them can have codes, shape (n,): those that are finite, within
+        float32's safe range and, for cosine, not zero. The others' values mean nothing.
+    """
+    rows = np.array(values, np.float64)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows)
+        if metric != "cosine":
+            return rows, (squares <= _SAFE_HIGH) & ((squares >= _SAFE_LOW) | ~rows.any(axis=1))
+        fit = (squares >= 1e-280) & (squares <= 1e280)
+        rows /= np.sqrt(squares)[:, None]
+    return rows, fit
+
+
+def read_model(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> IndexModel:
+    """A model out of its file, checked: whoever may write to the index's folder may write one.
+
+    Args:
+        header: The file's header.
+        arrays: The file's arrays, without shapes.
+
+    Raises:
+        ValueError: The numbers and the arrays contradict each other.
+        KeyError: One is missing.
+    """
+    kind, dimension = header["kind"], header["dimension"]
+    bits, parts = header.get("num_bits", 0), header.get("num_sub_vectors", 0)
+    numbers = (dimension, bits, parts)
+    if any(type(number) is not int for number in numbers) or not 1 <= dimension <= MOST_DIMENSIONS:
+        raise ValueError(f"its numbers are {numbers}")
+    if header["metric"] not in METRICS or header["element"] not in ELEMENTS:
+        raise ValueError(f"it is of {header['element']!r} and {header['metric']!r}")
+    named = {name: arrays[name] for name in ("centroids", "low", "scale")}
+    named["codebook"] = arrays.get("codebook", _NONE)
+    ranges = dimension if kind == "ivf_sq8" else 0
+    has_parts = kind == "ivf_pq"
+    fits = (
+        all(array.dtype == np.float32 for array in named.values())
+        and len(named["low"]) == len(named["scale"]) == ranges
+        and (len(named["centroids"]) > 0) == (kind != GRAPHS)
+        and (bits in product.BITS if kind in FAISS_KINDS else bits == 0)
+        and (parts > 0 and dimension % parts == 0 if has_parts else parts == 0)
+    )
+    if not fits or len(named["codebook"]) != (dimension << bits if has_parts else 0):
+        raise ValueError(f"its arrays are not those of the kind {kind!r} with {dimension} elements")
+    centroids, codebook = named["centroids"].reshape(-1, dimension), named["codebook"]
+    codebook = codebook.reshape(parts, 1 << bits, -1) if has_parts else codebook.reshape(0, 0, 0)
+    identity = str(header["model_id"]), kind, header["metric"], dimension, header["element"]
+    return IndexModel(*identity, centroids, named["low"], named["scale"], codebook, bits)
+
+
+def train_model(
+    sample: npt.NDArray[Any],
+    *,
+    kind: str = "ivf_sq8",
+    metric: str,
+    element: str,
+    num_partitions: int | None = None,
+    num_sub_vectors: int | None = None,
+    num_bits: int | None = None,
+    rows: int | None = None,
+    max_iters: int | None = None,
+    seed: int = 0,
+) -> IndexModel:
+    """Train the model of an index on some of a column's vectors.
+
+    The same sample and arguments give the same model, with the same id, on one machine. An empty sample gives one list.
+
+    Args:
+        sample: Vectors, shape (n, d); more than 256 for each list are not looked at.
+        kind: ``"ivf_sq8"``, one byte for each element; ``"ivf_flat"``, four; ``"ivf_pq"``, a byte or half of one for
+            some elements together; ``"hnsw"``, which has nothing to train.
+        metric: A metric's name.
+        element: ``"float"``, ``"double"`` or ``"int8"``: how the column stores its elements.
+        num_partitions: How many lists; by default about the square root of `rows`, 1 to 4,096. Never more than
+            vectors in the sample.
+        num_sub_vectors: ``ivf_pq``: into how many parts a vector is cut; by default for about two bits an element.
+        num_bits: Bits of the code of a part (``ivf_pq``) or of an element (``hnsw``), 4 or 8; 8 by default.
+        rows: How many rows the table has; by default as many as the sample.
+        max_iters: Iterations of k-means, at most; 8 by default.
+        seed: Chooses rows where chance does.
+
+    Returns:
+        The model.
+
+    Raises:
+        InvalidArgumentError: An argument is not what is described here.
+        MissingDependencyError: The kind needs faiss, which is not installed.
+
+    Example:
+        >>> model = train_model(np.random.default_rng(0).normal(size=(100, 4)), metric="l2", element="float")
+        >>> model.lists, model.kind
+        (10, 'ivf_sq8')
+    """
+    metric = metric_named(metric)
+    _check(sample, element)
+    dimension = sample.shape[1]
+    check_choices(
+        kind,
+        dimension,
+        num_partitions=num_partitions,
+        max_iters=max_iters,
+        num_sub_vectors=num_sub_vectors,
+        num_bits=num_bits,
+    )
+    bits = 0 if kind not in FAISS_KINDS else num_bits or 8
+    if kind == GRAPHS:
+        return _named(
+            IndexModel("", kind, metric, dimension, element, _NONE.reshape(0, dimension), _NONE, _NONE, num_bits=bits)
+        )
+    iterations = max_iters or _USUAL_ITERATIONS
+    chance = np.random.default_rng(seed)
+    wanted = num_partitions or default_partitions(len(sample) if rows is None else rows)
+    if len(sample) > sample_size(wanted):
+        sample = sample[np.sort(chance.choice(len(sample), sample_size(wanted), replace=False))]
+    vectors, fit = working(sample, metric)
+    vectors = vectors[fit]
+    if not len(vectors):
+        vectors = np.zeros((1, dimension))
+    origin = vectors.mean(axis=0)
+    centred = kmeans.train(vectors - origin, min(wanted, len(vectors)), iterations=iterations, seed=seed)
+    low = scale = _NONE
+    if kind == "ivf_sq8":
+        low, scale = quantise.ranges(vectors)
+    centroids = np.ascontiguousarray(centred + origin, np.float32)
+    model = IndexModel("", kind, metric, dimension, element, centroids, low, scale)
+    if kind == "ivf_pq":
+        vectors -= centroids[kmeans.nearest(vectors - model.origin, model.centred)]
+        parts = num_sub_vectors or product.usual_parts(dimension, bits)
+        codebook = train_codebook(vectors.astype(np.float32), parts, bits, iterations)
+        model = replace(model, codebook=codebook, num_bits=bits)
+    return _named(model)
+
+
+def _check(sample: npt.NDArray[Any], element: str) -> None:
+    if element not in ELEMENTS:
+        raise InvalidArgumentError(f"unknown element type {element!r}; give {', '.join(ELEMENTS)}")
+    if sample.ndim != 2 or not sample.shape[1]:
+        raise InvalidArgumentError(f"a sample of shape {sample.shape} was given; it must be (n, d) with d at least 1")
+
+
+def _named(model: IndexModel) -> IndexModel:
+    bits = f" {model.num_bits}" if model.num_bits else ""
+    digest = hashlib.sha256(f"{model.kind} {model.metric} {model.dimension} {model.element}{bits}".encode())
+    for array in (model.centroids, model.low, model.scale, model.codebook):
+        digest.update(array.tobytes())
+    return replace(model, model_id=digest.hexdigest()[:16])

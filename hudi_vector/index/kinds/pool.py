@@ -1,0 +1,51 @@
+"""Rows that may be among the nearest, and how near the k-th of them is for certain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hudi_vector.index.kinds.model import Floats64
+from hudi_vector.kernels.topk import Ints, rank_within
+
+__all__ = ["Part", "Pool"]
+
+
+Part = tuple[Ints, Ints, Floats64, Floats64]
+"""Queries, entries, lower and upper bounds."""
+
+
+@dataclass
+class Pool:
+    """Rows that may be among the nearest, each with the bounds of its rank, and for each query a limit."""
+
+    k: int
+    within: Floats64
+    query: Ints
+    entry: Ints
+    lower: Floats64
+    upper: Floats64
+
+    def add(self, parts: list[Part]) -> None:
+        """Take more rows in, lower the limits where k rows are nearer for certain, and drop what lies beyond."""
+        query, entry, lower, upper = (
+            np.concatenate([own, *(part[place] for part in parts)])
+            for place, own in enumerate((self.query, self.entry, self.lower, self.upper))
+        )
+        order, rank = rank_within(query, upper)
+        kth = order[rank == self.k - 1]
+        self.within[query[kth]] = np.minimum(self.within[query[kth]], upper[kth])
+        near = lower <= self.within[query]
+        self.query, self.entry, self.lower, self.upper = query[near], entry[near], lower[near], upper[near]
+
+    def give_up(self, most: int | None) -> Ints:
+        """Forget the queries that have more rows than this; which they are."""
+        if most is None:
+            return self.query[:0]
+        over = np.bincount(self.query, minlength=len(self.within)) > most
+        self.within[over] = -np.inf
+        kept = ~over[self.query]
+        self.query, self.entry = self.query[kept], self.entry[kept]
+        self.lower, self.upper = self.lower[kept], self.upper[kept]
+        return np.flatnonzero(over)

@@ -1,0 +1,314 @@
+"""Looking for candidates among codes: lists by their centroids, rows by one matrix product per list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.index.kinds.faiss_lists import FaissLists
+from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel
+from hudi_vector.index.kinds.pool import Part, Pool
+from hudi_vector.index.kinds.prepared import EXTRA, Asked
+from hudi_vector.index.kinds.row_block import RowBlock
+from hudi_vector.kernels.topk import Ints, rank_within
+
+__all__ = ["Codes", "Entries", "Found", "Probe", "everything"]
+
+_BLOCK_ELEMENTS = 1 << 18
+_SCORES_AT_ONCE = 1 << 25
+_FIRST_LISTS = 4
+_CHUNK_ROWS = 1 << 14
+
+_Score = Callable[[Ints, Ints, int], tuple[Ints, Ints, Floats32]]
+"""The best codes of lists for queries: their queries, their entries, and numbers in the order of their ranks."""
+
+Runs = Sequence[tuple[int, int]]
+"""Places among the entries, each run from its start to its end."""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entries of a view that may be found: all (`chosen` is None) or some, in order.
+
+    List l holds the places ``offsets[l]`` to ``offsets[l + 1]`` of them. `in_lists` says whether lists are worth
+    looking at one by one.
+    """
+
+    chosen: npt.NDArray[Any] | None
+    offsets: npt.NDArray[Any]
+    in_lists: bool
+
+    def __len__(self) -> int:
+        return int(self.offsets[-1])
+
+    def part(self, start: int, stop: int) -> slice | Ints:
+        """What picks the entries at these places from the view's arrays."""
+        return slice(start, stop) if self.chosen is None else self.chosen[start:stop]
+
+    def of(self, places: Ints, runs: Runs) -> Ints:
+        """The entries of rows that were taken from these runs one after the other."""
+        starts, stops = np.array(runs, np.int64).reshape(-1, 2).T
+        ends = np.cumsum(stops - starts)
+        run = np.searchsorted(ends, places, side="right")
+        at: Ints = places - ends[run] + stops[run]
+        return at if self.chosen is None else self.chosen[at]
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The codes of a view's entries, shape (n, code_width); list l holds ``offsets[l]`` to ``offsets[l + 1]``."""
+
+    model: IndexModel
+    array: npt.NDArray[Any]
+    offsets: npt.NDArray[Any]
+
+    def factors(self, wanted: slice | Ints) -> npt.NDArray[Any]:
+        """What is multiplied with queries in the place of these entries, shape (n, d)."""
+        codes = self.array[wanted]
+        if self.model.kind != "ivf_pq":
+            return codes
+        entries = np.arange(wanted.start, wanted.stop) if isinstance(wanted, slice) else wanted
+        return self.model.factors(codes, np.searchsorted(self.offsets, entries, side="right") - 1)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Entries that are candidates, each with its query, and what was looked at for them."""
+
+    query: Ints
+    entry: Ints
+    probed_lists: int
+    scored_codes: int
+    given_up: Ints
+
+
+def everything(queries: Ints, entries: Entries, most: int | None = None) -> Found:
+    """All entries for all of these queries."""
+    if not len(queries) or (most is not None and len(entries) > most):
+        return Found(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0, queries)
+    every = np.arange(len(entries)) if entries.chosen is None else entries.chosen
+    nobody = np.empty(0, np.int64)
+    return Found(np.repeat(queries, len(every)), np.tile(every, len(queries)), 0, 0, nobody)
+
+
+class Probe:
+    """One look at a view's codes for some queries."""
+
+    def __init__(
+        self,
+        codes: Codes,
+        extra: Floats32,
+        radius: Floats32,
+        entries: Entries,
+        asked: Asked,
+        by_faiss: FaissLists | None = None,
+    ) -> None:
+        self.codes = codes
+        self.extra = extra
+        self.radius = radius
+        self.entries = entries
+        self.asked = asked
+        self.by_faiss = by_faiss
+        self.sizes = np.diff(entries.offsets)
+        self.ranks = asked.centroid_ranks()
+        self.ranks[:, self.sizes == 0] = np.inf
+        self.filled = np.flatnonzero(self.sizes)
+        self.probed_lists = 0
+        self.scored_codes = 0
+
+    @cached_property
+    def _block(self) -> RowBlock:
+        dimension = self.codes.model.dimension
+        return RowBlock(min(max(256, _BLOCK_ELEMENTS // dimension), len(self.entries)), dimension, len(self.asked))
+
+    def approximate(self, k: int, nprobes: int, count: int) -> Found:
+        """The best `count` codes of the nearest lists, and of more lists where these hold fewer than k rows."""
+        odd = everything(np.flatnonzero(self.asked.beyond), self.entries)
+        score = self._best_by_faiss if self.by_faiss is not None and self.entries.in_lists else self._best_of
+        query, entry, _ = self._best(np.flatnonzero(~self.asked.beyond), k, nprobes, count, score)
+        return self._result(query, entry, odd, odd.given_up)
+
+    def certain(self, k: int, most: int | None) -> Found:
+        """Every entry that may be among the k nearest."""
+        odd = everything(np.flatnonzero(self.asked.beyond), self.entries, most)
+        ask = np.flatnonzero(~self.asked.beyond)
+        none, no_bounds = np.empty(0, np.int64), np.empty(0, np.float64)
+        pool = Pool(k, self._first_limits(ask, k), none, none, no_bounds, no_bounds)
+        given_up = [odd.given_up]
+        fresh: list[Part] = []
+        for runs, chosen in self._groups(ask, pool):
+            fresh.append(self._near(runs, chosen, pool))
+            if len(ask) == 1 or sum(len(part[0]) for part in fresh) > 2 * k * len(ask):
+                pool.add(fresh)
+                fresh = []
+                given_up.append(pool.give_up(most))
+        pool.add(fresh)
+        given_up.append(pool.give_up(most))
+        return self._result(pool.query, pool.entry, odd, np.concatenate(given_up))
+
+    def _result(self, query: Ints, entry: Ints, odd: Found, given_up: Ints) -> Found:
+        return Found(
+            np.concatenate([query, odd.query]),
+            np.concatenate([entry, odd.entry]),
+            self.probed_lists,
+            self.scored_codes,
+            np.unique(given_up),
+        )
+
+    def _first_limits(self, ask: Ints, k: int) -> Floats64:
+        """A rank for each query within which k rows lie for certain, from a few of the nearest lists."""
+        within = np.full(len(self.asked), -np.inf)
+        query, entry, products = self._best(ask, k, _FIRST_LISTS, 2 * k + 8, self._best_of)
+        weights = self.asked.estimating()[-EXTRA:, query]
+        _, upper = self.asked.interval(query, products, weights, self.extra[entry])
+        order, rank = rank_within(query, upper)
+        kth = order[rank == k - 1]
+        within[query[kth]] = upper[kth]
+        return within
+
+    def _groups(self, ask: Ints, pool: Pool) -> Iterator[tuple[Runs, Ints]]:
+        """What must be looked at, nearest first, and by which queries; the pool's limits count when asked for more."""
+        if not self.entries.in_lists:
+            for run in _pieces(0, len(self.entries)):
+                chosen = ask[np.isfinite(pool.within[ask])]
+                if len(chosen):
+                    yield [run], chosen
+            return
+        bounds = self.asked.list_bounds(self.ranks, self.radius)[:, self.filled]
+        if len(ask) == 1:
+            yield from self._chunks(ask, bounds[ask[0]], pool)
+            return
+        for place in np.argsort(bounds.min(axis=0, initial=np.inf), kind="stable"):
+            self.probed_lists += int((bounds[ask, place] <= pool.within[ask]).sum())
+            ((start, stop),) = self._runs(self.filled[place : place + 1])
+            for run in _pieces(start, stop):
+                chosen = ask[bounds[ask, place] <= pool.within[ask]]
+                if len(chosen):
+                    yield [run], chosen
+
+    def _chunks(self, ask: Ints, bounds: Floats64, pool: Pool) -> Iterator[tuple[Runs, Ints]]:
+        """The same for one query: several lists at a time, and more each time."""
+        order = np.argsort(bounds, kind="stable")
+        bounds, lists = bounds[order], self.filled[order]
+        ends = np.cumsum(self.sizes[lists])
+        at, rows = 0, _CHUNK_ROWS // 4
+        while (near := int(np.searchsorted(bounds, pool.within[ask[0]], side="right"))) > at:
+            before = ends[at - 1] if at else 0
+            stop = min(int(np.searchsorted(ends, before + rows)) + 1, near)
+            self.probed_lists += stop - at
+            yield self._runs(np.sort(lists[at:stop])), ask
+            at, rows = stop, 2 * rows
+
+    def _near(self, runs: Runs, chosen: Ints, pool: Pool) -> Part:
+        """The rows of runs that may lie within the limits, with their bounds."""
+        weights, limits = self.asked.limiting(chosen, pool.within[chosen])
+        places, products, before = [], [], 0
+        for rows in self._blocks(runs):
+            made = rows.products(weights)
+            # In the order of the queries within a block, and of the rows within a query.
+            flat = np.flatnonzero(made <= limits[:, None])
+            local, row = np.divmod(flat, len(rows))
+            places.append((local, row + before))
+            products.append(made.ravel()[flat])
+            before += len(rows)
+        self.scored_codes += before * len(chosen)
+        local, row = (np.concatenate([one[side] for one in places]) for side in range(2))
+        query, entry = chosen[local], self.entries.of(row, runs)
+        bounds = self.asked.interval(query, np.concatenate(products), weights[-EXTRA:, local], self.extra[entry])
+        return query, entry, *bounds
+
+    def _best(self, ask: Ints, k: int, nprobes: int, count: int, score: _Score) -> tuple[Ints, Ints, Floats32]:
+        """The best codes of the nearest lists: their queries, their entries and their products with the weights."""
+        done: list[tuple[Ints, Ints, Floats32]] = [(ask[:0], ask[:0], np.empty(0, np.float32))]
+        while len(ask):
+            probes = min(nprobes, len(self.filled)) if self.entries.in_lists else len(self.filled)
+            lists = self._nearest_lists(ask, probes)
+            covered = self.sizes[lists].sum(axis=1)
+            enough = (covered >= k) | (probes == len(self.filled))
+            # So many queries at once that their scores stay within bounds.
+            parts = np.cumsum(covered[enough]) // _SCORES_AT_ONCE
+            done.extend(
+                score(ask[enough][parts == part], lists[enough][parts == part], count) for part in np.unique(parts)
+            )
+            ask = ask[~enough]
+            nprobes *= 4
+        query, entry, products = (np.concatenate([one[place] for one in done]) for place in range(3))
+        return query, entry, products
+
+    def _nearest_lists(self, ask: Ints, probes: int) -> Ints:
+        if probes == len(self.filled):
+            return np.broadcast_to(self.filled, (len(ask), probes))
+        ranks = self.ranks if len(ask) == len(self.ranks) else self.ranks[ask]
+        return np.argpartition(ranks, probes - 1, axis=1)[:, :probes]
+
+    def _best_by_faiss(self, ask: Ints, lists: Ints, count: int) -> tuple[Ints, Ints, Floats32]:
+        assert self.by_faiss is not None
+        self.probed_lists += lists.size
+        self.scored_codes += int(self.sizes[lists].sum())
+        rank, entry = self.by_faiss.best(self.asked.points[ask], lists, count, self.entries.chosen)
+        hit = entry >= 0
+        return np.repeat(ask, hit.sum(axis=1)), entry[hit], rank[hit]
+
+    def _best_of(self, ask: Ints, lists: Ints, count: int) -> tuple[Ints, Ints, Floats32]:
+        weights = self.asked.estimating()
+        scores: list[list[Floats32]] = [[] for _ in ask]
+        looked_at: list[list[tuple[int, int]]] = [[] for _ in ask]
+        for runs, local in self._inverted(lists):
+            own = weights[:, ask[local]]
+            for place in local:
+                looked_at[place].extend(runs)
+            for rows in self._blocks(runs):
+                self.scored_codes += len(rows) * len(local)
+                for place, products in zip(local, rows.products(own), strict=True):
+                    scores[place].append(products)
+        found = []
+        for query, own_scores, runs in zip(ask, scores, looked_at, strict=True):
+            products = np.concatenate(own_scores)
+            best = np.argpartition(products, count - 1)[:count] if len(products) > count else np.arange(len(products))
+            found.append((np.full(len(best), query), self.entries.of(best, runs), products[best]))
+        query, entry, products = (np.concatenate([one[side] for one in found]) for side in range(3))
+        return query, entry, products
+
+    def _inverted(self, lists: Ints) -> Iterator[tuple[Runs, Ints]]:
+        """Lists of each query as queries of each list, in the order of the lists."""
+        if not self.entries.in_lists:
+            yield [(0, len(self.entries))], np.arange(len(lists))
+            return
+        self.probed_lists += lists.size
+        if len(lists) == 1:
+            yield self._runs(np.sort(lists[0])), np.zeros(1, np.int64)
+            return
+        flat = lists.ravel()
+        order = np.argsort(flat, kind="stable")
+        begins = np.flatnonzero(np.diff(flat[order], prepend=-1))
+        for start, stop in zip(begins, np.append(begins[1:], len(flat)), strict=True):
+            yield self._runs(flat[order[start : start + 1]]), order[start:stop] // lists.shape[1]
+
+    def _runs(self, lists: Ints) -> Runs:
+        return list(zip(self.entries.offsets[lists].tolist(), self.entries.offsets[lists + 1].tolist(), strict=True))
+
+    def _blocks(self, runs: Runs) -> Iterator[RowBlock]:
+        """The rows of runs; each block is good until the next is asked for."""
+        block = self._block
+        block.filled = 0
+        for begin, stop in runs:
+            start = begin
+            while start < stop:
+                end = min(stop, start + block.free)
+                wanted = self.entries.part(start, end)
+                block.add(self.codes.factors(wanted), self.extra[wanted])
+                start = end
+                if not block.free:
+                    yield block
+                    block.filled = 0
+        if block.filled:
+            yield block
+
+
+def _pieces(start: int, stop: int) -> list[tuple[int, int]]:
+    return [(at, min(at + _CHUNK_ROWS, stop)) for at in range(start, stop, _CHUNK_ROWS)]

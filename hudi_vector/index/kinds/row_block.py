@@ -1,0 +1,52 @@
+"""Codes as float32, a block at a time, ready for one product with all queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.index.kinds.model import Floats32
+from hudi_vector.index.kinds.prepared import EXTRA
+
+__all__ = ["RowBlock"]
+
+
+class RowBlock:
+    """Room for some rows as float32: their codes, and their extra columns.
+
+    For several queries these lie side by side, so that one product does; for one query apart, which copies faster.
+    """
+
+    def __init__(self, rows: int, dimension: int, queries: int) -> None:
+        self.filled = 0
+        self._beside = np.empty((rows, dimension + EXTRA), np.float32) if queries > 1 else None
+        if self._beside is not None:
+            self._codes, self._extra = self._beside[:, :dimension], self._beside[:, dimension:]
+        else:
+            self._codes, self._extra = np.empty((rows, dimension), np.float32), np.empty((rows, EXTRA), np.float32)
+
+    def __len__(self) -> int:
+        return self.filled
+
+    @property
+    def free(self) -> int:
+        """How many more rows there is room for."""
+        return len(self._codes) - self.filled
+
+    def add(self, codes: npt.NDArray[Any], extra: Floats32) -> None:
+        """Take rows in; there is room for them."""
+        end = self.filled + len(codes)
+        self._codes[self.filled : end] = codes
+        self._extra[self.filled : end] = extra
+        self.filled = end
+
+    def products(self, weights: Floats32) -> Floats32:
+        """Rows by weights, shape (m, n)."""
+        if self._beside is not None:
+            made: Floats32 = weights.T @ self._beside[: self.filled].T
+            return made
+        own = self._codes[: self.filled] @ weights[:-EXTRA, 0]
+        own += self._extra[: self.filled] @ weights[-EXTRA:, 0]
+        return own[None, :]

@@ -1,0 +1,242 @@
+"""A segment: the vectors of one base file as codes, ordered by list, with how far each code is from its vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.errors import DimensionMismatchError
+from hudi_vector.index.kinds.faiss_library import encode
+from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel, working
+from hudi_vector.index.side_arrays import Arrays
+from hudi_vector.kernels import kmeans, quantise
+from hudi_vector.kernels.topk import Ints, VectorBlock
+from hudi_vector.read.parquet.page_table import PageTable
+
+__all__ = ["FileFingerprint", "Segment", "build_segment", "require_dimension", "require_positions"]
+
+_BLOCK_ELEMENTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileFingerprint:
+    """Which content of which base file a segment was made of.
+
+    `path` is relative to the table; `size` in bytes; `mtime_ns` nanoseconds since 1970; `footer` the SHA-256 of the
+    file's footer.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    footer: str
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One base file's part of an index.
+
+    List l holds the entries ``offsets[l]`` to ``offsets[l + 1]`` of `position` (the row's place in the base file),
+    `codes`, `square` (the squared length of the code's vector, from the model's `low` on) and `error` (the distance
+    of the vector from its code's vector, never less than it is). `radius` is the largest distance of a vector to its
+    list's centroid. `always` are positions of rows that have no code and are candidates of every query. `clipped`
+    counts the rows with a value outside of the model's range. Rows without a valid vector are in none of them. `pages`
+    tells where the vectors lie in the base file, if that is known.
+    """
+
+    file: FileFingerprint
+    model_id: str
+    rows: int
+    offsets: npt.NDArray[Any]
+    position: npt.NDArray[np.uint32]
+    codes: npt.NDArray[Any]
+    square: Floats32
+    error: Floats32
+    radius: Floats32
+    always: Ints
+    clipped: int
+    pages: PageTable | None = None
+
+    ARRAYS: ClassVar = ("offsets", "position", "codes", "square", "error", "radius", "always")
+
+    @classmethod
+    def of(cls, model: IndexModel, file: FileFingerprint, header: Mapping[str, Any], arrays: Arrays) -> Segment:
+        """A segment out of its file.
+
+        Args:
+            model: Its model.
+            file: The base file it is of.
+            header: The file's header.
+            arrays: The file's arrays, without shapes.
+
+        Raises:
+            ValueError: The arrays do not fit the model, or contradict each other.
+            KeyError: One is missing.
+        """
+        codes = arrays["codes"].reshape(-1, model.code_width)
+        offsets, count = arrays["offsets"], len(arrays["position"])
+        if codes.dtype != model.code_dtype or len(offsets) != model.lists + 1:
+            raise ValueError("its codes are of another kind")
+        if offsets.dtype.kind != "i" or offsets[0] or offsets[-1] != count or (offsets[1:] < offsets[:-1]).any():
+            raise ValueError("its offsets contradict each other, or its positions")
+        lengths = {name: len(arrays[name]) for name in ("square", "error")} | {"codes": len(codes)}
+        if set(lengths.values()) != {count} or len(arrays["radius"]) != model.lists:
+            raise ValueError("it has not as many codes as positions")
+        if any(arrays[name].dtype != np.float32 for name in ("square", "error", "radius")):
+            raise ValueError("its distances are no float32")
+        require_positions(header["rows"], arrays["position"], arrays["always"])
+        if type(header["clipped"]) is not int:
+            raise ValueError("it does not say how many rows were clipped")
+        given: dict[str, Any] = {**{name: arrays[name] for name in cls.ARRAYS}, "codes": codes}
+        return cls(file, model.model_id, header["rows"], clipped=header["clipped"], **given)
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+
+def require_positions(rows: Any, position: npt.NDArray[Any], always: npt.NDArray[Any]) -> None:
+    """Refuse positions that are no rows of the base file.
+
+    Args:
+        rows: How many rows a stored segment says that it has.
+        position: The rows that have a code.
+        always: The rows that have none.
+
+    Raises:
+        ValueError: There is one that is none.
+    """
+    if type(rows) is not int or not 0 <= rows <= 1 << 32 or position.dtype != np.uint32 or always.dtype != np.int64:
+        raise ValueError(f"it has {rows!r} rows, or positions of another type")
+    if max(int(position.max(initial=0)), int(always.max(initial=0)), 0) >= max(rows, 1) or (always < 0).any():
+        raise ValueError(f"a position is none of its {rows} rows")
+    if not rows and (len(position) or len(always)):
+        raise ValueError("it has positions, and no rows")
+
+
+@dataclass(frozen=True)
+class _Coded:
+    """Rows of a block with their codes, in the order of the block."""
+
+    position: npt.NDArray[np.uint32]
+    label: npt.NDArray[np.int32]
+    codes: npt.NDArray[Any]
+    square: Floats32
+    error: Floats32
+    distance: Floats32
+    always: Ints
+    clipped: int
+
+
+def build_segment(model: IndexModel, file: FileFingerprint, vectors: Iterator[VectorBlock], rows: int) -> Segment:
+    """Make the segment of a base file.
+
+    Args:
+        model: The index's model.
+        file: The base file.
+        vectors: Its valid vectors, with their positions in it.
+        rows: How many rows it has, those without a vector too.
+
+    Returns:
+        The segment.
+
+    Raises:
+        DimensionMismatchError: The vectors have another dimension than the model.
+    """
+    parts = [_code(model, np.empty((0, model.dimension)), np.empty(0, np.int64))]
+    step = max(256, _BLOCK_ELEMENTS // model.dimension)
+    for block in vectors:
+        require_dimension(model, file, block)
+        for start in range(0, len(block), step):
+            part = slice(start, start + step)
+            parts.append(_code(model, block.values[part], block.positions[part]))
+    return _ordered(model, file, parts, rows)
+
+
+def require_dimension(model: IndexModel, file: FileFingerprint, block: VectorBlock) -> None:
+    """Refuse vectors of another dimension than the model's.
+
+    Args:
+        model: The index's model.
+        file: The base file, for the message.
+        block: Vectors of it.
+
+    Raises:
+        DimensionMismatchError: They have another dimension.
+    """
+    if block.values.shape[1] != model.dimension:
+        raise DimensionMismatchError(
+            f"'{file.path}' holds vectors of {block.values.shape[1]} elements and the index is of "
+            f"{model.dimension}; build the index anew"
+        )
+
+
+def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Coded:
+    vectors, fit = working(values, model.metric)
+    always = positions[~fit]
+    if len(always):
+        vectors, positions = vectors[fit], positions[fit]
+    label = kmeans.nearest(vectors - model.origin, model.centred)
+    if model.kind == "ivf_sq8":
+        codes, outside = quantise.encode(vectors, model.low, model.scale)
+        offset = codes.astype(np.float64) * model.scale
+        clipped = int(outside.sum())
+    else:
+        codes, clipped = vectors.astype(np.float32), 0
+        if model.kind == "ivf_pq":
+            codes = encode((vectors - model.centroids[label]).astype(np.float32), model.codebook, model.num_bits)
+        offset = model.factors(codes, label).astype(np.float64)
+    squares = np.einsum("ij,ij->i", offset, offset)
+    offset = offset + model.base
+    np.subtract(vectors, offset, out=offset)
+    from_code = np.sqrt(np.einsum("ij,ij->i", offset, offset))
+    np.subtract(vectors, model.centroids[label], out=offset)
+    from_centroid = np.sqrt(np.einsum("ij,ij->i", offset, offset))
+    # What float64 may have lost on the way, exact distances included: a few units in the last place per element.
+    length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) + model.base_length
+    lost = 4 * (model.dimension + 8) * float(np.finfo(np.float64).eps) * length
+    return _Coded(
+        positions.astype(np.uint32),
+        label,
+        codes,
+        squares.astype(np.float32),
+        rounded_up(from_code + lost),
+        rounded_up(from_centroid + lost),
+        always,
+        clipped,
+    )
+
+
+def rounded_up(values: Floats64) -> Floats32:
+    """The float32 above each value."""
+    above: Floats32 = np.nextafter(values.astype(np.float32), np.float32(np.inf))
+    return above
+
+
+def _ordered(model: IndexModel, file: FileFingerprint, parts: list[_Coded], rows: int) -> Segment:
+    label = np.concatenate([part.label for part in parts])
+    # Sorting 16-bit numbers is by radix, and there are seldom more lists than they can name.
+    order = np.argsort(label.astype(np.uint16) if model.lists <= 1 << 16 else label, kind="stable")
+    count = np.bincount(label, minlength=model.lists)
+    offsets = np.concatenate(([0], np.cumsum(count)))
+    filled = np.flatnonzero(count)
+    radius = np.zeros(model.lists, np.float32)
+    if len(filled):
+        distance = np.concatenate([part.distance for part in parts])[order]
+        radius[filled] = np.maximum.reduceat(distance, offsets[filled])
+    return Segment(
+        file,
+        model.model_id,
+        rows,
+        offsets.astype(np.int32 if len(label) < 1 << 31 else np.int64),
+        np.concatenate([part.position for part in parts])[order],
+        np.concatenate([part.codes for part in parts])[order],
+        np.concatenate([part.square for part in parts])[order],
+        np.concatenate([part.error for part in parts])[order],
+        radius,
+        np.sort(np.concatenate([part.always for part in parts])),
+        sum(part.clipped for part in parts),
+    )

@@ -1,0 +1,215 @@
+"""Many segments as one view, ordered by list: probing it costs the same for one segment and for five hundred."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.index.kinds.candidates import (
+    FEW,
+    Allowed,
+    Candidates,
+    bases_of,
+    bitmap_of,
+    bytes_of,
+    candidates_of,
+    fitting,
+    require_model,
+    usual_count,
+)
+from hudi_vector.index.kinds.faiss_library import is_installed
+from hudi_vector.index.kinds.faiss_lists import FaissLists
+from hudi_vector.index.kinds.model import Floats32, IndexModel
+from hudi_vector.index.kinds.prepared import EXTRA, Asked, extra_columns
+from hudi_vector.index.kinds.probe import Codes, Entries, Probe, everything
+from hudi_vector.index.kinds.segment import Segment
+from hudi_vector.kernels.topk import Ints
+from hudi_vector.read.cache import process_cache
+from hudi_vector.read.parquet.page_table import PageTable
+
+__all__ = ["IndexView"]
+
+_MOST_COPIED = 512 << 20
+
+
+@dataclass(frozen=True)
+class IndexView:
+    """Segments of one model, joined in memory.
+
+    List l holds the entries ``offsets[l]`` to ``offsets[l + 1]`` of `row`, `codes` and `extra`. A row is numbered
+    across the segments: segment s has the rows from ``bases[s]`` on. `always` are rows that are always candidates.
+    `pages` has what each segment knows of the pages of its base file.
+    """
+
+    model: IndexModel
+    offsets: Ints
+    row: npt.NDArray[Any]
+    codes: npt.NDArray[Any]
+    extra: Floats32
+    radius: Floats32
+    always: Ints
+    bases: Ints
+    pages: tuple[PageTable | None, ...]
+
+    @classmethod
+    def join(cls, model: IndexModel, segments: Sequence[Segment]) -> IndexView:
+        """Join segments.
+
+        Args:
+            model: The model of all of them.
+            segments: Segments, in the order in which candidates name them.
+
+        Returns:
+            The view; it holds copies, nothing of the segments.
+
+        Raises:
+            InvalidArgumentError: A segment is of another model.
+        """
+        lists = model.lists
+        sizes, radius = np.zeros(lists, np.int64), np.zeros(lists, np.float32)
+        for segment in segments:
+            require_model(segment.file, segment.model_id, model)
+            sizes += np.diff(segment.offsets)
+            np.maximum(radius, segment.radius, out=radius)
+        bases = bases_of(segment.rows for segment in segments)
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        total = int(offsets[-1])
+        row = np.empty(total, np.uint32 if bases[-1] < 1 << 32 else np.int64)
+        codes = np.empty((total, model.code_width), model.code_dtype)
+        extra = np.empty((total, EXTRA), np.float32)
+        ahead = offsets[:-1].copy()
+        for base, segment in zip(bases[:-1], segments, strict=True):
+            counts = np.diff(segment.offsets)
+            to = np.repeat(ahead - segment.offsets[:-1], counts) + np.arange(len(segment))
+            row[to] = segment.position.astype(row.dtype) + row.dtype.type(base)
+            codes[to] = segment.codes
+            extra[to] = extra_columns(model, segment.square, segment.error)
+            ahead += counts
+        always = [segment.always + base for base, segment in zip(bases[:-1], segments, strict=True)]
+        pages = tuple(segment.pages for segment in segments)
+        return cls(
+            model, offsets, row, codes, extra, radius, np.concatenate([np.empty(0, np.int64), *always]), bases, pages
+        )
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the segments' base files."""
+        return int(self.bases[-1])
+
+    @property
+    def vectors(self) -> int:
+        """Rows that have a vector, with a code or without."""
+        return len(self.row) + len(self.always)
+
+    @property
+    def efforts(self) -> list[int]:
+        """Numbers of lists worth trying, ascending to all."""
+        lists = self.model.lists
+        return [*(1 << power for power in range(lists.bit_length()) if 1 << power < lists), lists]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory."""
+        return self._own_bytes + (FaissLists.nbytes(self.model, len(self)) if self._has_faiss else 0)
+
+    @property
+    def _own_bytes(self) -> int:
+        arrays = (self.offsets, self.row, self.codes, self.extra, self.radius, self.always, self.bases)
+        return sum(array.nbytes for array in arrays) + bytes_of(self.pages)
+
+    @cached_property
+    def _has_faiss(self) -> bool:
+        """Whether faiss looks through the lists: it holds a copy, which must not drive the view out of the cache."""
+        if self.model.kind not in ("ivf_pq", "ivf_sq8") or not is_installed():
+            return False
+        copied, budget = FaissLists.nbytes(self.model, len(self)), process_cache().budget
+        room = min(_MOST_COPIED, budget - self._own_bytes) if budget else _MOST_COPIED
+        return self.model.kind == "ivf_pq" or copied <= room
+
+    @cached_property
+    def _by_faiss(self) -> FaissLists | None:
+        """The lists as faiss has them, made when they are first wanted; None for a kind that does as well without."""
+        return FaissLists(self.model, self.offsets, self.codes) if self._has_faiss else None
+
+    def candidates(
+        self,
+        queries: npt.NDArray[Any],
+        k: int,
+        *,
+        nprobes: int | None = None,
+        candidates: int | None = None,
+        certain: bool = True,
+        allowed: Allowed = None,
+        most: int | None = None,
+    ) -> Candidates:
+        """Rows that may be among the k nearest of each query.
+
+        Args:
+            queries: Shape (m, d), finite.
+            k: How many rows are wanted.
+            nprobes: Not certain: how many lists are looked at, the nearest that hold an allowed row; more under a
+                filter, for about as many rows as without one, and more where these are fewer than k. By default a
+                32nd of the lists.
+            candidates: Not certain: how many rows each query gets; by default twice k, at least k + 10.
+            certain: Whether every row of the true k nearest must be among the candidates, ties at the k-th distance
+                included.
+            allowed: For each segment which rows of its base file may be found, bool of shape (rows,), or None for all.
+            most: Certain: queries with more candidates than this are given up.
+
+        Returns:
+            The candidates. Rows without a code that are allowed are among those of every query.
+
+        Raises:
+            InvalidArgumentError: The queries have another dimension, or the bitmaps do not fit the segments.
+        """
+        asked = Asked.of(fitting(queries, self.model), self.model)
+        bitmap = bitmap_of(allowed, self.bases)
+        entries = self._entries(bitmap)
+        if len(entries) <= k:
+            found = everything(np.arange(len(asked)), entries, most)
+        else:
+            probe = Probe(
+                Codes(self.model, self.codes, self.offsets),
+                self.extra,
+                self.radius,
+                entries,
+                asked,
+                None if certain else self._by_faiss,
+            )
+            if certain:
+                found = probe.certain(k, most)
+            else:
+                count = usual_count(k, candidates)
+                # Under a filter the nearest rows lie further out; so many lists more cost no more codes.
+                lists = -(-(nprobes or max(1, self.model.lists // 32)) * len(self) // len(entries))
+                found = probe.approximate(k, lists, count)
+        return candidates_of(found, self.row, self.bases, len(asked), self.always, bitmap)
+
+    def without(self, segment: Ints, position: Ints) -> IndexView:
+        """The same view: a row in a list leads to no other.
+
+        Args:
+            segment: The segments of the rows.
+            position: Their positions in these segments' base files.
+        """
+        del segment, position
+        return self
+
+    @property
+    def hidden(self) -> tuple[Ints, Ints]:
+        """None: all rows are found."""
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def _entries(self, bitmap: npt.NDArray[np.bool_] | None) -> Entries:
+        if bitmap is None:
+            return Entries(None, self.offsets, in_lists=True)
+        chosen = np.flatnonzero(bitmap[self.row])
+        return Entries(chosen, np.searchsorted(chosen, self.offsets), in_lists=len(chosen) > FEW * len(self))

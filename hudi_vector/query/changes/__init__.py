@@ -1,0 +1,1 @@
+"""What changed in the nearest rows of a query between two snapshots."""

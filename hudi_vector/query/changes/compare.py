@@ -1,0 +1,151 @@
+"""The nearest rows of fixed queries from one snapshot of a table to the next, and what changed in them.
+
+The rows of a snapshot lie in file slices, most of which a commit leaves as they are. A row in such a slice that was not
+among the k nearest lies behind all that were. So the nearest rows after a commit are found among those before it whose
+slice is still there and those of the new slices, as long as the last of them does not lie behind the last one before:
+then a row nobody looked at might come in between, and the query is searched anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from hudi_vector.query.opened.request import Asked
+from hudi_vector.query.winners import fetch_rows
+from hudi_vector.read.spec import TIE_COLUMNS
+from hudi_vector.table.model import FileSlice, Snapshot
+
+__all__ = ["Change", "Key", "Member", "Ranked", "advanced", "changes_between", "ranked"]
+
+Key = tuple[str, str]
+"""A record key and a partition path."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the k nearest rows, and the slice it lies in."""
+
+    distance: float
+    key: str
+    partition: str
+    seqno: str
+    file_slice: FileSlice
+
+    @property
+    def place(self) -> tuple[float, bytes, bytes, bytes]:
+        """What orders rows (decision 4)."""
+        return self.distance, self.key.encode(), self.partition.encode(), self.seqno.encode()
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The k nearest rows of every query at a snapshot; `searched` are the queries that had to be searched anew."""
+
+    snapshot: Snapshot
+    members: tuple[tuple[Member, ...], ...]
+    searched: frozenset[int]
+
+    def ranks(self, query: int) -> dict[Key, tuple[int, float]]:
+        """Rank, from 1, and distance of each row of a query."""
+        return {(m.key, m.partition): (rank, m.distance) for rank, m in enumerate(self.members[query], 1)}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of a row: ``entered``, ``left`` or ``moved``, to another rank or distance; None where it is not."""
+
+    change: str
+    key: str
+    partition: str
+    from_rank: int | None
+    to_rank: int | None
+    from_distance: float | None
+    to_distance: float | None
+
+
+def changes_between(
+    before: Mapping[Key, tuple[int, float]], after: Mapping[Key, tuple[int, float]]
+) -> Iterator[Change]:
+    """What changed from one ranking to another.
+
+    Args:
+        before: Rank and distance of each row.
+        after: The same, later.
+
+    Yields:
+        The changes, by the later rank, rows that left last.
+
+    Example:
+        >>> [c.change for c in changes_between({("a", ""): (1, 0.5)}, {("b", ""): (1, 0.2), ("a", ""): (2, 0.5)})]
+        ['entered', 'moved']
+    """
+    for key, (rank, distance) in sorted(after.items(), key=lambda entry: entry[1][0]):
+        was = before.get(key)
+        if was is None:
+            yield Change("entered", *key, None, rank, None, distance)
+        elif was != (rank, distance):
+            yield Change("moved", *key, was[0], rank, was[1], distance)
+    for key, (rank, distance) in sorted(before.items(), key=lambda entry: entry[1][0]):
+        if key not in after:
+            yield Change("left", *key, rank, None, distance, None)
+
+
+def ranked(asked: Asked, snapshot: Snapshot) -> Ranked:
+    """The k nearest rows of every query, by a search.
+
+    Args:
+        asked: The queries, which have to ask for no index.
+        snapshot: The table.
+
+    Returns:
+        The rows.
+    """
+    return Ranked(snapshot, _found(asked, snapshot), frozenset(range(len(asked.vectors))))
+
+
+def advanced(asked: Asked, before: Ranked, snapshot: Snapshot) -> Ranked:
+    """The k nearest rows of every query at a later snapshot, from those of an earlier one where that is certain.
+
+    Args:
+        asked: The queries.
+        before: Their nearest rows then.
+        snapshot: The table now.
+
+    Returns:
+        The rows, the same as a search finds.
+    """
+    if not before.snapshot.schema.equals(snapshot.schema, check_metadata=True):
+        return ranked(asked, snapshot)
+    then, now = set(before.snapshot.file_slices), set(snapshot.file_slices)
+    added = tuple(entry for entry in snapshot.file_slices if entry not in then)
+    fresh = _found(asked, replace(snapshot, file_slices=added)) if added else ((),) * len(asked.vectors)
+    members: list[tuple[Member, ...]] = []
+    uncertain = []
+    for query, (old, new) in enumerate(zip(before.members, fresh, strict=True)):
+        kept = [member for member in old if member.file_slice in now]
+        merged = sorted([*kept, *new], key=lambda member: member.place)[: asked.k]
+        members.append(tuple(merged))
+        # Fewer than k were all there are. A row written anew as it was has another sequence number and no other place.
+        if len(old) == asked.k and (len(merged) < asked.k or merged[-1].place[:3] > old[-1].place[:3]):
+            uncertain.append(query)
+    if uncertain:
+        again = _found(replace(asked, vectors=asked.vectors[uncertain]), snapshot)
+        for query, found in zip(uncertain, again, strict=True):
+            members[query] = found
+    return Ranked(snapshot, tuple(members), frozenset(uncertain))
+
+
+def _found(asked: Asked, snapshot: Snapshot) -> tuple[tuple[Member, ...], ...]:
+    found = asked.find(snapshot, ())
+    winners = found.winners
+    keys = fetch_rows(found.plan, winners, TIE_COLUMNS, keep=True)
+    key, partition, seqno = (keys.column(name).to_pylist() for name in TIE_COLUMNS)
+    slices = [found.plan.slices[place].file_slice for place in winners.slice_index.tolist()]
+    rows = list(map(Member, winners.distance.tolist(), key, partition, seqno, slices))
+    ends = np.searchsorted(winners.query, np.arange(1, len(asked.vectors)))
+    parts = [0, *ends.tolist(), len(rows)]
+    return tuple(tuple(rows[first:last]) for first, last in pairwise(parts))

@@ -1,0 +1,1 @@
+"""Parquet files that are no Hudi table, as something to be searched."""

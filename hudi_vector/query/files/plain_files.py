@@ -1,0 +1,328 @@
+"""Parquet files that are no Hudi table as something to be searched: a list of files, or those of a Delta table."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_vector.errors import (
+    DataFileError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    MissingDependencyError,
+    UnsupportedTableError,
+    first_line,
+)
+from hudi_vector.read.conform import conform
+from hudi_vector.read.parquet.data_file import reading
+from hudi_vector.schema import HUDI_TYPE, VectorType
+from hudi_vector.storage import (
+    FileInfo,
+    StorageOptions,
+    join,
+    lance_options,
+    normalise,
+    open_storage,
+    path_text,
+    scheme_of,
+)
+from hudi_vector.table.config import TableConfig
+from hudi_vector.table.deleted_rows import DeletedRows
+from hudi_vector.table.instants import AsOf
+from hudi_vector.table.model import FileSlice, Snapshot, Source
+
+__all__ = ["NO_KEYS", "Constants", "DeltaFiles", "PlainFiles", "searched_field"]
+
+Constants = Mapping[str, tuple[tuple[str, pa.Scalar], ...]]
+"""The columns that have one value in all rows of a file, by the file's normalised URI."""
+
+NO_KEYS = TableConfig.parse("hoodie.populate.meta.fields=false")
+"""The settings of what has no keys of Hudi's: rows of equal distance are ordered by file and position."""
+_VECTOR_COLUMNS = b"hoodie.vector.columns"
+
+
+class PlainFiles:
+    """A list of Parquet files; the columns are those of the first.
+
+    Args:
+        files: Paths or URIs.
+        options: How storage is opened.
+        column: The column that is searched: fixed-size binary in it is taken for a row of float32 values.
+        constants: Columns of one value in each file, such as the folders of its path tell.
+
+    Raises:
+        InvalidArgumentError: The list is empty, or names no Parquet file.
+        InvalidTypeError: It is no list of texts.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str | os.PathLike[str]],
+        options: StorageOptions,
+        column: str | None = None,
+        constants: Constants = MappingProxyType({}),
+    ) -> None:
+        if isinstance(files, str) or not isinstance(files, Iterable):
+            raise InvalidTypeError(f"files must be a list of paths or URIs, not {files!r}")
+        listed = [path_text(file) for file in files]
+        wrong = next((file for file in listed if not isinstance(file, str)), None)
+        if wrong is not None:
+            raise InvalidTypeError(f"files must be a list of paths or URIs; {wrong!r} is neither")
+        if not listed:
+            raise InvalidArgumentError("files is an empty list; name at least one Parquet file")
+        other = next((file for file in listed if not file.endswith(".parquet")), None)
+        if other is not None:
+            raise InvalidArgumentError(f"files must be Parquet files named *.parquet, and '{other}' is not")
+        self._files = sorted({normalise(file) for file in listed})
+        self._column = column
+        self._constants = constants
+        name = self._files[0] if len(self._files) == 1 else f"{len(self._files)} files, {self._files[0]} the first"
+        self.source = Source(self._files[0], name, options)
+
+    def snapshot(self, as_of: AsOf | None = None) -> Snapshot:
+        """The files as they are now.
+
+        Args:
+            as_of: Files have no history: refused.
+
+        Returns:
+            A slice for each file.
+
+        Raises:
+            InvalidArgumentError: A point of the history is asked for.
+            DataFileError: A file is not there.
+        """
+        if as_of is not None:
+            raise InvalidArgumentError("files have no history; leave as_of out")
+        return _snapshot_of(self.source, self._files, self._column, constants=self._constants)
+
+
+class DeltaFiles:
+    """The data files of a Delta table's newest version, or of one that is named, found by the package deltalake.
+
+    Args:
+        uri: The table's path or URI.
+        options: How its files are opened.
+        delta_options: What deltalake opens the table's log with beside these settings in its own words.
+        column: As for `PlainFiles`.
+        version: A version's number; the newest whenever a snapshot is taken by default.
+
+    Raises:
+        InvalidTypeError: The version is no number.
+        MissingDependencyError: deltalake is not installed.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        options: StorageOptions,
+        delta_options: dict[str, str] | None = None,
+        column: str | None = None,
+        version: int | str | None = None,
+    ) -> None:
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            raise InvalidTypeError(f"the version of a Delta table must be a whole number, not {version!r}")
+        try:
+            from deltalake import DeltaTable
+        except ImportError as absent:
+            raise MissingDependencyError.of("deltalake", "delta", "a search of a Delta table") from absent
+        self._open = DeltaTable
+        self._column = column
+        self._version = version
+        self.source = Source(normalise(uri), uri, options)
+        own = {key: value for key, value in (delta_options or {}).items() if not key.startswith(("fs.", "dfs."))}
+        self._delta_options = {
+            **(lance_options(scheme_of(self.source.uri), options.at(self.source.uri)) or {}),
+            **own,
+        } or None
+
+    def snapshot(self, as_of: AsOf | None = None) -> Snapshot:
+        """The newest version, or the one that was named.
+
+        Args:
+            as_of: Refused: a point of a Hudi timeline means nothing here.
+
+        Returns:
+            A slice for each data file, without the rows that deletion vectors delete.
+
+        Raises:
+            InvalidArgumentError: A point of the history is asked for.
+            UnsupportedTableError: The table keeps names apart from its files.
+        """
+        if as_of is not None:
+            raise InvalidArgumentError("of a Delta table the newest version is searched; leave as_of out")
+        table = self._opened()
+        if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+            raise UnsupportedTableError(
+                f"the Delta table '{self.source.name}' uses columnMapping, so that its files alone do not tell its "
+                "columns; write it anew without that, or search it through Spark"
+            )
+        files = sorted(normalise(file) for file in table.file_uris())
+        deleted = self._deletion_vectors(table, frozenset(files))
+        logged = [searched_field(field) for field in pa.schema(table.schema().to_arrow())]
+        constants = self._partitions(table, frozenset(files), pa.schema(logged))
+        found = _snapshot_of(self.source, files, self._column, constants, deleted)
+        # Of vectors in bytes the files tell more than the log, of other columns the log, which knows all files.
+        vectors = {field.name for field in found.schema if field.metadata}
+        return found.with_fields(field for field in logged if field.name not in vectors)
+
+    def _partitions(self, table: Any, files: frozenset[str], schema: pa.Schema) -> Constants:
+        """The values of partition columns, which the log has and the files have not."""
+        names = table.metadata().partition_columns
+        if not names:
+            return {}
+        added = pa.table(table.get_add_actions(flatten=True))
+        values = [conform(added.select([f"partition.{n}"]).rename_columns([n]), [schema.field(n)]) for n in names]
+        told = zip(*(held.column(0) for held in values), strict=True)
+        return {
+            self._file_of(join(self.source.uri, path.as_py()), files): tuple(zip(names, row, strict=True))
+            for path, row in zip(added.column("path"), told, strict=True)
+        }
+
+    def _deletion_vectors(self, table: Any, files: frozenset[str]) -> dict[str, DeletedRows]:
+        """The rows that are deleted, by file."""
+        if "deletionVectors" not in (table.protocol().reader_features or ()):
+            return {}
+        try:
+            listed = pa.table(table.deletion_vectors())
+        except Exception as problem:
+            raise DataFileError(
+                f"a deletion vector of the Delta table '{self.source.name}' cannot be read: {first_line(problem)}"
+            ) from problem
+        kept = (np.asarray(kept.values, np.bool_) for kept in listed.column("selection_vector"))
+        # Rows after the end of a vector are there.
+        return {
+            self._file_of(path.as_py(), files): DeletedRows.of_mask(~rows, whole=False)
+            for path, rows in zip(listed.column("filepath"), kept, strict=True)
+        }
+
+    def _file_of(self, path: str, files: frozenset[str]) -> str:
+        """The file that an entry of the log is of; deltalake escapes in some places what it escapes in no other."""
+        for uri in (normalise(unquote(path)), normalise(path)):
+            if uri in files:
+                return uri
+        raise DataFileError(
+            f"the log of the Delta table '{self.source.name}' tells of '{path}', which is none of its files"
+        )
+
+    def _opened(self) -> Any:
+        uri = self.source.uri
+        place = uri[len("file://") :] if uri.startswith("file://") else uri
+        try:
+            return self._open(place, version=self._version, storage_options=self._delta_options)
+        except Exception as problem:
+            raise UnsupportedTableError(
+                f"'{self.source.name}' cannot be opened as a Delta table: {first_line(problem)}"
+            ) from problem
+
+
+def _snapshot_of(
+    source: Source,
+    files: Sequence[str],
+    column: str | None,
+    constants: Constants,
+    deleted: Mapping[str, DeletedRows] = MappingProxyType({}),
+) -> Snapshot:
+    infos = [_info(file, source.options) for file in files]
+    slices = [
+        FileSlice("", info.uri, "", info, deleted=deleted.get(info.uri), constants=constants.get(info.uri, ()))
+        for info in infos
+    ]
+    schema = _schema_of(infos[0], source.options, column) if infos else pa.schema([])
+    told = {name: pa.field(name, value.type) for entry in slices for name, value in entry.constants}
+    own = [field for field in schema if field.name not in told]
+    return Snapshot(
+        source=source,
+        config=NO_KEYS,
+        identity=hashlib.sha256("\n".join(map(_told_apart, slices)).encode()).hexdigest(),
+        instant=None,
+        watermark=None,
+        schema=pa.schema([*own, *told.values()]),
+        file_slices=tuple(slices),
+    )
+
+
+def _told_apart(entry: FileSlice) -> str:
+    """What another state of the same file would have otherwise."""
+    file = entry.base_file
+    assert file is not None
+    parts = [file.uri, str(file.size), str(file.mtime_ns), *(f"{name}={value}" for name, value in entry.constants)]
+    return " ".join(parts + ([] if entry.deleted is None else [entry.deleted.bits.hex()]))
+
+
+def _info(uri: str, options: StorageOptions) -> FileInfo:
+    found = open_storage(uri, options).info(uri)
+    if found is None:
+        raise DataFileError(f"there is no file '{uri}'")
+    return found
+
+
+def _schema_of(file: FileInfo, options: StorageOptions, column: str | None) -> pa.Schema:
+    """The columns of a file in the types a search knows, VECTOR columns marked as a Hudi table marks them."""
+    with reading(file.uri), open_storage(file.uri, options).open(file.uri) as opened:
+        schema = pq.read_schema(opened)
+    vectors = _declared((schema.metadata or {}).get(_VECTOR_COLUMNS, b"").decode())
+    searched = (column or "").lower()
+    return pa.schema(
+        [searched_field(field, vectors.get(field.name), field.name.lower() == searched) for field in schema]
+    )
+
+
+def _declared(text: str) -> dict[str, VectorType]:
+    """The VECTOR columns that Hudi's footer names: ``emb:VECTOR(128),doc:VECTOR(64, INT8)``."""
+    found: dict[str, VectorType] = {}
+    for part in text.replace("),", ")\n").splitlines():
+        name, _, descriptor = part.rpartition(":")
+        found[name.strip()] = VectorType.parse(descriptor)
+    return found
+
+
+def searched_field(field: pa.Field, vector: VectorType | None = None, is_searched: bool = False) -> pa.Field:
+    """A column as a search knows it: one of the types of Hudi's tables, VECTOR columns marked as such.
+
+    Args:
+        field: As a file has it.
+        vector: What it is said to be elsewhere; by default what its own metadata say.
+        is_searched: Whether bytes of one length that nothing describes are a vector.
+
+    Returns:
+        The field.
+    """
+    declared = (field.metadata or {}).get(HUDI_TYPE.encode(), b"").decode()
+    if vector is None and declared.upper().startswith("VECTOR"):
+        vector = VectorType.parse(declared)
+    if vector is None and is_searched and pa.types.is_fixed_size_binary(field.type):
+        vector = _undeclared(field)
+    if vector is not None:
+        kind = pa.list_(pa.field("element", vector.arrow_element, nullable=False))
+        return pa.field(field.name, kind, field.nullable, {HUDI_TYPE: vector.descriptor})
+    return pa.field(field.name, _plain_type(field.type), field.nullable)
+
+
+def _undeclared(field: pa.Field) -> VectorType:
+    """What bytes of one length are if nothing in the file says so: float32 values."""
+    width = field.type.byte_width
+    if width % 4 or not width:
+        raise InvalidTypeError(
+            f"column '{field.name}' holds {width} bytes a row and no descriptor, and is no row of float32 values; "
+            "write it with one (field metadata 'hudi_type', such as 'VECTOR(128, INT8)'), or as a list"
+        )
+    return VectorType.parse(f"VECTOR({width // 4})")
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) else kind

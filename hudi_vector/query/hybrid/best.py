@@ -1,0 +1,191 @@
+"""The best rows of a hybrid search by their weighted scores, collected as rows come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.sparse import SparseBlock
+from hudi_vector.kernels.topk import Bounds, Hits, Ints, VectorBlock, rank_within
+from hudi_vector.query.hybrid.question import HybridQuestion, scores
+from hudi_vector.query.hybrid.screens import Screens, query_parts
+from hudi_vector.read.several import Together
+
+__all__ = ["BestRows", "Pool", "Scale", "Scored"]
+
+_EXACT_ELEMENTS = 1 << 22
+_LEAST = {"cosine": 0.0, "l2": 0.0, "dot_product": -np.inf}
+"""No distance is less."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What normalizing takes off each score and divides it by: arrays of shape (m, c)."""
+
+    least: Floats
+    span: Floats
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Rows found: hits whose distance is the negated score, and the distances by column, shape (h, c)."""
+
+    hits: Hits
+    distances: Floats
+
+    def distances_of(self, hits: Hits) -> Floats:
+        """The distances of some of the hits, in their order."""
+        order = np.lexsort((self.hits.position, self.hits.query))
+        span = int(self.hits.position.max(initial=0)) + 1
+        known = (self.hits.query * span + self.hits.position)[order]
+        found: Floats = self.distances[order[np.searchsorted(known, hits.query * span + hits.position)]]
+        return found
+
+
+class Pool:
+    """The k rows of the least cost for each query, those that tie with the k-th included."""
+
+    def __init__(self, k: int, queries: int, columns: int, bounds: Bounds) -> None:
+        self._k = k
+        self._bound, self._full = bounds.distance, bounds.is_full
+        self._most = max(k * queries, 64)
+        self._pool = Scored(Hits.none(), np.empty((0, columns)))
+        self._fresh: list[Scored] = []
+        self._count = 0
+
+    def add(self, query: Ints, cost: Floats, position: Ints, distances: Floats) -> None:
+        """Rows; those beyond the bound are left out."""
+        near = cost <= self._bound[query]
+        if not near.any():
+            return
+        self._fresh.append(Scored(Hits(query[near], cost[near], position[near]), distances[near]))
+        self._count += int(near.sum())
+        if self._count >= self._most:
+            self.found()
+
+    def found(self) -> Scored:
+        """The rows, by query and cost."""
+        if self._fresh:
+            parts = [self._pool, *self._fresh]
+            hits = Hits(
+                np.concatenate([part.hits.query for part in parts]),
+                np.concatenate([part.hits.distance for part in parts]),
+                np.concatenate([part.hits.position for part in parts]),
+            )
+            distances = np.concatenate([part.distances for part in parts])
+            self._fresh, self._count = [], 0
+            order, rank = rank_within(hits.query, hits.distance)
+            hits, distances = hits.take(order), distances[order]
+            kth = rank == self._k - 1
+            self._bound[hits.query[kth]] = np.minimum(self._bound[hits.query[kth]], hits.distance[kth])
+            self._full[hits.query[kth]] = True
+            kept = hits.distance <= self._bound[hits.query]
+            self._pool = Scored(hits.take(kept), distances[kept])
+        return self._pool
+
+    def candidates(self) -> Ints:
+        """The positions of the rows that may still be found."""
+        return np.concatenate([self._pool.hits.position, *(part.hits.position for part in self._fresh)])
+
+
+class BestRows:
+    """Collects the k rows of the highest score for every query.
+
+    A column of dense vectors with a weight above 0 is screened first: by the least distance a product in the rows' own
+    precision allows. Rows that may be among the best are scored exactly.
+    """
+
+    def __init__(self, question: HybridQuestion, bounds: Bounds, scale: Scale | None = None) -> None:
+        self._question = question
+        self._bounds = bounds
+        self._scale = scale
+        self._pool = Pool(question.k, question.queries, len(question.columns), bounds)
+        self._screens = Screens(question)
+        self.invalid = 0
+
+    def offer(self, blocks: Together) -> None:
+        """Consider rows."""
+        for first, last in query_parts(len(blocks[0]), self._question.queries):
+            self._offer(blocks, first, last)
+
+    def found(self) -> Scored:
+        """The rows found so far."""
+        return self._pool.found()
+
+    def candidates(self) -> Ints:
+        """The positions of the rows that may still be found."""
+        return self._pool.candidates()
+
+    def _offer(self, blocks: Together, first: int, last: int) -> None:
+        count = len(blocks[0])
+        best = np.zeros((count, last - first))
+        known: dict[int, Floats] = {}
+        for number, (entry, block) in enumerate(zip(self._question.columns, blocks, strict=True)):
+            if isinstance(block, SparseBlock) or entry.weight < 0:
+                nearest = known[number] = self._screens.exact(number, blocks, first, last)
+            elif entry.weight:
+                nearest = np.maximum(self._screens.spans(number, blocks, first, last)[0], _LEAST[entry.metric])
+            else:
+                continue
+            with np.errstate(over="ignore", invalid="ignore"):
+                best += self._share(number, nearest, slice(first, last))
+        cost = np.where(np.isnan(best), -np.inf, -best)
+        bound = self._seeded(blocks, cost, known, first, last)
+        rows, asked = np.nonzero(cost <= bound[None, :])
+        self._score(blocks, rows, asked, known, first)
+
+    def _seeded(self, blocks: Together, cost: Floats, known: dict[int, Floats], first: int, last: int) -> Floats:
+        """The bounds; of queries that have none yet, by k rows of this block."""
+        k, bound, full = self._question.k, self._bounds.distance, self._bounds.is_full
+        if len(cost) > k:
+            for query in np.flatnonzero(~full[first:last]):
+                rows, asked = np.argpartition(cost[:, query], k - 1)[:k], np.full(k, query)
+                total = self._cost(self._exact(blocks, rows, asked, known, first), asked + first)
+                if not np.isnan(total).any():
+                    bound[query + first] = min(bound[query + first], float(total.max()))
+                    full[query + first] = True
+        return bound[first:last]
+
+    def _score(self, blocks: Together, rows: Any, asked: Any, known: dict[int, Floats], first: int) -> None:
+        widest = max((block.values.shape[1] for block in blocks if isinstance(block, VectorBlock)), default=1)
+        step = max(1, _EXACT_ELEMENTS // max(1, widest))
+        for start in range(0, len(rows), step):
+            at, ask = rows[start : start + step], asked[start : start + step]
+            exact = self._exact(blocks, at, ask, known, first)
+            cost = self._cost(exact, ask + first)
+            wrong = np.isnan(cost)
+            if wrong.any():
+                self.invalid += int(wrong.sum())
+                at, ask, cost, exact = at[~wrong], ask[~wrong], cost[~wrong], exact[~wrong]
+            self._pool.add((ask + first).astype(np.int64), cost, blocks[0].positions[at], exact)
+
+    def _exact(self, blocks: Together, rows: Any, asked: Any, known: dict[int, Floats], first: int) -> Floats:
+        """The distances of pairs of a row and a query, shape (p, c)."""
+        found = np.empty((len(rows), len(blocks)))
+        for number in range(len(blocks)):
+            if number in known:
+                found[:, number] = known[number][rows, asked]
+            else:
+                found[:, number] = self._screens.exact_of(number, blocks, rows, asked + first)
+        return found
+
+    def _cost(self, distances: Floats, asked: Any) -> Floats:
+        total = np.zeros(len(distances))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for number, entry in enumerate(self._question.columns):
+                if entry.weight:
+                    total += self._share(number, distances[:, number], asked)
+        return 0.0 - total
+
+    def _share(self, number: int, distances: Floats, asked: Any) -> Floats:
+        """What a column adds to the score; never less for a smaller distance, if its weight is above 0."""
+        entry = self._question.columns[number]
+        score = scores(distances, entry.metric)
+        if self._scale is not None:
+            span = self._scale.span[asked, number]
+            score = np.where(span > 0, (score - self._scale.least[asked, number]) / np.where(span > 0, span, 1.0), 0.0)
+        share: Floats = entry.weight * score
+        return share

@@ -1,0 +1,83 @@
+"""The least and the largest distance of rows, column by column: exact for sparse vectors, by one product for dense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hudi_vector.kernels.metrics import Floats, exact_distances
+from hudi_vector.kernels.sparse import SparseBlock
+from hudi_vector.kernels.topk import Screen, VectorBlock, product_dtype
+from hudi_vector.query.hybrid.question import HybridQuestion
+from hudi_vector.read.several import Together
+
+__all__ = ["Screens", "query_parts"]
+
+# How many (row, query) pairs are looked at together.
+_PAIRS = 1 << 20
+
+
+def query_parts(rows: int, queries: int) -> Iterator[tuple[int, int]]:
+    """Queries in parts that can be looked at together.
+
+    Args:
+        rows: How many rows are looked at.
+        queries: How many queries there are.
+
+    Yields:
+        The first query of each part, and the first behind it.
+    """
+    step = max(1, _PAIRS // max(1, rows))
+    for first in range(0, queries, step):
+        yield first, min(first + step, queries)
+
+
+class Screens:
+    """Bounds of distances for the queries of a question."""
+
+    def __init__(self, question: HybridQuestion) -> None:
+        self._question = question
+        self._made: dict[tuple[int, int, int, np.dtype[Any]], Screen] = {}
+
+    def spans(self, number: int, blocks: Together, first: int, last: int) -> tuple[Floats, Floats]:
+        """The least and largest distances of rows to some queries in one column, arrays of shape (n, queries).
+
+        Args:
+            number: The column.
+            blocks: The rows.
+            first: The first query.
+            last: The first query behind them.
+
+        Returns:
+            The least and the largest; the same where they are exact.
+        """
+        block = blocks[number]
+        if isinstance(block, SparseBlock):
+            exact = self.exact(number, blocks, first, last)
+            return exact, exact
+        precision = product_dtype(block.values.dtype)
+        key = (number, first, last, precision)
+        screen = self._made.get(key)
+        if screen is None:
+            entry, probes = self._question.columns[number], self._question.probes[number]
+            assert isinstance(probes, np.ndarray)
+            screen = self._made[key] = Screen(np.ascontiguousarray(probes[first:last]), entry.metric, precision)
+        return screen.spans(block)
+
+    def exact(self, number: int, blocks: Together, first: int, last: int) -> Floats:
+        """The exact distances of all rows to some queries in one column, shape (n, queries)."""
+        entry, probes = self._question.columns[number], self._question.probes[number]
+        found = np.empty((len(blocks[0]), last - first))
+        for query in range(first, last):
+            found[:, query - first] = entry.distances(blocks[number], probes, query)
+        return found
+
+    def exact_of(self, number: int, blocks: Together, rows: Any, asked: Any) -> Floats:
+        """The exact distances of pairs of a row and a query in one column of dense vectors, shape (p,)."""
+        block, probes = blocks[number], self._question.probes[number]
+        assert isinstance(block, VectorBlock)
+        assert isinstance(probes, np.ndarray)
+        query = probes[0] if len(probes) == 1 else probes[asked]
+        return exact_distances(block.values[rows], query, self._question.columns[number].metric)

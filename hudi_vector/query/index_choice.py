@@ -1,0 +1,193 @@
+"""Which index a search uses, and how far it looks, or why none is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hudi_vector import options
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.index.calibration.calibrate import setting_at, settings_at
+from hudi_vector.index.catalog import Index, indexes_at
+from hudi_vector.index.kinds.faiss_library import is_installed
+from hudi_vector.index.kinds.kinds import GRAPHS
+from hudi_vector.index.locations import beside_table, in_directory
+from hudi_vector.index.manifest import Setting
+from hudi_vector.query.plan import IndexUse
+from hudi_vector.query.tuning import KINDS, Tuning
+from hudi_vector.read.parquet.vector_pages import RangeReads
+from hudi_vector.table.model import Source
+
+__all__ = ["Choice", "IndexNeed", "choose_index", "external_directory", "known_indexes"]
+
+_FILTERED_RECALL = 0.99
+_MAKE_ONE = "make such an index with hudi_vector.index.create, or"
+
+
+@dataclass(frozen=True)
+class IndexNeed:
+    """What a search wants of an index."""
+
+    dimension: int
+    element: str
+    metric: str
+    k: int
+    queries: int
+    has_filter: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The index that is used, with what is asked of it, or the reason why none is."""
+
+    index: Index | None = None
+    use: IndexUse | None = None
+    reason: str = ""
+
+
+def external_directory(conf: Mapping[str, str]) -> str | None:
+    """The directory of indexes that lie nowhere else, or None where there is none or searches leave it alone.
+
+    Args:
+        conf: Settings, as text.
+    """
+    enabled = options.INDEX_EXTERNAL_ENABLED.read(conf) == "true"
+    return (options.INDEX_EXTERNAL_DIR.read(conf) or None) if enabled else None
+
+
+def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: Tuning) -> list[Index]:
+    """The indexes of a column that a search may choose from; storage is not asked where it wants none.
+
+    Args:
+        source: The table.
+        column: The searched column.
+        conf: Settings, as text.
+        tuning: What was asked for.
+
+    Returns:
+        The indexes.
+    """
+    if tuning.settled(conf).mode == "exact":
+        return []
+    homes, directory = [beside_table(source.uri, column)], external_directory(conf)
+    if directory is not None:
+        homes.append(in_directory(directory, source.uri, column))
+    return [index for home in homes for index in indexes_at(home, source.options)]
+
+
+def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf: Mapping[str, str]) -> Choice:
+    """Choose among the indexes of a column.
+
+    Args:
+        indexes: The indexes.
+        need: The column's type, the metric, k and the number of queries.
+        tuning: What was asked for, settled.
+        conf: Settings, as text.
+
+    Returns:
+        The choice.
+
+    Raises:
+        InvalidArgumentError: A kind of index was asked for that is not there.
+    """
+    if tuning.mode == "exact":
+        _require_no_shortcut(tuning)
+        return Choice(reason="an exact search was asked for")
+    asked = tuning.algorithm if tuning.algorithm in KINDS else None
+    if not indexes:
+        if tuning.target(None) is None:
+            _require_no_shortcut(tuning)
+        return _none(asked, need, "the column has no index")
+    fitting = [m for m in indexes if (m.manifest.dimension, m.manifest.element) == (need.dimension, need.element)]
+    if not fitting:
+        return _none(asked, need, "its index was made for vectors of another type")
+    same = [m for m in fitting if m.manifest.metric == need.metric]
+    if not same:
+        others = ", ".join(sorted({m.manifest.metric for m in fitting}))
+        return _none(asked, need, f"its index is for {others}")
+    wanted = [m for m in same if asked in (None, m.manifest.kind)]
+    if not wanted:
+        return _none(asked, need, f"its index is {', '.join(sorted(m.manifest.kind for m in same))}")
+    usable = [m for m in wanted if _hindrance(m, tuning) is None]
+    if not usable:
+        if tuning.target(None) is None and asked is None:
+            _require_no_shortcut(tuning)
+        return _none(asked, need, _hindrance(wanted[0], tuning) or "", "or")
+    best = min(usable, key=lambda index: KINDS.index(index.manifest.kind))
+    target = tuning.target(best.recall_target)
+    if target is None:
+        _require_no_shortcut(tuning)
+        return _certain(best, asked, need, conf)
+    return _approximate(best, target, tuning, asked, need, conf)
+
+
+def _hindrance(index: Index, tuning: Tuning) -> str | None:
+    """Why an index cannot answer what is asked, or None."""
+    if index.manifest.kind != GRAPHS:
+        return None
+    if not is_installed():
+        return "its index is hnsw, which needs 'faiss-cpu': install it with pip install 'hudi-vector[faiss]'"
+    if tuning.target(index.recall_target) is None:
+        return "its index is hnsw, which gives no exact answers: add a recall_target below 1, or mode => 'approximate'"
+    return None
+
+
+def _approximate(
+    best: Index, target: float, tuning: Tuning, asked: str | None, need: IndexNeed, conf: Mapping[str, str]
+) -> Choice:
+    """As little as reached the recall on held-out queries; all it takes where nothing did."""
+    calibration = best.manifest.calibration
+    # Calibration knows nothing of filters, under which the nearest rows may lie in further lists.
+    aim = max(target, _FILTERED_RECALL) if need.has_filter else target
+    setting = setting_at(calibration, need.k, aim)
+    if calibration and setting is None and tuning.nprobes is None:
+        return _certain(best, asked, need, conf)
+    use = _use(best, conf, certain=False)
+    if setting is not None:
+        refine_factor = -(-setting.candidates // need.k)
+        use = replace(use, nprobes=setting.nprobes, refine_factor=refine_factor)
+    if tuning.nprobes is not None:
+        use = replace(use, nprobes=tuning.nprobes)
+    if tuning.refine_factor is not None:
+        use = replace(use, refine_factor=tuning.refine_factor)
+    return Choice(best, use)
+
+
+def _certain(best: Index, asked: str | None, need: IndexNeed, conf: Mapping[str, str]) -> Choice:
+    if best.manifest.kind == GRAPHS:
+        return _none(asked, need, _why_not_reached(best.manifest.calibration, need.k), "or")
+    most = options.INDEX_BATCH_MAX_QUERIES.read(conf)
+    if asked is None and need.queries > most:
+        return Choice(reason=f"{need.queries} queries, more than {options.INDEX_BATCH_MAX_QUERIES.key} = {most}")
+    return Choice(best, _use(best, conf, certain=True))
+
+
+def _why_not_reached(calibration: Sequence[Setting], k: int) -> str:
+    """Why walks through graphs are not known to reach the recall that was asked for."""
+    found = max((setting.recall for setting in settings_at(calibration, k)), default=None)
+    if found is None:
+        most = max(setting.k for setting in calibration)
+        return f"its hnsw index was measured for k up to {most}: add nprobes, or ask for fewer rows"
+    return f"no effort that was measured for its hnsw index found more than {found:.3f}: add nprobes, or aim lower"
+
+
+def _require_no_shortcut(tuning: Tuning) -> None:
+    given = next((name for name in ("nprobes", "refine_factor") if getattr(tuning, name) is not None), None)
+    if given is not None:
+        raise InvalidArgumentError(
+            f"{given} gives up exactness, and nothing asked for that; add mode => 'approximate', or a recall_target "
+            "below 1"
+        )
+
+
+def _use(index: Index, conf: Mapping[str, str], certain: bool) -> IndexUse:
+    known = index.manifest
+    return IndexUse(index.folder, index.name, known.model_id, known.kind, known.metric, certain, RangeReads.of(conf))
+
+
+def _none(asked: str | None, need: IndexNeed, reason: str, remedy: str = _MAKE_ONE) -> Choice:
+    if asked is None:
+        return Choice(reason=reason)
+    raise InvalidArgumentError(
+        f"algorithm '{asked}' was asked for with metric {need.metric}, and {reason}; {remedy} leave the algorithm out"
+    )

@@ -1,0 +1,1 @@
+"""Slices that an index covers, searched through it."""

@@ -1,0 +1,356 @@
+"""The slices an index covers, searched together: candidates from the codes, their vectors read by page, scored exactly.
+
+The candidates hold every row of the exact answer where the index is asked to be certain. Their distances come from
+the table's own vectors and the same arithmetic as a scan's, so that the answer is the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.errors import DataFileError, UnsupportedTableError
+from hudi_vector.index.calibration.held_out import Each
+from hudi_vector.index.kinds.candidates import Candidates, View
+from hudi_vector.index.load import kept_view, load_view
+from hudi_vector.index.manifest import ManifestEntry
+from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
+from hudi_vector.query.execute import Question, joined, open_base, search_slice, settled, tie_keys
+from hudi_vector.query.indexed.fitting import Entry, fitting, without_damaged
+from hudi_vector.query.indexed.in_memory import scans_sooner
+from hudi_vector.query.indexed.probe_log import ProbeLog
+from hudi_vector.query.lance.choice import LANCE_INDEX, LanceIndexUse
+from hudi_vector.query.lance.index import search_covered
+from hudi_vector.query.merge import SliceHits, break_ties
+from hudi_vector.query.plan import IndexUse, SliceAccess
+from hudi_vector.read.cache import process_cache
+from hudi_vector.read.filtered import allowed_rows
+from hudi_vector.read.parquet.page_table import PageTable
+from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.parquet.vector_pages import RangeReads
+from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.read.vectors import joined as one_block
+
+__all__ = ["search_slices"]
+
+_MOST_CANDIDATES = 4096
+"""A query with more candidates than this is answered by a scan: reading so many rows one by one takes longer."""
+
+_FEW = 4096
+"""Up to so many candidates of all queries are scored at once: a call for each file takes longer than the scoring."""
+
+
+def search_slices(
+    entries: Sequence[tuple[int, SliceAccess]],
+    use: IndexUse | None,
+    spec: ScanSpec,
+    question: Question,
+    bounds: Bounds,
+    keep: bool,
+    each: Each = map,
+    beside: Sequence[ManifestEntry] = (),
+) -> Iterator[tuple[list[SliceHits], ScanCounts]]:
+    """The nearest rows of slices: those of the index first, since what they find bounds the scan of the others.
+
+    Args:
+        entries: The slices with their places in the plan.
+        use: The index of the plan.
+        spec: What is read.
+        question: The queries.
+        bounds: What is known already of the k-th distances; tightened on the way.
+        keep: Whether what is decoded is kept in the process's cache.
+        each: How the slices are gone through.
+        beside: Segments of the same index whose slices the plan left out: a kept view may hold them too.
+
+    Yields:
+        At most k hits a query and slice, and what became of the rows.
+    """
+    if isinstance(use, LanceIndexUse):
+        of_lance = [entry for entry in entries if entry[1].access == LANCE_INDEX]
+        if of_lance:
+            yield search_covered(of_lance, use, spec, question, bounds, keep, each)
+        entries = [entry for entry in entries if entry[1].access != LANCE_INDEX]
+    elif use is not None:
+        entries = fitting(entries, use, spec, each)
+    # By name, so that every search of the same segments takes the same view.
+    covered = sorted((entry for entry in entries if _is_covered(entry)), key=lambda entry: _name_of(entry[1]))
+    searched: set[int] = set()
+    if isinstance(use, IndexUse) and covered and not _sooner(covered, use, spec, keep):
+        for part in _parts(covered, keep):
+            begun = time.perf_counter()
+            own, codes = _codes(part, use, spec, keep, beside)
+            if codes is not None:
+                searched |= {index for index, _ in own}
+                log = ProbeLog(opened=time.perf_counter() - begun)
+                yield _search_indexed(own, codes, use, spec, question, bounds, keep, each, log)
+
+    def scan(entry: tuple[int, SliceAccess]) -> tuple[list[SliceHits], ScanCounts]:
+        hits, counts = search_slice(*entry, spec, question, bounds, keep)
+        return [hits], counts
+
+    # The largest first, so that no thread is left alone with one at the end.
+    others = [entry for entry in entries if entry[0] not in searched]
+    yield from each(scan, sorted(others, key=lambda entry: -entry[1].file_slice.size))
+
+
+@dataclass(frozen=True)
+class _Codes:
+    """A view, and the places of the covered slices' segments in it: None where it has no others."""
+
+    view: View
+    places: Ints | None = None
+
+    def pages(self, number: int) -> PageTable | None:
+        """What the segment of a covered slice says of the pages of its base file."""
+        return self.view.pages[number if self.places is None else int(self.places[number])]
+
+    def candidates(self, *arguments: Any, allowed: list[npt.NDArray[np.bool_]] | None, **more: Any) -> Candidates:
+        """The view's candidates, segments numbered as the covered slices are."""
+        if self.places is None:
+            return self.view.candidates(*arguments, allowed=allowed, **more)
+        sizes = np.diff(self.view.bases)
+        masks = [np.zeros(size, np.bool_) for size in sizes]
+        for number, place in enumerate(self.places):
+            masks[place] = np.ones(sizes[place], np.bool_) if allowed is None else allowed[number]
+        found = self.view.candidates(*arguments, allowed=masks, **more)
+        own = np.full(len(masks), -1, np.int64)
+        own[self.places] = np.arange(len(self.places))
+        return replace(found, segment=own[found.segment])
+
+
+def _name_of(access: SliceAccess) -> str:
+    assert access.segment is not None
+    return access.segment.segment
+
+
+def _kept_with_others(
+    use: IndexUse, segments: Sequence[ManifestEntry], others: Sequence[ManifestEntry]
+) -> _Codes | None:
+    """The view of all segments of the index, if that is kept and none of these alone."""
+    if not others or kept_view(use.folder, use.model_id, segments) is not None:
+        return None
+    whole = sorted([*segments, *others], key=lambda entry: entry.segment)
+    view = kept_view(use.folder, use.model_id, whole)
+    place_of = {entry.segment: place for place, entry in enumerate(whole)}
+    return None if view is None else _Codes(view, np.array([place_of[entry.segment] for entry in segments], np.int64))
+
+
+def _is_covered(entry: Entry) -> bool:
+    return entry[1].access == "index" and entry[1].segment is not None
+
+
+def _sooner(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool) -> bool:
+    """Whether a scan of vectors in memory is ahead of the codes."""
+    if not (use.certain and keep and spec.predicate is None):
+        return False
+    readers = (open_base(access, spec, keep) for _, access in covered)
+    return scans_sooner(use, readers, sum(access.segment.rows for _, access in covered if access.segment), spec)
+
+
+def _parts(covered: Sequence[Entry], keep: bool) -> Iterator[Sequence[Entry]]:
+    """The slices, all together if the cache has room for their codes; else so many at a time that half of it has."""
+    budget = process_cache().budget if keep else 0
+    if not budget or sum(access.size for _, access in covered) <= budget:
+        yield covered
+        return
+    part: list[Entry] = []
+    size = 0
+    for entry in covered:
+        if part and size + entry[1].size > budget // 2:
+            yield part
+            part, size = [], 0
+        part.append(entry)
+        size += entry[1].size
+    yield part
+
+
+def _codes(
+    covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool, beside: Sequence[ManifestEntry]
+) -> tuple[Sequence[Entry], _Codes | None]:
+    """The codes of the slices an index covers, of those whose segments can be read."""
+    try:
+        return covered, _loaded(covered, use, spec, keep, beside)
+    except (DataFileError, UnsupportedTableError):
+        covered = without_damaged(covered, use, spec)
+        return covered, _loaded(covered, use, spec, keep, ()) if covered else None
+
+
+def _loaded(
+    covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool, beside: Sequence[ManifestEntry]
+) -> _Codes:
+    segments = [access.segment for _, access in covered if access.segment is not None]
+    kept = _kept_with_others(use, segments, beside) if keep else None
+    return kept or _Codes(load_view(use.folder, use.model_id, segments, spec.options, keep))
+
+
+def _search_indexed(
+    entries: Sequence[tuple[int, SliceAccess]],
+    codes: _Codes,
+    use: IndexUse,
+    spec: ScanSpec,
+    question: Question,
+    bounds: Bounds,
+    keep: bool,
+    each: Each,
+    log: ProbeLog,
+) -> tuple[list[SliceHits], ScanCounts]:
+    counts = ScanCounts()
+    readers = _Readers(entries, spec, keep)
+    allowed = _allowed(readers, codes, spec, counts, each)
+    blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
+    for first in range(0, len(question.vectors), question.block_queries):
+        part = slice(first, first + question.block_queries)
+        vectors, known = question.vectors[part], Bounds(bounds.distance[part], bounds.is_full[part])
+        begun = time.perf_counter()
+        found = codes.candidates(
+            vectors,
+            question.k,
+            nprobes=use.nprobes,
+            candidates=None if use.refine_factor is None else use.refine_factor * question.k,
+            certain=use.certain,
+            allowed=allowed,
+            most=max(_MOST_CANDIDATES, question.k * 4) if use.certain else None,
+        )
+        numbers = range(len(entries)) if len(found.given_up) else np.unique(found.segment).tolist()
+        log.probed += time.perf_counter() - begun
+        log.note(len(vectors), found, len(numbers))
+        begun = time.perf_counter()
+        work = _Work(readers, codes, found, vectors, question, known, use.reads)
+        for segment, hits, bytes_read in _scored(work, numbers, spec, each):
+            blocks[segment].append((first, hits))
+            counts.bytes_read += bytes_read
+        log.read += time.perf_counter() - begun
+    log.write(use.name, counts.bytes_read)
+    parts = [SliceHits(index, joined(hits)) for (index, _), hits in zip(entries, blocks, strict=True) if hits]
+    return parts, counts
+
+
+class _Readers(Sequence[ParquetSlice]):
+    """The base files of slices, opened when they are asked for: of many files, few hold candidates."""
+
+    def __init__(self, entries: Sequence[Entry], spec: ScanSpec, keep: bool) -> None:
+        self._entries, self._spec, self._keep = entries, spec, keep
+        self._opened: dict[int, ParquetSlice] = {}
+
+    @property
+    def choose(self) -> bool:
+        """Whether some rows may be left out, by the predicate or because they are deleted."""
+        slices = (access.file_slice for _, access in self._entries)
+        return self._spec.predicate is not None or any(each.log_files or each.deleted is not None for each in slices)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, number: Any) -> Any:
+        if number not in self._opened:
+            self._opened.setdefault(number, open_base(self._entries[number][1], self._spec, self._keep))
+        return self._opened[number]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The candidates of some queries, with the files they are in, and the queries that have too many."""
+
+    readers: Sequence[ParquetSlice]
+    codes: _Codes
+    found: Candidates
+    vectors: Floats
+    question: Question
+    known: Bounds
+    reads: RangeReads
+
+    def top(self, asking: slice | Ints = slice(None)) -> TopK:
+        """A search for these queries, or some of them."""
+        known = Bounds(self.known.distance[asking], self.known.is_full[asking])
+        return TopK(self.vectors[asking], self.question.metric, self.question.k, known)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The vectors of one segment's candidates, and for each candidate its row in the block, shape (c,)."""
+
+    segment: int
+    block: VectorBlock
+    row: Ints
+    query: Ints
+    bytes_read: int
+
+
+def _scored(work: _Work, segments: Sequence[int], spec: ScanSpec, each: Each) -> Iterator[tuple[int, Hits, int]]:
+    """For each segment its hits, and how many bytes were read for them."""
+    if len(work.found.given_up) or len(work.found) > _FEW:
+
+        def score(segment: int) -> tuple[int, Hits, int]:
+            ((_, hits, count),) = _scored_together([_read(work, segment)], work, spec)
+            if not len(work.found.given_up):
+                return segment, hits, count
+            others, more = _scanned(work, segment, spec)
+            return segment, joined([(0, hits), (0, others)]), count + more
+
+        yield from each(score, segments)
+    elif segments:
+        apart = map if all(work.readers[segment].is_local for segment in segments) else each
+        yield from _scored_together(list(apart(partial(_read, work), segments)), work, spec)
+
+
+def _read(work: _Work, segment: int) -> _Rows:
+    found, counts = work.found, ScanCounts()
+    here = np.flatnonzero(found.segment == segment)
+    distinct, row = np.unique(found.position[here], return_inverse=True)
+    reader = work.readers[segment]
+    block = reader.vectors_at(distinct, counts, work.reads, work.codes.pages(segment))
+    if len(block) < len(distinct):
+        raise DataFileError(
+            f"the index names rows of '{reader.uri}' that hold no vector: its segment is not of this file; "
+            "see hudi_vector.index.verify"
+        )
+    return _Rows(segment, block, row, found.query[here], counts.bytes_read)
+
+
+def _scored_together(parts: Sequence[_Rows], work: _Work, spec: ScanSpec) -> list[tuple[int, Hits, int]]:
+    """The hits of several segments by one search, at most k for each query in each."""
+    top = work.top()
+    block = one_block([part.block for part in parts])
+    begins = np.concatenate(([0], np.cumsum([len(part.block) for part in parts])))
+    numbered = replace(block, positions=np.arange(len(block)))
+    row = np.concatenate([part.row + begin for part, begin in zip(parts, begins[:-1], strict=True)])
+    top.offer_pairs(numbered, row, np.concatenate([part.query for part in parts]))
+    found = top.hits()
+    scored = []
+    for number, part in enumerate(parts):
+        inside = (found.position >= begins[number]) & (found.position < begins[number + 1])
+        hits = found.take(inside)
+        hits = replace(hits, position=block.positions[hits.position])
+        if len(hits) > top.k:
+            hits = break_ties(hits, top.k, partial(tie_keys, work.readers[part.segment], spec))
+        scored.append((part.segment, hits, part.bytes_read))
+    return scored
+
+
+def _scanned(work: _Work, segment: int, spec: ScanSpec) -> tuple[Hits, int]:
+    """The hits of the queries whose candidates are too many to be read one by one, and the bytes read."""
+    ask, reader, counts = work.found.given_up, work.readers[segment], ScanCounts()
+    top = work.top(ask)
+    for block in reader.blocks(counts):
+        if len(block):
+            top.offer(block)
+    hits = settled(top, reader, spec)
+    return Hits(ask[hits.query], hits.distance, hits.position), counts.bytes_read
+
+
+def _allowed(
+    readers: _Readers, codes: _Codes, spec: ScanSpec, counts: ScanCounts, each: Each
+) -> list[npt.NDArray[np.bool_]] | None:
+    """The filter, and what is deleted, as a bool for each row of each file, and the rows counted."""
+    if not readers.choose and codes.places is None:
+        counts.rows += codes.view.rows
+        counts.nulls += codes.view.rows - codes.view.vectors
+        return None
+    return allowed_rows(readers, spec, counts, each)

@@ -1,0 +1,139 @@
+"""A right side small enough to be held whole: its rows travel once to every process and are searched in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
+from hudi_vector.query.execute import Question, joined
+from hudi_vector.query.join.sides import Nearest
+from hudi_vector.query.merge import break_ties, order_of_keys
+from hudi_vector.read.predicate.form import Predicate, evaluate
+from hudi_vector.read.predicate.nodes import conjunction
+from hudi_vector.read.spec import ScanCounts, VectorColumn
+from hudi_vector.read.vectors import block_of
+from hudi_vector.table.recent import Recent
+
+__all__ = ["Content", "HeldSide", "as_content", "in_order"]
+
+
+class Content(Protocol):
+    """Bytes that reach every process once, such as Spark's broadcast."""
+
+    @property
+    def value(self) -> bytes:
+        """The bytes."""
+        ...
+
+
+_Opened = tuple[pa.Table, VectorBlock]
+_OPENED: Recent[tuple[str, VectorColumn], _Opened] = Recent(4)
+
+
+@dataclass(frozen=True)
+class HeldSide:
+    """Rows in memory, in the order in which ties are decided.
+
+    `identity` names the content within a process; `predicate` holds for all rows that are searched.
+    """
+
+    content: Content
+    identity: str
+    column: VectorColumn
+    zone: str
+    predicate: Predicate | None = None
+
+    def find(self, question: Question, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
+        """The nearest of the rows, by products of blocks of queries and rows."""
+        del names
+        column = replace(self.column, dimension=self.column.dimension or question.vectors.shape[1], is_vector=False)
+        table, block = self._opened(column)
+        terms = [term for term in (self.predicate, predicate) if term is not None]
+        if terms:
+            block = block.select(evaluate(conjunction(terms), table, self.zone)[block.positions])
+        bounds = Bounds.of(len(question.vectors), question.max_distance)
+        parts = []
+        for first in range(0, len(question.vectors), question.block_queries):
+            part = slice(first, first + question.block_queries)
+            known = Bounds(bounds.distance[part], bounds.is_full[part])
+            top = TopK(question.vectors[part], question.metric, question.k, known)
+            if len(block):
+                top.offer(block)
+            parts.append((first, break_ties(top.hits(), question.k, lambda _: None)))
+        return HeldRows(table, joined(parts))
+
+    def _opened(self, column: VectorColumn) -> _Opened:
+        key = (self.identity, column)
+        known = _OPENED.get(key)
+        if known is None:
+            table = pa.ipc.open_stream(self.content.value).read_all().combine_chunks()
+            vectors = table.column(column.name)
+            array = vectors.chunk(0) if vectors.num_chunks else pa.array([], vectors.type)
+            positions = np.arange(table.num_rows, dtype=np.int64)
+            known = _OPENED.first(key, (table, block_of(array, column, positions, ScanCounts())))
+        return known
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows found in a table in memory."""
+
+    table: pa.Table
+    hits: Hits
+
+    @property
+    def query(self) -> Ints:
+        """The query of each row."""
+        return self.hits.query
+
+    @property
+    def distance(self) -> Floats:
+        """The distance of each row."""
+        return self.hits.distance
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Columns of the rows."""
+        return self.table.select(list(dict.fromkeys(names))).take(pa.array(self.hits.position))
+
+    def take(self, chosen: npt.NDArray[Any]) -> Nearest:
+        """The rows at these indices, or under this mask."""
+        return HeldRows(self.table, self.hits.take(chosen))
+
+
+def as_content(table: pa.Table) -> bytes:
+    """A table as bytes.
+
+    Args:
+        table: The rows.
+
+    Returns:
+        An Arrow stream.
+    """
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def in_order(table: pa.Table, ties: Sequence[str]) -> pa.Table:
+    """The rows in the order in which equal distances are decided.
+
+    Args:
+        table: Rows in any order.
+        ties: The columns that decide, the most significant first; NULLs come first.
+
+    Returns:
+        The same rows.
+
+    Example:
+        >>> in_order(pa.table({"a": [2, None, 1]}), ["a"]).column("a").to_pylist()
+        [None, 1, 2]
+    """
+    return table.take(pa.array(np.argsort(order_of_keys(table.select(list(ties))))))

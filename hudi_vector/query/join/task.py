@@ -1,0 +1,139 @@
+"""What a task does with the left rows of its partition: a batch of them asks at once, complete rows come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector import options
+from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.topk import Ints, rank_within
+from hudi_vector.query.batch_rows import Column, Found, assemble, query_vectors
+from hudi_vector.query.join.conditions import LEFT_MARK
+from hudi_vector.query.join.nearest import Ask, nearest_rows
+from hudi_vector.query.join.sides import RightSide
+from hudi_vector.read.cache import process_cache
+from hudi_vector.read.conform import conform
+from hudi_vector.read.predicate.form import evaluate
+from hudi_vector.read.spec import VectorColumn
+
+__all__ = ["JoinTask", "gathered"]
+
+_ROWS_AT_ONCE = 1 << 18
+_BATCH_BYTES = 64 << 20
+_FIRST_OF_RANGE = 64
+
+
+@dataclass(frozen=True)
+class JoinTask:
+    """The right side, what is asked of it, the output's columns, and how the left vectors are read.
+
+    `dimension` is that of the right vectors, None where they do not say it; `outer` keeps left rows without a match.
+    """
+
+    side: RightSide
+    ask: Ask
+    query_column: VectorColumn
+    query_label: str
+    dimension: int | None
+    columns: tuple[Column, ...]
+    schema: tuple[pa.Field, ...]
+    conf: tuple[tuple[str, str], ...]
+    outer: bool = False
+
+    def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The output rows of a partition of left rows."""
+        most = max(1, _ROWS_AT_ONCE // (self.ask.k or 1))
+        for rows in gathered(batches, most, _BATCH_BYTES):
+            yield from self.run(rows)
+
+    def table(self, rows: pa.Table) -> pa.Table:
+        """The output rows of some left rows, in one table."""
+        schema = pa.schema([pa.field(field.name, field.type) for field in self.schema])
+        return pa.Table.from_batches(self.run(rows), schema)
+
+    def run(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The output rows of some left rows, by left row and rank."""
+        process_cache().resize(options.CACHE_MAX_BYTES.read(dict(self.conf)))
+        vectors, at, _ = query_vectors(rows, self.query_column, self.query_label, self.dimension)
+        asking = self._asking(rows, at)
+        vectors, at = vectors[asking], at[asking]
+        left = rows.select(list(self.ask.condition.left_names)).take(pa.array(at))
+        names = list(dict.fromkeys(column.source for column in self.columns if column.side == "corpus"))
+        first, begin, step = 0, 0, self._first_step()
+        while True:
+            last = min(first + step, len(at))
+            part = slice(first, last)
+            found = self._found(vectors[part], left.slice(first, last - first), names)
+            end = int(at[last]) if last < len(at) else rows.num_rows
+            unmatched = self._unmatched(at[part][found.query], begin, end) if self.outer else None
+            yield from self._output(assemble(self.columns, found, rows, at[part], unmatched))
+            if last == len(at):
+                return
+            step = self._next_step(step, len(found.query), last - first)
+            first, begin = last, end
+
+    def _found(self, vectors: Floats, left: pa.Table, names: Sequence[str]) -> Found:
+        if not len(vectors):
+            kinds = {c.source: f.type for c, f in zip(self.columns, self.schema, strict=True) if c.side == "corpus"}
+            nothing = np.empty(0, np.int64)
+            empty = pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
+            return Found(nothing, np.empty(0), nothing, empty)
+        nearest = nearest_rows(self.side, vectors, left, self.ask, names)
+        _, rank = rank_within(nearest.query, np.arange(len(nearest.query)))
+        return Found(nearest.query, nearest.distance, rank + 1, nearest.columns(names))
+
+    def _asking(self, rows: pa.Table, at: Ints) -> npt.NDArray[np.bool_]:
+        """Which of the rows with a vector the condition lets ask at all."""
+        condition = self.ask.condition.left
+        if condition is None:
+            return np.ones(len(at), np.bool_)
+        marked = rows.rename_columns([LEFT_MARK + name for name in rows.column_names])
+        return evaluate(condition, marked, self.ask.zone)[at]
+
+    def _unmatched(self, matched: Ints, begin: int, end: int) -> Ints:
+        alone = np.ones(end - begin, np.bool_)
+        alone[matched - begin] = False
+        return begin + np.flatnonzero(alone)
+
+    def _output(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        yield from conform(table, list(self.schema)).combine_chunks().to_batches()
+
+    def _first_step(self) -> int:
+        return max(1, _ROWS_AT_ONCE // self.ask.k) if self.ask.k else _FIRST_OF_RANGE
+
+    def _next_step(self, step: int, found: int, asked: int) -> int:
+        """How many left rows ask next: with a distance alone, as many as gave so many rows before."""
+        if self.ask.k:
+            return step
+        return max(1, min(8 * step, _ROWS_AT_ONCE * asked // max(found, 1), _ROWS_AT_ONCE))
+
+
+def gathered(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.Table]:
+    """Batches put together, so that the right side is gone through less often.
+
+    Args:
+        batches: Batches of one schema.
+        rows: A table gets no further batch from so many rows on.
+        size: Nor from so many bytes on.
+
+    Yields:
+        Tables of one batch or more.
+
+    Example:
+        >>> batch = pa.record_batch({"a": [1, 2]})
+        >>> [table.num_rows for table in gathered([batch, batch, batch], 3, 1 << 20)]
+        [4, 2]
+    """
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(part.num_rows for part in held) >= rows or sum(part.nbytes for part in held) >= size:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)

@@ -1,0 +1,1 @@
+"""Lance datasets as something to be searched."""

@@ -1,0 +1,1 @@
+"""Search without Spark: tables opened once and searched many times."""

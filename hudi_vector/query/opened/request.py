@@ -1,0 +1,211 @@
+"""What a search without Spark was asked, checked, and what it found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
+from hudi_vector.index.catalog import Index
+from hudi_vector.kernels.metrics import Floats, metric_named
+from hudi_vector.options import require_known
+from hudi_vector.query.checks import as_distance, as_k, as_text, as_vector
+from hudi_vector.query.execute import Question
+from hudi_vector.query.index_choice import known_indexes
+from hudi_vector.query.lengths import refuse_other_length
+from hudi_vector.query.local import run_local, threads_of
+from hudi_vector.query.merge import Winners
+from hudi_vector.query.plan import SearchPlan
+from hudi_vector.query.planner import SearchRequest, make_plan, table_needs_spark
+from hudi_vector.query.report import Progress, SearchReport, keep_report, report_of
+from hudi_vector.query.tuning import AS_SET, Tuning
+from hudi_vector.query.winners import fetch_rows
+from hudi_vector.read.conform import vector_type
+from hudi_vector.read.predicate.form import parse
+from hudi_vector.read.spec import VectorColumn
+from hudi_vector.table.instants import AsOf, parse_as_of, zone_info
+from hudi_vector.table.model import Snapshot
+
+__all__ = ["Asked", "Found", "as_queries", "require_readable", "spelled", "vector_column"]
+
+_ELEMENTS = {pa.float32(): "float", pa.float64(): "double", pa.int8(): "int8"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """The rows found by a search, none of their columns read yet."""
+
+    plan: SearchPlan
+    winners: Winners
+    progress: Progress
+    conf: Mapping[str, str]
+
+    def columns(self, names: list[str]) -> dict[str, Any]:
+        """Columns of the rows, in their order, by name."""
+        begun = time.perf_counter()
+        fetched = fetch_rows(self.plan, self.winners, names, keep=True, threads=threads_of(self.conf))
+        self.progress.seconds["rows"] = time.perf_counter() - begun
+        return {name: fetched.column(name) for name in names}
+
+    def report(self, queries: int) -> SearchReport:
+        """What the search did, kept among the last reports."""
+        got = np.bincount(self.winners.query, minlength=queries)
+        fewest = int(got.min()) if queries else 0
+        report = report_of(self.plan, self.progress, queries, returned=len(self.winners), fewest=fewest)
+        keep_report(report)
+        return report
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of a search, those checked that can be without the table. `vectors` has shape (m, d), float64."""
+
+    table: str
+    column: str
+    vectors: Floats
+    k: int
+    metric: str
+    filter: str | None
+    max_distance: float | None
+    as_of: AsOf | None
+    conf: Mapping[str, str]
+    zone: str
+    tuning: Tuning = AS_SET
+
+    @classmethod
+    def of(
+        cls,
+        table: str,
+        column: Any,
+        vectors: Floats,
+        k: Any,
+        metric: Any,
+        text: Any,
+        max_distance: Any,
+        as_of: Any,
+        options: Any,
+        zone: Any,
+        tuning: Tuning = AS_SET,
+    ) -> Asked:
+        """Check what can be checked without the table."""
+        named = as_text(zone, "zone", allow_null=True) or "UTC"
+        zone_info(named)
+        require_known(options or {})
+        return cls(
+            table=table,
+            column=as_text(column, "column") or "",
+            vectors=vectors,
+            k=as_k(k),
+            metric=metric_named(metric),
+            filter=as_text(text, "filter", allow_null=True),
+            max_distance=as_distance(max_distance),
+            as_of=None if as_of is None else parse_as_of(as_of, named),
+            conf={key: str(value) for key, value in (options or {}).items()},
+            zone=named,
+            tuning=tuning,
+        )
+
+    def plan(self, snapshot: Snapshot, indexes: Sequence[Index] | None = None) -> SearchPlan:
+        """What is done on this snapshot, with the indexes that are known, or those that are found now."""
+        column = vector_column(snapshot, self.column, self.table, self.vectors.shape[1])
+        for vector in self.vectors[:1]:
+            as_vector(vector, column.dimension)
+        request = SearchRequest(
+            column=column,
+            metric=self.metric,
+            k=self.k,
+            max_distance=self.max_distance,
+            predicate=None if self.filter is None else parse(self.filter, snapshot.schema),
+            filter_text=self.filter,
+            zone=self.zone,
+            execution="local",
+            tuning=self.tuning,
+            queries=len(self.vectors),
+        )
+        if indexes is None:
+            indexes = known_indexes(snapshot.source, column.name, self.conf, self.tuning)
+        plan = make_plan(snapshot, request, self.conf, indexes)
+        return replace(plan, reason="without Spark") if plan.execution == "local" else plan
+
+    def find(self, snapshot: Snapshot, indexes: Sequence[Index] | None = None) -> Found:
+        """Plan and search, with the indexes that are known, or those that are found now."""
+        begun = time.perf_counter()
+        plan = self.plan(snapshot, indexes)
+        require_readable(plan)
+        progress = Progress()
+        progress.seconds["plan"] = time.perf_counter() - begun
+        question = Question(self.vectors, self.metric, self.k, self.max_distance)
+        winners = run_local(plan, question, self.conf, progress)
+        if len(self.vectors):
+            refuse_other_length(plan, len(winners), progress.counts)
+        return Found(plan, winners, progress, self.conf)
+
+
+def as_queries(value: Any) -> Floats:
+    """Query vectors, shape (m, d), float64.
+
+    Args:
+        value: A two-dimensional array of numbers, or a list of vectors of one length.
+
+    Returns:
+        The vectors; no row of them where there is none.
+
+    Raises:
+        InvalidVectorError: A vector holds NULL, NaN or infinity.
+        InvalidTypeError: They are no vectors of one length.
+
+    Example:
+        >>> as_queries([[1, 2], [3, 4]]).shape
+        (2, 2)
+    """
+    try:
+        rows = list(value)
+    except TypeError:
+        raise InvalidTypeError(f"the queries must be an array of shape (m, d), not {value!r}") from None
+    vectors = [as_vector(row, None) for row in rows]
+    if len({len(vector) for vector in vectors}) > 1:
+        raise InvalidTypeError("the queries must be vectors of one length")
+    if not vectors:
+        return np.empty((0, np.shape(value)[1] if np.ndim(value) == 2 else 0), np.float64)
+    return np.stack(vectors)
+
+
+def require_readable(plan: SearchPlan) -> None:
+    """Refuse a plan with slices that only Spark can read."""
+    slices = (access.reason for access in plan.slices if access.access == "spark")
+    reason = table_needs_spark(plan.snapshot) or next(slices, None)
+    if reason is not None:
+        raise UnsupportedTableError(
+            f"'{plan.snapshot.source.name}' can only be searched through Spark, because of {reason}; "
+            "use hudi_vector.search(spark, …)"
+        )
+
+
+def spelled(name: str, schema: pa.Schema, table: str) -> str:
+    """A column's name as the table spells it."""
+    if name in schema.names:
+        return name
+    found = next((present for present in schema.names if present.lower() == name.lower()), None)
+    if found is None:
+        raise UnknownColumnError.of(name, schema.names, table)
+    return str(found)
+
+
+def vector_column(snapshot: Snapshot, name: str, table: str, dimension: int) -> VectorColumn:
+    """The searched column, as the table declares it; lists have the dimension that is asked for."""
+    field = snapshot.schema.field(spelled(name, snapshot.schema, table))
+    vector = vector_type(field)
+    if vector is not None:
+        return VectorColumn(field.name, vector.dimension, vector.element, is_vector=True)
+    element = _ELEMENTS.get(field.type.value_type) if pa.types.is_list(field.type) else None
+    if element is None:
+        raise InvalidTypeError(
+            f"column '{field.name}' of '{table}' is {field.type}; a search needs a VECTOR or an array of FLOAT, "
+            "DOUBLE or TINYINT"
+        )
+    return VectorColumn(field.name, dimension, element, is_vector=False)

@@ -1,0 +1,580 @@
+"""A table opened for many searches without Spark and without a JVM: what `hudi_vector.open` gives."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_vector import options as settings
+from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, UnsupportedTableError
+from hudi_vector.index.catalog import Index
+from hudi_vector.query.checks import as_text, as_vector, checked_names
+from hudi_vector.query.execute import open_slice
+from hudi_vector.query.files.deleted import Deleted, checked_deleted, without_deleted
+from hudi_vector.query.files.plain_files import DeltaFiles, PlainFiles
+from hudi_vector.query.index_choice import external_directory, known_indexes
+from hudi_vector.query.indexed.reader_leases import ReaderLeases
+from hudi_vector.query.lance.dataset import LanceDataset
+from hudi_vector.query.merge import Winners
+from hudi_vector.query.opened.external import external_indexes
+from hudi_vector.query.opened.frames import one_partition
+from hudi_vector.query.opened.kept_snapshots import KeptSnapshots, SnapshotSource
+from hudi_vector.query.opened.request import Asked, Found, as_queries, spelled, vector_column
+from hudi_vector.query.plan import SearchPlan, SliceAccess
+from hudi_vector.query.report import SearchReport
+from hudi_vector.query.tuning import Tuning, checked_tuning
+from hudi_vector.read.spec import ScanSpec
+from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
+from hudi_vector.table.instants import parse_as_of
+from hudi_vector.table.model import FileSlice, Snapshot, Source
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table.recent import Recent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SearchHits", "VectorTable", "open"]
+
+_SHOWN_ROWS, _SHOWN_TEXT = 10, 40
+_PATH, _ROW, _DISTANCE, _QUERY = "file_path", "row_index", "_distance", "_hudi_query_index"
+_REFS = pa.schema([pa.field(_PATH, pa.string()), pa.field(_ROW, pa.int64())])
+
+
+@dataclass(frozen=True, repr=False)
+class SearchHits:
+    """The rows found, with all that a ``pyarrow.Table`` has: ``column``, ``to_pylist``, ``to_pandas`` and so on.
+
+    `table` holds the rows, `report` says what the search did and `plan` what it was to do.
+    """
+
+    table: pa.Table
+    report: SearchReport
+    plan: SearchPlan
+    places: pa.Table
+
+    @property
+    def refs(self) -> list[tuple[str, int]]:
+        """Where each row lies: its file, and its number in it, from 0.
+
+        Raises:
+            UnsupportedTableError: A row was merged from log files, and lies nowhere as it is.
+        """
+        if self.places.column(_PATH).null_count:
+            raise UnsupportedTableError(
+                "some rows were merged from log files and have no place in one file; name the columns in the search"
+            )
+        return list(zip(*(column.to_pylist() for column in self.places.columns), strict=True))
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __repr__(self) -> str:
+        """The number of rows and the first of them, without the plan and the report."""
+        count = len(self)
+        lines = [f"SearchHits: {count} {'row' if count == 1 else 'rows'} of '{self.plan.snapshot.source.name}'"]
+        first = self.table.slice(0, _SHOWN_ROWS)
+        cells = [[name, *map(_short, first.column(name).to_pylist())] for name in first.column_names]
+        padded = [[cell.rjust(max(map(len, column))) for cell in column] for column in cells]
+        lines += ["  ".join(row) for row in zip(*padded, strict=True)]
+        return "\n".join([*lines, "…"] if count > _SHOWN_ROWS else lines)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.table[key]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__arrow_c_stream__":
+            raise AttributeError(name)
+        return getattr(self.table, name)
+
+
+class VectorTable:
+    """A table with a column of vectors, open for searches; made by `hudi_vector.open`.
+
+    Threads may share it. The snapshot it searches is kept until `refresh` is called or its time is over; decoded
+    vectors, footers and pages are kept in the process's cache, under ``hoodie.vector.cache.max.bytes``.
+    """
+
+    def __init__(
+        self,
+        source: SnapshotSource,
+        name: str,
+        column: str,
+        as_of: Any,
+        refresh_every: float | None,
+        options: Mapping[str, str],
+        zone: str,
+        deleted: Deleted | None = None,
+    ) -> None:
+        """Look at the table, and refuse a column that is none of vectors."""
+        self.name = name
+        self.column = column
+        self._as_of = as_of
+        self._options = options
+        self._zone = zone
+        # None where rows are told by keys and not by their places.
+        self._deleted = deleted
+        self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every, self._forget_indexes)
+        self._indexes: Recent[str, Sequence[Index]] = Recent(8)
+        self._looked_for: Recent[str, bool] = Recent(8)
+        self._leases = ReaderLeases(name, settings.INDEX_READER_LEASE.read(options))
+        weakref.finalize(self, self._leases.end).atexit = False
+        snapshot = self._snapshot(as_of)
+        vector_column(snapshot, column, name, 1)
+        without_deleted(snapshot, deleted or {})
+
+    def __enter__(self) -> VectorTable:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the snapshots and give back what says that their indexes are read.
+
+        What the process's cache holds leaves it when others need the room.
+        """
+        self._kept = None
+        self._leases.close()
+
+    def refresh(self) -> bool:
+        """Look for commits that completed since, and for what became of the indexes.
+
+        Returns:
+            Whether the searches from now on see another state of the table.
+        """
+        kept = self._snapshots()
+        self._indexes.forget(lambda _: True)
+        before = kept.identity
+        return kept.refresh().identity != before and before is not None
+
+    def search(
+        self,
+        query: Any,
+        k: int = 10,
+        *,
+        metric: str = "cosine",
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,  # noqa: A002 - the name SQL gives it
+        as_of: Any = None,
+        max_distance: float | None = None,
+        mode: str | None = None,
+        algorithm: str | None = None,
+        nprobes: int | None = None,
+        refine_factor: int | None = None,
+        recall_target: float | None = None,
+        deleted: Any = None,
+    ) -> SearchHits:
+        """The k nearest rows to one vector.
+
+        Args:
+            query: A list or one-dimensional array of numbers, as long as the column's vectors.
+            k: How many rows, 1 to 100,000.
+            metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
+            columns: The columns to return; by default none, but where each row lies.
+            filter: A condition over the table's columns, applied before distances.
+            as_of: An instant of the timeline, or a timestamp: what was visible then; by default what the table was
+                opened with.
+            max_distance: The largest distance wanted, inclusive, in the metric's unit.
+            mode: ``"exact"`` uses no index; ``"auto"``, the default, uses one where the answer stays exact or a recall
+                target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
+            algorithm: ``"brute_force"``, or the kind of index that has to be used.
+            nprobes: How many lists of the index are looked at, instead of what the recall target takes; of ``hnsw``,
+                how many rows a walk keeps in view.
+            refine_factor: How many candidates are scored exactly for each of the k rows.
+            recall_target: The share of the true nearest rows to be found on average, such as 0.95.
+            deleted: Rows of files or of a Delta table that are left out, beside those that are deleted already: a
+                mapping of file to a bool for each row or to row numbers, or pairs of file and row number.
+
+        Returns:
+            The rows, ascending by distance: ``columns`` and ``_distance``, or ``file_path``, ``row_index`` and
+            ``_distance``. Of a row merged from log files, the place is NULL.
+
+        Raises:
+            InvalidArgumentError: An argument is not allowed.
+            UnsupportedTableError: A slice of the table can only be read by Spark.
+            InstantNotAvailableError: The table does not, or no longer, have what ``as_of`` asks for.
+            DataFileError: A data file cannot be read.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.search(q, k=5, columns=["id"]).column_names
+            ['id', '_distance']
+        """
+        tuning = checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target)
+        vectors = as_vector(query, None)[None, :]
+        return self._search(vectors, False, k, metric, columns, filter, as_of, max_distance, tuning, deleted)
+
+    def search_batch(
+        self,
+        queries: Any,
+        k: int = 10,
+        *,
+        metric: str = "cosine",
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,  # noqa: A002 - the name SQL gives it
+        as_of: Any = None,
+        max_distance: float | None = None,
+        mode: str | None = None,
+        algorithm: str | None = None,
+        nprobes: int | None = None,
+        refine_factor: int | None = None,
+        recall_target: float | None = None,
+        deleted: Any = None,
+    ) -> SearchHits:
+        """The k nearest rows to each of many vectors, one pass over the table for all.
+
+        Args:
+            queries: An array of shape (m, d).
+            k: How many rows each query gets.
+            metric: As for `search`.
+            columns: As for `search`.
+            filter: As for `search`.
+            as_of: As for `search`.
+            max_distance: As for `search`.
+            mode: As for `search`.
+            algorithm: As for `search`.
+            nprobes: As for `search`.
+            refine_factor: As for `search`.
+            recall_target: As for `search`.
+            deleted: As for `search`.
+
+        Returns:
+            As `search`, with the number of the query in ``_hudi_query_index`` before the other columns; by query, and
+            by distance within it.
+
+        Raises:
+            InvalidArgumentError: An argument is not allowed.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.search_batch(Q, k=2).num_rows
+            6
+        """
+        tuning = checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target)
+        vectors = as_queries(queries)
+        return self._search(vectors, True, k, metric, columns, filter, as_of, max_distance, tuning, deleted)
+
+    def fetch_rows(self, refs: Iterable[tuple[str, int]], columns: Sequence[str] | None = None) -> pa.Table:
+        """Columns of rows by their places.
+
+        A place is a row of a file, not of the table: a row that was deleted or changed since is given as it was, as
+        long as its file is there.
+
+        Args:
+            refs: Pairs of file and row number, as `SearchHits.refs` gives them, in any order, repeated or not.
+            columns: The columns; all without the vector by default.
+
+        Returns:
+            A row for each pair, in the caller's order.
+
+        Raises:
+            InvalidTypeError: The pairs are no pairs of text and whole number.
+            InvalidArgumentError: A file is not one of this table.
+            DataFileError: A file is gone, or has no such row.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.fetch_rows(t.search(q, k=5).refs, columns=["id", "title"]).num_rows
+            5
+        """
+        pairs = _pairs(refs)
+        snapshot = self._snapshot(self._as_of)
+        schema, wanted = snapshot.schema, checked_names(columns)
+        searched = spelled(self.column, schema, self.name)
+        names = [n for n in schema.names if n != searched] if wanted is None else list(dict.fromkeys(wanted))
+        spec = ScanSpec(
+            table_uri=snapshot.source.uri,
+            schema=schema,
+            column=vector_column(snapshot, self.column, self.name, 1),
+            options=snapshot.source.options,
+        )
+        names = [spelled(name, schema, self.name) for name in names]
+        known = {entry.base_file.uri: entry for entry in snapshot.file_slices if entry.base_file is not None}
+        places: dict[str, list[int]] = {}
+        for number, (path, _) in enumerate(pairs):
+            places.setdefault(normalise(path), []).append(number)
+        rows = np.array([row for _, row in pairs], np.int64)
+        parts = [pa.schema([(f.name, f.type) for f in spec.fields(names)]).empty_table()]
+        for uri, here in places.items():
+            access = self._access(snapshot, uri, known)
+            parts.append(open_slice(access, spec, keep=True).rows(rows[here], names))
+        back = np.empty(len(pairs), np.int64)
+        if pairs:
+            back[np.concatenate(list(places.values()))] = np.arange(len(pairs))
+        return pa.concat_tables(parts).take(pa.array(back))
+
+    def to_spark(self, spark: SparkSession, hits: SearchHits | pa.Table) -> DataFrame:
+        """Rows found as a DataFrame of one partition, in their order.
+
+        Args:
+            spark: A session.
+            hits: What a search gave, or any Arrow table.
+
+        Returns:
+            The DataFrame, lazy.
+        """
+        return one_partition(spark, hits.table if isinstance(hits, SearchHits) else hits)
+
+    def fetch_rows_to_spark(
+        self, spark: SparkSession, refs: Iterable[tuple[str, int]], columns: Sequence[str] | None = None
+    ) -> DataFrame:
+        """The same as `fetch_rows`, as a DataFrame of one partition in the caller's order.
+
+        Args:
+            spark: A session.
+            refs: As for `fetch_rows`.
+            columns: As for `fetch_rows`.
+
+        Returns:
+            The DataFrame; its rows are read now.
+        """
+        return one_partition(spark, self.fetch_rows(refs, columns))
+
+    def _search(
+        self,
+        vectors: Any,
+        batch: bool,
+        k: Any,
+        metric: Any,
+        columns: Any,
+        text: Any,
+        as_of: Any,
+        max_distance: Any,
+        tuning: Tuning,
+        deleted: Any,
+    ) -> SearchHits:
+        point = self._as_of if as_of is None else as_of
+        asked = Asked.of(
+            self.name, self.column, vectors, k, metric, text, max_distance, point, self._options, self._zone, tuning
+        )
+        wanted, left_out = checked_names(columns), self._left_out(deleted)
+
+        def answer(chosen: Snapshot) -> SearchHits:
+            snapshot = chosen
+            for gone in left_out:
+                snapshot = without_deleted(snapshot, gone)
+            names = None if wanted is None else self._names(snapshot, wanted)
+            if len(vectors):
+                hits = _hits(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, len(vectors), batch)
+                # After the answer, so that the first one does not share the processor with the lease's thread.
+                self._leases.hold(partial(self._indexes_read, snapshot.identity), snapshot.source.options)
+                return hits
+            dimension = vector_column(snapshot, self.column, self.name, 1).dimension
+            none = replace(asked, vectors=np.empty((0, dimension), np.float64))
+            return _hits(none.find(snapshot, ()), names, 0, batch)
+
+        return self._snapshots().answer(asked.as_of, answer)
+
+    def _left_out(self, deleted: Any) -> list[Deleted]:
+        """What callers say is deleted: when the files were opened, and now."""
+        if self._deleted is not None:
+            return [self._deleted, checked_deleted(deleted)]
+        if deleted is not None:
+            raise InvalidArgumentError(
+                f"deleted names rows of files, and '{self.name}' is none of files, and knows its own; use a filter"
+            )
+        return []
+
+    def _forget_indexes(self) -> None:
+        """A table may get an index, or have it refreshed, without a commit; leases stay until others are known."""
+        self._looked_for.forget(lambda _: True)
+
+    def _known_indexes(self, snapshot: Snapshot, tuning: Tuning) -> Sequence[Index]:
+        """The indexes, looked for once for each snapshot, unless the search wants none."""
+        if tuning.settled(self._options).mode == "exact":
+            return []
+        key = snapshot.identity
+        known = self._indexes.get(key)
+        if known is None or not self._looked_for.get(key):
+            known = self._look_for_indexes(snapshot)
+            self._indexes.put(key, known)
+            self._looked_for.put(key, True)
+        return known
+
+    def _indexes_read(self, identity: str) -> list[Index]:
+        """The indexes of the snapshots that are kept and of this one; those of others are forgotten."""
+        kept = self._kept
+        identities = {identity, *(kept.identities if kept is not None else ())}
+        self._indexes.forget(lambda key: key not in identities)
+        return [index for known in self._indexes.values() for index in known]
+
+    def _look_for_indexes(self, snapshot: Snapshot) -> Sequence[Index]:
+        name = spelled(self.column, snapshot.schema, self.name)
+        if self._deleted is None:
+            return known_indexes(snapshot.source, name, self._options, Tuning("auto"))
+        directory = external_directory(self._options)
+        return [] if directory is None else external_indexes(snapshot, name, directory)
+
+    def _names(self, snapshot: Snapshot, wanted: tuple[str, ...]) -> list[str]:
+        """The columns that are read, as the table spells them."""
+        added = (_DISTANCE, _QUERY)
+        taken = next((name for name in snapshot.schema.names if name.lower() in added), None)
+        if taken is not None:
+            raise InvalidArgumentError(
+                f"'{self.name}' has a column '{taken}', the name of a column that the search adds; leave columns out"
+            )
+        return list(dict.fromkeys(spelled(n, snapshot.schema, self.name) for n in wanted if n not in added))
+
+    def _access(self, snapshot: Snapshot, uri: str, known: Mapping[str, FileSlice]) -> SliceAccess:
+        """How rows of a file are read; of this table's files only."""
+        found = known.get(uri)
+        # A row has a place in its base file alone, whatever became of it since.
+        file, constants = (found.base_file, found.constants) if found else (None, ())
+        if file is None:
+            if not uri.startswith(snapshot.source.uri + "/"):
+                raise InvalidArgumentError(f"'{uri}' is no file of '{self.name}'; give places that its searches gave")
+            file = open_storage(uri, snapshot.source.options).info(uri)
+        if file is None:
+            raise DataFileError(f"the data file '{uri}' is no longer there; search again")
+        return SliceAccess(
+            FileSlice("", "", "", file, constants=constants), "lance" if uri.endswith(".lance") else "parquet"
+        )
+
+    def _snapshot(self, as_of: Any) -> Snapshot:
+        return self._snapshots().get(None if as_of is None else parse_as_of(as_of, self._zone))
+
+    def _snapshots(self) -> KeptSnapshots:
+        if self._kept is None:
+            raise InvalidArgumentError(f"'{self.name}' was closed; open it again with hudi_vector.open")
+        return self._kept
+
+
+def open(  # noqa: A001 - hv.open, as files are opened
+    table: str | os.PathLike[str] | None = None,
+    *,
+    column: str,
+    files: Sequence[str | os.PathLike[str]] | None = None,
+    delta: str | os.PathLike[str] | None = None,
+    lance: str | os.PathLike[str] | None = None,
+    version: int | str | None = None,
+    deleted: Any = None,
+    as_of: Any = None,
+    refresh_every: float | None = None,
+    index_directory: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+    zone: str | None = None,
+) -> VectorTable:
+    """Open a table for searches without Spark and without a JVM.
+
+    Args:
+        table: A Hudi table's base path, of any scheme that pyarrow or an installed fsspec package opens.
+        column: A VECTOR column, or a list of float, double or int8.
+        files: Parquet files in place of a table.
+        delta: A Delta table in place of one; needs the extra ``delta``. Rows that its deletion vectors delete are left
+            out.
+        lance: A Lance dataset in place of one.
+        version: The version of a Lance dataset, by its number or tag, or of a Delta table, by its number; the newest by
+            default.
+        deleted: Rows of files or of a Delta table that no search finds: a mapping of file to a bool for each row or to
+            row numbers, or pairs of file and row number.
+        as_of: An instant of the timeline, or a timestamp, that searches see unless they name another; now by default.
+        refresh_every: Seconds after which a search looks for new commits first; by default it never does by itself.
+        index_directory: Where `hudi_vector.index.build_if_missing` put the indexes of files, or those of a table that
+            do not lie under it; ``hoodie.vector.index.external.dir`` of the options by default.
+        storage_options: Hadoop's storage settings (``fs.s3a.endpoint`` …); for a Delta table
+            deltalake's own too.
+        options: Settings of this package, by key.
+        zone: The zone of timestamps that name none, in ``filter`` and ``as_of``; UTC by default.
+
+    Returns:
+        The table, which is a context manager too.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed, or not exactly one of table, files, delta and lance is
+            given.
+        TableNotFoundError: There is no Hudi table, or no Lance dataset, at the path.
+        UnknownColumnError: The table has no such column.
+
+    Example:
+        >>> with hv.open("/tables/products", column="embedding") as t:
+        ...     hits = t.search([0.1, 0.2, 0.3], k=5, columns=["id"], filter="price < 100")
+    """
+    given = [value for value in (table, files, delta, lance) if value is not None]
+    if len(given) != 1:
+        raise InvalidArgumentError("give exactly one of table, files, delta and lance")
+    if deleted is not None and files is None and delta is None:
+        raise InvalidArgumentError(
+            "deleted names rows of files; a Hudi table knows its own deleted rows, and so does a Lance dataset"
+        )
+    if version is not None and lance is None and delta is None:
+        raise InvalidArgumentError(
+            "only a Lance dataset and a Delta table have versions to choose from; leave version out"
+        )
+    name = as_text(column, "column") or ""
+    storage = StorageOptions.of(storage_options or {})
+    source: NativeTable | PlainFiles | DeltaFiles | LanceDataset
+    if files is not None:
+        source = PlainFiles(files, storage, name)
+    elif delta is not None:
+        source = DeltaFiles(
+            as_text(path_text(delta), "delta") or "", storage, dict(storage_options or {}), name, version
+        )
+    elif lance is not None:
+        source = LanceDataset(as_text(path_text(lance), "lance") or "", storage, version)
+    else:
+        path = as_text(path_text(table), "table") or ""
+        source = NativeTable(Source(normalise(path), path, storage))
+    conf = dict(options or {})
+    settings.require_known(conf)
+    if index_directory is not None:
+        conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(path_text(index_directory), "index_directory") or ""
+    gone = checked_deleted(deleted) if files is not None or delta is not None else None
+    return VectorTable(source, source.source.name, name, as_of, _seconds(refresh_every), conf, zone or "UTC", gone)
+
+
+def _seconds(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidTypeError(f"refresh_every must be a number of seconds, not {value!r}")
+    if not value >= 0:
+        raise InvalidArgumentError(f"refresh_every must be 0 seconds or more, not {value!r}")
+    return float(value)
+
+
+def _short(value: Any) -> str:
+    """A value as a cell of a table shows it."""
+    if isinstance(value, (list, tuple, np.ndarray)) and len(value) > 3:
+        return f"[{_short(value[0])}, … {len(value)} values]"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 1] + "…"
+
+
+def _hits(found: Found, names: list[str] | None, queries: int, batch: bool) -> SearchHits:
+    places = _places(found.plan, found.winners)
+    columns: dict[str, Any] = {_QUERY: pa.array(found.winners.query)} if batch else {}
+    read = dict(zip(places.schema.names, places.columns, strict=True)) if names is None else found.columns(names)
+    columns |= {**read, _DISTANCE: pa.array(found.winners.distance)}
+    return SearchHits(pa.table(columns), found.report(queries), found.plan, places)
+
+
+def _places(plan: SearchPlan, winners: Winners) -> pa.Table:
+    """Where the rows lie; NULL for those that were merged."""
+    found, place = np.unique(winners.slice_index, return_inverse=True)
+    chosen = [plan.slices[number] for number in found.tolist()]
+    files = [
+        entry.file_slice.base_file.uri if entry.file_slice.base_file is not None and not entry.is_merged else None
+        for entry in chosen
+    ]
+    paths = pa.array(files, pa.string()).take(pa.array(place))
+    merged = np.asarray(paths.is_null())
+    return pa.table([paths, pa.array(winners.position, mask=merged)], schema=_REFS)
+
+
+def _pairs(refs: Any) -> list[tuple[str, int]]:
+    try:
+        pairs = [(path, row) for path, row in refs]
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"refs must be pairs of file and row number, not {refs!r}"[:200]) from None
+    for path, row in pairs:
+        if not isinstance(path, str) or isinstance(row, bool) or not isinstance(row, (int, np.integer)):
+            raise InvalidTypeError(f"refs must be pairs of file and row number; ({path!r}, {row!r}) is none")
+    return pairs

@@ -1,0 +1,145 @@
+"""What a search will do, as data: printed by explain, run by the executors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hudi_vector.index.kinds.kinds import GRAPHS
+from hudi_vector.index.manifest import ManifestEntry
+from hudi_vector.read.parquet.vector_pages import RangeReads
+from hudi_vector.read.predicate.form import Predicate
+from hudi_vector.read.spec import ScanSpec
+from hudi_vector.table.model import FileSlice, Snapshot
+
+__all__ = ["EVERY_ROW", "Access", "IndexUse", "SearchPlan", "SliceAccess"]
+
+EVERY_ROW = 1 << 40
+"""The k of a search that is bounded by distance alone."""
+
+Access = str
+"""How a slice is read: ``index``, ``parquet``, ``lance``, ``lance_index``, ``merged``, ``touched`` or ``spark``.
+
+A slice with log files whose base file an index covers is in a plan twice: ``index`` for the rows that no log file
+touches, ``touched`` for what becomes of the others.
+"""
+
+
+@dataclass(frozen=True)
+class SliceAccess:
+    """A slice, how it is read, and why not faster; with an index, its segment.
+
+    `index_folder` is where that segment lies, if it may tell which rows of the base file log files touch.
+    """
+
+    file_slice: FileSlice
+    access: Access
+    reason: str = ""
+    segment: ManifestEntry | None = None
+    index_folder: str = ""
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether its rows come from log files, and have no place in one file."""
+        return self.access in ("merged", "touched")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files it consists of, of its segment, or of the log files that touch it."""
+        if self.access == "touched":
+            return sum(log.size for log in self.file_slice.log_files)
+        return self.segment.bytes if self.segment else self.file_slice.size
+
+
+@dataclass(frozen=True)
+class IndexUse:
+    """The index of a search, and what is asked of it.
+
+    `certain` says whether it looks until every row of the exact answer is found. Otherwise `nprobes` and
+    `refine_factor`, candidates for each of the k rows, say where it stops; None for the view's own defaults.
+    """
+
+    folder: str
+    name: str
+    model_id: str
+    kind: str
+    metric: str
+    certain: bool
+    reads: RangeReads
+    nprobes: int | None = None
+    refine_factor: int | None = None
+
+    def describe(self) -> str:
+        """A line for explain."""
+        looks = "until the answer is exact"
+        if not self.certain:
+            width = (
+                f"walks of {self.nprobes or 'usual'} rows"
+                if self.kind == GRAPHS
+                else f"{self.nprobes or 'usual'} lists"
+            )
+            looks = f"{width}, {self.refine_factor or 'usual'} times k candidates"
+        return f"{self.kind} for {self.metric}, {looks} ({self.name})"
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """A search over one snapshot, decided: nothing is left to choose but the threads."""
+
+    snapshot: Snapshot
+    spec: ScanSpec
+    metric: str
+    k: int
+    max_distance: float | None
+    filter_text: str | None
+    slices: tuple[SliceAccess, ...]
+    pruned_slices: int
+    execution: str
+    reason: str
+    index: IndexUse | None = None
+    why_no_index: str = ""
+    # Segments of the index whose slices were pruned.
+    beside: tuple[ManifestEntry, ...] = field(default=(), repr=False)
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """The filter that is applied before any distance."""
+        return self.spec.predicate
+
+    @property
+    def bytes_to_read(self) -> int:
+        """Bytes of the files the slices consist of: the most a search can read."""
+        return sum(access.size for access in self.slices)
+
+    @property
+    def access_counts(self) -> dict[str, int]:
+        """How many slices are read in which way."""
+        return dict(sorted(Counter(access.access for access in self.slices).items()))
+
+    def describe(self) -> str:
+        """The plan as text, a line per fact; credentials never appear.
+
+        Returns:
+            Several lines.
+        """
+        snapshot, column = self.snapshot, self.spec.column
+        kind = "VECTOR" if column.is_vector else "ARRAY"
+        lines = [
+            f"Search of {snapshot.source.name} ({snapshot.source.uri})",
+            f"  snapshot    instant {snapshot.instant or 'none'}, completed until {snapshot.watermark or 'none'}"
+            + (f", as of {snapshot.as_of}" if snapshot.as_of else ""),
+            f"  column      {column.name} {kind}({column.dimension}, {column.element.upper()})",
+            f"  metric      {self.metric}, "
+            + ("every row" if self.k >= EVERY_ROW else f"k = {self.k}")
+            + (f", max_distance = {self.max_distance}" if self.max_distance is not None else ""),
+            f"  filter      {self.filter_text or 'none'}",
+            f"  index       {self.index.describe() if self.index else 'none: ' + self.why_no_index}",
+            f"  execution   {self.execution}: {self.reason}",
+            f"  slices      {len(self.slices)} to read"
+            + (f", {self.pruned_slices} pruned by partition" if self.pruned_slices else ""),
+            f"  bytes       {self.bytes_to_read} at the most",
+        ]
+        reasons = Counter((access.access, access.reason) for access in self.slices)
+        for (access, reason), count in sorted(reasons.items()):
+            lines.append(f"    {access:<9} {count}" + (f": {reason}" if reason else ""))
+        return "\n".join(lines)

@@ -1,0 +1,227 @@
+"""What a search did: the report after it, for notebooks and logs."""
+
+from __future__ import annotations
+
+import html
+import logging
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+
+from hudi_vector.query.execute import Question
+from hudi_vector.query.plan import EVERY_ROW, SearchPlan
+from hudi_vector.read.spec import ScanCounts
+
+__all__ = ["Progress", "SearchReport", "keep_report", "last_reports", "report_of", "report_of_frame"]
+
+_LOG = logging.getLogger("hudi_vector.search")
+_KEPT = 100
+
+
+@dataclass(frozen=True)
+class SearchReport:
+    """What became of one search. Its text is a sentence or two; in a notebook it shows as a table."""
+
+    table: str
+    instant: str | None
+    metric: str
+    k: int
+    queries: int
+    execution: str
+    execution_reason: str
+    slices: dict[str, int]
+    slices_pruned: int
+    rows: int
+    pruned: int
+    filtered: int
+    nulls: int
+    invalid: int
+    bytes_read: int
+    cached_slices: int
+    returned: int
+    reached_k: bool
+    why_fewer: str
+    invalid_queries: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        phases = ", ".join(f"{name} {seconds * 1000:.0f} ms" for name, seconds in self.seconds.items())
+        execution = f"{self.execution} ({self.execution_reason})"
+        slices = ", ".join(f"{count} {access}" for access, count in self.slices.items()) or "none"
+        asked = "1 query" if self.queries == 1 else f"{self.queries} queries"
+        found = f"{self.returned} rows for {asked}"
+        instant = self.instant or "none"
+        kept = f"{self.slices_pruned} pruned, {self.cached_slices} from memory"
+        rows = f"{self.rows} seen, {self.pruned} pruned by statistics, {self.filtered} filtered out"
+        vectors = f"{self.nulls} without a vector, {self.invalid} invalid"
+        reached = "k reached" if self.reached_k else f"fewer than k: {self.why_fewer}"
+        wanted = f"k = {self.k}"
+        if self.k >= EVERY_ROW:
+            wanted, reached = "every row within the distance", "all found"
+        lines = [
+            f"search of {self.table} at instant {instant}: {found}, {wanted}, {self.metric}",
+            f"  {execution}; slices: {slices}, {kept}",
+            f"  rows: {rows}, {vectors}; {self.bytes_read} bytes read",
+            f"  {reached}; {phases}",
+        ]
+        if self.invalid_queries:
+            lines.append(f"  {self.invalid_queries} query rows without a usable vector gave no rows")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+@dataclass
+class Progress:
+    """What a running search has counted so far."""
+
+    counts: ScanCounts = field(default_factory=ScanCounts)
+    seconds: dict[str, float] = field(default_factory=dict)
+    unusable_queries: int = 0
+
+
+def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int, fewest: int) -> SearchReport:
+    """The report of a search that ran.
+
+    Args:
+        plan: What it was to do.
+        progress: What it counted.
+        queries: How many queries it had.
+        returned: Rows it returned.
+        fewest: Rows of the query that got the fewest.
+
+    Returns:
+        The report.
+    """
+    return _report(
+        progress,
+        returned,
+        fewest,
+        _Facts(plan.snapshot.source.name, plan.metric, plan.k, plan.max_distance, queries),
+        _Way(
+            plan.snapshot.instant,
+            plan.execution,
+            plan.reason,
+            plan.access_counts,
+            plan.pruned_slices,
+            filtered=plan.filter_text is not None,
+        ),
+    )
+
+
+def report_of_frame(
+    table: str, reason: str, question: Question, progress: Progress, returned: int, fewest: int
+) -> SearchReport:
+    """The report of a search over a plan that is no Hudi table's.
+
+    Args:
+        table: How the user named it.
+        reason: Why Spark searched it.
+        question: What was asked.
+        progress: What was counted.
+        returned: Rows returned.
+        fewest: Rows of the query that got the fewest.
+
+    Returns:
+        The report.
+    """
+    facts = _Facts(table, question.metric, question.k, question.max_distance, len(question.vectors))
+    return _report(progress, returned, fewest, facts, _Way(None, "spark", reason, {}, 0, filtered=True))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    table: str
+    metric: str
+    k: int
+    max_distance: float | None
+    queries: int
+
+
+@dataclass(frozen=True)
+class _Way:
+    instant: str | None
+    execution: str
+    reason: str
+    slices: dict[str, int]
+    pruned_slices: int
+    filtered: bool
+
+
+def _report(progress: Progress, returned: int, fewest: int, facts: _Facts, way: _Way) -> SearchReport:
+    counts, reached = progress.counts, fewest >= facts.k or facts.k >= EVERY_ROW
+    return SearchReport(
+        table=facts.table,
+        instant=way.instant,
+        metric=facts.metric,
+        k=facts.k,
+        queries=facts.queries,
+        execution=way.execution,
+        execution_reason=way.reason,
+        slices=way.slices,
+        slices_pruned=way.pruned_slices,
+        rows=counts.rows,
+        pruned=counts.pruned,
+        filtered=counts.filtered,
+        nulls=counts.nulls,
+        invalid=counts.invalid,
+        bytes_read=counts.bytes_read,
+        cached_slices=counts.cached_slices,
+        returned=returned,
+        reached_k=reached,
+        why_fewer="" if reached else _why_fewer(counts, facts, way),
+        invalid_queries=progress.unusable_queries,
+        seconds=dict(progress.seconds),
+    )
+
+
+def _why_fewer(counts: ScanCounts, facts: _Facts, way: _Way) -> str:
+    if not facts.queries:
+        return "no query has a usable vector"
+    reasons = []
+    if counts.filtered or counts.pruned or way.pruned_slices or (way.execution == "spark" and way.filtered):
+        reasons.append("the filter left out the others")
+    elif not counts.rows:
+        return "the table holds no rows at this instant"
+    if counts.nulls:
+        reasons.append(f"{counts.nulls} rows have no vector")
+    if counts.invalid:
+        reasons.append(f"{counts.invalid} rows have an invalid one")
+    searched = counts.rows - counts.pruned - counts.filtered - counts.nulls - counts.invalid
+    if facts.max_distance is not None and searched >= facts.k:
+        reasons.append(f"the others lie beyond max_distance = {facts.max_distance}")
+    return ", ".join(reasons) or f"the table holds {counts.rows} rows"
+
+
+_REPORTS: deque[SearchReport] = deque(maxlen=_KEPT)
+_LOCK = threading.Lock()
+
+
+def keep_report(report: SearchReport) -> None:
+    """Log a report and keep it among the last ones."""
+    with _LOCK:
+        _REPORTS.append(report)
+    _LOG.info("%s", report)
+
+
+def last_reports(count: int = 1) -> list[SearchReport]:
+    """The reports of the last searches of this process, the newest last.
+
+    Args:
+        count: How many, 100 at the most.
+
+    Returns:
+        The reports.
+
+    Raises:
+        ValueError: The count is below 1.
+
+    Example:
+        >>> for report in last_reports(1):
+        ...     print(report)
+    """
+    if count < 1:
+        raise ValueError(f"give a count of 1 or more, not {count}")
+    with _LOCK:
+        return list(_REPORTS)[-count:]

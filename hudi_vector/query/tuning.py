@@ -1,0 +1,140 @@
+"""What a search is told about indexes: whether one is used, and how much of the truth it has to find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hudi_vector import options
+from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
+from hudi_vector.query.checks import as_count, as_share, as_text
+
+__all__ = ["AS_SET", "BRUTE_FORCE", "KINDS", "MODES", "Tuning", "checked_tuning"]
+
+MODES = ("auto", "exact", "approximate")
+BRUTE_FORCE = "brute_force"
+KINDS = ("ivf_sq8", "ivf_flat", "ivf_pq", "hnsw")
+"""The kinds of indexes, the one that is taken where there are several first."""
+
+_USUAL_RECALL = 0.95
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The arguments of one search; None where they were left out.
+
+    `algorithm` is a kind of index that must be used, or ``brute_force``.
+    """
+
+    mode: str | None = None
+    algorithm: str | None = None
+    nprobes: int | None = None
+    refine_factor: int | None = None
+    recall_target: float | None = None
+
+    def settled(self, conf: Mapping[str, str]) -> Tuning:
+        """The same with the settings of the session in the place of what was left out.
+
+        Args:
+            conf: Settings, as text.
+
+        Returns:
+            A tuning whose mode is set.
+
+        Raises:
+            InvalidOptionError: A setting is not allowed.
+            InvalidArgumentError: The arguments contradict each other, or the settings.
+        """
+        mode = self.mode or ("exact" if self.algorithm == BRUTE_FORCE else options.MODE.read(conf))
+        target = self.recall_target
+        if target is None and options.RECALL_TARGET.key in conf:
+            target = _share(options.RECALL_TARGET.read(conf))
+        settled = replace(self, mode=mode, recall_target=target)
+        _require_sense(settled)
+        return settled
+
+    @property
+    def needs_index(self) -> bool:
+        """Whether an argument makes sense only with an index."""
+        return self.algorithm in KINDS or self.nprobes is not None or self.refine_factor is not None
+
+    def target(self, of_index: float | None) -> float | None:
+        """The recall to be reached, once settled.
+
+        Args:
+            of_index: The target kept with the index, which holds where neither the search nor the session has one.
+
+        Returns:
+            A number below 1, or None where every row of the exact answer has to be found.
+        """
+        target = self.recall_target if self.recall_target is not None else of_index
+        if target is not None and target < 1:
+            return target
+        return _USUAL_RECALL if self.mode == "approximate" else None
+
+
+AS_SET = Tuning()
+"""What the session says."""
+
+
+def checked_tuning(
+    mode: Any = None, algorithm: Any = None, nprobes: Any = None, refine_factor: Any = None, recall_target: Any = None
+) -> Tuning:
+    """Check the arguments of a search that say how an index is used.
+
+    Args:
+        mode: ``auto``, ``exact`` or ``approximate``.
+        algorithm: ``brute_force``, or the kind of index that has to be used.
+        nprobes: How many lists are looked at.
+        refine_factor: How many candidates are scored exactly for each of the k rows.
+        recall_target: The share of the true nearest rows to be found, above 0, up to 1.
+
+    Returns:
+        The arguments.
+
+    Raises:
+        InvalidArgumentError: One of them is not allowed.
+
+    Example:
+        >>> checked_tuning("auto", recall_target=0.95).recall_target
+        0.95
+    """
+    return Tuning(
+        _one_of(mode, "mode", MODES),
+        _one_of(algorithm, "algorithm", (BRUTE_FORCE, *KINDS)),
+        as_count(nprobes, "nprobes"),
+        as_count(refine_factor, "refine_factor"),
+        as_share(recall_target, "recall_target"),
+    )
+
+
+def _require_sense(tuning: Tuning) -> None:
+    if tuning.algorithm == BRUTE_FORCE and tuning.mode == "approximate":
+        raise InvalidArgumentError("brute_force is exact, and mode is 'approximate'; leave one of them out")
+    if tuning.algorithm in KINDS and tuning.mode == "exact":
+        raise InvalidArgumentError(
+            f"mode 'exact' uses no index, and algorithm is '{tuning.algorithm}'; leave one of them out"
+        )
+
+
+def _one_of(value: Any, name: str, allowed: tuple[str, ...]) -> str | None:
+    text = as_text(value, name, allow_null=True)
+    if text is None:
+        return None
+    chosen = text.strip().lower()
+    if chosen not in allowed:
+        raise InvalidArgumentError(f"unknown {name} {value!r}; give one of {', '.join(allowed)}, or leave it out")
+    return chosen
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise InvalidOptionError(
+            f"{options.RECALL_TARGET.key} = {text!r} is not allowed: give a number above 0, up to 1"
+        )
+    return value

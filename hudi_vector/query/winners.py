@@ -1,0 +1,82 @@
+"""The winners' other columns, read after the merge and for the winners only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_vector.kernels.topk import Ints
+from hudi_vector.query.execute import open_slice
+from hudi_vector.query.merge import Winners
+from hudi_vector.query.plan import SearchPlan
+from hudi_vector.read.conform import conform
+from hudi_vector.read.logs.merged import MergedSlice
+from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.spec import TIE_COLUMNS, SliceReader
+
+__all__ = ["fetch_rows", "named_rows"]
+
+
+def fetch_rows(
+    plan: SearchPlan, winners: Winners, names: Sequence[str], keep: bool, threads: Executor | None = None
+) -> pa.Table:
+    """Columns of the winning rows, in the winners' order and the table's types.
+
+    Args:
+        plan: The search.
+        winners: What it found.
+        names: The columns wanted.
+        keep: Whether what is decoded is kept in the process's cache.
+        threads: Where slices are read side by side; one after the other without it.
+
+    Returns:
+        A row for each winner.
+    """
+    fields = plan.spec.fields(names)
+    if not len(winners) or not names:
+        return conform(pa.table({}), fields) if names else pa.table({})
+    places = [np.flatnonzero(winners.slice_index == index) for index in np.unique(winners.slice_index)]
+    readers = [open_slice(plan.slices[int(winners.slice_index[here[0]])], plan.spec, keep) for here in places]
+
+    def read(number: int) -> pa.Table:
+        return _rows_of_slice(readers[number], winners, places[number], names)
+
+    # What is at hand is taken sooner than a thread is told to.
+    apart = threads and not all(isinstance(reader, ParquetSlice) and reader.holds(names) for reader in readers)
+    parts = list(threads.map(read, range(len(places))) if threads and apart else map(read, range(len(places))))
+    back = np.empty(len(winners), np.int64)
+    back[np.concatenate(places)] = np.arange(len(winners))
+    return pa.concat_tables(parts).take(pa.array(back))
+
+
+def named_rows(
+    plan: SearchPlan,
+    winners: Winners,
+    names: Sequence[str],
+    physical: Mapping[str, str],
+    threads: Executor | None = None,
+) -> pa.Table:
+    """The same for a view's names: several may stand for one column of the table.
+
+    Args:
+        plan: The search.
+        winners: What it found.
+        names: The columns wanted, as the view calls them.
+        physical: The table's own name of each.
+        threads: Where slices are read side by side.
+
+    Returns:
+        A row for each winner, its columns under the view's names.
+    """
+    rows = fetch_rows(plan, winners, list(dict.fromkeys(physical[name] for name in names)), keep=True, threads=threads)
+    return pa.table([rows.column(physical[name]) for name in names], names=list(names)) if names else rows
+
+
+def _rows_of_slice(reader: SliceReader, winners: Winners, here: Ints, names: Sequence[str]) -> pa.Table:
+    if isinstance(reader, MergedSlice):
+        assert winners.keys is not None
+        return reader.rows_of(winners.keys.take(pa.array(winners.key_row[here])).select(TIE_COLUMNS), names)
+    return reader.rows(winners.position[here], names)

@@ -1,0 +1,1 @@
+"""Log files of Hudi, and slices that have some."""

@@ -1,0 +1,69 @@
+"""Rows of a base file as they stand in it, Hudi's own columns included, by their places."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_vector.kernels.topk import Ints
+from hudi_vector.read.parquet.data_file import DataFile, reading
+from hudi_vector.read.parquet.page_file import column_pages
+from hudi_vector.read.parquet.vector_pages import RangeReads
+from hudi_vector.storage import FileInfo, StorageOptions
+
+__all__ = ["base_rows"]
+
+_BATCH_ROWS = 8192
+_SUITED = RangeReads()
+
+
+def base_rows(file: FileInfo, options: StorageOptions, rows: Ints, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Some rows of a base file, those of a row group at a time.
+
+    Args:
+        file: The base file.
+        options: How the storage is opened.
+        rows: Rows of the file, ascending, each once.
+        schema: Columns of the file, as the file has them.
+
+    Yields:
+        The rows. Plain columns are read by the pages that hold these, where that is sooner than to go through all.
+
+    Raises:
+        DataFileError: The file is gone or damaged.
+    """
+    # To map a file and to touch it here and there costs more than to read from it.
+    whole, ranges = DataFile(file, options, mapped=True), DataFile(file, options, mapped=False)
+    start = 0
+    with contextlib.closing(whole), contextlib.closing(ranges), reading(file.uri):
+        for group in range(whole.metadata.num_row_groups):
+            count = whole.metadata.row_group(group).num_rows
+            inside = rows[(rows >= start) & (rows < start + count)] - start
+            start += count
+            if len(inside):
+                columns = {name: found for name in schema.names if (found := _paged(ranges, group, inside, name))}
+                left = [name for name in schema.names if name not in columns]
+                if left:
+                    columns |= _gone_through(whole.parquet(), group, inside, left)
+                yield pa.table({name: columns[name] for name in schema.names}).cast(schema)
+
+
+def _paged(ranges: DataFile, group: int, inside: Ints, name: str) -> pa.ChunkedArray | None:
+    pages = column_pages(ranges, name, group)
+    return pages.rows(ranges, inside, _SUITED).column(0) if pages and pages.are_sooner_read(inside) else None
+
+
+def _gone_through(source: pq.ParquetFile, group: int, inside: Ints, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+    parts, done = [], 0
+    for batch in source.iter_batches(_BATCH_ROWS, [group], list(names), use_threads=False):
+        wanted = inside[(inside >= done) & (inside < done + batch.num_rows)] - done
+        done += batch.num_rows
+        if len(wanted):
+            parts.append(batch.take(pa.array(wanted)))
+        if done > inside[-1]:
+            break
+    found = pa.Table.from_batches(parts)
+    return {name: found.column(name) for name in names}

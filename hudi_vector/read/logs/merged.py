@@ -1,0 +1,293 @@
+"""Slices with log files: the merged view, by hudi-rs.
+
+Merged rows come in an order of hudi-rs's own, so they are known by record key and commit sequence number; a
+position here is only a place in one reading of the slice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector.errors import DataFileError, HudiVectorError, UnmergeableError
+from hudi_vector.kernels.topk import VectorBlock
+from hudi_vector.read.cache import ByteCache, process_cache
+from hudi_vector.read.conform import conform
+from hudi_vector.read.logs.merged_rows import Asked, KeptColumns, is_small, select_rows
+from hudi_vector.read.predicate.form import evaluate
+from hudi_vector.read.several import SearchColumn, Together, blocks_of
+from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
+from hudi_vector.storage import hudi_rs_options, open_storage, scheme_of
+from hudi_vector.table.model import FileSlice
+
+__all__ = ["MergedSlice", "SlicePlace"]
+
+_BATCH_ROWS = 8192
+# Keys of rows that lost are dropped when so many are held.
+_HELD_ROWS = 1 << 16
+# A slice's columns take no more than this share of the cache.
+_KEPT_SHARE = 8
+
+
+@dataclass(frozen=True)
+class SlicePlace:
+    """Where hudi-rs finds the files of a slice: below `uri`, opened with `options`."""
+
+    uri: str
+    options: Mapping[str, str]
+    base: str
+    logs: tuple[str, ...]
+
+
+class MergedSlice:
+    """One slice of a base file and log files, or of log files alone, opened for one search.
+
+    Args:
+        file_slice: The slice.
+        spec: What is read.
+        keep: Whether the merged vectors are kept in the process's cache.
+    """
+
+    kind = "merged"
+
+    def __init__(self, file_slice: FileSlice, spec: ScanSpec, keep: bool) -> None:
+        self._slice = file_slice
+        self._spec = spec
+        self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
+        self._ties = _Ties()
+
+    def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
+        """The rows under the predicate that have a vector, counted on the way."""
+        for (block,) in self.several((self._spec.column,), counts):
+            assert isinstance(block, VectorBlock)
+            yield block
+
+    def several(self, columns: tuple[SearchColumn, ...], counts: ScanCounts) -> Iterator[Together]:
+        """The rows under the predicate that have a vector in each of some columns, counted on the way.
+
+        Args:
+            columns: What is read, in the place of the column of the search.
+            counts: Where rows are counted.
+
+        Yields:
+            A block of each column, over the same rows.
+        """
+        key = (self._slice.files, self.kind, columns, self._spec.predicate, self._spec.zone)
+        if self._cache is not None:
+            kept = self._cache.get(key)
+            if kept is not None:
+                blocks, self._ties, own = kept
+                counts.add(own)
+                counts.cached_slices += 1
+                yield from blocks
+                return
+        own, blocks, size = ScanCounts(), [], 0
+        for found in self._scan(columns, own):
+            if self._cache is None:
+                yield found
+            else:
+                blocks.append(found)
+                size += sum(block.nbytes for block in found)
+        own.bytes_read += self.size
+        counts.add(own)
+        if self._cache is not None:
+            own.bytes_read = 0
+            self._cache.put(key, (blocks, self._ties, own), size + self._ties.nbytes)
+            yield from blocks
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files that one reading goes through."""
+        return self._slice.size
+
+    def retain(self, candidates: Callable[[], Sequence[npt.NDArray[np.int64]]]) -> None:
+        """Forget the keys of all rows scanned so far but the candidates, unless all is kept for later searches.
+
+        Args:
+            candidates: Gives the positions to keep; asked only once many keys are held.
+        """
+        if self._cache is None and self._ties.are_many:
+            self._ties.retain(candidates())
+
+    def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        """Columns of the rows at these positions of the last scan, in the table's types and in this order."""
+        wanted = self._ties.at(positions)
+        if wanted is None:
+            return conform(pa.table({}), self._spec.fields(names))
+        if set(names) <= set(TIE_COLUMNS):
+            return wanted.select(list(names))
+        return self.rows_of(wanted, names)
+
+    def rows_of(self, keys: pa.Table, names: Sequence[str]) -> pa.Table:
+        """Columns of the rows with these record keys and sequence numbers, in this order.
+
+        Args:
+            keys: A table with the columns of `TIE_COLUMNS`.
+            names: The columns wanted.
+
+        Raises:
+            DataFileError: A row is no longer in the slice.
+        """
+        asked = Asked(keys)
+        found = self._kept_rows(asked, names) if self._cache is not None and self._all_small(names) else None
+        if found is None:
+            needed = list(dict.fromkeys([*names, *TIE_COLUMNS]))
+            fields = self._spec.fields(names)
+            found = select_rows(asked, self._stream(needed), lambda batch: conform(batch, fields))
+        if found is None:
+            raise DataFileError(f"rows of file group '{self._slice.file_id}' are no longer in its slice")
+        return found
+
+    def require_mergeable(self, names: Sequence[str]) -> None:
+        """Merge the slice once for nothing but to know that it can be done.
+
+        Args:
+            names: The columns that will be read, beside those of the search.
+
+        Raises:
+            UnmergeableError: Only Spark can merge it.
+        """
+        spec = self._spec
+        for _ in self._stream([spec.column.name, *TIE_COLUMNS, *spec.filter_columns, *names]):
+            pass
+
+    def _all_small(self, names: Sequence[str]) -> bool:
+        return all(is_small(field.type) for field in self._spec.fields(names))
+
+    def _kept_rows(self, asked: Asked, names: Sequence[str]) -> pa.Table | None:
+        """The same from columns kept whole; None if they are too large to be kept."""
+        assert self._cache is not None
+        key = (self._slice.files, self.kind, "columns")
+        too_large = (*key, tuple(names))
+        if self._cache.get(too_large):
+            return None
+        kept: KeptColumns | None = self._cache.get(key)
+        if kept is None or not kept.has(self._spec.fields(names)):
+            before = kept.rows.column_names if kept is not None else TIE_COLUMNS
+            again = [name for name in before if name in self._spec.schema.names]
+            kept = self._whole_columns(list(dict.fromkeys([*again, *names])), self._cache.budget // _KEPT_SHARE)
+            if kept is None:
+                self._cache.put(too_large, True, 1024)
+                return None
+            self._cache.put(key, kept, kept.nbytes)
+        return kept.select(asked, names)
+
+    def _whole_columns(self, names: Sequence[str], limit: int) -> KeptColumns | None:
+        fields, parts, size = self._spec.fields(names), [], 0
+        for batch in self._stream(names):
+            parts.append(conform(batch, fields))
+            size += parts[-1].nbytes
+            if size > limit:
+                return None
+        return KeptColumns(pa.concat_tables(parts).combine_chunks()) if parts else None
+
+    def _scan(self, columns: tuple[SearchColumn, ...], counts: ScanCounts) -> Iterator[Together]:
+        spec = self._spec
+        self._ties = _Ties()
+        filters = spec.filter_columns
+        done = 0
+        for batch in self._stream([*(column.name for column in columns), *TIE_COLUMNS, *filters]):
+            positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
+            done += batch.num_rows
+            counts.rows += batch.num_rows
+            self._ties.add(conform(batch, spec.fields(TIE_COLUMNS)))
+            mask = None
+            if spec.predicate is not None:
+                table = conform(batch, spec.fields(filters)) if filters else pa.table({"": pa.nulls(batch.num_rows)})
+                mask = evaluate(spec.predicate, table, spec.zone)
+                counts.filtered += int((~mask).sum())
+            found = blocks_of(batch, columns, positions, mask, counts)
+            if found is not None:
+                yield found
+
+    def _stream(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        from hudi import HudiFileGroupReader, HudiReadOptions
+
+        present = [name for name in dict.fromkeys(names) if self._spec.schema.get_field_index(name) >= 0]
+        try:
+            with self._opened(present) as place:
+                reader = HudiFileGroupReader(place.uri, dict(place.options))
+                wanted = HudiReadOptions(projection=present).with_batch_size(_BATCH_ROWS)
+                for batch in reader.read_file_slice_from_paths_stream(place.base, list(place.logs), wanted):
+                    # hudi-rs may hand over a whole slice at once.
+                    whole = pa.record_batch(batch)
+                    for start in range(0, whole.num_rows, _BATCH_ROWS):
+                        yield whole.slice(start, _BATCH_ROWS)
+        except Exception as problem:
+            raise self._failure(problem) from problem
+
+    @contextlib.contextmanager
+    def _opened(self, names: Sequence[str]) -> Iterator[SlicePlace]:  # noqa: ARG002 - not all of a slice may be there
+        """Where the slice is, as long as it is read for these columns."""
+        yield self._place()
+
+    def _place(self) -> SlicePlace:
+        uri = self._spec.table_uri
+        start = len(uri) + 1
+        return SlicePlace(
+            uri,
+            hudi_rs_options(scheme_of(uri), self._spec.options.at(uri)),
+            self._slice.base_file.uri[start:] if self._slice.base_file else "",
+            tuple(log.uri[start:] for log in self._slice.log_files),
+        )
+
+    def _failure(self, problem: Exception) -> HudiVectorError:
+        """Hudi-rs tells a file that is gone from one it cannot merge only by its words: look at the files."""
+        if isinstance(problem, HudiVectorError):
+            return problem
+        storage = open_storage(self._spec.table_uri, self._spec.options)
+        for file in self._slice.files:
+            if storage.info(file.uri) is None:
+                return DataFileError(f"the data file '{file.uri}' cannot be opened: it is gone")
+        first = str(problem).strip().partition("\n")[0][:200]
+        return UnmergeableError(f"the log files of file group '{self._slice.file_id}' cannot be merged here: {first}")
+
+
+class _Ties:
+    """The key columns of the rows of one reading, by position; those of rows that lost can be dropped."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._parts: list[pa.Table] = []
+        self._positions: list[npt.NDArray[np.int64]] = []
+        self._held = 0
+        self._limit = _HELD_ROWS
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns."""
+        return sum(part.nbytes for part in self._parts)
+
+    @property
+    def are_many(self) -> bool:
+        """Whether it is time to drop some."""
+        return self._held > self._limit
+
+    def add(self, part: pa.Table) -> None:
+        """The keys of the next rows."""
+        self._parts.append(part)
+        self._positions.append(np.arange(self._done, self._done + part.num_rows, dtype=np.int64))
+        self._done += part.num_rows
+        self._held += part.num_rows
+
+    def at(self, positions: npt.NDArray[np.int64]) -> pa.Table | None:
+        """The keys at these positions, None if nothing was read."""
+        if not self._parts:
+            return None
+        rows = pa.concat_tables(self._parts)
+        if self._held == self._done:  # nothing was dropped: a row's place is its position
+            return rows.take(pa.array(positions))
+        return rows.take(pa.array(np.searchsorted(np.concatenate(self._positions), positions)))
+
+    def retain(self, positions: Sequence[npt.NDArray[np.int64]]) -> None:
+        """Drop all but these."""
+        kept = np.unique(np.concatenate(positions))
+        part = self.at(kept)
+        assert part is not None
+        self._parts, self._positions, self._held = [part], [kept], len(kept)
+        self._limit = max(_HELD_ROWS, 2 * len(kept))

@@ -1,0 +1,200 @@
+"""Slices with log files of which an index covers the base file: what the log files touch is merged, and nothing else.
+
+Log files change rows by their keys. Rows of the base file whose key is in none of them are as they are in the base
+file, so that an index answers for them. The others are put into a base file of their own, in a folder of this process,
+and merged with the same log files by hudi-rs: late rows, late deletes and partial updates come out as they do where the
+whole slice is merged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.kernels.topk import Ints
+from hudi_vector.read.cache import process_cache
+from hudi_vector.read.logs.base_rows import base_rows
+from hudi_vector.read.logs.key_hashes import KeyHashes
+from hudi_vector.read.logs.keys import log_keys
+from hudi_vector.read.logs.merged import MergedSlice, SlicePlace
+from hudi_vector.read.logs.record_keys import keys_of_file
+from hudi_vector.read.parquet.data_file import DataFile, reading
+from hudi_vector.read.spec import ScanSpec
+from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
+from hudi_vector.table.config import TableConfig
+from hudi_vector.table.deleted_rows import DeletedRows
+from hudi_vector.table.model import FileSlice
+
+__all__ = ["Touched", "TouchedSlice", "touched_rows"]
+
+_LOG = logging.getLogger("hudi_vector.search")
+_PROPERTIES = ".hoodie/hoodie.properties"
+_MOST_SHARE = 0.75
+"""Where log files touch more of the base file than this, the whole slice is merged."""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The rows of a base file that log files touch, ascending; `why_all` says why all of them count as touched."""
+
+    positions: Ints
+    rows: int
+    why_all: str = ""
+
+    @property
+    def left_to_merge(self) -> DeletedRows:
+        """The same, as rows that the base file alone does not answer for."""
+        mask = np.zeros(self.rows, np.bool_)
+        mask[slice(None) if self.why_all else self.positions] = True
+        return DeletedRows.of_mask(mask)
+
+
+def touched_rows(
+    file_slice: FileSlice,
+    options: StorageOptions,
+    keep: bool,
+    hashes: Callable[[], KeyHashes | None] | None = None,
+) -> Touched:
+    """The rows of a slice's base file whose keys are in its log files; with hashes, seldom others as well.
+
+    Args:
+        file_slice: The slice; it has a base file and log files.
+        options: How the storage is opened.
+        keep: Whether the answer is kept in the process's cache.
+        hashes: Gives the hashes of the base file's keys where they are at hand. Without them all its keys are read.
+
+    Returns:
+        The rows; all of them where keys of a log file cannot be told, or are too many.
+
+    Raises:
+        DataFileError: A file is gone.
+    """
+    key = (file_slice.files, "touched rows")
+    found: Touched | None = process_cache().get(key) if keep else None
+    if found is None:
+        found = _touched(file_slice, options, hashes)
+        if keep:
+            process_cache().put(key, found, found.positions.nbytes + 256)
+    return found
+
+
+def _touched(file_slice: FileSlice, options: StorageOptions, hashes: Callable[[], KeyHashes | None] | None) -> Touched:
+    base = file_slice.base_file
+    assert base is not None
+    with contextlib.closing(DataFile(base, options, mapped=True)) as data:
+        rows, nothing = int(data.metadata.num_rows), np.empty(0, np.int64)
+    try:
+        keys = pa.chunked_array([_keys_of(log, options) for log in file_slice.log_files], pa.string()).unique()
+    except DataFileError as problem:
+        _require_there(file_slice, options)
+        _LOG.info("file group '%s' is merged whole: %s", file_slice.file_id, problem)
+        return Touched(nothing, rows, str(problem))
+    found = _rows_with(keys, base, options, hashes() if hashes is not None else None)
+    if found is None:
+        return Touched(nothing, rows, "rows of the base file have no record key")
+    if len(found) > _MOST_SHARE * rows:
+        return Touched(nothing, rows, f"log files touch {len(found)} of {rows} rows")
+    return Touched(found, rows)
+
+
+def _rows_with(keys: pa.Array, base: FileInfo, options: StorageOptions, hashes: KeyHashes | None) -> Ints | None:
+    """All rows of a base file that have one of some keys, ascending; None where rows of it have no key."""
+    if hashes is not None:
+        # Where another key has the same hash, its row is among them: the merge goes by keys, and leaves it as it is.
+        return hashes.rows_like(keys)
+    own = keys_of_file(base, options)
+    return None if own.null_count else np.flatnonzero(np.asarray(pc.is_in(own, value_set=keys)))
+
+
+def _keys_of(log: FileInfo, options: StorageOptions) -> pa.Array:
+    with reading(log.uri), open_storage(log.uri, options).open(log.uri, mapped=False) as source:
+        return log_keys(source)
+
+
+def _require_there(file_slice: FileSlice, options: StorageOptions) -> None:
+    """Tell a log file that is gone from one that cannot be understood."""
+    for log in file_slice.log_files:
+        if open_storage(log.uri, options).info(log.uri) is None:
+            raise DataFileError(f"the data file '{log.uri}' cannot be opened: it is gone")
+
+
+class TouchedSlice(MergedSlice):
+    """What log files make of the rows they touch: all of a slice but the rows that its base file alone answers for.
+
+    Args:
+        file_slice: The slice; it has a base file and log files.
+        spec: What is read.
+        keep: Whether the merged vectors are kept in the process's cache.
+        touched: Tells which rows they touch.
+    """
+
+    kind = "touched"
+
+    def __init__(self, file_slice: FileSlice, spec: ScanSpec, keep: bool, touched: Callable[[], Touched]) -> None:
+        super().__init__(file_slice, spec, keep)
+        self._tell = touched
+
+    @cached_property
+    def _touched(self) -> Touched:
+        return self._tell()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log files; of the base file only some rows are read."""
+        return sum(log.size for log in self._slice.log_files)
+
+    @contextlib.contextmanager
+    def _opened(self, names: Sequence[str]) -> Iterator[SlicePlace]:
+        if self._touched.why_all:
+            with super()._opened(names) as place:
+                yield place
+            return
+        folder = tempfile.mkdtemp(prefix="hudi-vector-")
+        try:
+            whole = self._place()
+            self._fill(folder, whole, names)
+            yield SlicePlace(f"file://{folder}", {}, whole.base, whole.logs)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _fill(self, folder: str, whole: SlicePlace, names: Sequence[str]) -> None:
+        """A table of one slice: the settings, the log files, and a base file of the touched rows."""
+        storage = open_storage(self._spec.table_uri, self._spec.options)
+        settings = storage.read(join(self._spec.table_uri, _PROPERTIES))
+        os.mkdir(f"{folder}/.hoodie")
+        with open(f"{folder}/{_PROPERTIES}", "wb") as file:
+            file.write(settings)
+        for path in (*whole.logs, whole.base):
+            os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
+        for log, path in zip(self._slice.log_files, whole.logs, strict=True):
+            if storage.scheme == "file":
+                os.symlink(storage.path(log.uri), f"{folder}/{path}")
+            else:
+                with storage.open(log.uri) as source, open(f"{folder}/{path}", "wb") as copy:
+                    shutil.copyfileobj(source, copy, 1 << 20)
+        config = TableConfig.parse(settings.decode("utf-8", "replace"))
+        self._write_base(f"{folder}/{whole.base}", {*names, *config.ordering_fields, *config.record_key_fields})
+
+    def _write_base(self, path: str, names: set[str]) -> None:
+        base = self._slice.base_file
+        assert base is not None
+        with reading(base.uri), contextlib.closing(DataFile(base, self._spec.options, mapped=True)) as data:
+            schema = data.parquet().schema_arrow
+        held = [field for field in schema if field.name in names or field.name.startswith("_hoodie_")]
+        part = pa.schema(held, schema.metadata)
+        # Names of nested columns are as Hudi wrote them.
+        with pq.ParquetWriter(path, part, use_compliant_nested_type=False, compression="none") as writer:
+            for rows in base_rows(base, self._spec.options, self._touched.positions, part):
+                writer.write_table(rows)

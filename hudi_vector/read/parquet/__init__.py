@@ -1,0 +1,1 @@
+"""Parquet files of a table, read column by column and page by page."""

@@ -1,0 +1,173 @@
+"""A Parquet file of a table, opened when it is first needed, its footer kept in the process's cache."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_vector.errors import DataFileError, HudiVectorError
+from hudi_vector.read.cache import process_cache
+from hudi_vector.read.parquet.chunks import footer_bytes, footer_groups
+from hudi_vector.read.parquet.thrift import list_of_structs
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage
+
+__all__ = ["DataFile", "reading"]
+
+_PAGE_BUFFER_BYTES = 1 << 20
+
+
+class DataFile:
+    """One Parquet file, opened for one search.
+
+    Args:
+        file: The file, as it was listed.
+        options: How storage is opened.
+        mapped: Whether a local file is mapped into memory, and column chunks are read whole. Otherwise pages are read
+            as they are needed, so that no more than a block is held.
+        checked: Whether the checksums of pages are compared, which costs a second for each GB of them.
+    """
+
+    def __init__(self, file: FileInfo, options: StorageOptions, mapped: bool, checked: bool = False) -> None:
+        self.file = file
+        self._checked = checked
+        self._options = options
+        self._mapped = mapped
+        self._source: pa.NativeFile | None = None
+        self._parquet: pq.ParquetFile | None = None
+        self._footer: pq.FileMetaData | None = None
+
+    @property
+    def metadata(self) -> pq.FileMetaData:
+        """The footer."""
+        if self._footer is None:
+            self._footer = process_cache().get((self.file, "footer"))
+        if self._footer is None:
+            self._footer = self.parquet().metadata
+            process_cache().put((self.file, "footer"), self._footer, max(self._footer.serialized_size, 1024))
+        return self._footer
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The columns the file has."""
+        return frozenset(self._of_leaves)
+
+    @cached_property
+    def _of_leaves(self) -> list[str]:
+        """The column of each leaf; paths of leaves do not say it, since names may have dots."""
+        schema = self.metadata.schema.to_arrow_schema()
+        return [field.name for field in schema for _ in range(_leaves(field.type))]
+
+    @cached_property
+    def footer(self) -> bytes:
+        """The footer as Thrift's compact protocol has it: pyarrow does not show all that is there."""
+        return footer_bytes(self.metadata)
+
+    @cached_property
+    def groups(self) -> list[Any]:
+        """The row groups as the footer has them, by field number."""
+        return footer_groups(self.footer)
+
+    @cached_property
+    def schema_elements(self) -> list[bytes]:
+        """The entries of the schema as they stand in the footer, the root first."""
+        return list_of_structs(self.footer, 2)
+
+    def source(self) -> pa.NativeFile:
+        """The bytes of the file.
+
+        Raises:
+            DataFileError: The file is gone, or was written anew since it was listed.
+        """
+        if self._source is None:
+            self._source = self._opened(self._mapped)
+        return self._source
+
+    def content(self) -> npt.NDArray[np.uint8]:
+        """All bytes of a local file, mapped into memory.
+
+        Raises:
+            DataFileError: The file is gone, or was written anew since it was listed.
+        """
+        return np.frombuffer(self._opened(mapped=True).read_buffer(), np.uint8)
+
+    def _opened(self, mapped: bool) -> pa.NativeFile:
+        uri = self.file.uri
+        with reading(uri):
+            source = open_storage(uri, self._options).open(uri, mapped=mapped)
+            if source.size() != self.file.size:
+                source.close()
+                raise OSError("it was written anew since it was listed")
+        return source
+
+    def parquet(self) -> pq.ParquetFile:
+        """The file as pyarrow reads it.
+
+        Raises:
+            DataFileError: The file is gone, or no whole Parquet file.
+        """
+        if self._parquet is None:
+            source = self.source()
+            with reading(self.file.uri):
+                self._parquet = pq.ParquetFile(
+                    source,
+                    metadata=self._footer,
+                    pre_buffer=False,
+                    buffer_size=0 if self._mapped else _PAGE_BUFFER_BYTES,
+                    coerce_int96_timestamp_unit="us",
+                    page_checksum_verification=self._checked,
+                )
+        return self._parquet
+
+    def column_bytes(self, group: int, name: str) -> int:
+        """The bytes a column takes in a row group, as it is stored."""
+        return sum(chunk.total_compressed_size for chunk in self._chunks(group, name))
+
+    def plain_bytes(self, group: int, name: str) -> int:
+        """The bytes a column takes in a row group before its pages were compressed."""
+        return sum(chunk.total_uncompressed_size for chunk in self._chunks(group, name))
+
+    def _chunks(self, group: int, name: str) -> Iterator[pq.ColumnChunkMetaData]:
+        metadata = self.metadata.row_group(group)
+        return (metadata.column(index) for index, column in enumerate(self._of_leaves) if column == name)
+
+    def close(self) -> None:
+        """Let go of the file; it is opened again when it is needed again."""
+        if self._parquet is not None:
+            self._parquet.close(force=True)
+        if self._source is not None:
+            self._source.close()
+        self._parquet = self._source = None
+
+
+def _leaves(kind: pa.DataType) -> int:
+    """How many columns of Parquet a type takes."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaves(kind.storage_type)
+    fields = [kind.field(number) for number in range(kind.num_fields)]
+    return sum(_leaves(field.type) for field in fields) if fields else 1
+
+
+@contextlib.contextmanager
+def reading(uri: str) -> Iterator[None]:
+    """Whatever goes wrong while bytes of a file are made sense of is said of the file.
+
+    Args:
+        uri: How the message names the file.
+
+    Raises:
+        DataFileError: Something went wrong, and no error of this package said so already.
+    """
+    try:
+        yield
+    except HudiVectorError:
+        raise
+    except (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RecursionError) as problem:
+        why = str(problem) or "it is shorter than its footer says"
+        raise DataFileError(f"the data file '{uri}' cannot be read: {why}") from problem

@@ -1,0 +1,177 @@
+"""Where the pages of a column of vectors lie in a Parquet file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.read.cache import process_cache
+from hudi_vector.read.parquet.chunks import Chunk, Places, column_chunks, page_places
+from hudi_vector.read.parquet.data_file import DataFile, reading
+
+__all__ = ["PageTable", "PagedChunk", "page_table", "paged_chunks"]
+
+Ints = npt.NDArray[np.int64]
+
+_HEADER_AHEAD = 16 << 10
+_CODECS = (None, "snappy", "gzip", "zstd", "brotli")
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class PagedChunk:
+    """A column of vectors in one row group whose pages are read here. `width` is the bytes of a vector."""
+
+    chunk: Chunk
+    places: Places
+    depth: int
+    width: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every row has a vector, so that the values of a page are its last bytes."""
+        return self.depth == 0 or self.chunk.nulls == 0
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """The page table of a file as numbers, which can be kept apart from the file.
+
+    `numbers` has the number of row groups; then five numbers for each: its rows; its data pages, 0 where they are left
+    to pyarrow; the codec's place in none, Snappy, Gzip, Zstandard and Brotli; the largest definition level; and how
+    many vectors are NULL, -1 where the footer is silent; then three for each data page: where it begins and ends in the
+    file, and its first row, from the row group's first. `rows` and `size`, in bytes, are those of the file, and `width`
+    is the bytes of a vector.
+    """
+
+    width: int
+    rows: int
+    size: int
+    numbers: Ints
+
+    @classmethod
+    def of(cls, width: int, size: int, groups: Sequence[tuple[int, PagedChunk | None]]) -> PageTable:
+        """The page table of row groups, each with its rows and its pages."""
+        numbers, pages = [len(groups)], []
+        for rows, paged in groups:
+            places = (0, 0, 0, _UNKNOWN)
+            if paged is not None:
+                chunk, found = paged.chunk, paged.places
+                nulls = _UNKNOWN if chunk.nulls is None else chunk.nulls
+                places = (len(found.begin), _CODECS.index(chunk.codec), paged.depth, nulls)
+                pages.append(np.stack([found.begin, found.end, found.first_row], axis=1).ravel())
+            numbers += [rows, *places]
+        return cls(width, sum(rows for rows, _ in groups), size, np.concatenate([np.array(numbers, np.int64), *pages]))
+
+    @cached_property
+    def groups(self) -> Sequence[tuple[int, PagedChunk | None]] | None:
+        """The rows and the pages of each row group; None where the numbers cannot be those of such a file."""
+        count = int(self.numbers[0]) if len(self.numbers) else -1
+        if not 0 <= 5 * count < len(self.numbers):
+            return None
+        pages, found, at, first_row = self.numbers[1 + 5 * count :], [], 0, 0
+        for group in self.numbers[1 : 1 + 5 * count].reshape(-1, 5).tolist():
+            own = pages[at : at + 3 * group[1]]
+            if not _fit(group, own, self.size):
+                return None
+            found.append((group[0], self._paged(group, own, first_row) if len(own) else None))
+            at, first_row = at + len(own), first_row + group[0]
+        return tuple(found) if (at, first_row) == (len(pages), self.rows) else None
+
+    def _paged(self, group: Sequence[int], pages: Ints, first_row: int) -> PagedChunk:
+        rows, _, codec, depth, nulls = group
+        places = Places(*np.ascontiguousarray(pages.reshape(-1, 3).T))
+        begin, end = int(places.begin[0]), int(places.end[-1])
+        known = None if nulls == _UNKNOWN else nulls
+        return PagedChunk(
+            Chunk(begin, end, rows, first_row, _CODECS[codec], True, True, known), places, depth, self.width
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, about, once pages are read by it."""
+        return 2 * self.numbers.nbytes + 512
+
+
+def _fit(group: Sequence[int], pages: Ints, size: int) -> bool:
+    """Whether these can be the pages of a row group: one behind the other within the file, rows ascending from 0."""
+    rows, count, codec, depth, nulls = group
+    if not (0 <= codec < len(_CODECS) and 0 <= depth < 2 and _UNKNOWN <= nulls <= rows and len(pages) == 3 * count):
+        return False
+    if not count:
+        return rows >= 0
+    places, first = pages.reshape(-1, 3)[:, :2].ravel(), pages[2::3]
+    is_within = places[0] >= 0 and places[-1] <= size and (np.diff(places) >= 0).all()
+    return bool(is_within and first[0] == 0 and first[-1] < rows and (np.diff(first) >= 0).all())
+
+
+def page_table(file: DataFile, column: str, width: int) -> PageTable | None:
+    """The page table of a column of vectors, to be kept.
+
+    Args:
+        file: The file.
+        column: The column.
+        width: The bytes of a vector.
+
+    Returns:
+        The page table; None where all pages are left to pyarrow.
+
+    Raises:
+        DataFileError: The file is damaged.
+    """
+    chunks = paged_chunks(file, column, width)
+    rows = [file.metadata.row_group(group).num_rows for group in range(len(chunks))]
+    return PageTable.of(width, file.file.size, list(zip(rows, chunks, strict=True))) if any(chunks) else None
+
+
+def paged_chunks(file: DataFile, column: str, width: int) -> tuple[PagedChunk | None, ...]:
+    """The page table of a column of vectors, kept in the process's cache.
+
+    Args:
+        file: The file.
+        column: The column.
+        width: The bytes of a vector.
+
+    Returns:
+        An entry for each row group: None where there is no such column, where vectors are lists, or stored in another
+        width, by a dictionary, or by a codec or an encoding that is left to pyarrow.
+
+    Raises:
+        DataFileError: The file is damaged.
+    """
+    key = (file.file, "pages", column, width)
+    found: tuple[PagedChunk | None, ...] | None = process_cache().get(key)
+    if found is None:
+        with reading(file.file.uri):
+            found = _paged_chunks(file, column, width)
+        pages = sum(len(entry.places.begin) for entry in found if entry is not None)
+        process_cache().put(key, found, 24 * pages + 512 * len(found))
+    return found
+
+
+def _paged_chunks(file: DataFile, column: str, width: int) -> tuple[PagedChunk | None, ...]:
+    metadata = file.metadata
+    schema = metadata.schema
+    by_pyarrow: tuple[None, ...] = (None,) * int(metadata.num_row_groups)
+    number = next((i for i in range(len(schema)) if schema.column(i).path == column), None)
+    if number is None:
+        return by_pyarrow
+    leaf = schema.column(number)
+    if leaf.physical_type != "FIXED_LEN_BYTE_ARRAY" or leaf.length != width or leaf.max_repetition_level:
+        return by_pyarrow
+    chunks = column_chunks(metadata, number)
+    return tuple(
+        PagedChunk(
+            chunk,
+            page_places(file.source(), file.groups, group, number, chunk, _HEADER_AHEAD),
+            leaf.max_definition_level,
+            width,
+        )
+        if chunk.plain and chunk.understood and chunk.rows
+        else None
+        for group, chunk in enumerate(chunks)
+    )

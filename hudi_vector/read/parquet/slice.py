@@ -1,0 +1,478 @@
+"""Slices of a base file alone: the Parquet file read directly, the vector column without the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
+from hudi_vector.read.cache import ByteCache, process_cache
+from hudi_vector.read.conform import conform
+from hudi_vector.read.parquet.data_file import DataFile, reading
+from hudi_vector.read.parquet.page_file import column_pages
+from hudi_vector.read.parquet.page_table import PagedChunk, PageTable, paged_chunks
+from hudi_vector.read.parquet.vector_pages import RangeReads, VectorPages
+from hudi_vector.read.predicate.form import evaluate
+from hudi_vector.read.predicate.prune import ColumnStats, may_match, row_group_stats
+from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.read.vectors import block_of, chosen_of, joined, rows_within
+from hudi_vector.storage import FileInfo, scheme_of
+from hudi_vector.table.deleted_rows import DeletedRows
+
+__all__ = ["ParquetSlice"]
+
+_BLOCK_BYTES = 4 << 20
+_FETCH_BATCH_ROWS = 4096
+# Columns up to this size are decoded whole and kept: the next winner of the file costs nothing.
+_KEPT_COLUMN_BYTES = 8 << 20
+_SUITED = RangeReads()
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """The vectors of a row group, and what was left out of them."""
+
+    block: VectorBlock
+    nulls: int
+    invalid: int
+
+
+class ParquetSlice:
+    """One Parquet base file, opened for one search.
+
+    Args:
+        file: The base file.
+        spec: What is read.
+        keep: Whether decoded columns are kept in the process's cache. Without it the vectors are read in
+            blocks of a few megabytes, and no more is held.
+        deleted: Rows that no block holds, or how they are found once they are needed.
+        constants: Columns that have one value in all rows, whatever the file holds.
+    """
+
+    def __init__(
+        self,
+        file: FileInfo,
+        spec: ScanSpec,
+        keep: bool,
+        deleted: DeletedRows | Callable[[], DeletedRows] | None = None,
+        constants: Sequence[tuple[str, pa.Scalar]] = (),
+    ) -> None:
+        self._file = file
+        self._spec = spec
+        self._deleted = deleted
+        self._constants = dict(constants)
+        self._deleted_mask: npt.NDArray[np.bool_] | None = None
+        self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
+        self._data = DataFile(file, spec.options, mapped=self._cache is not None)
+        # To map a file and to touch it here and there costs more than to read from it.
+        self._ranges = DataFile(file, spec.options, mapped=False)
+
+    def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
+        """The rows under the predicate that have a vector, counted on the way."""
+        start = 0
+        metadata = self._data.metadata
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            yield from self._group_blocks(group, start, rows, counts)
+            start += rows
+        self.close()
+
+    def row_count(self) -> int:
+        """How many rows the file has."""
+        return int(self._data.metadata.num_rows)
+
+    def holds_vectors(self) -> bool:
+        """Whether all its vectors are kept decoded in the process's cache."""
+        cache = self._cache
+        if cache is None:
+            return False
+        groups = range(self._data.metadata.num_row_groups)
+        return all(cache.get(self._decoded_key(group)) is not None for group in groups)
+
+    def holds(self, names: Sequence[str]) -> bool:
+        """Whether all of these columns are kept decoded in the process's cache."""
+        cache = self._cache
+        return cache is not None and all(
+            cache.get(self._column_key(group, field)) is not None
+            for group in range(self._data.metadata.num_row_groups)
+            for field in self._spec.fields(names)
+            if field.name not in self._constants
+        )
+
+    @property
+    def uri(self) -> str:
+        """The file."""
+        return self._file.uri
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the file lies on this machine, where a read takes no longer than the call."""
+        return scheme_of(self._file.uri) == "file"
+
+    @property
+    def chooses(self) -> bool:
+        """Whether some rows may be left out, by the predicate or because they are deleted."""
+        return self._spec.predicate is not None or self._deleted is not None
+
+    def allowed(self, counts: ScanCounts) -> npt.NDArray[np.bool_]:
+        """Which rows are there and pass the predicate, counted on the way.
+
+        Args:
+            counts: Where rows, pruned and filtered ones are counted.
+
+        Returns:
+            A bool for each row of the file.
+        """
+        metadata = self._data.metadata
+        parts, start = [], 0
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            parts.append(self._passing(group, start, rows, counts))
+            start += rows
+        return np.concatenate(parts) if parts else np.empty(0, np.bool_)
+
+    def kept_filter_columns(self) -> list[pa.ChunkedArray] | None:
+        """The columns that the predicate needs, if the process's cache holds all of them decoded."""
+        names = self._spec.filter_columns
+        if not names or not self.holds(names):
+            return None
+        groups = range(self._data.metadata.num_row_groups)
+        found = []
+        for field in self._spec.filter_schema:
+            parts = [self._kept_column(group, field.name) for group in groups]
+            found.append(pa.chunked_array([chunk for part in parts if part for chunk in part.chunks], field.type))
+        return found if all(len(column) == self.row_count() for column in found) else None
+
+    def there_of(self, passing: npt.NDArray[np.bool_], counts: ScanCounts) -> npt.NDArray[np.bool_]:
+        """Of the rows that pass the predicate those that are there, counted on the way.
+
+        Args:
+            passing: A bool for each row of the file.
+            counts: Where rows and filtered ones are counted.
+
+        Returns:
+            A bool for each row of the file.
+        """
+        allowed = passing if self._deleted is None else passing & ~self._gone()
+        live = len(passing) if self._deleted is None else len(passing) - int(self._gone().sum())
+        counts.rows += live
+        counts.filtered += live - int(allowed.sum())
+        return allowed
+
+    def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        """Columns of the rows at these positions, in the table's types and in this order."""
+        metadata = self._data.metadata
+        rows_within(positions, metadata.num_rows, self._file.uri)
+        order = np.argsort(positions, kind="stable")
+        ordered = positions[order]
+        parts, start = [], 0
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            inside = ordered[(ordered >= start) & (ordered < start + rows)] - start
+            if len(inside):
+                parts.append(self._group_rows(group, inside, names))
+            start += rows
+        self.close()
+        fields = self._spec.fields(names)
+        if not parts:
+            return conform(pa.table({}), fields)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(parts).take(pa.array(back))
+
+    def vectors_at(
+        self, positions: Ints, counts: ScanCounts, reads: RangeReads = _SUITED, pages: PageTable | None = None
+    ) -> VectorBlock:
+        """The vectors of some rows, whatever the predicate says of them.
+
+        Only the pages that hold them are read. Vectors the cache holds decoded are taken from there; a column whose
+        pages cannot be had one by one is read whole.
+
+        Args:
+            positions: Rows of the file, shape (n,), in any order.
+            counts: Where NULL and invalid vectors and the bytes read are counted; rows are not.
+            reads: How ranges of the file are read.
+            pages: The file's page table, where it is known: then the footer is not read.
+
+        Returns:
+            Those of the rows that have a vector, ascending by position, each once.
+
+        Raises:
+            DataFileError: The file is damaged, or has no such row.
+        """
+        groups = self._groups(pages)
+        wanted = rows_within(positions, sum(rows for rows, _ in groups), self._file.uri)
+        found, start = [], 0
+        for group, (rows, known) in enumerate(groups):
+            inside = wanted[slice(*np.searchsorted(wanted, (start, start + rows)))]
+            if len(inside):
+                found.append(self._chosen(group, start, inside, counts, reads, known))
+            start += rows
+        self.close()
+        return joined(found or [_empty_block(self._spec)])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._data.close()
+        self._ranges.close()
+
+    def _group_blocks(self, group: int, start: int, rows: int, counts: ScanCounts) -> Iterator[VectorBlock]:
+        mask: npt.NDArray[np.bool_] | None = None
+        if self.chooses:
+            mask = self._passing(group, start, rows, counts)
+            kept = int(mask.sum())
+            if not kept:
+                return
+            mask = None if kept == rows else mask
+        else:
+            counts.rows += rows
+        if self._cache is not None:
+            yield from self._whole(group, start, rows, mask, counts)
+        else:
+            yield from self._streamed(group, start, mask, counts)
+
+    def _passing(self, group: int, start: int, rows: int, counts: ScanCounts) -> npt.NDArray[np.bool_]:
+        """Which rows of a row group are there and pass the predicate, counted on the way."""
+        there = np.ones(rows, np.bool_)
+        if self._deleted is not None:
+            there = ~self._gone()[start : start + rows]
+        live = int(there.sum())
+        counts.rows += live
+        if self._spec.predicate is None:
+            return there
+        if not self._may_match(group, rows):
+            counts.pruned += live
+            return np.zeros(rows, np.bool_)
+        there &= self._mask(group, rows)
+        counts.filtered += live - int(there.sum())
+        return there
+
+    def _gone(self) -> npt.NDArray[np.bool_]:
+        """Which rows of the file are deleted."""
+        assert self._deleted is not None
+        if self._deleted_mask is None:
+            deleted = self._deleted if isinstance(self._deleted, DeletedRows) else self._deleted()
+            self._deleted_mask = deleted.mask(self.row_count(), self._file.uri)
+        return self._deleted_mask
+
+    def _may_match(self, group: int, rows: int) -> bool:
+        predicate = self._spec.predicate
+        assert predicate is not None
+        stats = row_group_stats(self._data.metadata.row_group(group), self._spec.filter_schema)
+        for name, value in self._constants.items():
+            stats[name] = ColumnStats(value, value, 0) if value.is_valid else ColumnStats(null_count=rows)
+        return may_match(predicate, stats, rows, self._spec.zone)
+
+    def _mask(self, group: int, rows: int) -> npt.NDArray[np.bool_]:
+        spec = self._spec
+        assert spec.predicate is not None
+        names = spec.filter_columns
+        if self._cache is not None:
+            held = [self._kept_column(group, name) for name in names]
+            table = pa.Table.from_arrays(held, names=list(names)) if names else None
+            if table is not None:
+                return evaluate(spec.predicate, table, spec.zone)
+        mask = np.empty(rows, np.bool_)
+        done = 0
+        for batch in self._batches(group, names, rows if not names else 1 << 16):
+            table = self._conformed(batch, names) if names else pa.table({"": pa.nulls(rows)})
+            mask[done : done + table.num_rows] = evaluate(spec.predicate, table, spec.zone)
+            done += table.num_rows
+        return mask
+
+    def _whole(
+        self, group: int, start: int, rows: int, mask: npt.NDArray[np.bool_] | None, counts: ScanCounts
+    ) -> Iterator[VectorBlock]:
+        decoded = self._decoded(group, start, rows, counts)
+        if mask is None:
+            counts.nulls += decoded.nulls
+            counts.invalid += decoded.invalid
+            yield decoded.block
+            return
+        block = decoded.block.select(mask[decoded.block.positions - start])
+        # Rows without a usable vector are not told apart by reason once a filter has chosen among them.
+        counts.nulls += int(mask.sum()) - len(block)
+        yield block
+
+    def _decoded(self, group: int, start: int, rows: int, counts: ScanCounts) -> _Decoded:
+        assert self._cache is not None
+        key = self._decoded_key(group)
+        found: _Decoded | None = self._cache.get(key)
+        if found is not None:
+            counts.cached_slices += group == 0
+            return found
+        own = ScanCounts()
+        column = self._spec.column.name
+        positions = np.arange(start, start + rows, dtype=np.int64)
+        if column in self._data.names:
+            with reading(self._file.uri):
+                held = self._data.parquet().read_row_group(group, columns=[column], use_threads=False).column(column)
+            counts.bytes_read += self._data.column_bytes(group, column)
+            array = held.combine_chunks() if held.num_chunks != 1 else held.chunk(0)
+            block = block_of(array, self._spec.column, positions, own)
+        else:
+            own.nulls = rows
+            block = _empty_block(self._spec)
+        made = _Decoded(block, own.nulls, own.invalid)
+        self._cache.put(key, made, block.nbytes + 1024)
+        return made
+
+    def _groups(self, pages: PageTable | None) -> Sequence[tuple[int, PagedChunk | None]]:
+        """The rows of each row group, and its pages where a page table says which these are."""
+        if pages is not None and pages.groups is not None:
+            return pages.groups
+        metadata = self._ranges.metadata
+        return [(metadata.row_group(group).num_rows, None) for group in range(metadata.num_row_groups)]
+
+    def _chosen(
+        self,
+        group: int,
+        start: int,
+        wanted: Ints,
+        counts: ScanCounts,
+        reads: RangeReads,
+        known: PagedChunk | None,
+    ) -> VectorBlock:
+        """The vectors of rows of one row group, by their positions in the file."""
+        column = self._spec.column
+        decoded = self._cache is not None and self._cache.get(self._decoded_key(group)) is not None
+        width = column.dimension * column.dtype.itemsize
+        paged = None if decoded else known or paged_chunks(self._ranges, column.name, width)[group]
+        if paged is not None:
+            chosen = VectorPages(self._ranges, paged, reads, self._cache).rows(wanted - start)
+            counts.bytes_read += chosen.bytes_read
+            counts.nulls += len(wanted) - len(chosen.values)
+            block, invalid = make_block(chosen.values.view(column.dtype), wanted[chosen.valid])
+            counts.invalid += invalid
+            return block
+        if column.name not in self._data.names:
+            counts.nulls += len(wanted)
+            return _empty_block(self._spec)
+        own = ScanCounts()
+        rows = self._data.metadata.row_group(group).num_rows
+        if self._cache is not None:
+            blocks = iter([self._decoded(group, start, rows, own).block])
+        else:
+            blocks = self._streamed(group, start, None, own)
+        found = chosen_of(blocks, wanted, counts)
+        counts.bytes_read += own.bytes_read
+        return found
+
+    def _decoded_key(self, group: int) -> tuple[object, ...]:
+        return (self._file, group, "vectors", self._spec.column)
+
+    def _streamed(
+        self, group: int, start: int, mask: npt.NDArray[np.bool_] | None, counts: ScanCounts
+    ) -> Iterator[VectorBlock]:
+        column = self._spec.column
+        if column.name not in self._data.names:
+            counts.nulls += int(mask.sum()) if mask is not None else self._data.metadata.row_group(group).num_rows
+            return
+        counts.bytes_read += self._data.column_bytes(group, column.name)
+        batch_rows = max(64, _BLOCK_BYTES // (column.dimension * column.dtype.itemsize))
+        done = 0
+        for batch in self._batches(group, [column.name], batch_rows):
+            positions = np.arange(start + done, start + done + batch.num_rows, dtype=np.int64)
+            array = batch.column(0)
+            if mask is not None:
+                wanted = mask[done : done + batch.num_rows]
+                positions, array = positions[wanted], array.filter(pa.array(wanted))
+            done += batch.num_rows
+            if len(array):
+                yield block_of(array, column, positions, counts)
+
+    def _group_rows(self, group: int, inside: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        """Columns of one row group at ascending positions within it."""
+        kept = {name: column for name in names if (column := self._kept_column(group, name)) is not None}
+        large = [name for name in names if name not in kept]
+        chosen = pa.array(inside)
+        columns = {name: column.take(chosen) for name, column in kept.items()}
+        for name in large:
+            found = self._paged_rows(group, inside, name)
+            if found is not None:
+                columns[name] = found
+        large = [name for name in large if name not in columns]
+        if large:
+            picked = self._picked(group, inside, large)
+            columns |= {name: picked.column(name) for name in large}
+        fields = self._spec.fields(names)
+        return pa.table([columns[name] for name in names], schema=pa.schema([(f.name, f.type) for f in fields]))
+
+    def _paged_rows(self, group: int, inside: Ints, name: str) -> pa.ChunkedArray | None:
+        """A large column of a few rows, from their pages; None where it is gone through as well."""
+        pages = column_pages(self._ranges, name, group)
+        if pages is None or not pages.are_sooner_read(inside):
+            return None
+        return conform(pages.rows(self._ranges, inside, _SUITED), self._spec.fields([name])).column(0)
+
+    def _picked(self, group: int, inside: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        parts, done = [], 0
+        last = int(inside[-1])
+        for batch in self._batches(group, names, _FETCH_BATCH_ROWS):
+            wanted = inside[(inside >= done) & (inside < done + batch.num_rows)] - done
+            if len(wanted):
+                parts.append(self._conformed(batch.take(pa.array(wanted)), names))
+            done += batch.num_rows
+            if done > last:
+                break
+        return pa.concat_tables(parts)
+
+    def _batches(self, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        held = [name for name in names if name in self._data.names and name not in self._constants]
+        if not held:
+            total = self._data.metadata.row_group(group).num_rows
+            for start in range(0, total, rows):
+                count = min(rows, total - start)
+                yield pa.RecordBatch.from_arrays([pa.nulls(count)], names=["\0"])
+            return
+        with reading(self._file.uri):
+            yield from self._data.parquet().iter_batches(
+                batch_size=rows, row_groups=[group], columns=held, use_threads=False
+            )
+
+    def _kept_column(self, group: int, name: str) -> pa.ChunkedArray | None:
+        """A whole column of a row group in the table's type, from the cache or into it; None if that is no gain."""
+        if name in self._constants:
+            return self._constant(name, self._data.metadata.row_group(group).num_rows)
+        if self._cache is None:
+            return None
+        field = self._spec.fields([name])[0]
+        key = self._column_key(group, field)
+        found: pa.ChunkedArray | None = self._cache.get(key)
+        if found is None and self._is_small(group, name):
+            rows = self._data.metadata.row_group(group).num_rows
+            if name in self._data.names:
+                with reading(self._file.uri):
+                    read = self._data.parquet().read_row_group(group, columns=[name], use_threads=False)
+                found = conform(read, [field]).column(0)
+            else:
+                found = pa.chunked_array([pa.nulls(rows, field.type)])
+            self._cache.put(key, found, found.nbytes + 256)
+        return found
+
+    def _conformed(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.Table:
+        """Columns of some rows in the table's types, those of one value among them."""
+        table = conform(batch, self._spec.fields(names))
+        for index, name in enumerate(names):
+            if name in self._constants:
+                table = table.set_column(index, name, self._constant(name, table.num_rows))
+        return table
+
+    def _constant(self, name: str, rows: int) -> pa.ChunkedArray:
+        return pa.chunked_array([pa.repeat(self._constants[name], rows)])
+
+    def _column_key(self, group: int, field: pa.Field) -> tuple[object, ...]:
+        return (self._file, group, "column", field.name, str(field.type))
+
+    def _is_small(self, group: int, name: str) -> bool:
+        return self._data.plain_bytes(group, name) <= _KEPT_COLUMN_BYTES
+
+
+def _empty_block(spec: ScanSpec) -> VectorBlock:
+    empty = np.empty((0, spec.column.dimension), spec.column.dtype)
+    nothing = np.empty(0, np.int64)
+    return VectorBlock(empty, nothing, np.empty(0, np.float32), nothing)

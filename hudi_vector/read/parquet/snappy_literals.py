@@ -1,0 +1,136 @@
+"""Where the bytes of a Snappy block lie as they are.
+
+Snappy finds nothing to compress in most vectors of floats, and stores them in a few long literals: then a row is a
+range of the compressed bytes, and nothing needs to be decompressed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.read.parquet.values import Window
+
+__all__ = ["Literals", "literals_of", "ranges_of"]
+
+Ints = npt.NDArray[np.int64]
+
+_LITERAL = 0
+_INLINE_LENGTHS = 60
+_LONGEST_TAG = 5
+_BLOCK_BITS = 32  # a block has fewer bytes than that
+# Snappy cuts its input into blocks of 64 KiB; two literals a block are few enough to be walked.
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Literals:
+    """The p pieces of a block of `size` plain bytes that was not compressed.
+
+    Where each begins in the plain bytes, where in the file, and its bytes.
+    """
+
+    plain: Ints
+    place: Ints
+    length: Ints
+    size: int
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, about."""
+        return 3 * self.plain.nbytes + 256
+
+    def place_of(self, begin: int, length: int) -> int | None:
+        """Where in the file a range of plain bytes lies; None where it crosses from one piece to the next.
+
+        Args:
+            begin: Where it begins in the plain bytes.
+            length: Its bytes.
+
+        Example:
+            >>> Literals(np.array([0, 4]), np.array([10, 16]), np.array([4, 4]), 8).place_of(5, 2)
+            17
+        """
+        piece = bisect_right(self.plain, begin) - 1
+        inside = begin - int(self.plain[piece])
+        return int(self.place[piece]) + inside if inside + length <= self.length[piece] else None
+
+
+def ranges_of(blocks: Sequence[Literals], block: Ints, begin: Ints, length: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Where ranges of plain bytes lie in the file; one that crosses from a piece to the next has several parts.
+
+    Args:
+        blocks: Blocks of a file, at least one.
+        block: The number of the block each range is in.
+        begin: Where each range begins in the plain bytes of its block.
+        length: The bytes of each range.
+
+    Returns:
+        For each part its range, where in the range it begins, where in the file, and its bytes.
+    """
+    # One line of numbers for all blocks, so that one search serves all ranges.
+    plain = np.concatenate([found.plain + (number << _BLOCK_BITS) for number, found in enumerate(blocks)])
+    place = np.concatenate([found.place for found in blocks])
+    ends = plain + np.concatenate([found.length for found in blocks])
+    begin = begin + (block << _BLOCK_BITS)
+    first = np.searchsorted(plain, begin, side="right") - 1
+    counts = np.searchsorted(plain, begin + length - 1, side="right") - first
+    if (counts == 1).all():
+        whole = np.arange(len(begin))
+        return whole, np.zeros_like(whole), place[first] + begin - plain[first], np.full(len(begin), length)
+    which = np.repeat(np.arange(len(begin)), counts)
+    piece = first[which] + np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    start = np.maximum(begin[which], plain[piece])
+    stop = np.minimum(begin[which] + length, ends[piece])
+    return which, start - begin[which], place[piece] + start - plain[piece], stop - start
+
+
+def literals_of(window: Window, begin: int, end: int, size: int) -> Literals | None:
+    """The pieces of a Snappy block; only the few bytes before each piece are looked at.
+
+    Args:
+        window: The part of the file the block is in.
+        begin: Where it begins in the file.
+        end: Where it ends.
+        size: How many plain bytes it has, as the file says.
+
+    Returns:
+        The pieces, or None where something is compressed, the pieces are many, or the block is damaged.
+
+    Example:
+        >>> literals_of(Window.over(bytes([3, 2 << 2]) + b"abc"), 0, 5, 3).place.tolist()
+        [2]
+    """
+    at = _after_length(window, begin, end)
+    plain: list[int] = []
+    places: list[int] = []
+    done = 0
+    most = 2 * (size // _BLOCK + 1)
+    while at < end:
+        head = window.take(at, min(_LONGEST_TAG, end - at))
+        if head[0] & 3 != _LITERAL or len(plain) == most:
+            return None
+        at += 1
+        length = head[0] >> 2
+        if length >= _INLINE_LENGTHS:
+            width = length - _INLINE_LENGTHS + 1
+            length = int.from_bytes(head[1 : 1 + width], "little")
+            at += width
+        plain.append(done)
+        places.append(at)
+        done += length + 1
+        at += length + 1
+    if done != size or at != end:
+        return None
+    begins = np.array(plain, np.int64)
+    return Literals(begins, np.array(places, np.int64), np.diff(begins, append=done), size)
+
+
+def _after_length(window: Window, begin: int, end: int) -> int:
+    """Where the block's first piece begins: behind the number of its plain bytes."""
+    head = window.take(begin, min(_LONGEST_TAG, end - begin))
+    return next((begin + at + 1 for at, byte in enumerate(head) if byte < 0x80), end)

@@ -1,0 +1,314 @@
+"""Vectors of chosen rows of a Parquet file, read with the pages that hold them and nothing else.
+
+A VECTOR is a fixed number of bytes (RFC-99). Where no row is NULL, a row of a page that is not compressed lies at a
+place that the page index tells, and so does a row of a page in which Snappy found nothing to compress. Other pages are
+read, and kept decompressed in the process's cache.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_vector import options
+from hudi_vector.read.cache import ByteCache
+from hudi_vector.read.parquet.chunks import Places
+from hudi_vector.read.parquet.data_file import DataFile, reading
+from hudi_vector.read.parquet.page_table import PagedChunk
+from hudi_vector.read.parquet.pages import PLAIN, PageHeader, open_page, read_header
+from hudi_vector.read.parquet.snappy_literals import Literals, literals_of, ranges_of
+from hudi_vector.read.parquet.values import Window
+from hudi_vector.storage import scheme_of
+from hudi_vector.storage.ranges import MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads
+
+__all__ = ["ChosenRows", "RangeReads", "VectorPages"]
+
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+_LOCAL_MAX_GAP = 4 << 10
+_OBJECT_STORE_THREADS = 16
+_SNAPPY = "snappy"
+_PEEK = 256
+_FEW_RANGES = 16
+_MANY_RANGES = 64  # from so many on, to map a local file and to copy by one call is quicker than to read
+
+
+@dataclass(frozen=True)
+class RangeReads:
+    """How ranges of a file are read: what lies between two that become one read, and by how many threads.
+
+    0 stands for what suits where the file lies.
+    """
+
+    max_gap: int = 0
+    threads: int = 0
+
+    @classmethod
+    def of(cls, conf: Mapping[str, str]) -> RangeReads:
+        """What settings say.
+
+        Args:
+            conf: Settings, as text.
+        """
+        return cls(options.INDEX_READ_MAX_GAP.read(conf), options.INDEX_READ_THREADS.read(conf))
+
+    def at(self, uri: str) -> RangeReads:
+        """The same with numbers for a file at this place."""
+        local = scheme_of(uri) == "file"
+        gap = self.max_gap or (_LOCAL_MAX_GAP if local else OBJECT_STORE_MAX_GAP)
+        return RangeReads(gap, self.threads or (1 if local else _OBJECT_STORE_THREADS))
+
+    def each(self, work: Callable[[int], Any], items: Iterable[int]) -> Iterable[Any]:
+        """What a function makes of some numbers, in their order, by these threads."""
+        return map(work, items) if self.threads == 1 else _pool(self.threads).map(work, items)
+
+
+@dataclass(frozen=True)
+class ChosenRows:
+    """What was read: the bytes of those rows that are not NULL, shape (v, width), and which rows those are, (n,)."""
+
+    values: Bytes
+    valid: npt.NDArray[np.bool_]
+    bytes_read: int
+
+
+@dataclass(frozen=True)
+class _OpenedPage:
+    """A page's values, shape (v, width), and which of its rows have one; None for all."""
+
+    values: Bytes
+    valid: npt.NDArray[np.bool_] | None
+
+    def take(self, rows: Ints) -> tuple[Bytes, npt.NDArray[np.bool_]]:
+        """The values of some rows, and which of the rows have one."""
+        if self.valid is None:
+            return self.values[rows], np.ones(len(rows), np.bool_)
+        valid = self.valid[rows]
+        return self.values[(np.cumsum(self.valid) - 1)[rows[valid]]], valid
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, about."""
+        return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes) + 256
+
+
+class VectorPages:
+    """The pages of one column of vectors in one row group.
+
+    Args:
+        file: The file.
+        paged: Where its pages are.
+        reads: How ranges are read.
+        cache: Where decompressed pages are kept; without it they are not.
+    """
+
+    def __init__(self, file: DataFile, paged: PagedChunk, reads: RangeReads, cache: ByteCache | None) -> None:
+        self._file = file
+        self._paged = paged
+        self._reads = reads.at(file.file.uri)
+        self._cache = cache
+        # On local disk a look at a few bytes costs microseconds: pages are not read to know how they are stored.
+        self._peeks = scheme_of(file.file.uri) == "file"
+        # There, planning a few reads takes longer than what it spares.
+        self._unplanned = _FEW_RANGES if self._peeks and not reads.max_gap else -1
+
+    def rows(self, rows: Ints) -> ChosenRows:
+        """The vectors of some rows.
+
+        Args:
+            rows: Rows of the row group, from its first, ascending; each once.
+
+        Returns:
+            Their vectors.
+
+        Raises:
+            DataFileError: The file is damaged.
+        """
+        self._file.source()  # before threads ask for it
+        with reading(self._file.file.uri):
+            if self._paged.is_full and self._paged.chunk.codec is None:
+                return self._direct(rows)
+            found = self._one_by_one(rows) if len(rows) <= self._unplanned else None
+            return found or self._by_page(rows)
+
+    def _direct(self, rows: Ints) -> ChosenRows:
+        places, width = self._paged.places, self._paged.width
+        page = _page_of(places, rows)
+        begin = places.end[page] - (self._row_after(page) - rows) * width
+        if (begin < places.begin[page]).any():
+            raise ValueError("a page is shorter than its rows")
+        values = np.empty((len(rows), width), np.uint8)
+        read = self._copy(begin, np.full(len(rows), width), np.arange(len(rows)) * width, values)
+        return ChosenRows(values, np.ones(len(rows), np.bool_), read)
+
+    def _one_by_one(self, rows: Ints) -> ChosenRows | None:
+        """A few rows, if all lie in one piece of a page known to be stored as it is: arrays would take longer."""
+        places, width, source = self._paged.places, self._paged.width, self._file.source()
+        last = len(places.first_row) - 1
+        read = bytearray()
+        for row in rows.tolist():
+            page = bisect_right(places.first_row, row) - 1
+            found = self._kept(page)
+            if not isinstance(found, Literals):
+                return None
+            after = places.first_row[page + 1] if page < last else self._paged.chunk.rows
+            place = found.place_of(found.size - int(after - row) * width, width)
+            if place is None:
+                return None
+            read += source.read_at(width, place)
+        values = np.frombuffer(read, np.uint8)
+        if len(values) != len(rows) * width:
+            raise EOFError
+        return ChosenRows(values.reshape(-1, width), np.ones(len(rows), np.bool_), len(read))
+
+    def _by_page(self, rows: Ints) -> ChosenRows:
+        places, width = self._paged.places, self._paged.width
+        page = _page_of(places, rows)
+        numbers = np.unique(page)
+        pages, read = self._pages(numbers)
+        values, valid = np.empty((len(rows), width), np.uint8), np.ones(len(rows), np.bool_)
+        numbered = np.searchsorted(numbers, page)
+        as_is = np.array([isinstance(found, Literals) for found in pages], np.bool_)
+        for number in np.flatnonzero(~as_is).tolist():
+            here = np.flatnonzero(numbered == number)
+            taken, valid[here] = pages[number].take(rows[here] - places.first_row[numbers[number]])
+            values[here[valid[here]]] = taken
+        if as_is.any():
+            here = np.flatnonzero(as_is[numbered])
+            blocks = [found for found in pages if isinstance(found, Literals)]
+            block = (np.cumsum(as_is) - 1)[numbered[here]]
+            sizes = np.array([found.size for found in blocks])
+            begin = sizes[block] - (self._row_after(page[here]) - rows[here]) * width
+            which, inside, place, size = ranges_of(blocks, block, begin, width)
+            read += self._copy(place, size, here[which] * width + inside, values)
+        return ChosenRows(values if valid.all() else values[valid], valid, read)
+
+    def _copy(self, begin: Ints, size: Ints, target: Ints, values: Bytes) -> int:
+        """Bring ranges of the file to places in the output; says how many bytes were read."""
+        flat = values.reshape(-1)
+        if len(begin) <= self._unplanned:
+            for at, length, goes in zip(begin.tolist(), size.tolist(), target.tolist(), strict=True):
+                flat[goes : goes + length] = np.frombuffer(self._window(at, length).take(at, length), np.uint8)
+            return int(size.sum())
+        if self._unplanned > 0 and len(begin) >= _MANY_RANGES:
+            return self._copy_mapped(begin, size, target, values)
+        plan = self._plan(begin, size, target, MAX_READ)
+
+        def copy(read: int) -> None:
+            at, length = int(plan.offset[read]), int(plan.length[read])
+            held = np.frombuffer(self._window(at, length).take(at, length), np.uint8)
+            for run in range(int(plan.first_run[read]), int(plan.first_run[read + 1])):
+                source, goes, count = plan.run_source[run] - at, plan.run_target[run], plan.run_size[run]
+                flat[goes : goes + count] = held[source : source + count]
+
+        for _ in self._reads.each(copy, range(len(plan))):
+            pass
+        return int(plan.length.sum())
+
+    def _copy_mapped(self, begin: Ints, size: Ints, target: Ints, values: Bytes) -> int:
+        """The same of a local file, without a call for each range."""
+        content, width, flat = self._file.content(), self._paged.width, values.reshape(-1)
+        if begin.min() < 0 or (begin + size).max() > len(content):
+            raise EOFError
+        whole = size == width
+        # Every place of the file as the begin of a vector.
+        vector = np.dtype((np.void, width))
+        every: npt.NDArray[Any] = np.ndarray((len(content) - width + 1,), vector, content, strides=(1,))
+        flat.view(vector)[target[whole] // width] = every[begin[whole]]
+        for at, length, goes in zip(*(part[~whole].tolist() for part in (begin, size, target)), strict=True):
+            flat[goes : goes + length] = content[at : at + length]
+        return int(size.sum())
+
+    def _pages(self, numbers: Ints) -> tuple[list[_OpenedPage | Literals], int]:
+        """Pages from the cache and from the file, and how many bytes were read."""
+        places = self._paged.places
+        pages = {number: found for number in numbers.tolist() if (found := self._kept(number)) is not None}
+        absent = np.array([number for number in numbers.tolist() if number not in pages], np.int64)
+        count = 0
+        if len(absent):
+            begins, sizes = places.begin[absent], places.end[absent] - places.begin[absent]
+            # No page is cut into several reads, however large it is.
+            plan = self._plan(begins, sizes, np.cumsum(sizes) - sizes, int(places.end[-1]))
+
+            def read(index: int) -> list[tuple[int, _OpenedPage | Literals]]:
+                window = self._window(int(plan.offset[index]), int(plan.length[index]))
+                return [(int(absent[row]), self._opened(window, int(absent[row]))) for row in plan.rows(index)]
+
+            for found in self._reads.each(read, range(len(plan))):
+                pages.update(found)
+            peeked = [self._peeks and isinstance(pages[number], Literals) for number in absent.tolist()]
+            count = int(sizes[~np.array(peeked)].sum()) if self._peeks else int(plan.length.sum())
+        return [pages[number] for number in numbers.tolist()], count
+
+    def _row_after(self, page: Any) -> Any:
+        """The first row behind a page, from the first of the row group."""
+        return np.append(self._paged.places.first_row[1:], self._paged.chunk.rows)[page]
+
+    def _opened(self, window: Window, number: int) -> _OpenedPage | Literals:
+        paged = self._paged
+        header = read_header(window, int(paged.places.begin[number]))
+        if header.encoding != PLAIN:
+            raise ValueError(f"a page has the encoding {header.encoding}, and the footer does not say so")
+        literals = self._literals(window, header, number)
+        if literals is not None:
+            self._keep(number, literals)
+            if self._peeks:
+                return literals
+        # A codec for each page: threads must not share one.
+        codec = None if paged.chunk.codec is None else pa.Codec(paged.chunk.codec)
+        page = open_page(window, header, codec, paged.depth)
+        count = int(page.valid.sum())
+        raw = np.frombuffer(page.values.take(page.begin, count * paged.width), np.uint8)
+        opened = _OpenedPage(raw.reshape(count, paged.width), None if page.valid.all() else page.valid)
+        # What lies in the file as it is costs nothing to read again.
+        if literals is None and not page.in_file:
+            self._keep(number, opened)
+        return opened
+
+    def _literals(self, window: Window, header: PageHeader, number: int) -> Literals | None:
+        paged = self._paged
+        if paged.chunk.codec != _SNAPPY or not header.compressed or not paged.is_full:
+            return None
+        rows = int(self._row_after(number) - paged.places.first_row[number])
+        levels = header.repeat_bytes + (header.level_bytes or 0)
+        begin, size = header.body + levels, header.plain_size - levels
+        if header.values != rows or rows * paged.width > size:
+            raise ValueError("a page is shorter than its rows")
+        return literals_of(window, begin, header.end, size)
+
+    def _keep(self, number: int, page: _OpenedPage | Literals) -> None:
+        if self._cache is not None:
+            self._cache.put(self._key(number), page, page.nbytes)
+
+    def _kept(self, number: int) -> _OpenedPage | Literals | None:
+        return None if self._cache is None else self._cache.get(self._key(number))
+
+    def _key(self, number: int) -> tuple[object, ...]:
+        return (self._file.file, "page", self._paged.width, int(self._paged.places.begin[number]))
+
+    def _plan(self, begin: Ints, size: Ints, target: Ints, largest: int) -> Reads:
+        file = np.zeros(len(begin), np.int64)
+        return plan_reads(file, begin, size, target, max_gap=self._reads.max_gap, max_read=largest)
+
+    def _window(self, begin: int, size: int) -> Window:
+        return Window(self._file.source(), begin + size, _PEEK if self._peeks else size)
+
+
+def _page_of(places: Places, rows: Ints) -> Ints:
+    found: Ints = np.searchsorted(places.first_row, rows, side="right") - 1
+    return found
+
+
+@lru_cache(maxsize=8)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    # Apart from the threads that search slices, which wait for these.
+    return ThreadPoolExecutor(threads, thread_name_prefix="hudi-vector-read")

@@ -1,0 +1,89 @@
+"""Predicates with some of their nodes exchanged: a view's columns for the table's, columns for values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_vector.read.predicate.form import Predicate
+from hudi_vector.read.predicate.nodes import Column
+
+__all__ = ["exchanged", "literal_values", "renamed"]
+
+
+def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
+    """The same condition with columns under other names.
+
+    Args:
+        predicate: A condition.
+        names: The new name of each column; columns that are not in it keep theirs.
+
+    Returns:
+        The condition.
+    """
+
+    def change(node: Predicate) -> Predicate | None:
+        return replace(node, name=names.get(node.name, node.name)) if isinstance(node, Column) else None
+
+    return exchanged(predicate, change)
+
+
+def exchanged(predicate: Predicate, change: Callable[[Predicate], Predicate | None]) -> Predicate:
+    """A condition with nodes exchanged.
+
+    Args:
+        predicate: A condition.
+        change: Asked for every node, a parent before its children: another node, whose children are then not looked
+            at, or None to keep it.
+
+    Returns:
+        The condition.
+
+    Example:
+        >>> from hudi_vector.read.predicate.nodes import TRUE, IsNull, Not
+        >>> exchanged(Not(IsNull(TRUE)), lambda node: TRUE if isinstance(node, IsNull) else None) == Not(TRUE)
+        True
+    """
+    other = change(predicate)
+    if other is not None:
+        return other
+    return replace(
+        predicate, **{field.name: _exchanged(getattr(predicate, field.name), change) for field in fields(predicate)}
+    )
+
+
+def _exchanged(value: Any, change: Callable[[Predicate], Predicate | None]) -> Any:
+    if isinstance(value, Predicate):
+        return exchanged(value, change)
+    if isinstance(value, tuple):
+        return tuple(_exchanged(item, change) for item in value)
+    return value
+
+
+def literal_values(array: Any, kind: pa.DataType) -> list[Any]:
+    """Values as literals keep them: days and microseconds for points in time.
+
+    Args:
+        array: The values, a ``pyarrow.Array`` or ``ChunkedArray``.
+        kind: The type of the literals.
+
+    Returns:
+        A value for each, None for NULL.
+
+    Example:
+        >>> import datetime
+        >>> literal_values(pa.array([datetime.date(1970, 1, 2), None]), pa.date32())
+        [1, None]
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    cast = array.cast(kind, safe=not pa.types.is_timestamp(kind))
+    if pa.types.is_timestamp(kind):
+        cast = cast.cast(pa.int64())
+    elif pa.types.is_date32(kind):
+        cast = cast.cast(pa.int32())
+    values: list[Any] = cast.to_pylist()
+    return values

@@ -1,0 +1,1 @@
+"""BLOB columns in SQL and in Python on Spark."""

@@ -1,0 +1,258 @@
+"""The Python faces of reading blobs: ``hv.read_blobs`` over a DataFrame, and the SQL functions as Columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import DataType, StructType
+
+from hudi_vector.blobs.reading.fetch import BlobFetcher
+from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnknownColumnError, kind_of
+from hudi_vector.options import parse_size
+from hudi_vector.query.checks import as_text
+from hudi_vector.schema import quoted
+from hudi_vector.spark.blobs.functions import bytes_of, is_blob, verifies, whole
+from hudi_vector.spark.blobs.origin import is_of_object_stores
+from hudi_vector.spark.blobs.references import bytes_at, is_reference
+from hudi_vector.spark.catalyst.nested_fields import column_names, field_at, field_path
+from hudi_vector.spark.resolve import storage_options
+
+__all__ = ["blob_length", "blob_location", "blob_ref", "read_blob", "read_blobs", "to_blob", "try_read_blob"]
+
+ColumnOrName = Column | str
+
+
+def read_blobs(
+    df: DataFrame,
+    columns: str | Iterable[str],
+    *,
+    as_: Mapping[str, str] | None = None,
+    memory_budget: int | str = "64MB",
+    max_gap: int | str | None = None,
+    threads: int | None = None,
+    on_error: str = "raise",
+    table: str | None = None,
+    verify: bool | None = None,
+) -> DataFrame:
+    """The DataFrame with the bytes of its blobs, read late: after everything that `df` does.
+
+    Bytes of INLINE blobs never leave the JVM. References are read by the tasks in few, large, parallel reads:
+    ranges of one file that lie near each other are one read. A task's Python process holds the bytes of one piece
+    (`memory_budget`), or of one value if that has more.
+
+    Args:
+        df: Rows with BLOB columns: of a table, a view, or a search; or with references from `blob_references`.
+        columns: One such column or several; ``"doc.image"`` is a field of a struct.
+        as_: Names of new columns for the bytes, by column; a column that is not named becomes the bytes itself.
+        memory_budget: Bytes of one piece, as a number or a text such as ``"64MB"``.
+        max_gap: Ranges with no more bytes than this between them are read together; None chooses by storage.
+        threads: How many reads a task runs at once; None chooses by storage.
+        on_error: ``"raise"``, or ``"null"`` for NULL where bytes cannot be had.
+        table: The base path of the table whose references are relative to it.
+        verify: Whether bytes are compared with the checksums kept when they were written; None follows
+            ``hoodie.blob.read.verify``. Bytes that changed cannot be had.
+
+    Returns:
+        A lazy DataFrame with BINARY columns; apply limits and filters to `df`, before the bytes are read.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed.
+        UnknownColumnError: There is no such column.
+        InvalidTypeError: A column is no BLOB.
+
+    Example:
+        >>> first = spark.table("photos").orderBy("taken").limit(10)
+        >>> hv.read_blobs(first, "image", as_={"image": "bytes"}).columns[-1]
+        'bytes'
+    """
+    if not isinstance(df, DataFrame):
+        raise InvalidTypeError(f"df is a Spark DataFrame, not {kind_of(df)}; a table is spark.table(name)")
+    names, new_names = column_names(columns), _new_names(as_, df)
+    unknown = sorted(set(new_names) - set(names))
+    if unknown:
+        raise InvalidArgumentError(
+            f"as_ names '{unknown[0]}', which is not among the columns to read: {', '.join(names)}"
+        )
+    fetcher = BlobFetcher(
+        options=storage_options(df.sparkSession),
+        table=table,
+        max_gap=None if max_gap is None else _bytes("max_gap", max_gap, 0),
+        threads=threads,
+        on_error=on_error,
+        verify=verifies(df.sparkSession) if verify is None else verify,
+        from_remote=table is None and is_of_object_stores(df._jdf.queryExecution().analyzed()),
+    )
+    budget = _bytes("memory_budget", memory_budget, 1)
+    kinds = {name: _require_blob(df.schema, name) for name in names}
+    for name in names:
+        path = field_path(df.schema, name)
+        column = F.col(quoted(*path))
+        if is_reference(kinds[name]):
+            value = bytes_at(column, fetcher, "read_blobs", budget)
+        else:
+            value = bytes_of(whole(column), fetcher, "read_blobs", budget=budget)
+        df = df.withColumn(*_placed(path, new_names.get(name), value))
+    return df
+
+
+def read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Column:
+    """The bytes of a blob, as SQL's ``read_blob(blob[, offset, length])``.
+
+    Args:
+        blob: A BLOB column.
+        offset: The first byte that is wanted, from 0; a Column or a number.
+        length: How many bytes are wanted; fewer come where the blob ends before.
+
+    Returns:
+        A BINARY column, NULL for NULL. Rows whose bytes cannot be had fail the query.
+
+    Example:
+        >>> photos.where("id = 'cat'").select(read_blob("image", 0, 3)).first()[0]
+        bytearray(b'cat')
+    """
+    return F.call_function("read_blob", _column(blob), *_part(offset, length))
+
+
+def try_read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Column:
+    """The bytes of a blob, or NULL where they cannot be had.
+
+    Args:
+        blob: A BLOB column.
+        offset: The first byte that is wanted, from 0; a Column or a number.
+        length: How many bytes are wanted.
+
+    Returns:
+        A BINARY column.
+
+    Example:
+        >>> photos.where(try_read_blob("image").isNull()).count()
+        0
+    """
+    return F.call_function("try_read_blob", _column(blob), *_part(offset, length))
+
+
+def blob_length(blob: ColumnOrName) -> Column:
+    """The number of bytes of a blob, without reading any; NULL for a whole file of a length that is not said.
+
+    Args:
+        blob: A BLOB column.
+
+    Returns:
+        A BIGINT column.
+
+    Example:
+        >>> photos.select(blob_length("image")).first()[0]
+        3000
+    """
+    return F.call_function("blob_length", _column(blob))
+
+
+def blob_location(blob: ColumnOrName) -> Column:
+    """The path of the file a blob lies in; NULL for INLINE blobs.
+
+    Args:
+        blob: A BLOB column.
+
+    Returns:
+        A STRING column.
+
+    Example:
+        >>> photos.select(blob_location("image")).first()[0][-5:]
+        '.blob'
+    """
+    return F.call_function("blob_location", _column(blob))
+
+
+def to_blob(data: ColumnOrName) -> Column:
+    """Bytes as an INLINE blob.
+
+    Args:
+        data: A BINARY column.
+
+    Returns:
+        A BLOB column; NULL for NULL.
+
+    Example:
+        >>> uploads.select(to_blob("image").alias("image")).first().image.type
+        'INLINE'
+    """
+    return F.call_function("to_blob", _column(data))
+
+
+def blob_ref(path: ColumnOrName, offset: Any = None, length: Any = None, managed: Any = None) -> Column:
+    """A reference to a file, or to a range of it, as an OUT_OF_LINE blob.
+
+    Args:
+        path: A column of paths.
+        offset: The first byte; a Column or a number. None, with no length, stands for the whole file.
+        length: The number of bytes.
+        managed: Whether the table owns the bytes; False by default.
+
+    Returns:
+        A BLOB column; NULL for a NULL path.
+
+    Example:
+        >>> uploads.select(blob_ref("path").alias("image")).first().image.type
+        'OUT_OF_LINE'
+    """
+    if managed is not None and offset is None:
+        offset, length = F.lit(None), F.lit(None)
+    more = [] if managed is None else [_value(managed)]
+    return F.call_function("blob_ref", _column(path), *_part(offset, length), *more)
+
+
+def _part(offset: Any, length: Any) -> list[Column]:
+    if (offset is None) != (length is None):
+        raise InvalidArgumentError("offset and length go together; give both or neither")
+    return [] if offset is None else [_value(offset), _value(length)]
+
+
+def _value(given: Any) -> Column:
+    return given if isinstance(given, Column) else F.lit(given)
+
+
+def _column(given: ColumnOrName) -> Column:
+    return given if isinstance(given, Column) else F.col(as_text(given, "column") or "")
+
+
+def _new_names(given: Mapping[str, str] | None, df: DataFrame) -> dict[str, str]:
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidTypeError(f"as_ is a mapping of columns to new names, not {given!r}")
+    taken = {name.lower() for name in df.columns}
+    for column, name in (given or {}).items():
+        if not isinstance(name, str) or name.lower() in taken:
+            what = "a column of the DataFrame" if isinstance(name, str) else "no text"
+            raise InvalidArgumentError(f"as_ names '{column}' {name!r}, which is {what}; give another name")
+        taken.add(name.lower())
+    return dict(given or {})
+
+
+def _bytes(name: str, given: int | str, least: int) -> int:
+    number = parse_size(given) if isinstance(given, str) else given
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise InvalidOptionError(
+            f"{name} = {given!r} is not allowed: give bytes, {least} or more, such as 65536 or '64MB'"
+        )
+    return number
+
+
+def _require_blob(schema: StructType, name: str) -> DataType:
+    found = field_at(schema, name)
+    if found is None:
+        raise UnknownColumnError.of(name, schema.names, "the DataFrame")
+    kind = found.dataType
+    if not is_blob(json.loads(kind.json())) and not is_reference(kind):
+        raise InvalidTypeError(f"column '{name}' is {kind.simpleString()}, which is no BLOB")
+    return kind
+
+
+def _placed(path: Sequence[str], new_name: str | None, value: Column) -> tuple[str, Column]:
+    """The top-level column the bytes go to, and what it becomes."""
+    top, *rest = path
+    if new_name is not None or not rest:
+        return new_name or top, value
+    return top, F.col(quoted(top)).withField(quoted(*rest), value)

@@ -1,0 +1,285 @@
+"""SQL functions over BLOB columns: Spark's own expressions, and Python only for what lies out of line.
+
+``read_blob`` takes the bytes of INLINE blobs inside the JVM; three small values of each other row go to Python, and
+its bytes come back. Every function takes the blob as a whole, through ``element_at(array(blob), 1)``: Hudi 1.2 reads
+single fields of a BLOB by position where a slice has log files, and gives those of other columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import BinaryType, StructType
+
+from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
+from hudi_vector.blobs.reading.pieces import pieces
+from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.options import VERIFY_BLOBS, require_known_in_session
+from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
+from hudi_vector.spark.blobs.origin import statement_is_of_object_stores
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.worker_errors import in_few_words
+from hudi_vector.spark.resolve import storage_options
+
+__all__ = [
+    "COPIES",
+    "NO_NUMBER",
+    "blob_length",
+    "blob_location",
+    "blob_ref",
+    "bytes_of",
+    "bytes_udf",
+    "is_blob",
+    "numbers_of",
+    "read_blob",
+    "to_blob",
+    "try_read_blob",
+    "verifies",
+    "whole",
+]
+
+NO_NUMBER = -(2**63)
+"""Stands for NULL in a number that goes to pandas, which would make floats of a column with NULLs."""
+
+_BUDGET = 64 << 20
+
+COPIES = 8
+"""How often bytes on their way to Spark are there: as read, as Python's values, as Arrow's, in the stream, and as
+memory that the allocators keep for the next piece."""
+
+
+def read_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``read_blob(blob[, offset, length])``: the bytes, or an error where they cannot be had."""
+    return _read(spark, "read_blob", arguments, "raise")
+
+
+def try_read_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``try_read_blob(blob[, offset, length])``: the bytes, or NULL where they cannot be had."""
+    return _read(spark, "try_read_blob", arguments, "null")
+
+
+def blob_length(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``blob_length(blob)``: the number of bytes; NULL for a whole file whose length the reference does not say."""
+    blob = _blob(_counted(arguments, 1, 1, "blob_length(blob)")[0], spark)
+    inline = F.octet_length(blob["data"]).cast("bigint")
+    length = F.when(blob["type"] == INLINE, inline).otherwise(blob["reference"]["length"])
+    return _as_call(spark, "blob_length", arguments, length)
+
+
+def blob_location(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``blob_location(blob)``: the path of the file an OUT_OF_LINE blob lies in, NULL for INLINE ones."""
+    blob = _blob(_counted(arguments, 1, 1, "blob_location(blob)")[0], spark)
+    path = F.when(blob["type"] == OUT_OF_LINE, blob["reference"]["external_path"])
+    return _as_call(spark, "blob_location", arguments, path)
+
+
+def to_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``to_blob(bytes)``: an INLINE blob; NULL for NULL."""
+    (given,) = _counted(arguments, 1, 1, "to_blob(bytes)")
+    kind = str(given.dataType().typeName())
+    if kind not in ("binary", "string", "void"):
+        raise InvalidTypeError(f"its argument is {kind.upper()}, and it takes BINARY; cast it")
+    data = _column(spark, given).cast("binary")
+    struct = F.struct(F.lit(INLINE).alias("type"), data.alias("data"), _no_reference())
+    return _as_call(spark, "to_blob", arguments, F.when(data.isNotNull(), struct), {HUDI_TYPE: BLOB})
+
+
+def blob_ref(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
+    """``blob_ref(path[, offset, length[, managed]])``: an OUT_OF_LINE blob; NULL for a NULL path."""
+    usage = "blob_ref(path[, offset, length[, managed]])"
+    given = _counted(arguments, 1, 4, usage)
+    if len(given) == 2:
+        raise InvalidArgumentError(f"an offset was given without a length; write {usage}")
+    path, *rest = (_column(spark, expression) for expression in given)
+    offset, length = (rest[0], rest[1]) if rest else (F.lit(None), F.lit(None))
+    managed = rest[2] if len(rest) > 2 else F.lit(False)
+    reference = F.struct(
+        path.cast("string").alias("external_path"),
+        offset.cast("bigint").alias("offset"),
+        length.cast("bigint").alias("length"),
+        managed.cast("boolean").alias("managed"),
+    )
+    fields = (F.lit(OUT_OF_LINE).alias("type"), F.lit(None).cast("binary").alias("data"), reference.alias("reference"))
+    return _as_call(spark, "blob_ref", arguments, F.when(path.isNotNull(), F.struct(*fields)), {HUDI_TYPE: BLOB})
+
+
+def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error: str) -> JavaObject:
+    given = _counted(arguments, 1, 3, f"{name}(blob[, offset, length])")
+    if len(given) == 2:
+        raise InvalidArgumentError(f"an offset was given without a length; write {name}(blob, offset, length)")
+    fetcher = BlobFetcher(
+        options=storage_options(spark),
+        on_error=on_error,
+        verify=verifies(spark),
+        from_remote=statement_is_of_object_stores(spark),
+    )
+    part = [_column(spark, expression).cast("bigint") for expression in given[1:]]
+    return _as_call(spark, name, arguments, bytes_of(_blob(given[0], spark), fetcher, name, part))
+
+
+def verifies(spark: SparkSession) -> bool:
+    """Whether the session wants bytes compared with their checksums."""
+    require_known_in_session(spark)
+    return VERIFY_BLOBS.in_session(spark) == "true"
+
+
+def bytes_of(
+    blob: Column, fetcher: BlobFetcher, name: str, part: Sequence[Column] = (), budget: int = _BUDGET
+) -> Column:
+    """The expression of a blob's bytes.
+
+    Args:
+        blob: The blob, whole.
+        fetcher: How bytes out of line are had.
+        name: What Spark's plan calls the Python stage.
+        part: Offset and length of the part that is wanted, or nothing for all of it.
+        budget: The bytes a Python process holds for one piece, unless a single value takes more.
+
+    Returns:
+        A BINARY column.
+    """
+    kind, data, reference = blob["type"], blob["data"], blob["reference"]
+    inside = (kind == INLINE) & data.isNotNull()
+    value = data
+    if part:
+        start, count = part
+        # What starts past the end is for Python to refuse, in the words it has for files.
+        inside = inside & (start >= 0) & (count >= 0) & (start <= F.octet_length(data))
+        value = data.substr(start.cast("int") + 1, F.least(count, F.lit(2**31 - 1)).cast("int"))
+    asked = ~inside if not part else ~inside & part[0].isNotNull() & part[1].isNotNull()
+    is_there = kind.isNotNull() | data.isNotNull() | reference.isNotNull()
+    numbers = [reference["offset"], reference["length"], *part]
+    arguments = [
+        F.when(asked, F.coalesce(kind, F.when(is_there, F.lit("")))),
+        F.when(asked & (kind == INLINE), data) if part else F.lit(None).cast("binary"),
+        F.when(asked, reference["external_path"]),
+        *(F.coalesce(F.when(asked, number), F.lit(NO_NUMBER)) for number in numbers),
+    ]
+    inside = F.coalesce(inside, F.lit(False))
+    return F.when(inside, value).otherwise(bytes_udf(partial(_read_batch, fetcher, budget), name)(*arguments))
+
+
+def bytes_udf(
+    read_batch: Callable[[Sequence[pd.Series]], Iterator[pa.BinaryArray]], name: str
+) -> Callable[..., Column]:
+    """A function of columns whose values are bytes that Python reads.
+
+    Args:
+        read_batch: Gives the values of a batch of rows, in arrays of bounded size, all together one for each row.
+        name: What Spark's plan calls the Python stage.
+
+    Returns:
+        A function that takes columns and returns a BINARY column.
+    """
+
+    def read(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+        for batch in batches:
+            with in_few_words():
+                for values in read_batch(batch):
+                    # Spark takes Arrow values as they are; Python's bytes would be two more copies.
+                    yield pd.Series(pd.arrays.ArrowExtensionArray(values))
+
+    read.__name__ = name
+    read.__annotations__ = {"batches": Iterator[tuple[pd.Series, ...]], "return": Iterator[pd.Series]}
+    made: Callable[..., Column] = F.pandas_udf(read, BinaryType())  # type: ignore[attr-defined,call-overload]
+    return made
+
+
+def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -> Iterator[pa.BinaryArray]:
+    """The bytes of one batch of rows, in series of bounded size."""
+    kind, data, path, offset, length, *part = batch
+    if kind.isna().all():
+        yield pa.nulls(len(kind), pa.binary())
+        return
+    columns = BlobColumns(
+        pa.array(kind, pa.string(), from_pandas=True),
+        pa.array(data, pa.binary(), from_pandas=True),
+        pa.array(path, pa.string(), from_pandas=True),
+        numbers_of(offset),
+        numbers_of(length),
+        pa.nulls(len(kind), pa.bool_()),
+    )
+    yield from pieces(fetcher, columns, _part_of(part), max(1, budget // COPIES))
+
+
+def _part_of(numbers: Sequence[pd.Series]) -> Part:
+    """What is asked of each row; rows of which nothing is asked have no numbers."""
+    values = (given.to_numpy(np.int64) for given in numbers)
+    return Part(*(np.where(given == NO_NUMBER, 0, given) for given in values))
+
+
+def numbers_of(given: pd.Series) -> pa.Int64Array:
+    """Whole numbers from Spark, NULL where `NO_NUMBER` stands for it."""
+    values = given.to_numpy(np.int64)
+    return pa.array(values, pa.int64(), mask=values == NO_NUMBER)
+
+
+def _counted(arguments: list[JavaObject], fewest: int, most: int, usage: str) -> list[JavaObject]:
+    if not fewest <= len(arguments) <= most:
+        raise InvalidArgumentError(f"{len(arguments)} arguments were given; write {usage}")
+    return arguments
+
+
+def _column(spark: SparkSession, expression: JavaObject) -> Column:
+    jvm: Any = spark._jvm
+    return Column(jvm.org.apache.spark.sql.Column(expression))
+
+
+def _blob(expression: JavaObject, spark: SparkSession) -> Column:
+    described = json.loads(expression.dataType().json())
+    if described == "void":
+        return F.lit(None).cast(blob_struct())
+    if not is_blob(described):
+        text = str(expression.dataType().sql())
+        raise InvalidTypeError(
+            f"{expression.sql()} is {text}, which is no blob; a blob is a BLOB column, or STRUCT<type: STRING, "
+            "data: BINARY, reference: STRUCT<external_path: STRING, offset: BIGINT, length: BIGINT, managed: BOOLEAN>>"
+        )
+    return whole(_column(spark, expression))
+
+
+def whole(blob: Column) -> Column:
+    """A blob that Spark does not narrow to the fields that are used."""
+    return F.element_at(F.array(blob), 1)
+
+
+def is_blob(described: Any) -> bool:
+    """Whether a type is that of a blob, whatever its nullability and its names' case.
+
+    Args:
+        described: A Spark type as JSON, parsed.
+    """
+    return bool(_shape(described) == _shape(json.loads(blob_struct().json())))
+
+
+def _shape(described: Any) -> Any:
+    """Names and types of a struct, without nullability and metadata."""
+    if isinstance(described, dict) and described.get("type") == "struct":
+        return [(field["name"].lower(), _shape(field["type"])) for field in described["fields"]]
+    return described
+
+
+def _no_reference() -> Column:
+    fields: StructType = blob_struct()
+    return F.lit(None).cast(fields["reference"].dataType).alias("reference")
+
+
+def _as_call(
+    spark: SparkSession, name: str, arguments: list[JavaObject], value: Column, metadata: dict[str, str] | None = None
+) -> JavaObject:
+    """Return the expression of a call, which is called as it was written, `read_blob(image)`, not as it is computed.
+
+    Spark takes such a name away where the call stands inside another expression.
+    """
+    pretty = getattr(getattr(spark._jvm, "org.apache.spark.sql.catalyst.util.package$"), "MODULE$")
+    shown = [str(a.name() if node_name(a) == "Alias" else pretty.toPrettySQL(a)) for a in arguments]
+    return value.alias(f"{name}({', '.join(shown)})", metadata=metadata or {})._jc.expr()

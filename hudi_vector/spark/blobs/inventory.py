@@ -1,0 +1,123 @@
+"""``hv.blobs.inventory``: how many blobs and bytes lie where.
+
+Tasks take the references of their rows apart and add them up by range; one shuffle brings the ranges of each file
+together, beside what the table's blob area holds; then each file is looked at once. Bytes of blobs are never read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.counts.tally import SUMMARY, TALLY, add_up, count_blobs, summarise, whole_files
+from hudi_vector.blobs.files import BlobFiles
+from hudi_vector.blobs.stored_blobs import StoredBlobs
+from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.spark.catalyst.worker_errors import in_few_words
+from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.storage.listed import with_names
+
+__all__ = ["inventory"]
+
+_HELD_ROWS = 1 << 18
+_TYPES = {pa.string(): StringType(), pa.int64(): LongType(), pa.bool_(): BooleanType()}
+
+
+def inventory(spark: SparkSession, table: str | os.PathLike[str]) -> DataFrame:
+    """What a table's blobs take, and what of it nothing needs any more.
+
+    One row for each BLOB column, partition and file, and one for all INLINE blobs of a column and partition:
+
+    - ``column`` (dotted where nested), ``partition`` (its path, empty without one);
+    - ``container``: the file's URI, or ``inline``;
+    - ``kind``: ``inline``; ``managed`` for files in the table's blob area, and others that references call managed;
+      ``external`` for all else;
+    - ``blobs``: rows of the newest snapshot that refer to it, NULL blobs left out;
+    - ``bytes``: bytes they refer to, each distinct range once;
+    - ``shared``: rows beyond the first that refer to the same range;
+    - ``dead_bytes``: bytes of a file in the blob area that no row of the newest snapshot refers to; older snapshots
+      may, and a write that is under way. The overhead of Parquet and Lance containers counts as dead. Where several
+      columns or partitions share a file, this stands in the row of the one it was written for;
+    - ``dangling``: rows whose file is gone, a directory or too short. A file that cannot be looked at counts as there.
+
+    Files in the blob area that no row refers to have ``blobs`` = 0.
+
+    Args:
+        spark: A registered session.
+        table: A catalog name or the path of a Hudi table.
+
+    Returns:
+        A lazy DataFrame in no order. The table's files and blob area are listed when this is called, the rows are read
+        whenever the DataFrame is run: cache it to use it more than once. A blob that contradicts itself fails the run.
+
+    Raises:
+        TableNotFoundError: There is no such table.
+        UnsupportedTableError: It is no Hudi table, or a view that does more than name one.
+
+    Example:
+        >>> hv.blobs.inventory(spark, "photos").groupBy("kind").sum("blobs", "bytes", "dead_bytes").show()
+    """
+    found = BlobTable.of(spark, table)
+    counted = found.frame.select(
+        found.partition().alias("partition"),
+        *(found.stored(column).alias(str(number)) for number, column in enumerate(found.columns)),
+    ).mapInArrow(_Count(found.columns, found.area), _spark_schema(TALLY))
+    by_file = counted.unionByName(_listed(spark, found)).repartition("file").sortWithinPartitions("file")
+    return by_file.mapInArrow(_Summarise(found.area, found.options), _spark_schema(SUMMARY))
+
+
+def _listed(spark: SparkSession, table: BlobTable) -> DataFrame:
+    """The files of the blob area that rows can name."""
+    storage = open_storage(table.area.uri, table.options)
+    nothing = (None, None, 0, 0, False, 0)
+    files, _ = with_names(storage.list_files(table.area.uri, recursive=True))
+    rows = [(info.uri, *nothing, info.size) for info in files]
+    return spark.createDataFrame(rows, _spark_schema(TALLY))
+
+
+@dataclass(frozen=True)
+class _Count:
+    """The tally of a task's rows."""
+
+    columns: tuple[str, ...]
+    area: BlobArea
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.Table] = []
+        with in_few_words():
+            for batch in batches:
+                held += self._counted(batch)
+                if sum(part.num_rows for part in held) >= _HELD_ROWS:
+                    yield from add_up(pa.concat_tables(held)).combine_chunks().to_batches()
+                    held = []
+            if held:
+                yield from add_up(pa.concat_tables(held)).combine_chunks().to_batches()
+
+    def _counted(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
+        for number, column in enumerate(self.columns):
+            stored = StoredBlobs.of(batch.column(str(number)), self.area)
+            yield count_blobs(column, batch.column("partition"), stored)
+
+
+@dataclass(frozen=True)
+class _Summarise:
+    """The summary of files whose rows came together in a task."""
+
+    area: BlobArea
+    options: StorageOptions
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        files = BlobFiles(self.options, self.area.table)
+        with in_few_words():
+            for tally in whole_files(batches):
+                yield from summarise(tally, self.area, files).combine_chunks().to_batches()
+
+
+def _spark_schema(schema: pa.Schema) -> StructType:
+    return StructType([StructField(field.name, _TYPES[field.type]) for field in schema])

@@ -1,0 +1,156 @@
+"""A Hudi table whose blobs are looked after: its newest snapshot, its BLOB columns, the keys of its rows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import StructType
+
+from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.struct import INLINE
+from hudi_vector.errors import InvalidTypeError, UnknownColumnError
+from hudi_vector.query.checks import as_text
+from hudi_vector.schema import quoted
+from hudi_vector.spark.blobs.functions import is_blob, whole
+from hudi_vector.spark.catalyst.nested_fields import column_names, field_at
+from hudi_vector.spark.resolve import resolve_name, storage_options
+from hudi_vector.storage import StorageOptions, path_text
+from hudi_vector.table.config import TableConfig
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+
+__all__ = ["BlobTable"]
+
+_RECORD_KEY, _PARTITION_PATH, _COMMIT_TIME = "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_commit_time"
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class BlobTable:
+    """The newest snapshot of a table. `columns` are the dotted paths of its BLOB columns."""
+
+    source: Source
+    frame: DataFrame
+    area: BlobArea
+    columns: tuple[str, ...]
+    config: TableConfig
+
+    @property
+    def label(self) -> str:
+        """How messages name the table."""
+        return self.source.name
+
+    @property
+    def options(self) -> StorageOptions:
+        """How its storage, and any that references lead to, is opened."""
+        return self.source.options
+
+    @classmethod
+    def of(cls, spark: SparkSession, name: str | os.PathLike[str]) -> BlobTable:
+        """Open a table, whatever the session has cached of it.
+
+        Args:
+            spark: A registered session.
+            name: A catalog name, a path, or a view that passes a table on as it is.
+
+        Raises:
+            TableNotFoundError: There is no such table.
+            UnsupportedTableError: It is a view that does more, or no Hudi table.
+        """
+        shown = as_text(path_text(name), "table") or ""
+        table = resolve_name(spark, shown).table()
+        # The catalog's own relation may be older than the table, and a view may hide columns.
+        path = table.hadoop_path
+        frame = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot").load(path)
+        # References may lead to any storage, wherever the table lies.
+        source = replace(table, name=shown, options=storage_options(spark))
+        columns = tuple(".".join(parts) for parts in _blob_paths(frame.schema, ()))
+        return cls(source, frame, BlobArea.of(source.uri), columns, NativeTable(source).config)
+
+    def chosen(self, columns: str | Iterable[str] | None) -> list[str]:
+        """The BLOB columns a user named, all where none were.
+
+        Raises:
+            UnknownColumnError: There is no such column.
+            InvalidTypeError: A column is no BLOB.
+        """
+        if columns is None:
+            return list(self.columns)
+        return [self._chosen(name) for name in column_names(columns)]
+
+    def blob(self, column: str) -> Column:
+        """A BLOB column, which Spark reads whole: Hudi 1.2 takes narrowed ones by position under log files."""
+        top, *inside = column.split(".")
+        found = whole(F.col(quoted(top)))
+        for name in inside:
+            found = found[name]
+        return found
+
+    def stored(self, column: str) -> Column:
+        """What says where each blob of a column is stored; of INLINE bytes only their number leaves the JVM."""
+        blob = self.blob(column)
+        reference = blob["reference"]
+        # An INLINE blob that is read as a descriptor has its size in the reference to its base file.
+        described = F.when(blob["type"] == INLINE, reference["length"])
+        size = F.coalesce(F.octet_length(blob["data"]).cast("long"), described)
+        return F.struct(
+            blob["type"].alias("kind"),
+            size.alias("size"),
+            reference["external_path"].alias("path"),
+            reference["offset"].alias("offset"),
+            reference["length"].alias("length"),
+            reference["managed"].alias("managed"),
+        )
+
+    def field(self, name: str) -> Column:
+        """A column by its dotted path."""
+        return F.col(quoted(*name.split(".")))
+
+    def key(self) -> Column:
+        """The record key of each row, as Hudi writes it."""
+        fields = self.config.record_key_fields
+        if self.config.populates_meta_fields:
+            return F.col(_RECORD_KEY)
+        if len(fields) == 1:
+            return self.field(fields[0]).cast("string")
+        return F.concat_ws(",", *(F.concat(F.lit(f"{name}:"), self.field(name).cast("string")) for name in fields))
+
+    def commit_time(self) -> Column:
+        """The instant that wrote each row last, NULL in a table without Hudi's own columns."""
+        return F.col(_COMMIT_TIME) if self.config.populates_meta_fields else F.lit(None).cast("string")
+
+    def partition(self) -> Column:
+        """The partition path of each row, empty in a table without partitions."""
+        if self.config.populates_meta_fields:
+            return F.col(_PARTITION_PATH)
+        folders = []
+        for name in self.config.partition_fields:
+            value = F.coalesce(self.field(name).cast("string"), F.lit(_NO_PARTITION))
+            folders.append(F.concat(F.lit(f"{name}="), value) if self.config.hive_style_partitioning else value)
+        return F.concat_ws("/", *folders)
+
+    def _chosen(self, name: str) -> str:
+        for column in self.columns:
+            if column.lower() == name.lower():
+                return column
+        found = field_at(self.frame.schema, name)
+        if found is None:
+            raise UnknownColumnError.of(name, [*self.columns, *self.frame.columns], self.label)
+        raise InvalidTypeError(
+            f"column '{name}' of '{self.label}' is {found.dataType.simpleString()}, which is no BLOB; "
+            f"its BLOB columns are {', '.join(self.columns) or 'none'}"
+        )
+
+
+def _blob_paths(schema: StructType, above: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
+    for entry in schema.fields:
+        path = (*above, entry.name)
+        if is_blob(json.loads(entry.dataType.json())):
+            yield path
+        elif isinstance(entry.dataType, StructType):
+            yield from _blob_paths(entry.dataType, path)

@@ -1,0 +1,1 @@
+"""Between Catalyst and Python: arguments and plans in, lazy relations out."""

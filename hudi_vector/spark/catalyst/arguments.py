@@ -1,0 +1,205 @@
+"""The arguments of a SQL table function: positions and names into Python values."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVectorError
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.handles import active_handles
+
+__all__ = ["Signature", "bind", "constant", "is_deferred", "is_outer", "nested_constant"]
+
+_COUNTS = frozenset({"k", "top_k"})
+_WHOLE_NUMBER = re.compile(r"\+?\d{1,9}")
+_NUMBERS = frozenset({"float", "double", "tinyint", "byte", "short", "smallint", "integer", "int", "long", "bigint"})
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function's parameters: their order, which are needed, and other names of the same."""
+
+    function: str
+    order: tuple[str, ...]
+    required: tuple[str, ...]
+    named_only: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All parameters."""
+        return (*self.order, *self.named_only)
+
+
+def bind(signature: Signature, expressions: Sequence[JavaObject]) -> dict[str, JavaObject]:
+    """Match expressions with parameters.
+
+    Args:
+        signature: The function's parameters.
+        expressions: What stood between the parentheses.
+
+    Returns:
+        Expressions by parameter.
+
+    Raises:
+        InvalidArgumentError: Too few or many, twice the same, an unknown name, or a position after a name.
+    """
+    bound: dict[str, JavaObject] = {}
+    aliases = dict(signature.aliases)
+    named = False
+    for position, expression in enumerate(expressions):
+        if node_name(expression) == "NamedArgumentExpression":
+            named = True
+            given = str(expression.key())
+            name = aliases.get(given.lower(), given.lower())
+            if name not in signature.names:
+                raise InvalidArgumentError(f"there is no argument '{given}'; the arguments are {_usage(signature)}")
+            value = expression.value()
+        elif named:
+            raise InvalidArgumentError("an argument without a name stands after one with a name; name it too")
+        else:
+            if position >= len(signature.order):
+                raise InvalidArgumentError(
+                    f"{len(expressions)} arguments were given, at most {len(signature.order)} are allowed without a "
+                    f"name: {_usage(signature)}"
+                )
+            name, value = signature.order[position], expression
+        if name in bound:
+            raise InvalidArgumentError(f"the argument '{name}' is given twice; give it once")
+        bound[name] = value
+    missing = [name for name in signature.required if name not in bound]
+    if missing:
+        raise InvalidArgumentError(f"the argument '{missing[0]}' is missing; the arguments are {_usage(signature)}")
+    return bound
+
+
+def _usage(signature: Signature) -> str:
+    return ", ".join(name if name in signature.required else f"[{name}]" for name in signature.names)
+
+
+def nested_constant(expression: JavaObject, name: str) -> Any:
+    """The Python value of a constant that may hold others: as `constant`, and of other types more.
+
+    Args:
+        expression: A resolved Catalyst expression.
+        name: The parameter, for the message.
+
+    Returns:
+        A dict for a MAP, a list of pairs of name and value for a STRUCT, a list for an array of
+        anything but numbers.
+
+    Raises:
+        InvalidArgumentError: The expression is no constant.
+    """
+    return _nested(*_evaluated(expression, name))
+
+
+def _nested(value: Any, data_type: JavaObject) -> Any:
+    if value is None:
+        return None
+    kind = str(data_type.typeName())
+    if kind == "struct":
+        fields = data_type.fields()
+        found = []
+        for i, field in enumerate(fields):
+            held = None if value.isNullAt(i) else value.get(i, field.dataType())
+            found.append((str(field.name()), _nested(held, field.dataType())))
+        return found
+    if kind == "map":
+        types = active_handles().jvm.org.apache.spark.sql.types.ArrayType
+        keys = _nested(value.keyArray(), types(data_type.keyType(), False))
+        return dict(zip(keys, _nested(value.valueArray(), types(data_type.valueType(), True)), strict=True))
+    if kind == "array" and str(data_type.elementType().typeName()) in ("array", "boolean", "map", "string", "struct"):
+        element = data_type.elementType()
+        places = range(value.numElements())
+        return [_nested(None if value.isNullAt(i) else value.get(i, element), element) for i in places]
+    return _python_value(value, data_type)
+
+
+def constant(expression: JavaObject, name: str) -> Any:
+    """The Python value of a constant expression.
+
+    Args:
+        expression: A resolved Catalyst expression.
+        name: The parameter, for the message.
+
+    Returns:
+        None, bool, int, float, str, bytes, or a float64 array for an array of numbers (NULL elements are NaN).
+        A TIMESTAMP is ("timestamp", microseconds), a DATE ("date", days). A number of rows given as text is an int.
+
+    Raises:
+        InvalidArgumentError: The expression is no constant.
+    """
+    value = _python_value(*_evaluated(expression, name))
+    # Hudi's functions take text for the number of rows too.
+    if name in _COUNTS and isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
+        return int(value)
+    return value
+
+
+def _evaluated(expression: JavaObject, name: str) -> tuple[Any, JavaObject]:
+    """A constant's value, as Spark holds it, and its type."""
+    while node_name(expression) == "Alias":
+        expression = expression.child()
+    if not expression.foldable():
+        if is_outer(expression):
+            raise InvalidArgumentError(
+                f"the argument '{name}' refers to a column of another table ({expression.sql()}); a search takes one "
+                "query vector: use hudi_vector_search_batch to search for every row of a table"
+            )
+        raise InvalidArgumentError(f"the argument '{name}' must be a constant, not {expression.sql()}")
+    return expression.eval(None), expression.dataType()
+
+
+def _python_value(value: Any, data_type: JavaObject) -> Any:
+    if value is None:
+        return None
+    kind = str(data_type.typeName())
+    if kind == "array":
+        return _numbers(value, data_type)
+    if kind == "string":
+        return value if isinstance(value, str) else value.toString()
+    if kind.startswith("decimal"):
+        text = str(value.toString())
+        number = float(text)
+        return int(number) if number.is_integer() and "." not in text else number
+    if kind in ("timestamp", "timestamp_ntz", "date"):
+        return (kind, int(value))
+    return value
+
+
+def _numbers(value: JavaObject, data_type: JavaObject) -> Any:
+    element = str(data_type.elementType().typeName())
+    if element == "void":
+        return np.full(value.numElements(), np.nan)
+    if element not in _NUMBERS and not element.startswith("decimal"):
+        raise InvalidTypeError(f"an array of {element} was given; a vector is an array of numbers")
+    if value.numElements() == 0:
+        return np.empty(0)
+    # One text for all elements, not one call into the JVM for each.
+    types = active_handles().type_converters
+    text = str(types.convertToScala(value, data_type).mkString(","))
+    words = text.split(",")
+    numbers = [math.nan if word == "null" else float(word) for word in words]
+    if "null" in words:
+        raise InvalidVectorError("the query vector holds NULL; every element must be a number")
+    # A FLOAT prints in the fewest digits that name it: read it back as a float before widening it.
+    return np.array(numbers, np.float32).astype(np.float64) if element == "float" else np.array(numbers, np.float64)
+
+
+def is_outer(expression: JavaObject) -> bool:
+    """Whether an expression refers to a row outside the function's own parentheses."""
+    return "outer(" in str(expression.sql()) or node_name(expression) == "OuterReference"
+
+
+def is_deferred(expression: JavaObject) -> bool:
+    """Whether an expression is a constant only once the statement runs: it holds a scalar subquery."""
+    if expression.foldable() or not expression.deterministic() or is_outer(expression):
+        return False
+    return bool(expression.references().isEmpty()) and "scalarsubquery(" in str(expression.sql()).lower()

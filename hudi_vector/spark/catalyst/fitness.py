@@ -1,0 +1,137 @@
+"""Whether a SparkSession can do what is asked of it: a JVM, Hudi in it, and workers that have this package."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from hudi_vector.errors import HudiVectorError, InvalidTypeError, SessionError, kind_of
+from hudi_vector.query.distributed import unfit_workers
+from hudi_vector.version import __version__
+
+__all__ = [
+    "has_hudi",
+    "not_a_session",
+    "require_fit",
+    "require_running",
+    "require_workers",
+    "workers_are_local_strangers",
+]
+
+_HUDI = "org.apache.hudi.DefaultSource"
+# What was found well in an application stays so as long as it runs.
+_WITH_HUDI: WeakSet[SparkContext] = WeakSet()
+_WITH_WORKERS: WeakSet[SparkContext] = WeakSet()
+
+
+_STOPPED = "this SparkSession has no running JVM: it was stopped; make a new one and register that"
+
+
+def not_a_session(spark: object) -> HudiVectorError:
+    """The error of an argument that is no SparkSession, or one of Spark Connect."""
+    if ".connect." in type(spark).__module__:
+        return SessionError(
+            "this is a Spark Connect session, which has no JVM to register functions in; "
+            "use a classic SparkSession (without a remote URL)"
+        )
+    return InvalidTypeError(f"the argument 'spark' must be a SparkSession, not {kind_of(spark)}")
+
+
+def require_running(spark: Any) -> None:
+    """Raise SessionError for a session that was stopped from this process; asks nothing of the JVM."""
+    context = getattr(spark, "_sc", None)
+    if context is None or getattr(context, "_jsc", None) is None:
+        raise SessionError(_STOPPED)
+
+
+def require_fit(spark: SparkSession) -> None:
+    """Raise SessionError unless the session runs, calls keep to their threads, and Hudi is on its class path."""
+    if ".connect." in type(spark).__module__:
+        raise not_a_session(spark)
+    require_running(spark)
+    context: Any = spark.sparkContext
+    if context._jsc.sc().isStopped():
+        raise SessionError(_STOPPED)
+    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
+        raise SessionError(
+            "PYSPARK_PIN_THREAD is off, so that calls may reach another session than their own; "
+            "unset it before the first SparkSession is made"
+        )
+    if not has_hudi(context):
+        raise SessionError(
+            "Hudi is not on the class path of this SparkSession, and cannot be added while it runs; stop it and build "
+            "it with hudi_vector.configure(builder), or name the bundle that 'hudi-vector bundles' has for "
+            "this Spark in spark.jars.packages"
+        )
+
+
+def has_hudi(context: SparkContext) -> bool:
+    """Whether an application that runs has Hudi on its class path."""
+    if context in _WITH_HUDI:
+        return True
+    jvm: Any = context._jvm
+    try:
+        jvm.java.lang.Class.forName(_HUDI, False, jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    except Py4JJavaError as absent:
+        if "ClassNotFoundException" not in str(absent):
+            raise
+        return False
+    _WITH_HUDI.add(context)
+    return True
+
+
+def require_workers(spark: SparkSession) -> None:
+    """Raise SessionError unless a Python worker can load this package; one small job, once in an application."""
+    context = spark.sparkContext
+    if context in _WITH_WORKERS:
+        return
+    try:
+        (found,) = context.parallelize([0], 1).map(_probe()).collect()
+    except (Py4JJavaError, PySparkException) as problem:
+        known = unfit_workers(problem)
+        if known is None:
+            raise
+        raise known from None
+    if found != __version__:
+        raise SessionError(
+            f"the Python workers of this session have hudi-vector {found} and the driver has {__version__}; "
+            "install the same version for both"
+        )
+    _WITH_WORKERS.add(context)
+
+
+def _probe() -> Callable[[int], str]:
+    def version(_: int) -> str:
+        # A nested function travels by value: a worker without this package could not read the name of one of ours.
+        import numpy as np  # noqa: F401
+        import pandas as pd  # noqa: F401
+        import pyarrow as pa  # noqa: F401
+
+        import hudi_vector.version
+
+        return hudi_vector.version.__version__
+
+    return version
+
+
+def workers_are_local_strangers(spark: SparkSession) -> bool:
+    """Whether workers run on this machine under another interpreter than this process."""
+    context = spark.sparkContext
+    if not str(context.master).startswith("local"):
+        return False
+    theirs, ours = (
+        os.path.abspath(shutil.which(context.pythonExec) or context.pythonExec),
+        os.path.abspath(sys.executable),
+    )
+    # A virtual environment has several names for its interpreter, all in one folder.
+    same_folder = os.path.dirname(theirs) == os.path.dirname(ours)
+    return not (same_folder and os.path.realpath(theirs) == os.path.realpath(ours))

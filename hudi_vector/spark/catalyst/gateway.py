@@ -1,0 +1,170 @@
+"""The way into the JVM and back: function builders, exceptions, small conversions."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+from hudi_vector.errors import HudiVectorError
+from hudi_vector.query.distributed import unfit_workers
+
+__all__ = [
+    "JavaObject",
+    "analysis_error",
+    "enable_callbacks",
+    "execution_error",
+    "first_sentence",
+    "function_builder",
+    "node_name",
+    "option_value",
+    "session_of",
+    "simple_name",
+]
+
+JavaObject = Any
+"""A py4j handle. py4j makes its members up at run time, so no better type exists."""
+
+_LOG = logging.getLogger(__name__)
+
+_ANALYSIS_CLASS = "_LEGACY_ERROR_TEMP_1332"
+"""The error class of Spark 3.5 and 4.1 whose text is its argument ``errorMessage`` and nothing else."""
+
+
+_ERROR_CLASS = re.compile(r"^(?:[\w.]+(?:Exception|Error): )?\[[A-Z_.0-9]+\] ")
+_SENTENCE_END = re.compile(r"\n|;? line \d+|\(line \d+|\. (?=[A-Z])")
+
+
+class _ProxyNoise(logging.Filter):
+    """Drops py4j's 90-line record of an exception that reaches its caller anyway."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        raised = record.exc_info[1] if record.exc_info else None
+        return not (isinstance(raised, Py4JJavaError) and "Python Proxy" in record.getMessage())
+
+
+def enable_callbacks(gateway: JavaObject) -> None:
+    """Let the JVM call Python, and let Java exceptions raised there reach the JVM as they are."""
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    for name in ("python_parameters", "callback_server_parameters"):
+        parameters = getattr(gateway, name, None)
+        if parameters is not None:
+            parameters.propagate_java_exceptions = True
+    logger = logging.getLogger("py4j.clientserver")
+    if not any(isinstance(present, _ProxyNoise) for present in logger.filters):
+        logger.addFilter(_ProxyNoise())
+
+
+class _Builder:
+    """A table function's builder: Catalyst expressions in, a logical plan out."""
+
+    def __init__(self, gateway: JavaObject, name: str, plan: Callable[[SparkSession, list[JavaObject]], JavaObject]):
+        self._gateway = gateway
+        # Each dot of a Java name is a call into the JVM.
+        self._sessions = gateway.jvm.org.apache.spark.sql.SparkSession
+        self._name = name
+        self._plan = plan
+
+    def call(self, expressions: JavaObject) -> JavaObject:
+        try:
+            session = session_of(self._sessions.active())
+            return self._plan(session, [expressions.apply(i) for i in range(expressions.length())])
+        except HudiVectorError as problem:
+            raise analysis_error(self._gateway, f"{self._name}: {problem}") from None
+        except PySparkException as problem:
+            raise analysis_error(self._gateway, f"{self._name}: {first_sentence(problem)}") from None
+        except Exception as problem:  # noqa: BLE001 - see the next line
+            # A defect of ours or a state of the JVM nobody foresaw: one line for the caller, the rest for the log.
+            _LOG.exception("%s failed at analysis", self._name)
+            text = f"{self._name}: failed unexpectedly: {type(problem).__name__}: {first_sentence(problem)}"
+            raise analysis_error(self._gateway, text) from None
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        return self._name
+
+    class Java:
+        """The interface py4j presents to the JVM; its ``call`` may throw checked exceptions."""
+
+        implements = ["org.apache.spark.api.java.function.Function"]  # noqa: RUF012 - py4j reads a list
+
+
+def function_builder(
+    gateway: JavaObject, name: str, plan: Callable[[SparkSession, list[JavaObject]], JavaObject]
+) -> JavaObject:
+    """A Scala function that Spark can call to build a table function's plan.
+
+    Args:
+        gateway: The py4j gateway.
+        name: The function's name, which begins each of its error messages.
+        plan: From the calling session and the arguments' expressions to a logical plan.
+
+    Returns:
+        A ``scala.Function1``, made by Spark from a Java function so that exceptions keep their class.
+    """
+    pairs = getattr(gateway.jvm, "org.apache.spark.api.java.JavaPairRDD$")
+    return getattr(pairs, "MODULE$").toScalaFunction(_Builder(gateway, name, plan))
+
+
+def analysis_error(gateway: JavaObject, message: str) -> Py4JJavaError:
+    """An AnalysisException with exactly this text, to be raised inside a builder."""
+    parameters = gateway.jvm.PythonUtils.toScalaMap({"errorMessage": message})
+    return Py4JJavaError(message, gateway.jvm.org.apache.spark.sql.AnalysisException(_ANALYSIS_CLASS, parameters))
+
+
+def execution_error(gateway: JavaObject, message: str) -> Py4JJavaError:
+    """An unchecked exception, the only kind that reaches the user in one line from inside a scan."""
+    return Py4JJavaError(message, gateway.jvm.java.lang.IllegalArgumentException(message))
+
+
+def session_of(java_session: JavaObject) -> SparkSession:
+    """The Python face of a Java SparkSession."""
+    active = SparkSession._instantiatedSession
+    if active is not None and active._jsparkSession.equals(java_session):
+        return active
+    context = SparkContext._active_spark_context
+    assert context is not None
+    return SparkSession(context, java_session)
+
+
+def simple_name(handle: JavaObject) -> str:
+    """The class name of a Java object, without its package."""
+    return str(handle.getClass().getSimpleName())
+
+
+def node_name(node: JavaObject) -> str:
+    """The class name of an expression or plan, in one call where `simple_name` takes two."""
+    return str(node.nodeName())
+
+
+def option_value(option: JavaObject) -> Any:
+    """The value of a Scala Option, or None."""
+    return option.get() if option.isDefined() else None
+
+
+def first_sentence(problem: BaseException) -> str:
+    """The first sentence of an error's text, without what Spark puts before and after it."""
+    unfit = unfit_workers(problem)
+    if unfit is not None:
+        return str(unfit)
+    # py4j's own first line only says which call failed, and the outer exceptions of Java often no more.
+    if isinstance(problem, Py4JJavaError):
+        said = _innermost(problem.java_exception)
+    else:
+        said = getattr(problem, "desc", None) or problem
+    text = _ERROR_CLASS.sub("", str(said).strip())
+    return _SENTENCE_END.split(text, maxsplit=1)[0].rstrip(" ;.") or type(problem).__name__
+
+
+def _innermost(problem: JavaObject) -> JavaObject:
+    """The exception that caused all others, of those that say something."""
+    found = problem
+    while (problem := problem.getCause()) is not None:
+        found = problem if problem.getMessage() else found
+    return found

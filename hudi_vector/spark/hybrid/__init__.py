@@ -1,0 +1,1 @@
+"""Hybrid search in SQL and in Python on Spark."""

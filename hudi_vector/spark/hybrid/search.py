@@ -1,0 +1,316 @@
+"""A hybrid search as Spark sees it: checked at analysis, run when the statement that holds it is planned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
+
+from hudi_vector.errors import InvalidTypeError, UnknownColumnError
+from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.sparse import SparseVector
+from hudi_vector.query.distributed import balanced, on_executors
+from hudi_vector.query.execute import Question
+from hudi_vector.query.hybrid.checks import (
+    as_fusion,
+    as_metrics,
+    as_normalize,
+    as_probe,
+    as_search_columns,
+    as_weights,
+    distance_names,
+)
+from hudi_vector.query.hybrid.question import HybridColumn, HybridQuestion, question_of
+from hudi_vector.query.hybrid.run import HybridWinners, run_hybrid, run_hybrid_local
+from hudi_vector.query.lengths import refuse_lengths, refuse_other_length
+from hudi_vector.query.local import threads_of
+from hudi_vector.query.plan import SearchPlan
+from hudi_vector.query.report import Progress, keep_report, report_of, report_of_frame
+from hudi_vector.query.tuning import Tuning
+from hudi_vector.query.winners import named_rows
+from hudi_vector.read.several import SearchColumn
+from hudi_vector.read.sparse import SparseColumn, sparse_column_of
+from hudi_vector.read.spec import VectorColumn
+from hudi_vector.spark.catalyst.gateway import JavaObject
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
+from hudi_vector.spark.catalyst.relation import lazy_relation
+from hudi_vector.spark.columns import RANK, require_no_clash, vector_column
+from hudi_vector.spark.hybrid.scanned import HybridFound, hybrid_frame
+from hudi_vector.spark.resolve import Target
+from hudi_vector.spark.search.scanned import length_in
+from hudi_vector.spark.search.search import TableSearch
+from hudi_vector.spark.search.table_functions import checked_search
+
+__all__ = [
+    "FUNCTION",
+    "HybridSearch",
+    "added_columns",
+    "checked_hybrid",
+    "hybrid_relation",
+    "lance_holds_sparse",
+    "probes_of",
+    "searched_column",
+]
+
+FUNCTION = "hudi_hybrid_search"
+SCORE = "score"
+_TASKS_PER_CORE = 3
+
+
+@dataclass(frozen=True)
+class HybridSearch:
+    """One side of a hybrid search that was checked: the table, the columns, weights, k, the filter."""
+
+    base: TableSearch
+    columns: tuple[HybridColumn, ...]
+    distances: tuple[str, ...]
+    fusion: str
+    normalize: bool
+
+    @property
+    def plain(self) -> list[StructField]:
+        """The table's columns without the searched ones."""
+        searched = {column.column.name for column in self.columns}
+        return [field for field in self.base.target.schema.fields if field.name not in searched]
+
+    @property
+    def searched(self) -> list[StructField]:
+        """The searched columns, each once."""
+        names = dict.fromkeys(column.column.name for column in self.columns)
+        return [self.base.target.schema[name] for name in names]
+
+    @property
+    def added(self) -> list[StructField]:
+        """The columns the search adds."""
+        distances = [StructField(name, DoubleType(), False) for name in self.distances]
+        return [*distances, StructField(SCORE, DoubleType(), False), StructField(RANK, IntegerType(), False)]
+
+    def run(self, question: HybridQuestion, names: Sequence[str], unusable: int = 0) -> HybridFound:
+        """Search, and read the columns asked for.
+
+        Args:
+            question: The columns and their queries.
+            names: Columns of the target.
+            unusable: How many query rows lacked a vector, for the report.
+
+        Returns:
+            The rows found, by query and rank.
+        """
+        progress = Progress(unusable_queries=unusable)
+
+        def work(plan: SearchPlan | None) -> HybridFound:
+            return self._run(plan, question, names, progress)
+
+        return self.base.attempt(work, 0, question.queries, progress)
+
+    def _run(
+        self, plan: SearchPlan | None, question: HybridQuestion, names: Sequence[str], progress: Progress
+    ) -> HybridFound:
+        if plan is not None and lance_holds_sparse(plan, question.read):
+            plan = replace(plan, execution="spark", reason="Spark reads sparse vectors in Lance base files")
+        if plan is None or plan.execution == "spark":
+            begun = time.perf_counter()
+            frame, ties = self.base.spark_rows(plan)
+            found = hybrid_frame(frame, question, names, ties, progress.counts)
+            progress.seconds["scan"] = time.perf_counter() - begun
+            if question.queries:
+                lengths = partial(length_in, frame)
+                refuse_lengths(question.dense, len(found.query), progress.counts, lengths, self.base.target.label)
+        else:
+            found = self._direct(plan, question, names, progress)
+        asked = question.queries
+        fewest = int(np.bincount(found.query, minlength=asked).min()) if asked else 0
+        if plan is not None:
+            report = report_of(plan, progress, asked, len(found.query), fewest)
+        else:
+            stands_for = Question(np.empty((asked, 0)), self.base.metric, question.k)
+            reason = self.base.target.reason or "it is a plan"
+            report = report_of_frame(self.base.target.label, reason, stands_for, progress, len(found.query), fewest)
+        keep_report(report)
+        return found
+
+    def _direct(
+        self, plan: SearchPlan, question: HybridQuestion, names: Sequence[str], progress: Progress
+    ) -> HybridFound:
+        physical, conf = dict(self.base.target.physical), self.base.conf()
+        of_table = replace(
+            question, columns=tuple(entry.named(physical[entry.column.name]) for entry in question.columns)
+        )
+        if plan.execution == "distributed":
+            found = self._distributed(plan, of_table, progress)
+        else:
+            found = run_hybrid_local(plan, of_table, conf, progress)
+        begun = time.perf_counter()
+        if question.queries:
+            refuse_other_length(plan, len(found.winners.query), progress.counts, of_table.dense)
+        rows = named_rows(plan, found.winners, names, physical, threads_of(conf))
+        progress.seconds["rows"] = time.perf_counter() - begun
+        return HybridFound(found.winners.query, found.score, found.winners.rank, found.distances, rows)
+
+    def _distributed(self, plan: SearchPlan, question: HybridQuestion, progress: Progress) -> HybridWinners:
+        context = self.base.spark.sparkContext
+        sizes = [access.size for access in plan.slices]
+        most = min(len(sizes), max(1, context.defaultParallelism) * _TASKS_PER_CORE)
+        groups = [tuple((place, plan.slices[place]) for place in group) for group in balanced(sizes, most)]
+        return run_hybrid(plan, question, groups, on_executors(context), False, progress)
+
+    def describe(self) -> str:
+        """The text of EXPLAIN."""
+        text = f"{FUNCTION} {self.base.target.label} k={self.base.k} {self.base.metric}"
+        return text + (f" filter=[{self.base.filter.text}]" if self.base.filter else "")
+
+
+def lance_holds_sparse(plan: SearchPlan, columns: Iterable[SearchColumn]) -> bool:
+    """Whether sparse vectors would be read from Lance base files, which only Spark does."""
+    sparse = any(isinstance(column, SparseColumn) for column in columns)
+    return sparse and any(access.access == "lance" for access in plan.slices)
+
+
+def checked_hybrid(
+    spark: SparkSession,
+    target: Target,
+    search_columns: Any,
+    *,
+    k: Any,
+    weights: Any = None,
+    metrics: Any = None,
+    fusion: Any = None,
+    normalize: Any = None,
+    filter: Any = None,  # noqa: A002 - the name SQL gives it
+    as_of: Any = None,
+    execution: Any = None,
+) -> HybridSearch:
+    """Check everything about a hybrid search that can be checked before it runs, and without its queries.
+
+    Args:
+        spark: The session.
+        target: What is searched.
+        search_columns: The names of the vector columns.
+        k: The number of rows.
+        weights: A weight for each column.
+        metrics: A metric for all columns, or one for each.
+        fusion: ``weighted`` or ``rrf``.
+        normalize: Whether each column's scores are normalized.
+        filter: A condition over the target's columns.
+        as_of: An instant or timestamp.
+        execution: ``auto``, ``local`` or ``distributed``.
+
+    Returns:
+        The search.
+    """
+    names = as_search_columns(search_columns)
+    how = as_fusion(fusion)
+    weight = as_weights(weights, len(names), how)
+    metric = as_metrics(metrics, len(names))
+    base = checked_search(
+        spark,
+        target,
+        VectorColumn(names[0], 0, "float"),
+        None,
+        k=k,
+        tuning=Tuning(mode="exact"),
+        filter=filter,
+        as_of=as_of,
+        execution=execution,
+    )
+    found = [searched_column(base.target, name) for name in names]
+    columns = tuple(HybridColumn(*parts) for parts in zip(found, metric, weight, strict=True))
+    normalized = as_normalize(normalize, how)
+    described = HybridQuestion(columns, (), base.k, how, normalized).describe()
+    search = HybridSearch(
+        base=replace(base, column=VectorColumn(found[0].name, 0, "float"), metric=described),
+        columns=columns,
+        distances=distance_names([column.name for column in found]),
+        fusion=how,
+        normalize=normalized,
+    )
+    require_no_clash(base.target, [field.name for field in search.added])
+    return search
+
+
+def searched_column(target: Target, name: str) -> SearchColumn:
+    """A column of dense or sparse vectors, as the schema describes it.
+
+    Raises:
+        UnknownColumnError: There is no such column.
+        InvalidTypeError: It holds no vectors.
+    """
+    fields = target.schema.fields
+    exact = [number for number, field in enumerate(fields) if field.name == name]
+    matching = exact or [number for number, field in enumerate(fields) if field.name.lower() == name.lower()]
+    if not matching:
+        raise UnknownColumnError.of(name, target.schema.fieldNames(), target.label)
+    field = fields[matching[0]]
+    sparse = sparse_column_of(arrow_fields(StructType([field]))[0])
+    if sparse is not None:
+        return sparse
+    try:
+        return vector_column(target.schema, name, target.label, None)
+    except InvalidTypeError:
+        raise InvalidTypeError(
+            f"column '{field.name}' of '{target.label}' is {field.dataType.simpleString().upper()}; a hybrid search "
+            "needs a VECTOR, an array of FLOAT, DOUBLE or TINYINT, a MAP<STRING, FLOAT>, or a "
+            "STRUCT<indices: ARRAY<INT>, values: ARRAY<FLOAT>>"
+        ) from None
+
+
+def probes_of(search: HybridSearch, values: Sequence[Any]) -> HybridQuestion:
+    """The question of one query, checked.
+
+    Args:
+        search: The columns.
+        values: The query of each.
+
+    Returns:
+        The question.
+    """
+    label = search.base.target.label
+    pairs = zip(values, search.columns, strict=True)
+    probes: list[Floats | SparseVector] = [as_probe(value, entry.column, label) for value, entry in pairs]
+    return question_of(search.columns, probes, search.base.k, search.fusion, search.normalize)
+
+
+@dataclass(frozen=True)
+class _Single:
+    """A checked search and its one query."""
+
+    search: HybridSearch
+    question: HybridQuestion
+
+    def produce(self, names: Sequence[str]) -> pa.Table:
+        """The rows, with exactly these columns."""
+        added = {field.name for field in self.search.added}
+        found = self.search.run(self.question, [name for name in names if name not in added])
+        values = added_columns(self.search.distances, found.distances, found.score)
+        values[RANK] = pa.array(found.rank.astype(np.int32))
+        columns: list[Any] = [values[name] if name in values else found.rows.column(name) for name in names]
+        return pa.table(columns, names=list(names)) if names else pa.table({"": pa.nulls(len(found.query))})
+
+
+def added_columns(names: Sequence[str], distances: Floats, score: Floats) -> dict[str, pa.Array]:
+    """The distances by column and the scores of the rows found, by their names in the answer."""
+    added = {name: pa.array(distances[:, number]) for number, name in enumerate(names)}
+    return added | {SCORE: pa.array(score)}
+
+
+def hybrid_relation(search: HybridSearch, question: HybridQuestion) -> JavaObject:
+    """The plan of a hybrid search for one query.
+
+    Args:
+        search: The table, columns, weights, k and filter, checked.
+        question: The queries.
+
+    Returns:
+        A logical plan.
+    """
+    single = _Single(search, question)
+    visible = StructType([*search.plain, *search.added])
+    hidden = [StructField(field.name, field.dataType) for field in search.searched]
+    return lazy_relation(search.base.spark, FUNCTION, visible, hidden, single.produce, search.describe)

@@ -1,0 +1,1 @@
+"""The routes of a KNN join, made ready for its stage."""

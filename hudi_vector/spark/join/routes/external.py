@@ -1,0 +1,66 @@
+"""The route over files with an index beside them, in a directory that is shared with searches of the same files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hudi_vector import options
+from hudi_vector.index.build import Parameters, indexable_files
+from hudi_vector.index.reachable import require_reachable
+from hudi_vector.query.distributed import on_executors
+from hudi_vector.query.opened.external import build_external, external_indexes
+from hudi_vector.spark.join.request import JoinRequest
+from hudi_vector.spark.join.routes.ways import Way, snapshot_way
+
+__all__ = ["external_way"]
+
+
+def external_way(request: JoinRequest, queries: int, asked: bool, build: bool) -> Way:
+    """The files of a scan with an index beside them, made where it is missing.
+
+    Args:
+        request: The join.
+        queries: How many left rows ask at once.
+        asked: Whether this route was asked for.
+        build: Whether an index is made now.
+
+    Returns:
+        The way, or why there is none.
+    """
+    right, conf = request.right, request.conf
+    assert right.snapshot is not None
+    tuning = request.tuning.settled(conf)
+    directory = options.INDEX_EXTERNAL_DIR.read(conf)
+    barred = _barred(request, right.snapshot.size, asked or tuning.target(None) is not None, asked)
+    if tuning.mode == "exact":
+        barred = "mode is 'exact', which uses no index"
+    if barred:
+        return Way(None, None, right.physical, barred=barred)
+    column = right.physical[right.column.name]
+    context = request.spark.sparkContext
+    each = on_executors(context)
+    source = right.snapshot.source
+    require_reachable(directory, str(context.master), context.defaultParallelism, source.options, each)
+    indexes = [i for i in external_indexes(right.snapshot, column, directory) if i.manifest.metric == request.metric]
+    files = indexable_files(right.snapshot)
+    if not any(len(index.covered(files)) == len(files) for index in indexes):
+        if not build:
+            return Way(None, None, right.physical, f"An index of {len(files)} files is made in {directory}")
+        indexes = [build_external(right.snapshot, column, Parameters(metric=request.metric), directory, each)]
+    if tuning.target(None) is None:
+        tuning = replace(tuning, algorithm=indexes[0].manifest.kind)
+    return snapshot_way(request, right.snapshot, right.physical, queries, tuning, indexes)
+
+
+def _barred(request: JoinRequest, size: int, may_miss: bool, asked: bool) -> str:
+    """Why there is no index for such a join, or nothing."""
+    conf, small = request.conf, options.JOIN_BROADCAST_MAX_BYTES.read(request.conf)
+    if options.INDEX_EXTERNAL_ENABLED.read(conf) == "false":
+        return f"{options.INDEX_EXTERNAL_ENABLED.key} = false"
+    if not options.INDEX_EXTERNAL_DIR.read(conf):
+        return f"{options.INDEX_EXTERNAL_DIR.key} names no directory for it"
+    if request.k is None:
+        return "rows within a distance are found by reading every vector"
+    if not may_miss:
+        return "every vector is read once for all left rows where the answer has to be exact"
+    return "" if asked or size > small else f"{size} bytes are read sooner than an index of them"

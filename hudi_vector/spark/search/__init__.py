@@ -1,0 +1,1 @@
+"""Vector search in SQL and in Python on Spark."""

@@ -1,0 +1,299 @@
+"""The Python twins of the SQL functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+
+from hudi_vector.errors import InvalidTypeError
+from hudi_vector.query.checks import as_text, as_vector, checked_names
+from hudi_vector.query.tuning import checked_tuning
+from hudi_vector.schema import quoted
+from hudi_vector.spark.catalyst.gateway import JavaObject
+from hudi_vector.spark.columns import DISTANCE
+from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
+from hudi_vector.spark.search.batch import BatchShape, QueryRows, batch_plan
+from hudi_vector.spark.search.search import TableSearch
+from hudi_vector.spark.search.single import constant_query, single_relation
+from hudi_vector.spark.search.table_functions import checked_search
+from hudi_vector.storage import path_text
+
+__all__ = ["chosen", "explain_search", "frame_of", "search", "search_batch", "target_of"]
+
+
+def search(
+    spark: SparkSession,
+    table: str | os.PathLike[str] | DataFrame,
+    column: str,
+    query: Any,
+    k: int = 10,
+    *,
+    metric: str = "cosine",
+    filter: str | None = None,  # noqa: A002 - the name SQL gives it
+    max_distance: float | None = None,
+    as_of: Any = None,
+    columns: Sequence[str] | None = None,
+    execution: str = "auto",
+    mode: str | None = None,
+    algorithm: str | None = None,
+    nprobes: int | None = None,
+    refine_factor: int | None = None,
+    recall_target: float | None = None,
+) -> DataFrame:
+    """The exact k nearest rows of a table to one vector.
+
+    Args:
+        spark: A registered session.
+        table: A catalog name, temporary view or path of a Hudi table; a DataFrame is searched too.
+        column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
+        query: The query vector: a list or one-dimensional array of numbers, as long as the column's vectors.
+        k: How many rows, 1 to 100,000.
+        metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
+        filter: A SQL condition over the table's columns, applied before distances.
+        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
+        columns: The columns to return, and ``_distance``; all without the vector by default.
+        execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
+        mode: ``"exact"`` uses no index; ``"auto"``, the setting's default, uses one where the answer stays exact or
+            a recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
+        algorithm: ``"brute_force"``, or the kind of index that has to be used: ``"ivf_sq8"``, ``"ivf_flat"``,
+            ``"ivf_pq"``, ``"hnsw"``.
+        nprobes: How many lists of the index are looked at, instead of what the recall target takes.
+        refine_factor: How many candidates are scored exactly for each of the k rows.
+        recall_target: The share of the true nearest rows to be found on average, such as 0.95.
+
+    Returns:
+        A lazy DataFrame, ascending by ``_distance``. ``_rank`` (from 1), ``_hudi_distance`` and the vector can be
+        selected too. The snapshot is chosen when the DataFrame is first run.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> hv.search(spark, "products", "embedding", [1.0, 2.0, 3.0], k=10).count()
+        10
+    """
+    target = target_of(spark, table)
+    vector = as_vector(query, None)
+    checked = checked_search(
+        spark,
+        target,
+        as_text(column, "column") or "",
+        len(vector),
+        k=k,
+        metric=metric,
+        filter=filter,
+        max_distance=max_distance,
+        as_of=as_of,
+        execution=execution,
+        tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
+    )
+    found = frame_of(spark, single_relation(checked, constant_query(vector, checked.column.dimension)))
+    return chosen(found, columns, (DISTANCE,))
+
+
+def search_batch(
+    spark: SparkSession,
+    table: str | os.PathLike[str] | DataFrame,
+    column: str,
+    queries: Any,
+    query_column: str | None = None,
+    k: int = 10,
+    *,
+    metric: str = "cosine",
+    filter: str | None = None,  # noqa: A002 - the name SQL gives it
+    max_distance: float | None = None,
+    as_of: Any = None,
+    columns: Sequence[str] | None = None,
+    execution: str = "auto",
+    mode: str | None = None,
+    algorithm: str | None = None,
+    nprobes: int | None = None,
+    refine_factor: int | None = None,
+    recall_target: float | None = None,
+) -> DataFrame:
+    """The exact k nearest rows of a table to each of many vectors.
+
+    Args:
+        spark: A registered session.
+        table: A catalog name, temporary view or path of a Hudi table; a DataFrame is searched too.
+        column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
+        queries: A DataFrame or table name with a column of query vectors, or a two-dimensional array, shape
+            (queries, dimension).
+        query_column: The column of the query vectors; not given for an array.
+        k: How many rows each query gets, 1 to 100,000.
+        metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
+        filter: A SQL condition over the table's columns, applied before distances.
+        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
+        columns: The columns to return, and ``_distance``; all by default.
+        execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
+        mode: ``"exact"`` uses no index; ``"auto"``, the setting's default, uses one where the answer stays exact or
+            a recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
+        algorithm: ``"brute_force"``, or the kind of index that has to be used: ``"ivf_sq8"``, ``"ivf_flat"``,
+            ``"ivf_pq"``, ``"hnsw"``.
+        nprobes: How many lists of the index are looked at, instead of what the recall target takes.
+        refine_factor: How many candidates are scored exactly for each of the k rows.
+        recall_target: The share of the true nearest rows to be found on average, such as 0.95.
+
+    Returns:
+        A lazy DataFrame: the table's columns without the vector, the queries' columns (clashing names with the
+        prefix ``_hudi_query_``), ``_hudi_query_index`` (the row number of an array), ``_distance`` and ``_rank``.
+        ``_hudi_distance`` can be selected too. Query rows without a vector give no rows.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> hv.search_batch(spark, "products", "embedding", Q, k=2).count()
+        6
+    """
+    target = target_of(spark, table)
+    rows = _query_rows(spark, queries, query_column)
+    checked = checked_search(
+        spark,
+        target,
+        as_text(column, "column") or "",
+        rows.dimension,
+        k=k,
+        metric=metric,
+        filter=filter,
+        max_distance=max_distance,
+        as_of=as_of,
+        execution=execution,
+        tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
+    )
+    found = frame_of(spark, batch_plan(checked, rows, BatchShape.CORPUS_FIRST))
+    return chosen(found, columns, (DISTANCE,))
+
+
+def explain_search(
+    spark: SparkSession,
+    table: str | os.PathLike[str] | DataFrame,
+    column: str,
+    query: Any,
+    k: int = 10,
+    *,
+    metric: str = "cosine",
+    filter: str | None = None,  # noqa: A002 - the name SQL gives it
+    max_distance: float | None = None,
+    as_of: Any = None,
+    columns: Sequence[str] | None = None,
+    execution: str = "auto",
+    mode: str | None = None,
+    algorithm: str | None = None,
+    nprobes: int | None = None,
+    refine_factor: int | None = None,
+    recall_target: float | None = None,
+) -> str:
+    """What `search` with the same arguments would do now, without doing it.
+
+    Args:
+        spark: A registered session.
+        table: As for `search`.
+        column: As for `search`.
+        query: As for `search`.
+        k: As for `search`.
+        metric: As for `search`.
+        filter: As for `search`.
+        max_distance: As for `search`.
+        as_of: As for `search`.
+        columns: As for `search`; they do not change how the search runs.
+        execution: As for `search`.
+        mode: As for `search`.
+        algorithm: As for `search`.
+        nprobes: As for `search`.
+        refine_factor: As for `search`.
+        recall_target: As for `search`.
+
+    Returns:
+        The plan as text: the instant, the slices by access path with reasons, the bytes to read.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> print(hv.explain_search(spark, "products", "embedding", [1.0, 2.0, 3.0]))
+    """
+    del columns
+    target = target_of(spark, table)
+    vector = as_vector(query, None)
+    checked = checked_search(
+        spark,
+        target,
+        as_text(column, "column") or "",
+        len(vector),
+        k=k,
+        metric=metric,
+        filter=filter,
+        max_distance=max_distance,
+        as_of=as_of,
+        execution=execution,
+        tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
+    )
+    return _described(checked, len(vector))
+
+
+def _described(search: TableSearch, dimension: int) -> str:
+    plan = search.plan(dimension, search.conf())
+    if plan is not None:
+        return plan.describe()
+    return (
+        f"Search of {search.target.label}\n"
+        f"  execution   spark: searched by Spark over the plan itself, because {search.target.reason}"
+    )
+
+
+def target_of(spark: SparkSession, table: str | os.PathLike[str] | DataFrame) -> Target:
+    """What a name, a path or a DataFrame stands for."""
+    if isinstance(table, DataFrame):
+        return resolve_frame(spark, table._jdf.queryExecution().analyzed(), "the DataFrame")
+    return resolve_name(spark, as_text(path_text(table), "table") or "")
+
+
+def _query_rows(spark: SparkSession, queries: Any, query_column: str | None) -> QueryRows:
+    if isinstance(queries, (DataFrame, str, os.PathLike)):
+        if query_column is None:
+            raise InvalidTypeError("query_column is missing: name the column of the query vectors")
+        return QueryRows.of(target_of(spark, queries), query_column)
+    if query_column is not None:
+        raise InvalidTypeError("query_column goes with a DataFrame or table of queries; leave it out for an array")
+    return QueryRows.of_array(_as_matrix(queries))
+
+
+def _as_matrix(queries: Any) -> Any:
+    try:
+        matrix = np.asarray(queries, dtype=np.float64)
+    except (TypeError, ValueError):
+        matrix = np.empty(0)
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise InvalidTypeError("queries must be a DataFrame, a table's name or a two-dimensional array of numbers")
+    return matrix
+
+
+def chosen(found: DataFrame, columns: Sequence[str] | None, always: Sequence[str] = ()) -> DataFrame:
+    """Return columns of what was found, and those that every answer has; all of them where none are named.
+
+    A name that no column has may be the path of a field.
+    """
+    if columns is None:
+        return found
+    names = list(checked_names(columns) or ())
+    asked = {name.lower() for name in names}
+    shown = {name.lower() for name in found.columns}
+    taken = [quoted(name) if name.lower() in shown else name for name in names]
+    missing = [] if "*" in names else [name for name in always if name not in asked]
+    return found.select(taken + missing)
+
+
+def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:
+    """A plan as a DataFrame."""
+    jvm: Any = spark._jvm
+    return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan), spark)

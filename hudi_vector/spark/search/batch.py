@@ -1,0 +1,317 @@
+"""``hudi_vector_search_batch`` and RFC-102's form: the nearest rows for every row of a query table.
+
+A small query set comes to the driver when the statement is planned, and the search runs over the slices. A large one
+stays where its partitions are: see `hudi_vector.spark.search.spread`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StructField, StructType
+
+from hudi_vector import options
+from hudi_vector.query.batch_rows import Column, assemble, query_vectors
+from hudi_vector.query.distributed import find_unmergeable
+from hudi_vector.query.join.nearest import Ask
+from hudi_vector.query.join.sides import PlannedSide
+from hudi_vector.query.join.task import JoinTask
+from hudi_vector.query.plan import SearchPlan
+from hudi_vector.read.spec import VectorColumn
+from hudi_vector.schema import free_names, quoted
+from hudi_vector.spark.catalyst.few_rows import has_at_most, is_narrow
+from hudi_vector.spark.catalyst.gateway import JavaObject
+from hudi_vector.spark.catalyst.local_rows import arrow_fields, collected
+from hudi_vector.spark.catalyst.relation import lazy_relation
+from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash, vector_column
+from hudi_vector.spark.resolve import Target
+from hudi_vector.spark.search.search import TableSearch
+from hudi_vector.spark.search.spread import spread_plan
+
+__all__ = [
+    "INDEX",
+    "BatchShape",
+    "Output",
+    "QueryRows",
+    "added_output",
+    "batch_plan",
+    "numbered",
+    "output_of",
+    "prefixed",
+]
+
+INDEX = "_hudi_query_index"
+_PREFIX = "_hudi_query_"
+_RFC_DISTANCE = "distance"
+_ARRAY_COLUMN = "__hudi_vector_query"
+_USUAL_DIMENSION = 1024
+
+
+class BatchShape(enum.Enum):
+    """Which side's columns come first, and what is added."""
+
+    CORPUS_FIRST = "hudi_vector_search_batch"
+    QUERY_FIRST = "hudi_vector_search"
+
+
+@dataclass(frozen=True)
+class QueryRows:
+    """The rows that ask: a target and the column of their vectors, or an array."""
+
+    target: Target
+    column: VectorColumn
+    matrix: npt.NDArray[np.float64] | None = None
+
+    @classmethod
+    def of_array(cls, matrix: npt.NDArray[np.float64]) -> QueryRows:
+        """Queries that come as an array, shape (m, d): rows without other columns."""
+        schema = StructType([StructField(_ARRAY_COLUMN, ArrayType(DoubleType(), False), False)])
+        column = VectorColumn(_ARRAY_COLUMN, matrix.shape[1], "double", is_vector=False)
+        return cls(Target("the array of queries", schema, None, ()), column, matrix)
+
+    @classmethod
+    def of(cls, target: Target, name: str) -> QueryRows:
+        """The rows of a target that ask by one of its columns."""
+        return cls(target, vector_column(target.schema, name, target.label, None))
+
+    @property
+    def dimension(self) -> int | None:
+        """The vectors' length where the column says it."""
+        return self.column.dimension or None
+
+    @property
+    def fields(self) -> list[StructField]:
+        """The columns without the vectors."""
+        return [field for field in self.target.schema.fields if field.name != self.column.name]
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The rows as a DataFrame."""
+        if self.matrix is None:
+            return self.target.frame(spark)
+        parts = np.array_split(np.arange(len(self.matrix)), max(1, self.matrix.nbytes >> 24))
+        rows = [(int(part[0]), self.matrix[part].tobytes(), len(part)) for part in parts if len(part)]
+        packed = spark.createDataFrame(rows, "first LONG, vectors BINARY, count INT")
+        width = self.matrix.shape[1]
+        schema = StructType([StructField(INDEX, LongType()), *self.target.schema.fields])
+        return packed.repartition(len(rows) or 1).mapInArrow(lambda batches: _unpacked(batches, width), schema)
+
+    def rows(self, spark: SparkSession, names: Sequence[str]) -> pa.Table:
+        """Columns of the rows and their vectors, brought to the driver."""
+        if self.matrix is not None:
+            return pa.table({_ARRAY_COLUMN: _as_lists(self.matrix)})
+        frame = self.target.frame(spark)
+        chosen = frame.select([frame[quoted(name)] for name in dict.fromkeys([*names, self.column.name])])
+        return collected(chosen)
+
+    def fit(self, spark: SparkSession, limit: int, dimension: int | None) -> bool:
+        """Whether the rows are at most so many bytes: by Spark's estimate, or by their number.
+
+        Spark takes rows made from a list for 8 EiB, and a filter for one that leaves all rows. Where a plan has no
+        shuffle, as many rows as there may be are counted.
+
+        Args:
+            spark: The session.
+            limit: The bytes allowed.
+            dimension: The elements of all vectors of a row, where that is known.
+        """
+        if self.estimated_bytes(spark) <= limit:
+            return True
+        if self.matrix is not None:
+            return False
+        frame = self.target.frame(spark)
+        others = int(str(frame._jdf.schema().defaultSize()))
+        most = limit // (8 * (dimension or _USUAL_DIMENSION) + others)
+        return most > 0 and is_narrow(frame._jdf.queryExecution().optimizedPlan()) and has_at_most(frame, most)
+
+    def estimated_bytes(self, spark: SparkSession) -> int:
+        """What Spark believes the rows to be, without running anything."""
+        if self.matrix is not None:
+            return int(self.matrix.nbytes)
+        plan = self.target.frame(spark)._jdf.queryExecution().optimizedPlan()
+        return int(str(plan.stats().sizeInBytes()))
+
+
+def _as_lists(matrix: npt.NDArray[np.float64]) -> pa.ListArray:
+    offsets = np.arange(len(matrix) + 1, dtype=np.int32) * matrix.shape[1]
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.ascontiguousarray(matrix).ravel()))
+
+
+def _unpacked(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            matrix = np.frombuffer(row["vectors"], np.float64).reshape(-1, width)
+            index = pa.array(np.arange(row["first"], row["first"] + len(matrix)))
+            yield pa.RecordBatch.from_arrays([index, _as_lists(matrix)], names=[INDEX, _ARRAY_COLUMN])
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output column and its Spark field."""
+
+    column: Column
+    field: StructField
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A checked batch search and its output."""
+
+    search: TableSearch
+    queries: QueryRows
+    visible: tuple[Output, ...]
+    hidden: tuple[Output, ...]
+    name: str
+
+    def produce(self, names: Sequence[str]) -> pa.Table:
+        """The rows, with exactly these columns, by query and rank."""
+        by_name = {output.column.name: output.column for output in (*self.hidden, *self.visible)}
+        wanted = [by_name[name] for name in names]
+        rows = self.queries.rows(self.search.spark, [column.source for column in wanted if column.side == "query"])
+        column, label = self.queries.column, self.queries.target.label
+        vectors, at, unusable = query_vectors(rows, column, label, self.search.column.dimension or None)
+        sources = list(dict.fromkeys(column.source for column in wanted if column.side == "corpus"))
+        found = self.search.run(vectors, sources, unusable)
+        return assemble(wanted, found, rows, at) if wanted else pa.table({"": pa.nulls(len(found.query))})
+
+    def describe(self) -> str:
+        """The text of EXPLAIN."""
+        search = self.search
+        return f"{self.name} {search.target.label} {search.column.name} k={search.k} {search.metric}"
+
+    def lazy(self) -> JavaObject:
+        """The plan for a query set that comes to the driver."""
+        visible = StructType([output.field for output in self.visible])
+        hidden = [output.field for output in self.hidden]
+        return lazy_relation(self.search.spark, self.name, visible, hidden, self.produce, self.describe)
+
+    def can_spread(self, plan: SearchPlan) -> bool:
+        """Whether no slice needs Spark to merge it: tasks over the queries' partitions could not ask for that."""
+        physical = dict(self.search.target.physical)
+        outputs = (*self.visible, *self.hidden)
+        names = [physical[output.column.source] for output in outputs if output.column.side == "corpus"]
+        return find_unmergeable(self.search.spark.sparkContext, plan, names) is None
+
+    def spread(self, plan: SearchPlan) -> JavaObject:
+        """The plan for a query set that stays where it is."""
+        spark = self.search.spark
+        outputs = (*self.visible, *self.hidden)
+        frame, index = self.queries.frame(spark), INDEX
+        if self.queries.matrix is None:
+            needed = {output.column.source for output in outputs if output.column.side == "query"}
+            names = [name for name in frame.columns if name in needed or name == self.queries.column.name]
+            frame = frame.select([frame[quoted(name)] for name in names])
+            frame, index = numbered(frame)
+        columns = tuple(
+            Column(o.column.name, o.column.side, index) if o.column.side == "index" else o.column for o in outputs
+        )
+        conf = self.search.conf()
+        block_queries = options.BATCH_BLOCK_QUERIES.read(conf)
+        search = JoinTask(
+            side=PlannedSide(plan, self.search.target.physical),
+            ask=Ask(plan.metric, plan.k, plan.max_distance, block_queries=block_queries),
+            query_column=self.queries.column,
+            query_label=self.queries.target.label,
+            dimension=plan.spec.column.dimension or None,
+            columns=columns,
+            schema=tuple(arrow_fields(StructType([output.field for output in outputs]))),
+            conf=tuple(conf.items()),
+        )
+        return spread_plan(
+            spark,
+            frame.repartition(spark.sparkContext.defaultParallelism),
+            search,
+            StructType([output.field for output in self.visible]),
+            [output.field for output in self.hidden],
+        )
+
+
+def batch_plan(
+    search: TableSearch, queries: QueryRows, shape: BatchShape, shown: Sequence[str] = (DISTANCE,)
+) -> JavaObject:
+    """The plan of a batch search.
+
+    Args:
+        search: The corpus, its column, metric, k and filter, checked.
+        queries: The rows that ask.
+        shape: The order of the output's columns.
+        shown: The columns of the distance that ``SELECT *`` shows; the form of two tables has its own.
+
+    Returns:
+        A logical plan: lazy for a query set that can come to the driver, one Python stage over the partitions of
+        a larger one, unless only Spark can merge some of the table's log files.
+    """
+    visible, hidden = _layout(search, queries, shape, shown)
+    batch = _Batch(search, queries, tuple(visible), tuple(hidden), shape.value)
+    conf = search.conf()
+    dimension = queries.dimension or search.column.dimension
+    if not queries.fit(search.spark, options.BATCH_COLLECT_MAX_BYTES.read(conf), dimension):
+        estimated = queries.estimated_bytes(search.spark)
+        plan = search.plan(dimension, conf, queries=max(1, estimated // (8 * max(1, dimension))))
+        if plan is not None and plan.execution != "spark" and batch.can_spread(plan):
+            return batch.spread(plan)
+    return batch.lazy()
+
+
+def _layout(
+    search: TableSearch, queries: QueryRows, shape: BatchShape, shown: Sequence[str]
+) -> tuple[list[Output], list[Output]]:
+    distance = added_output(DISTANCE, "distance", DoubleType())
+    rank = added_output(RANK, "rank", IntegerType())
+    if shape is BatchShape.CORPUS_FIRST:
+        require_no_clash(search.target, (shown[0], RANK, INDEX))
+        first = [output_of(field, "corpus", field.name) for field in search.columns]
+        index = added_output(INDEX, "index", LongType())
+        # A column of the table wins over a second name of the distance.
+        taken = {name.lower() for name in search.target.schema.names}
+        added = [index, distance, rank, added_output(HUDI_DISTANCE, "distance", DoubleType())]
+        added = [output for output in added if output.column.name not in taken]
+        second = prefixed(queries.fields, "query", [*first, *added])
+        named = {DISTANCE, HUDI_DISTANCE}.difference(shown)
+        hidden = [output for output in added if output.column.name in named]
+        return [*first, *second, *(output for output in added if output not in hidden)], hidden
+    require_no_clash(queries.target, (DISTANCE, RANK))
+    first = [output_of(field, "query", field.name) for field in queries.fields]
+    second = prefixed(search.columns, "corpus", [*first, distance, rank])
+    visible = [*first, *second, distance, rank]
+    own = output_of(queries.target.schema[queries.column.name], "query", queries.column.name)
+    theirs = prefixed([search.vector_field], "corpus", [*visible, own])
+    return visible, _unclaimed([own, *theirs, added_output(_RFC_DISTANCE, "distance", DoubleType())], visible)
+
+
+def added_output(name: str, side: str, kind: DoubleType | IntegerType | LongType) -> Output:
+    """A column that the search adds."""
+    return Output(Column(name, side, ""), StructField(name, kind, False))
+
+
+def output_of(field: StructField, side: str, name: str) -> Output:
+    """A column of one of the sides, under a name."""
+    return Output(Column(name, side, field.name), StructField(name, field.dataType, field.nullable, field.metadata))
+
+
+def prefixed(fields: Sequence[StructField], side: str, first: Sequence[Output]) -> list[Output]:
+    """The second side's columns, those whose names the first side has too under a prefix until they are free."""
+    names = free_names([field.name for field in fields], [output.column.name for output in first], _PREFIX)
+    return [output_of(field, side, name) for field, name in zip(fields, names, strict=True)]
+
+
+def numbered(frame: DataFrame) -> tuple[DataFrame, str]:
+    """Rows that ask with a number each, which stays the same in later stages, and the name of its column."""
+    [name] = free_names([INDEX], frame.columns, _PREFIX)
+    return frame.withColumn(name, F.monotonically_increasing_id()), name
+
+
+def _unclaimed(hidden: Sequence[Output], visible: Sequence[Output]) -> list[Output]:
+    """Those hidden columns whose names no visible column has, nor one before them."""
+    claimed, found = {output.column.name.lower() for output in visible}, []
+    for output in hidden:
+        if output.column.name.lower() not in claimed:
+            found.append(output)
+            claimed.add(output.column.name.lower())
+    return found

@@ -1,0 +1,88 @@
+"""What changed in the answer of a search between two points of a table's history."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
+from hudi_vector.query.changes.compare import changes_between
+from hudi_vector.spark.search.api import search
+
+__all__ = ["search_changes"]
+
+_KEY, _PARTITION = "_hoodie_record_key", "_hoodie_partition_path"
+_SCHEMA = (
+    f"change STRING, {_KEY} STRING, {_PARTITION} STRING, from_rank INT, to_rank INT, "
+    "from_distance DOUBLE, to_distance DOUBLE"
+)
+
+
+def search_changes(
+    spark: SparkSession,
+    table: str | os.PathLike[str],
+    column: str,
+    query: Any,
+    k: int = 10,
+    from_instant: Any = None,
+    to_instant: Any = None,
+    *,
+    metric: str = "cosine",
+    filter: str | None = None,  # noqa: A002 - the name SQL gives it
+    max_distance: float | None = None,
+) -> DataFrame:
+    """Which rows entered the k nearest, left them, or moved in them, between two points of a table's history.
+
+    Both answers are exact.
+
+    Args:
+        spark: A registered session.
+        table: A catalog name or path of a Hudi table.
+        column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
+        query: The query vector, as for `search`.
+        k: How many rows, 1 to 100,000.
+        from_instant: The earlier point: an instant of the timeline (14 or 17 digits), or a timestamp, which stands for
+            what was visible then.
+        to_instant: The later point; now by default.
+        metric: As for `search`.
+        filter: As for `search`.
+        max_distance: As for `search`.
+
+    Returns:
+        A row for each row that changed: ``change`` (``entered``, ``left`` or ``moved``: another rank or distance), its
+        record key and partition path, ``from_rank``, ``to_rank`` (from 1), ``from_distance`` and ``to_distance``; by
+        the later rank, those that left last.
+
+    Raises:
+        InvalidArgumentError: There is no earlier point, or another argument is not allowed.
+        InstantNotAvailableError: The table does not, or no longer, have one of the points.
+        UnsupportedTableError: The table keeps no record keys in its rows.
+
+    Example:
+        >>> written = spark.table("products").first()["_hoodie_commit_time"]
+        >>> hv.search_changes(spark, "products", "embedding", q, 10, written).count()
+        0
+    """
+    if from_instant is None:
+        raise InvalidArgumentError("from_instant is missing: give an instant of the timeline, or a timestamp")
+
+    def ranked(point: Any) -> dict[tuple[str, str], tuple[int, float]]:
+        found = search(
+            spark, table, column, query, k, metric=metric, filter=filter, max_distance=max_distance, as_of=point,
+            mode="auto", recall_target=1.0,
+        )  # fmt: skip
+        if _KEY not in found.columns:
+            raise UnsupportedTableError(
+                f"'{table}' keeps no {_KEY} in its rows, so that they cannot be told apart between two instants"
+            )
+        rows = found.select(_KEY, _PARTITION, "_distance").collect()
+        # Rows come by rank; a column of the name _rank may be the table's own.
+        return {(row[0], row[1]): (rank, row[2]) for rank, row in enumerate(rows, 1)}
+
+    changed = [
+        (c.change, c.key, c.partition, c.from_rank, c.to_rank, c.from_distance, c.to_distance)
+        for c in changes_between(ranked(from_instant), ranked(to_instant))
+    ]
+    return spark.createDataFrame(changed, _SCHEMA)

@@ -1,0 +1,291 @@
+"""A search as Spark sees it: checked at analysis, run when the statement that holds it is planned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from hudi_vector import options
+from hudi_vector.errors import DataFileError, UnmergeableError, UnsupportedTableError
+from hudi_vector.query.batch_rows import Found
+from hudi_vector.query.distributed import run_distributed
+from hudi_vector.query.execute import Question
+from hudi_vector.query.index_choice import IndexNeed, choose_index, known_indexes
+from hudi_vector.query.lengths import refuse_lengths, refuse_other_length
+from hudi_vector.query.local import run_local, threads_of
+from hudi_vector.query.plan import SearchPlan
+from hudi_vector.query.planner import SearchRequest, make_plan
+from hudi_vector.query.report import Progress, keep_report, report_of, report_of_frame
+from hudi_vector.query.tuning import AS_SET, Tuning
+from hudi_vector.query.winners import named_rows
+from hudi_vector.read.predicate.change import renamed
+from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
+from hudi_vector.schema import HUDI_TYPE, quoted
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
+from hudi_vector.spark.catalyst.predicates import Filter
+from hudi_vector.spark.resolve import Target
+from hudi_vector.spark.search.scanned import length_in, search_frame
+from hudi_vector.spark.snapshots import forget, snapshot_for
+from hudi_vector.table.instants import AsOf
+from hudi_vector.table.model import Snapshot
+from hudi_vector.table.native import NativeTable
+
+__all__ = ["TableSearch", "settings_of"]
+
+_ATTEMPTS = 3
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TableSearch:
+    """One side of a search that was checked: the table, the column, the metric, k, the filter."""
+
+    spark: SparkSession
+    target: Target
+    column: VectorColumn
+    metric: str
+    k: int
+    max_distance: float | None = None
+    filter: Filter | None = None
+    as_of: AsOf | None = None
+    execution: str = "auto"
+    tuning: Tuning = AS_SET
+
+    @property
+    def columns(self) -> list[StructField]:
+        """The table's columns without the searched one."""
+        return [field for field in self.target.schema.fields if field.name != self.column.name]
+
+    @property
+    def vector_field(self) -> StructField:
+        """The searched column as a field."""
+        return self.target.schema[self.column.name]
+
+    def conf(self) -> Mapping[str, str]:
+        """The session's settings of this package."""
+        return settings_of(self.spark)
+
+    def check_index(self) -> None:
+        """Refuse at analysis what the arguments ask of an index in vain."""
+        conf = self.conf()
+        settled, source = self.tuning.settled(conf), self.target.source
+        if source is None or not settled.needs_index:
+            return
+        request = self.request(self.column.dimension, None, 1)
+        need = IndexNeed(request.column.dimension, request.column.element, self.metric, self.k, 1)
+        choose_index(known_indexes(source, request.column.name, conf, self.tuning), need, settled, conf)
+
+    def plan(
+        self, dimension: int, conf: Mapping[str, str], why_spark: str | None = None, queries: int = 1
+    ) -> SearchPlan | None:
+        """What will be done now, or None where Spark searches a plan that is no Hudi table's.
+
+        Args:
+            dimension: The queries' length.
+            conf: Settings, as text.
+            why_spark: Why Spark has to read the table, if something is known that the planner cannot see.
+            queries: How many queries there are.
+        """
+        source = self.target.source
+        if source is None:
+            return None
+        snapshot = snapshot_for(self.spark, source, self.as_of)
+        request = self.request(dimension, why_spark, queries)
+        indexes = known_indexes(source, request.column.name, conf, self.tuning)
+        return make_plan(snapshot.with_fields(self.sparks_fields()), request, conf, indexes)
+
+    def run(self, vectors: npt.NDArray[np.float64], names: Sequence[str], unusable: int = 0) -> Found:
+        """Search, and read the columns asked for.
+
+        Args:
+            vectors: The queries, shape (m, d).
+            names: Columns of the target.
+            unusable: How many query rows had no vector, for the report.
+
+        Returns:
+            The rows found, by query and rank.
+        """
+        conf = self.conf()
+        question = Question(vectors, self.metric, self.k, self.max_distance, options.BATCH_BLOCK_QUERIES.read(conf))
+        progress = Progress(unusable_queries=unusable)
+
+        def work(plan: SearchPlan | None) -> Found:
+            return self._run(plan, question, names, conf, progress)
+
+        return self.attempt(work, vectors.shape[1], len(vectors), progress)
+
+    def attempt(self, work: Callable[[SearchPlan | None], T], dimension: int, queries: int, progress: Progress) -> T:
+        """Plan and work; once more through Spark for what only it merges, on a newer snapshot for files that are gone.
+
+        Args:
+            work: What is done with a plan.
+            dimension: The queries' length.
+            queries: How many queries there are.
+            progress: What is timed, and whose counts begin anew.
+
+        Returns:
+            What the work returns.
+        """
+        conf = self.conf()
+        plan = self._planned(dimension, queries, conf, progress)
+        for attempt in range(_ATTEMPTS):
+            try:
+                return work(plan)
+            except UnmergeableError as problem:
+                progress.counts = ScanCounts()
+                plan = self.plan(dimension, conf, f"log files that only it merges ({problem})", queries)
+            except DataFileError:
+                if attempt + 1 == _ATTEMPTS or plan is None or self.as_of is not None or self.target.source is None:
+                    raise
+                # Hudi's clean took a file of this snapshot (decision 9).
+                forget(self.spark, self.target.source)
+                newer = self._planned(dimension, queries, conf, progress)
+                if newer is None or newer.snapshot.identity == plan.snapshot.identity:
+                    raise
+                plan = newer
+        raise AssertionError("the last attempt returns or raises")
+
+    def _planned(self, dimension: int, queries: int, conf: Mapping[str, str], progress: Progress) -> SearchPlan | None:
+        begun = time.perf_counter()
+        plan = self.plan(dimension, conf, queries=queries)
+        progress.seconds["plan"] = time.perf_counter() - begun
+        return plan
+
+    def _run(
+        self,
+        plan: SearchPlan | None,
+        question: Question,
+        names: Sequence[str],
+        conf: Mapping[str, str],
+        progress: Progress,
+    ) -> Found:
+        if plan is None or plan.execution == "spark":
+            found = self._by_spark(plan, question, names, progress)
+        else:
+            found = self._direct(plan, question, names, conf, progress)
+        asked = len(question.vectors)
+        fewest = int(np.bincount(found.query, minlength=asked).min()) if asked else 0
+        if plan is None:
+            reason = self.target.reason or "it is a plan"
+            report = report_of_frame(self.target.label, reason, question, progress, len(found.query), fewest)
+        else:
+            report = report_of(plan, progress, asked, len(found.query), fewest)
+        keep_report(report)
+        return found
+
+    def _direct(
+        self,
+        plan: SearchPlan,
+        question: Question,
+        names: Sequence[str],
+        conf: Mapping[str, str],
+        progress: Progress,
+    ) -> Found:
+        if plan.execution == "distributed":
+            winners = run_distributed(self.spark.sparkContext, plan, question, progress)
+        else:
+            winners = run_local(plan, question, conf, progress)
+        begun = time.perf_counter()
+        rows = named_rows(plan, winners, names, dict(self.target.physical), threads_of(conf))
+        progress.seconds["rows"] = time.perf_counter() - begun
+        if len(question.vectors):
+            refuse_other_length(plan, len(winners.query), progress.counts)
+        return Found(winners.query, winners.distance, winners.rank, rows)
+
+    def _by_spark(self, plan: SearchPlan | None, question: Question, names: Sequence[str], progress: Progress) -> Found:
+        begun = time.perf_counter()
+        frame, ties = self.spark_rows(plan)
+        column = replace(self.column, dimension=question.vectors.shape[1])
+        found = search_frame(frame, column, question, names, ties, progress.counts)
+        progress.seconds["scan"] = time.perf_counter() - begun
+        if len(question.vectors):
+            lengths = partial(length_in, frame)
+            refuse_lengths([column], len(found.query), progress.counts, lengths, self.target.label)
+        return found
+
+    def spark_rows(self, plan: SearchPlan | None) -> tuple[DataFrame, list[str]]:
+        """The rows under the filter, read by Spark, and the columns that order those of equal distance."""
+        frame = self._frame(plan.snapshot if plan else None)
+        if self.filter is not None:
+            frame = frame.filter(self.filter.text)
+        ties = [name for name in TIE_COLUMNS if name in frame.columns]
+        if len(ties) < len(TIE_COLUMNS):
+            ties = [field.name for field in frame.schema.fields if _is_orderable(field.dataType)]
+        return frame, ties
+
+    def _frame(self, snapshot: Snapshot | None) -> DataFrame:
+        """The target's rows at a snapshot, read by Spark."""
+        source = self.target.source
+        if source is None or snapshot is None:
+            return self.target.frame(self.spark)
+        if snapshot.instant is None:
+            return self.target.frame(self.spark).limit(0)
+        self._require_told_apart(snapshot)
+        frame = self.spark.read.format("hudi").option("as.of.instant", snapshot.instant).load(source.hadoop_path)
+        own = [frame[quoted(inner)].alias(outer) for outer, inner in self.target.physical]
+        shown = {inner for _, inner in self.target.physical}
+        return frame.select(own + [frame[name] for name in TIE_COLUMNS if name in frame.columns and name not in shown])
+
+    def _require_told_apart(self, snapshot: Snapshot) -> None:
+        """Spark reads by requested time: refuse where that would not be this snapshot."""
+        assert self.target.source is not None
+        assert snapshot.instant is not None
+        read = NativeTable(self.target.source).timeline().until_requested(snapshot.instant)
+        if {entry.requested for entry in read.commits} != snapshot.commits:
+            raise UnsupportedTableError(
+                f"'{self.target.label}' must be read through Spark, which cannot tell this snapshot from one with "
+                "commits that completed later; give as_of an instant of the timeline, or run the query again"
+            )
+
+    def request(self, dimension: int, why_spark: str | None = None, queries: int = 1) -> SearchRequest:
+        """What the planner is asked, in the table's own names.
+
+        Args:
+            dimension: The queries' length.
+            why_spark: Why Spark has to read the table, if something is known that the planner cannot see.
+            queries: How many queries there are.
+        """
+        physical = dict(self.target.physical)
+        predicate = self.filter.predicate if self.filter else None
+        return SearchRequest(
+            column=replace(self.column, name=physical[self.column.name], dimension=dimension),
+            metric=self.metric,
+            k=self.k,
+            max_distance=self.max_distance,
+            predicate=renamed(predicate, physical) if predicate is not None else None,
+            filter_text=self.filter.text if self.filter else None,
+            zone=str(self.spark.conf.get("spark.sql.session.timeZone")),
+            execution=self.execution,
+            why_spark=why_spark or (f"the filter ({self.filter.reason})" if self.filter and not predicate else None),
+            tuning=self.tuning,
+            queries=queries,
+        )
+
+    def sparks_fields(self) -> list[pa.Field]:
+        """The table's columns as Spark's schema types them, so that all readers read the same values."""
+        physical = dict(self.target.physical)
+        fields = []
+        for field, arrow in zip(self.target.schema.fields, arrow_fields(self.target.schema), strict=True):
+            metadata = {HUDI_TYPE: field.metadata[HUDI_TYPE]} if HUDI_TYPE in field.metadata else None
+            fields.append(pa.field(physical[field.name], arrow.type, True, metadata))
+        return fields
+
+
+def settings_of(spark: SparkSession) -> Mapping[str, str]:
+    """A session's settings that searches read, as text."""
+    settings = spark._jsparkSession.sessionState().conf()
+    read = {option.key: settings.getConfString(option.key, None) for option in options.SEARCH}
+    return {key: str(value) for key, value in read.items() if value is not None}
+
+
+def _is_orderable(kind: DataType) -> bool:
+    return not isinstance(kind, (ArrayType, MapType, StructType))

@@ -1,0 +1,94 @@
+"""``hudi_vector_search`` for one query vector, as a lazy relation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
+
+from hudi_vector.query.batch_rows import Found
+from hudi_vector.query.checks import as_vector
+from hudi_vector.spark.catalyst.gateway import JavaObject
+from hudi_vector.spark.catalyst.relation import lazy_relation
+from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash
+from hudi_vector.spark.search.search import TableSearch
+
+__all__ = ["single_relation"]
+
+FUNCTION = "hudi_vector_search"
+
+
+@dataclass(frozen=True)
+class _Single:
+    """A checked search, its query, known now or when the statement runs, and the names of columns that it adds."""
+
+    search: TableSearch
+    query: Callable[[], Any]
+    added: frozenset[str]
+
+    def produce(self, names: Sequence[str]) -> pa.Table:
+        """The rows, with exactly these columns."""
+        vector = as_vector(self.query(), self.search.column.dimension or None)
+        found = self.search.run(vector[None, :], [name for name in names if name not in self.added])
+        return with_added(found, names, self.added)
+
+    def describe(self) -> str:
+        """The text of EXPLAIN."""
+        search = self.search
+        text = f"{FUNCTION} {search.target.label} {search.column.name} k={search.k} {search.metric}"
+        return text + (f" filter=[{search.filter.text}]" if search.filter else "")
+
+
+def with_added(found: Found, names: Sequence[str], added: Collection[str]) -> pa.Table:
+    """The rows found with their distances and ranks, in the order of the names; those in `added` are the search's."""
+    columns: list[Any] = []
+    for name in names:
+        if name not in added:
+            columns.append(found.rows.column(name))
+        elif name == RANK:
+            columns.append(pa.array(found.rank.astype(np.int32)))
+        else:
+            columns.append(pa.array(found.distance))
+    return pa.table(columns, names=list(names)) if names else _empty_rows(len(found.query))
+
+
+def _empty_rows(count: int) -> pa.Table:
+    return pa.table({"": pa.nulls(count)})
+
+
+def single_relation(search: TableSearch, query: Callable[[], Any], shown: Sequence[str] = (DISTANCE,)) -> JavaObject:
+    """The plan of a search for one vector.
+
+    Args:
+        search: The table, column, metric, k and filter, checked.
+        query: Gives the query vector when the search runs.
+        shown: The columns of the distance that ``SELECT *`` shows.
+
+    Returns:
+        A logical plan.
+    """
+    require_no_clash(search.target, shown[:1])
+    # A column of the table wins over one that is only there when named, and over a second name of the distance.
+    own = {name.lower() for name in search.target.schema.names}
+    added = [
+        StructField(DISTANCE, DoubleType(), DISTANCE not in shown),
+        StructField(HUDI_DISTANCE, DoubleType(), HUDI_DISTANCE not in shown),
+        StructField(RANK, IntegerType()),
+    ]
+    added = [field for field in added if field.name not in own]
+    single = _Single(search, query, frozenset(field.name for field in added))
+    visible = StructType([*search.columns, *(field for field in added if field.name in shown)])
+    hidden = [StructField(search.column.name, search.vector_field.dataType)]
+    hidden += [field for field in added if field.name not in shown]
+    return lazy_relation(search.spark, FUNCTION, visible, hidden, single.produce, single.describe)
+
+
+def constant_query(value: Any, dimension: int | None) -> Callable[[], npt.NDArray[np.float64]]:
+    """A query vector that is known, checked now."""
+    vector = as_vector(value, dimension)
+    return lambda: vector

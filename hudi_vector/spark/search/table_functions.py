@@ -1,0 +1,259 @@
+"""The builders of the SQL table functions: expressions in, a checked search out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
+from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.query.checks import as_distance, as_k, as_text, as_vector
+from hudi_vector.query.tuning import AS_SET, Tuning, checked_tuning
+from hudi_vector.read.spec import VectorColumn
+from hudi_vector.spark.catalyst.arguments import Signature, bind, constant, is_deferred
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.predicates import analyse_filter
+from hudi_vector.spark.columns import shown_distances, vector_column
+from hudi_vector.spark.resolve import Target, as_it_was, resolve_frame, resolve_name
+from hudi_vector.spark.search.batch import BatchShape, QueryRows, batch_plan
+from hudi_vector.spark.search.search import TableSearch
+from hudi_vector.spark.search.single import constant_query, single_relation
+from hudi_vector.spark.snapshots import writers_zone
+from hudi_vector.table.instants import AsOf, parse_as_of
+
+__all__ = ["as_of_argument", "batch_function", "checked_search", "search_function", "table_argument"]
+
+_TABLE_ALIASES = (("table_name", "table"), ("table_path", "table"))
+_METRIC_ALIASES = (("metric", "distance_metric"),)
+_TUNING = ("mode", "nprobes", "refine_factor", "recall_target")
+
+_SINGLE = Signature(
+    "hudi_vector_search",
+    ("table", "embedding_col", "query_vector", "k", "distance_metric", "algorithm", "filter", "max_distance"),
+    ("table", "embedding_col", "query_vector", "k"),
+    named_only=("as_of", "execution", *_TUNING),
+    aliases=_TABLE_ALIASES + _METRIC_ALIASES,
+)
+_BATCH = Signature(
+    "hudi_vector_search_batch",
+    (
+        "table",
+        "embedding_col",
+        "query_table",
+        "query_col",
+        "k",
+        "distance_metric",
+        "algorithm",
+        "filter",
+        "max_distance",
+    ),
+    ("table", "embedding_col", "query_table", "query_col", "k"),
+    named_only=("as_of", "execution", *_TUNING),
+    aliases=_TABLE_ALIASES + _METRIC_ALIASES,
+)
+# RFC-102's form: each row of base_table gets its nearest rows of query_table.
+_JOINED = Signature(
+    "hudi_vector_search",
+    (),
+    ("base_table", "base_col", "query_table", "query_col", "k"),
+    named_only=(
+        "base_table",
+        "base_col",
+        "query_table",
+        "query_col",
+        "k",
+        "distance_metric",
+        "algorithm",
+        "filter",
+        "max_distance",
+        "as_of",
+        "execution",
+        *_TUNING,
+    ),
+    aliases=_METRIC_ALIASES,
+)
+
+
+def search_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
+    """``hudi_vector_search(…)``: one query vector, or RFC-102's form of two tables."""
+    named = {str(e.key()).lower() for e in expressions if node_name(e) == "NamedArgumentExpression"}
+    if named & {"base_table", "base_col", "query_table", "query_col"}:
+        return _joined(spark, bind(_JOINED, expressions))
+    given = bind(_SINGLE, expressions)
+    target = table_argument(spark, given["table"], "table")
+    name = _text(given["embedding_col"], "embedding_col")
+    query, length = _query(spark, given["query_vector"])
+    column = vector_column(target.schema, name, target.label, length)
+    search = _search(spark, target, column.name, given, column.dimension or length)
+    shown = shown_distances(spark)
+    if length is None:
+        return single_relation(search, query, shown)
+    return single_relation(search, constant_query(query(), search.column.dimension), shown)
+
+
+def batch_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
+    """``hudi_vector_search_batch(…)``: the nearest rows of a table for each row of a query table."""
+    given = bind(_BATCH, expressions)
+    corpus = table_argument(spark, given["table"], "table")
+    queries = table_argument(spark, given["query_table"], "query_table")
+    rows = QueryRows.of(queries, _text(given["query_col"], "query_col"))
+    search = _search(spark, corpus, _text(given["embedding_col"], "embedding_col"), given, rows.dimension)
+    return batch_plan(search, rows, BatchShape.CORPUS_FIRST, shown_distances(spark))
+
+
+def _joined(spark: SparkSession, given: Mapping[str, JavaObject]) -> JavaObject:
+    base = table_argument(spark, given["base_table"], "base_table")
+    corpus = table_argument(spark, given["query_table"], "query_table")
+    rows = QueryRows.of(base, _text(given["base_col"], "base_col"))
+    search = _search(spark, corpus, _text(given["query_col"], "query_col"), given, rows.dimension)
+    return batch_plan(search, rows, BatchShape.QUERY_FIRST)
+
+
+def _search(
+    spark: SparkSession, target: Target, column: str, given: Mapping[str, JavaObject], dimension: int | None
+) -> TableSearch:
+    values = {
+        name: constant(given[name], name)
+        for name in ("k", "distance_metric", "algorithm", "filter", "max_distance", "as_of", "execution", *_TUNING)
+        if name in given
+    }
+    return checked_search(
+        spark,
+        target,
+        column,
+        dimension,
+        k=values.get("k"),
+        metric=values.get("distance_metric"),
+        tuning=checked_tuning(algorithm=values.get("algorithm"), **{name: values.get(name) for name in _TUNING}),
+        filter=values.get("filter"),
+        max_distance=values.get("max_distance"),
+        as_of=as_of_argument(values.get("as_of")),
+        execution=values.get("execution"),
+    )
+
+
+def checked_search(
+    spark: SparkSession,
+    target: Target,
+    column: str | VectorColumn,
+    dimension: int | None,
+    *,
+    k: Any,
+    metric: Any = None,
+    tuning: Tuning = AS_SET,
+    filter: Any = None,  # noqa: A002 - the name SQL gives it
+    max_distance: Any = None,
+    as_of: Any = None,
+    execution: Any = None,
+) -> TableSearch:
+    """Check everything about a search that can be checked before it runs.
+
+    Args:
+        spark: The session.
+        target: What is searched.
+        column: The vector column, looked up by its name, or known already.
+        dimension: The queries' length, where it is known.
+        k: The number of neighbours.
+        metric: A metric's name, cosine by default.
+        tuning: How an index is used.
+        filter: A condition over the target's columns.
+        max_distance: The largest distance wanted.
+        as_of: An instant or timestamp.
+        execution: ``auto``, ``local`` or ``distributed``.
+
+    Returns:
+        The search.
+    """
+    instant = _as_of(spark, target, as_of)
+    if instant is not None and target.as_of is None:
+        target = as_it_was(spark, target, instant, writers_zone(spark))
+    found = vector_column(target.schema, column, target.label, dimension) if isinstance(column, str) else column
+    if found.is_vector and dimension is not None and dimension != found.dimension:
+        raise DimensionMismatchError(
+            f"the query vectors have {dimension} elements, column '{found.name}' of '{target.label}' has "
+            f"{found.dimension}; give {found.dimension}"
+        )
+    text = as_text(filter, "filter", allow_null=True)
+    search = TableSearch(
+        spark=spark,
+        target=target,
+        column=found,
+        metric=metric_named("cosine" if metric is None else metric),
+        k=as_k(k),
+        max_distance=as_distance(max_distance),
+        filter=None if text is None else analyse_filter(spark, target.schema, text, target.label),
+        as_of=instant,
+        execution=_execution(execution),
+        tuning=tuning,
+    )
+    search.check_index()
+    return search
+
+
+def _execution(execution: Any) -> str:
+    if execution is None:
+        return "auto"
+    name = (as_text(execution, "execution") or "").strip().lower()
+    if name not in ("auto", "local", "distributed"):
+        raise InvalidArgumentError(f"unknown execution {execution!r}; give auto, local or distributed")
+    return name
+
+
+def _as_of(spark: SparkSession, target: Target, value: Any) -> AsOf | None:
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    if value is None:
+        return parse_as_of(target.as_of, zone) if target.as_of else None
+    if target.as_of:
+        raise InvalidArgumentError(f"'{target.label}' is already read as of {target.as_of}; leave as_of out")
+    if target.source is None:
+        raise InvalidArgumentError(
+            f"as_of needs a Hudi table that is read directly, and for '{target.label}' {target.reason}; "
+            "put the time travel into the view or subquery instead"
+        )
+    return value if isinstance(value, AsOf) else parse_as_of(value, zone)
+
+
+def as_of_argument(value: Any) -> Any:
+    """An ``as_of`` value from SQL: timestamps come as microseconds, dates as days."""
+    if isinstance(value, tuple):
+        kind, number = value
+        if kind == "timestamp":
+            return AsOf(f"{number} µs", epoch_micros=number)
+        if kind == "date":
+            return (date(1970, 1, 1) + timedelta(days=number)).isoformat()
+        raise InvalidTypeError("as_of takes an instant, a TIMESTAMP or a DATE, not a TIMESTAMP_NTZ; cast it")
+    return value
+
+
+def table_argument(spark: SparkSession, expression: JavaObject, name: str) -> Target:
+    """The table an argument names, or ``TABLE(…)``."""
+    if node_name(expression) == "FunctionTableSubqueryArgumentExpression":
+        return resolve_frame(spark, expression.plan(), "the TABLE argument")
+    return resolve_name(spark, _text(expression, name))
+
+
+def _text(expression: JavaObject, name: str) -> str:
+    text = as_text(constant(expression, name), name)
+    assert text is not None
+    return text
+
+
+def _query(spark: SparkSession, expression: JavaObject) -> tuple[Callable[[], Any], int | None]:
+    """The query vector, and its length if it is known before the statement runs."""
+    if is_deferred(expression):
+        return _subquery_value(spark, expression), None
+    value = constant(expression, "query_vector")
+    vector = as_vector(value, None)
+    return (lambda: vector), len(vector)
+
+
+def _subquery_value(spark: SparkSession, expression: JavaObject) -> Callable[[], Any]:
+    def evaluate() -> Any:
+        jvm: Any = spark._jvm
+        row = DataFrame(spark._jsparkSession.range(1).select(jvm.PythonUtils.toSeq([jvm.Column(expression)])), spark)
+        return row.collect()[0][0]
+
+    return evaluate

@@ -1,0 +1,223 @@
+"""A DataFrame written once by the executors to a temporary Lance dataset, to be searched as often as is wanted.
+
+It lives until it is released or the application ends; what applications left that died is removed by the next that
+writes to the same directory (`hudi_vector.storage.temp_area`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from hudi_vector import options
+from hudi_vector.errors import InvalidOptionError, UnsupportedTableError
+from hudi_vector.query.lance.temporary import TempTable, WrittenPart, unstorable
+from hudi_vector.read.lance_fragment import require_lance_storage
+from hudi_vector.read.spec import VectorColumn
+from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
+from hudi_vector.spark.catalyst.worker_errors import from_worker, in_few_words
+from hudi_vector.spark.resolve import storage_options
+from hudi_vector.storage import StorageOptions, normalise
+from hudi_vector.storage.leases import Renewals
+from hudi_vector.storage.temp_area import LIVE_MS, TempArea
+from hudi_vector.table.model import Snapshot
+
+__all__ = ["TempDataset", "temp_directory", "write_temporary"]
+
+
+class TempDataset:
+    """A temporary Lance dataset: `snapshot` is searched, `physical` names its columns there.
+
+    Example:
+        >>> column = VectorColumn("embedding", 3, "float")
+        >>> with write_temporary(products.select("id", "embedding"), column, {}) as dataset:
+        ...     len(dataset.snapshot.file_slices) > 0
+        True
+    """
+
+    def __init__(self, table: TempTable, snapshot: Snapshot, parts: list[WrittenPart], kept: _KeptArea) -> None:
+        self._table = table
+        self._kept = kept
+        self.snapshot = snapshot
+        self.physical: Mapping[str, str] = table.physical
+        self.rows = sum(part.rows for part in parts)
+        self.left_out = sum(part.left_out for part in parts)
+        self.nbytes = sum(part.nbytes for part in parts)
+
+    def __enter__(self) -> TempDataset:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    @property
+    def place(self) -> str:
+        """Where it lies, a normalised URI."""
+        return self._table.place
+
+    def release(self) -> None:
+        """Remove it. DataFrames that were made of it can no longer be computed; a second call does nothing."""
+        self._kept.remove(self.place)
+
+
+def write_temporary(frame: DataFrame, column: VectorColumn, conf: Mapping[str, str]) -> TempDataset:
+    """Compute a DataFrame once and keep it as a temporary Lance dataset.
+
+    Args:
+        frame: The rows.
+        column: The column that is searched; a dimension of 0 is one that is not known.
+        conf: Settings, as text.
+
+    Returns:
+        The dataset. Rows without a usable vector are left out.
+
+    Raises:
+        InvalidOptionError: The master is not local, and no directory is set.
+        UnsupportedTableError: Lance cannot keep a column, or the executors do not see the directory.
+        RefusedError: There are more bytes than allowed.
+    """
+    spark = frame.sparkSession
+    directory = temp_directory(conf, str(spark.sparkContext.master))
+    fields = arrow_fields(frame.schema)
+    for field in fields:
+        reason = unstorable(field.type)
+        if reason is not None:
+            raise UnsupportedTableError(f"column '{field.name}' cannot be written to a temporary dataset: {reason}")
+    storage = storage_options(spark, directory)
+    kept, place = _new_place(spark.sparkContext, directory, storage)
+    table = TempTable(place, tuple(fields), column, options.JOIN_TEMP_MAX_BYTES.read(conf), storage)
+    try:
+        parts = [
+            WrittenPart(**json.loads(row[0])) for row in map_in_arrow(frame, _task(table), "part STRING").collect()
+        ]
+        return TempDataset(table, table.commit(parts), parts, kept)
+    except PySparkException as problem:
+        kept.discard(place)
+        raise from_worker(problem) or problem from None
+    except BaseException:
+        kept.discard(place)
+        raise
+
+
+def temp_directory(conf: Mapping[str, str], master: str) -> str:
+    """The directory for temporary datasets.
+
+    Args:
+        conf: Settings, as text.
+        master: Spark's master.
+
+    Returns:
+        A normalised URI.
+
+    Raises:
+        InvalidOptionError: The executors are on other machines, and no directory is set.
+        UnsupportedTableError: Lance does not open such storage.
+
+    Example:
+        >>> temp_directory({"hoodie.vector.join.temp.dir": "s3a://lake/tmp"}, "yarn")
+        's3://lake/tmp'
+    """
+    given = options.JOIN_TEMP_DIR.read(conf)
+    if not given and not master.startswith("local"):
+        raise InvalidOptionError(
+            f"with the master '{master}' a computed side of a join is written where all executors reach it; set "
+            f"{options.JOIN_TEMP_DIR.key} to a directory on a shared file system, such as s3://…"
+        )
+    directory = normalise(given or tempfile.gettempdir())
+    require_lance_storage(directory)
+    return directory
+
+
+def _task(table: TempTable) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with in_few_words():
+            part = table.write(batches)
+        yield pa.record_batch({"part": [json.dumps(asdict(part))]})
+
+    return run
+
+
+class _KeptArea:
+    """The area of an application in one directory, its lease renewed as long as there is something in it."""
+
+    def __init__(self, context: SparkContext, directory: str, storage: StorageOptions) -> None:
+        self._context: Any = context
+        self._key = (str(context.applicationId), directory)
+        self._discarded: set[str] = set()
+        self.area = TempArea(directory, storage, self._key[0])
+        self._renewals = Renewals(f"the lease of '{self.area.folder}'", self._renew, LIVE_MS)
+        self._renewals.__enter__()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the application has ended, though this process has not."""
+        return self._context._jsc is None
+
+    def remove(self, place: str) -> None:
+        """Remove what is at a place, and the whole area once it is empty."""
+        with _LOCK:
+            was_there = self.area.remove(place)
+            emptied = was_there and not self.area.places
+            if emptied:
+                self.close()
+        if emptied:
+            self._renewals.__exit__(None, None, None)
+
+    def discard(self, place: str) -> None:
+        """Remove what is at a place now, and later what tasks of a job that failed still write to it."""
+        self._discarded.add(place)
+        self.area.empty(place)
+
+    def close(self) -> None:
+        """Remove everything."""
+        _AREAS.pop(self._key, None)
+        self.area.close()
+
+    def _renew(self) -> None:
+        if self.ended:
+            with _LOCK:
+                self.close()
+            return
+        self.area.renew()
+        for place in list(self._discarded):
+            if not self.area.empty(place):
+                self._discarded.discard(place)
+                self.area.remove(place)
+
+
+_AREAS: dict[tuple[str, str], _KeptArea] = {}
+_LOCK = threading.RLock()
+
+
+def _new_place(context: SparkContext, directory: str, storage: StorageOptions) -> tuple[_KeptArea, str]:
+    """A place for a dataset, in the application's area."""
+    with _LOCK:
+        for other in [kept for kept in _AREAS.values() if kept.ended]:
+            other.close()
+        key = (str(context.applicationId), directory)
+        kept = _AREAS.get(key)
+        if kept is None:
+            kept = _AREAS[key] = _KeptArea(context, directory, storage)
+            kept.area.sweep()
+        return kept, kept.area.new_place(".lance")
+
+
+@atexit.register
+def _close_all() -> None:
+    with _LOCK:
+        for kept in list(_AREAS.values()):
+            kept.close()

@@ -1,0 +1,1 @@
+"""Which snapshot of a table answers a micro-batch."""

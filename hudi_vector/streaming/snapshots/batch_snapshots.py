@@ -1,0 +1,139 @@
+"""Which snapshot a micro-batch is searched at: chosen on the driver when the batch is planned, once for all its tasks.
+
+A row of one column goes to the tasks beside each row of the stream: the moment of the table's timeline, as text. It is
+a lazy relation, which Spark plans anew for every micro-batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import StringType, StructField, StructType
+
+from hudi_vector.errors import InvalidOptionError
+from hudi_vector.spark.catalyst.relation import lazy_relation
+from hudi_vector.spark.resolve import storage_options
+from hudi_vector.storage import normalise
+from hudi_vector.streaming.calls import Call
+from hudi_vector.streaming.config import StreamConfig
+from hudi_vector.streaming.snapshots.noted import Pins
+from hudi_vector.table.instants import Moment
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table.recent import Recent
+
+__all__ = ["MOMENT", "Batch", "with_moment"]
+
+MOMENT = "__hudi_vector_moment"
+
+# What Spark's streams set for the thread that plans and runs a micro-batch.
+_QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is planned: a micro-batch of a query, or a statement, of which Spark may not have told the number yet."""
+
+    application: str
+    query: str | None
+    number: str | None
+
+    @classmethod
+    def planned(cls, spark: SparkSession, streams: bool) -> Batch:
+        """The one this thread plans: in foreachBatch it plans statements within a micro-batch."""
+        context = spark.sparkContext
+        query = context.getLocalProperty(_QUERY_ID) if streams else None
+        number = context.getLocalProperty(_BATCH_ID if query else "spark.sql.execution.id")
+        return cls(str(context.applicationId), query, number)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    moment: Moment
+    begun: float
+
+
+_OF_BATCHES: Recent[tuple[Batch, str], Moment] = Recent(128)
+_OF_QUERIES: Recent[tuple[str, str, str], _Chosen] = Recent(128)
+
+
+def with_moment(
+    spark: SparkSession, rows: DataFrame, source: Source, config: StreamConfig, check: Callable[[Moment], None]
+) -> DataFrame:
+    """Rows with the moment at which they are searched.
+
+    Args:
+        spark: The session.
+        rows: A DataFrame, streaming or not.
+        source: The searched table.
+        config: How long a stream looks for no newer commits, and whether it notes its moments beside its checkpoint.
+        check: Refuses a moment that cannot be searched.
+
+    Returns:
+        The rows with the column `MOMENT`.
+
+    Raises:
+        InvalidOptionError: Moments are to be noted beside the checkpoint of rows that are no stream.
+    """
+    if config.pins and not rows.isStreaming:
+        raise InvalidOptionError(
+            "the config key 'pin-snapshot' is for streams, and this DataFrame is none; leave it out"
+        )
+    schema = StructType([StructField(MOMENT, StringType(), False)])
+
+    def choose() -> Moment:
+        batch = Batch.planned(spark, rows.isStreaming)
+        chosen = partial(_chosen, batch, source, config.refresh)
+        if config.pins and batch.query is not None and batch.number is not None:
+            pins = _pins(spark, batch.query, source)
+            chosen = partial(pins.of_batch, int(batch.number), chosen)
+
+        def work() -> Moment:
+            found = chosen()
+            check(found)
+            return found
+
+        return Call(work, f"the newest snapshot of '{source.name}'", config).sync()
+
+    def produce(names: Sequence[str]) -> pa.Table:
+        moment = _of_batch(Batch.planned(spark, rows.isStreaming), source, choose)
+        return pa.table([pa.array([moment.text])] * len(names), names=list(names)) if names else pa.table({"": [None]})
+
+    plan = lazy_relation(spark, "hudi_vector_moment", schema, [], produce, lambda: f"snapshot of {source.name}")
+    assert spark._jvm is not None
+    one = DataFrame(spark._jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    return rows.crossJoin(F.broadcast(one))
+
+
+def _pins(spark: SparkSession, query: str, source: Source) -> Pins:
+    assert spark._jvm is not None
+    running = spark._jsparkSession.streams().get(spark._jvm.java.util.UUID.fromString(query))
+    checkpoint = normalise(str(running.streamingQuery().resolvedCheckpointRoot()))
+    return Pins(checkpoint, source.uri, storage_options(spark, checkpoint))
+
+
+def _of_batch(batch: Batch, source: Source, choose: Callable[[], Moment]) -> Moment:
+    """Spark plans a batch several times, and a statement may hold several searches: all get the same moment."""
+    if batch.number is None:
+        return choose()
+    key = (batch, source.uri)
+    known = _OF_BATCHES.get(key)
+    return known if known is not None else _OF_BATCHES.first(key, choose())
+
+
+def _chosen(batch: Batch, source: Source, refresh: float) -> Moment:
+    key = None if batch.query is None else (batch.application, batch.query, source.uri)
+    kept = None if key is None else _OF_QUERIES.get(key)
+    if kept is not None and time.monotonic() - kept.begun < refresh:
+        return kept.moment
+    begun = time.monotonic()
+    moment = NativeTable(source).timeline().moment
+    if key is not None:
+        _OF_QUERIES.put(key, _Chosen(moment, begun))
+    return moment

@@ -1,0 +1,122 @@
+"""How a table is searched at a moment: its snapshots, plans and indexes, kept for the next micro-batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_vector import options
+from hudi_vector.errors import UnmergeableError, UnsupportedTableError
+from hudi_vector.index.catalog import Index
+from hudi_vector.query.index_choice import known_indexes
+from hudi_vector.query.plan import SearchPlan
+from hudi_vector.query.planner import SearchRequest, make_plan
+from hudi_vector.streaming.correlated import Values, asked_columns, bound
+from hudi_vector.streaming.sides import LEFT_ROW
+from hudi_vector.table.instants import Moment
+from hudi_vector.table.model import Snapshot, Source
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table.recent import Recent
+
+__all__ = ["TablePlans"]
+
+_INDEXES_KEPT = 10.0  # seconds: an index that was refreshed meanwhile only makes a search quicker
+
+# Of this process, for all streams.
+_SNAPSHOTS: Recent[tuple[str, str], Snapshot] = Recent(32)
+_PLANS: Recent[tuple[Hashable, ...], SearchPlan] = Recent(512)
+_INDEXES: Recent[tuple[Hashable, ...], tuple[float, list[Index]]] = Recent(32)
+
+
+@dataclass(frozen=True)
+class TablePlans:
+    """A table and what is asked of it, checked: all that its plans are made of.
+
+    `number` tells it from others of the process, `instead` is what searches a table that only Spark reads.
+    """
+
+    number: str
+    source: Source
+    request: SearchRequest
+    table_fields: tuple[pa.Field, ...]
+    conf: tuple[tuple[str, str], ...]
+    instead: str
+
+    def plan(self, moment: Moment, dimension: int, values: Values = (), queries: int = 1) -> SearchPlan:
+        """How the table is searched at a moment.
+
+        Args:
+            moment: What of its timeline is visible.
+            dimension: The query vectors' length.
+            values: What the filter compares with.
+            queries: How many vectors ask.
+
+        Returns:
+            The plan.
+
+        Raises:
+            UnsupportedTableError: A slice can be read by Spark only.
+        """
+        conf = dict(self.conf)
+        many = queries > options.INDEX_BATCH_MAX_QUERIES.read(conf)
+        since, indexes = self._indexes(conf)
+        key = (self.number, moment.text, dimension, values, many, since)
+        known = _PLANS.get(key)
+        if known is not None:
+            return known
+        predicate = self.request.predicate
+        if predicate is not None:
+            predicate = bound(predicate, self.asked, values)
+        column = replace(self.request.column, dimension=dimension)
+        request = replace(self.request, column=column, predicate=predicate, queries=queries)
+        plan = make_plan(self.snapshot(moment).with_fields(self.table_fields), request, conf, indexes)
+        if plan.execution == "spark":
+            raise UnsupportedTableError(
+                f"'{self.source.name}' cannot be searched by a stream now, since it must be {plan.reason}; compact the "
+                f"table, or search in foreachBatch with {self.instead}"
+            )
+        _PLANS.put(key, plan)
+        return plan
+
+    @property
+    def asked(self) -> tuple[Any, ...]:
+        """The columns of the row that asks in the filter."""
+        return asked_columns(self.request.predicate, LEFT_ROW)
+
+    def snapshot(self, moment: Moment) -> Snapshot:
+        """The table at a moment."""
+        key = (self.source.uri, moment.text)
+        known = _SNAPSHOTS.get(key)
+        if known is None:
+            known = NativeTable(self.source).snapshot(moment.as_of)
+            _SNAPSHOTS.put(key, known)
+        return known
+
+    def _indexes(self, conf: dict[str, str]) -> tuple[float, list[Index]]:
+        key = (self.source, self.request.column.name, self.request.tuning, self.conf)
+        known = _INDEXES.get(key)
+        if known is None or time.monotonic() - known[0] > _INDEXES_KEPT:
+            begun = time.monotonic()
+            known = begun, known_indexes(self.source, self.request.column.name, conf, self.request.tuning)
+            _INDEXES.put(key, known)
+        return known
+
+    def shown(self, moment: Moment) -> str | None:
+        """What the column of the snapshot says."""
+        return self.snapshot(moment).watermark if moment.completed else None
+
+    @contextmanager
+    def merging(self) -> Iterator[None]:
+        """What is done with slices, whose log files may turn out to be such as only Spark merges."""
+        try:
+            yield
+        except UnmergeableError as problem:
+            raise UnsupportedTableError(
+                f"'{self.source.name}' cannot be searched by a stream now, since it has log files that only Spark "
+                f"merges ({problem}); compact the table, or search in foreachBatch with {self.instead}"
+            ) from problem

@@ -1,0 +1,1 @@
+"""The cleaner: marks, sweeps, and why a file stays."""

@@ -1,0 +1,260 @@
+"""``hv.table_services.clean_blobs`` and its parts: mark, sweep, restore.
+
+Spark says where a table lies and how its storage is opened, and reads many data files; all else runs in this process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hudi_vector.blobs.leases import CLEAN
+from hudi_vector.errors import HudiVectorError, RefusedError
+from hudi_vector.options import CLEAN_TRASH_WINDOW
+from hudi_vector.storage.listed import shown
+from hudi_vector.table_services.cleaning.hudi_clean import clean_with_hudi, require_sense
+from hudi_vector.table_services.cleaning.sweep import sweep
+from hudi_vector.table_services.cleaning.table import ServiceTable
+from hudi_vector.table_services.guards import require_table
+from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.marking.files import read_mark
+from hudi_vector.table_services.report_file import reported
+from hudi_vector.table_services.result import CleanResult, RestoreResult
+from hudi_vector.table_services.service_lease import ServiceLease
+from hudi_vector.table_services.trash.trash import restore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["clean_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
+
+
+def clean_blobs(
+    spark: SparkSession,
+    table: str | os.PathLike[str],
+    *,
+    grace: str | int | None = None,
+    dry_run: bool = False,
+    trash: bool = True,
+    report: str | None = None,
+    max_share: int | None = None,
+    max_files: int | None = None,
+    trash_window: str | int | None = None,
+    other_tables: Sequence[str] = (),
+    managed_roots: Sequence[str] | None = None,
+    ignore_stale_pending: bool = False,
+    verify_index: bool = False,
+    run_hudi_clean: bool = False,
+    retained_commits: int | None = None,
+) -> CleanResult:
+    """Mark, sweep what the mark and a second one agree on, empty the trash of what is over its window, take leftovers.
+
+    Args:
+        spark: A registered session.
+        table: The name or path of a Hudi table.
+        grace: How old a file must be, such as ``"24h"``, or milliseconds; ``hoodie.blob.clean.grace`` by default.
+        dry_run: Whether to only say what would happen. The mark is published all the same, for `sweep_blobs`.
+        trash: Whether files go to the trash, from where `restore_blobs` brings them back, or for good.
+        report: A local file that gets the rows as JSON, one object a line, whatever comes of the run.
+        max_share: Percent of the blob area's bytes that may go; ``hoodie.blob.clean.max.share`` by default.
+        max_files: How many files may go in one run; ``hoodie.blob.clean.max.files`` by default.
+        trash_window: How long files stay in the trash; ``hoodie.blob.clean.trash.window`` by default.
+        other_tables: The paths of tables that may refer to this table's blobs, besides those in its registry.
+        managed_roots: Folders outside of the blob area, all of whose files belong to this table;
+            ``hoodie.blob.clean.managed.roots`` by default.
+        ignore_stale_pending: Whether pending instants that have shown no sign of life for 7 days hold nothing back.
+        verify_index: Whether every data file is read although its references are kept, what is kept is compared and
+            replaced, and differences are noted.
+        run_hudi_clean: Whether Hudi's own clean runs first, so that what it makes unneeded can go at once.
+        retained_commits: How many commits that leaves readable; ``hoodie.clean.commits.retained`` by default.
+
+    Returns:
+        What went, what stayed and why. Where there is a doubt nothing goes, and the result names it.
+
+    Raises:
+        RefusedError: Too much would go, or another run is under way; a dry run says the former in its result. Or
+            Hudi's clean failed.
+        InvalidOptionError: A setting has a value it cannot have.
+        InvalidArgumentError: The report cannot be written, or Hudi's clean is asked for in a dry run.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> hv.table_services.clean_blobs(spark, "photos", dry_run=True).candidates
+        []
+    """
+    require_sense(run_hudi_clean, retained_commits, dry_run)
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
+    limits, window = place.limits(max_share, max_files), CLEAN_TRASH_WINDOW.in_session(spark, trash_window)
+    done = (clean_with_hudi(spark, place.path, retained_commits),) if run_hudi_clean else ()
+    found = place.first_mark(done)
+    reported(CleanResult.of(found, trash, dry_run=True), report)
+    marks = [found]
+
+    def again() -> MarkReport:
+        marks.append(place.mark())
+        return marks[-1]
+
+    result = sweep(found, again, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
+    # After the sweep, so that one that is refused raises before anything is gone for good.
+    result = _without_leftovers(_with_expired(result, place, window, marks), place, marks)
+    if not dry_run:
+        place.forget_notes(marks[-1])
+    return reported(replace(result, opened_files=place.references.opened), report)
+
+
+def _with_expired(result: CleanResult, place: ServiceTable, window_ms: int, marks: Sequence[MarkReport]) -> CleanResult:
+    """The result with what left the trash; where the real run would be refused, nothing does."""
+    if result.refusal:
+        return result
+    try:
+        # As of the mark: what this very run swept stays, whatever the window.
+        expired = place.empty_trash(window_ms, marks, marks[0].made_ms, result.dry_run)
+    except (OSError, RefusedError) as problem:
+        return replace(result, notes=(*result.notes, shown(f"the trash was not emptied: {problem}")))
+    kept = [*result.kept, *expired.kept]
+    stay = f"{len(expired.kept)} of the files in the trash stay although their time is over, since data files "
+    stay += "may refer to them; restore_blobs brings them back"
+    notes = (*result.notes, stay) if expired.kept else result.notes
+    return replace(result, expired=expired.gone, kept=kept, notes=notes)
+
+
+def _without_leftovers(result: CleanResult, place: ServiceTable, marks: Sequence[MarkReport]) -> CleanResult:
+    """The result with what killed processes had left; where the real run would be refused, all of it stays."""
+    if result.refusal:
+        return result
+    try:
+        gone, stay = place.remove_leftovers(marks, result.dry_run)
+    except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
+        note = shown(f"leftovers of killed processes were not looked at: {problem}")
+        return replace(result, notes=(*result.notes, note))
+    return replace(result, leftovers=gone, failed=[*result.failed, *stay])
+
+
+def mark_blobs(
+    spark: SparkSession,
+    table: str,
+    *,
+    grace: str | int | None = None,
+    report: str | None = None,
+    other_tables: Sequence[str] = (),
+    managed_roots: Sequence[str] | None = None,
+    ignore_stale_pending: bool = False,
+    verify_index: bool = False,
+) -> CleanResult:
+    """Find what nothing needs and publish the report, for review and for `sweep_blobs`.
+
+    Args:
+        spark: A registered session.
+        table: The name or path of a Hudi table.
+        grace: As for `clean_blobs`.
+        report: As for `clean_blobs`.
+        other_tables: As for `clean_blobs`.
+        managed_roots: As for `clean_blobs`.
+        ignore_stale_pending: As for `clean_blobs`.
+        verify_index: As for `clean_blobs`.
+
+    Returns:
+        The candidates and what keeps the other files; `mark_id` names the mark, `bytes` are those of the candidates.
+
+    Raises:
+        InvalidOptionError: A setting has a value it cannot have.
+        InvalidArgumentError: The report cannot be written.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> hv.table_services.mark_blobs(spark, "photos").mark_id
+        '...'
+    """
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
+    found = place.first_mark()
+    return reported(CleanResult.of(found, None), report)
+
+
+def sweep_blobs(
+    spark: SparkSession,
+    table: str,
+    mark: str,
+    *,
+    grace: str | int | None = None,
+    dry_run: bool = False,
+    trash: bool = True,
+    report: str | None = None,
+    max_share: int | None = None,
+    max_files: int | None = None,
+    other_tables: Sequence[str] = (),
+    managed_roots: Sequence[str] | None = None,
+    ignore_stale_pending: bool = False,
+) -> CleanResult:
+    """Sweep exactly what a published mark lists, as far as a second mark agrees; again takes only what is left.
+
+    Args:
+        spark: A registered session.
+        table: The name or path of the table that was marked.
+        mark: The mark's id.
+        grace: For the second mark, as for `clean_blobs`.
+        dry_run: As for `clean_blobs`.
+        trash: As for `clean_blobs`.
+        report: As for `clean_blobs`.
+        max_share: As for `clean_blobs`.
+        max_files: As for `clean_blobs`.
+        other_tables: As for `clean_blobs`.
+        managed_roots: As for `clean_blobs`.
+        ignore_stale_pending: As for `clean_blobs`.
+
+    Returns:
+        What went, what stayed and why.
+
+    Raises:
+        RefusedError: Too much would go, or another run is under way.
+        InvalidArgumentError: The table has no such mark, or the report cannot be written.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> marked = hv.table_services.mark_blobs(spark, "photos")
+        >>> swept = hv.table_services.sweep_blobs(spark, "photos", marked.mark_id)
+    """
+    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots)
+    found = read_mark(place.table, mark, place.options)
+    require_table(found, place.table)
+    limits = place.limits(max_share, max_files)
+    reported(CleanResult.of(found, trash, dry_run=True), report)
+    result = sweep(found, place.mark, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
+    return reported(replace(result, opened_files=place.references.opened), report)
+
+
+def restore_blobs(
+    spark: SparkSession,
+    table: str,
+    *,
+    sweep: str | None = None,
+    paths: Collection[str] | None = None,
+    managed_roots: Sequence[str] | None = None,
+) -> RestoreResult:
+    """Bring files back from the trash, never over another file; again changes nothing.
+
+    Args:
+        spark: A registered session.
+        table: The name or path of the table that was swept.
+        sweep: The id of a sweep, to bring back only what that took.
+        paths: Only these files, by their paths from the table's folder; all by default.
+        managed_roots: The folders outside of the blob area below which files may be put back;
+            ``hoodie.blob.clean.managed.roots`` by default. Files from elsewhere stay in the trash.
+
+    Returns:
+        What is in its place again, and what stays in the trash and why.
+
+    Raises:
+        RefusedError: A run of the cleaner is under way.
+        InvalidArgumentError: The trash holds nothing of that sweep, or not that path.
+        TableNotFoundError: There is no such table.
+
+    Example:
+        >>> hv.table_services.restore_blobs(spark, "photos").restored
+        []
+    """
+    place = ServiceTable.of(spark, table, managed_roots=managed_roots)
+    roots = place.marking["managed_roots"]
+    with ServiceLease(place.table, CLEAN, options=place.options):
+        return restore(place.table, sweep_id=sweep, paths=paths, managed_roots=roots, options=place.options)

@@ -1,0 +1,194 @@
+"""A table as a service sees it: where it lies, how its storage is opened, what its settings are, how it is marked."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector.blobs.leases import CLEAN
+from hudi_vector.errors import HudiVectorError
+from hudi_vector.options import (
+    CLEAN_EXECUTION,
+    CLEAN_GRACE,
+    CLEAN_LOCAL_MAX_BYTES,
+    CLEAN_LOCAL_MAX_FILES,
+    CLEAN_MANAGED_ROOTS,
+    CLEAN_MAX_FILES,
+    CLEAN_MAX_SHARE,
+    parse_names,
+)
+from hudi_vector.storage import StorageOptions
+from hudi_vector.table_services.arguments import texts
+from hudi_vector.table_services.cleaning.forget import forget_notes
+from hudi_vector.table_services.cleaning.leftovers import remove_leftovers
+from hudi_vector.table_services.guards import SweepLimits
+from hudi_vector.table_services.located import locate
+from hudi_vector.table_services.mark_report import MarkReport
+from hudi_vector.table_services.marking.container_index import verify_containers
+from hudi_vector.table_services.marking.files import publish_mark
+from hudi_vector.table_services.marking.kept_uploads import KeptUploads
+from hudi_vector.table_services.marking.mark import find_unneeded
+from hudi_vector.table_services.references.files import Reader, read_here
+from hudi_vector.table_services.references.kept import KeptReferences
+from hudi_vector.table_services.result import CleanFile
+from hudi_vector.table_services.service_lease import ServiceLease
+from hudi_vector.table_services.sites import Site
+from hudi_vector.table_services.trash.trash import Expired, expire
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["ServiceTable", "keep_references"]
+
+_LOG = logging.getLogger(__name__)
+_DIFFERENCES = "what was kept of the references of {} files was wrong and is replaced, such as '{}'"
+
+
+@dataclass(frozen=True)
+class ServiceTable:
+    """A table, its path as Hadoop knows it, how its storage is opened and how it is marked."""
+
+    spark: SparkSession = field(repr=False)
+    table: str
+    path: str
+    options: StorageOptions = field(repr=False)
+    grace_ms: int
+    marking: dict[str, Any]
+    verify_index: bool = False
+    reader: Reader = read_here
+
+    @classmethod
+    def of(
+        cls,
+        spark: SparkSession,
+        name: str | os.PathLike[str],
+        grace: str | int | None = None,
+        other_tables: Sequence[str] = (),
+        ignore_stale_pending: bool = False,
+        managed_roots: Sequence[str] | None = None,
+        verify_index: bool = False,
+    ) -> ServiceTable:
+        """The table that a user names, with what a service was given for it."""
+        table, path, options = locate(spark, name)
+        # Other writers may have another zone than this JVM, so the mark is not told one.
+        roots = parse_names(CLEAN_MANAGED_ROOTS.in_session(spark)) if managed_roots is None else managed_roots
+        marking = {
+            "other_tables": tuple(texts("other_tables", other_tables)),
+            "managed_roots": tuple(root.strip() for root in texts("managed_roots", roots) if root.strip()),
+            "ignore_stale_pending": ignore_stale_pending,
+        }
+        grace_ms = CLEAN_GRACE.in_session(spark, grace)
+        return cls(spark, table, path, options, grace_ms, marking, verify_index, _reader(spark))
+
+    @cached_property
+    def references(self) -> KeptReferences:
+        """The references of its data files, for all marks of one run."""
+        return KeptReferences(self.table, self.options, self.reader, verify=self.verify_index)
+
+    @cached_property
+    def uploads(self) -> KeptUploads:
+        """The writes to it, for all marks of one run."""
+        return KeptUploads(self.table, self.options, verify=self.verify_index)
+
+    def limits(self, max_share: int | None, max_files: int | None) -> SweepLimits:
+        """How much may go."""
+        return SweepLimits(
+            CLEAN_MAX_SHARE.in_session(self.spark, max_share), CLEAN_MAX_FILES.in_session(self.spark, max_files)
+        )
+
+    def mark(self) -> MarkReport:
+        """What nothing needs now."""
+        found = find_unneeded(
+            self.table,
+            grace_ms=self.grace_ms,
+            options=self.options,
+            reader=self.references,
+            uploads=self.uploads,
+            **self.marking,
+        )
+        self.keep_references()
+        self._keep_uploads()
+        return found
+
+    def keep_references(self, *, forget: bool = True) -> None:
+        """Save what was read of data files."""
+        keep_references(self.references, self.table, forget=forget)
+
+    def _keep_uploads(self) -> None:
+        try:
+            self.uploads.save()
+        except OSError as problem:
+            _LOG.warning(
+                "the ended writes of %s were not kept, and the next mark reads them anew: %s", self.table, problem
+            )
+
+    def forget_notes(self, found: MarkReport) -> None:
+        """Remove old notes that nobody needs any more; those that cannot be removed wait for the next run."""
+        try:
+            with ServiceLease(self.table, CLEAN, options=self.options):
+                forget_notes(found, self.uploads(self.table, self.options), self.options)
+        except (OSError, HudiVectorError) as problem:
+            _LOG.warning("notes of %s that nobody needs stay until the next run: %s", self.table, problem)
+
+    def first_mark(self, done: Sequence[str] = ()) -> MarkReport:
+        """A mark that says what was done before it, and what it found wrong in what was kept; published."""
+        found = self.mark()
+        wrong = self.references.differing
+        if self.verify_index and not found.doubts:
+            wrong = [*wrong, *verify_containers(self.table, self.references, self.options)]
+        found = replace(found, notes=(*done, *found.notes))
+        if wrong:
+            found = replace(found, notes=(*found.notes, _DIFFERENCES.format(len(wrong), wrong[0])))
+        publish_mark(found, self.options)
+        return found
+
+    def empty_trash(self, window_ms: int, marks: Sequence[MarkReport], now_ms: int, dry_run: bool) -> Expired:
+        """Delete for good what has been in the trash for longer than the window, and what no mark found needed."""
+        needed = {file.path: file.reason for mark in marks for file in mark.dangling}
+        doubt = next((doubt for mark in marks for doubt in mark.doubts), None)
+        stays = needed.get if doubt is None else lambda path: needed.get(path, f"a doubt keeps everything: {doubt}")
+        run = partial(expire, self.table, window_ms=window_ms, now_ms=now_ms, stays=stays, options=self.options)
+        if dry_run or doubt is not None:
+            return run(dry_run=True)
+        with ServiceLease(self.table, CLEAN, options=self.options):
+            return run()
+
+    def remove_leftovers(self, marks: Sequence[MarkReport], dry_run: bool) -> tuple[list[CleanFile], list[CleanFile]]:
+        """Delete for good what killed processes left, unless a mark is in doubt; and what would not go."""
+        if any(mark.doubts for mark in marks):
+            return [], []
+        run = partial(
+            remove_leftovers,
+            Site(self.table, self.options),
+            partial(self.uploads, self.table, self.options),
+            grace_ms=self.grace_ms,
+            # As of the mark: what became old while it ran waits for the next run, as in a dry run.
+            now_ms=marks[0].made_ms,
+            ignore_stale_pending=self.marking["ignore_stale_pending"],
+        )
+        if dry_run:
+            return run(dry_run=True)
+        with ServiceLease(self.table, CLEAN, options=self.options):
+            return run()
+
+
+def keep_references(references: KeptReferences, table: str, *, forget: bool) -> None:
+    """Save what was read of data files; they can be read again, so nothing fails where it cannot be saved."""
+    try:
+        references.save(forget=forget)
+    except OSError as problem:
+        _LOG.warning("the references of %s were not kept, and the next mark reads them anew: %s", table, problem)
+
+
+def _reader(spark: SparkSession) -> Reader:
+    from hudi_vector.table_services.references.distributed import SpreadLimits, spread_reader
+
+    execution = CLEAN_EXECUTION.in_session(spark)
+    if execution == "local":
+        return read_here
+    limits = SpreadLimits(CLEAN_LOCAL_MAX_BYTES.in_session(spark), CLEAN_LOCAL_MAX_FILES.in_session(spark))
+    return spread_reader(spark.sparkContext, limits if execution == "auto" else SpreadLimits(0, 0))

@@ -1,0 +1,1 @@
+"""Clustering: rows in another order, and the blobs after them."""

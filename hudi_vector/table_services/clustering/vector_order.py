@@ -1,0 +1,72 @@
+"""Which tables can be put in the order of their vectors, and why others cannot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector.schema import HUDI_TYPE
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.retention.pending import pending_ingests
+
+if TYPE_CHECKING:
+    from hudi_vector.read.spec import VectorColumn
+    from hudi_vector.spark.blobs.table import BlobTable
+    from hudi_vector.table_services.compaction.run import Compaction
+
+__all__ = ["is_vector", "vectors_among", "why_not_in_order"]
+
+# File groups of a bucket index have their bucket's number for the beginning of their id; others begin at random.
+_OF_BUCKET = re.compile(r"000\d{5}-")
+
+
+def is_vector(field: Any) -> bool:
+    """Whether a column of a Spark schema is a VECTOR."""
+    return str(field.metadata.get(HUDI_TYPE, "")).upper().startswith("VECTOR")
+
+
+def vectors_among(table: BlobTable, names: Sequence[str]) -> list[VectorColumn]:
+    """The VECTOR columns among some columns of a table.
+
+    Args:
+        table: The table.
+        names: Names of its columns.
+    """
+    from hudi_vector.spark.columns import vector_column
+
+    schema = table.frame.schema
+    return [vector_column(schema, name, table.label, None) for name in names if is_vector(schema[name])]
+
+
+def why_not_in_order(work: Compaction, vectors: Sequence[VectorColumn]) -> str | None:
+    """Why rows cannot be put in the order of vectors without losing some that others write, or None.
+
+    Args:
+        work: The table.
+        vectors: The vector columns of the order.
+    """
+    from hudi_vector.writing.rewriting.rewrite import is_concurrent
+
+    if not vectors:
+        return None
+    what, config = f"ordering '{work.name}' by the vectors of '{vectors[0].name}'", work.table.config
+    if not work.alone and not is_concurrent(work.hudi_options):
+        return (
+            f"{what} replaces its file groups by one commit, and no lock by which its writers take turns is set; set "
+            "hoodie.write.concurrency.mode and hoodie.write.lock.provider as its writers do, or, if nobody else "
+            "writes, give assume_single_writer"
+        )
+    if not config.populates_meta_fields or config.base_file_format != "parquet" or config.bootstrapped:
+        return f"{what} needs Parquet files in its own folder that hold Hudi's own columns; order by plain columns"
+    native = NativeTable(work.table.source)
+    services = native.timeline().pending - {each.requested for each in pending_ingests(native)}
+    if services:
+        return (
+            f"{what} replaces file groups, and a table service that is pending on it, '{min(services)}', may need "
+            "them; run again when it has completed"
+        )
+    ids = [each.file_id for each in native.snapshot().file_slices]
+    if ids and all(_OF_BUCKET.match(each) for each in ids):
+        return f"{what} would take rows out of the buckets in which its bucket index finds them; order by nothing"
+    return None

@@ -1,0 +1,1 @@
+"""Blob compaction: live blobs of containers go to new containers."""

@@ -1,0 +1,141 @@
+"""What a blob compaction begins from: containers, how their blobs are stored, whether rows can be rewritten."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hudi_vector.blobs.counts.tally import MANAGED
+from hudi_vector.blobs.names import ContainerName
+from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.uploads.manifest import Upload, list_uploads
+from hudi_vector.errors import DataFileError, UnsupportedTableError
+from hudi_vector.storage import join, open_storage
+from hudi_vector.storage.listed import list_below
+from hudi_vector.table_services.plans.compaction import CompactionPlan, ContainerState, PlannedContainer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hudi_vector.spark.blobs.table import BlobTable
+    from hudi_vector.writing.rewriting.row_order import Order
+
+__all__ = ["container_states", "require_suitable", "settings_of"]
+
+_CHECKSUMS = ("none", "crc32", "sha256")
+
+
+def container_states(
+    spark: SparkSession, table: BlobTable, columns: Sequence[str], *, order: Order | None = None
+) -> list[ContainerState]:
+    """The containers that rows of the newest snapshot refer to.
+
+    Args:
+        spark: A registered session.
+        table: The table.
+        columns: Only containers that were written for these.
+        order: How the rows will lie, to look how far blobs do, which reads the references once more; containers are
+            told as they will be when it holds.
+
+    Raises:
+        DataFileError: The rows could not be read.
+    """
+    from hudi_vector.spark.blobs.inventory import inventory
+    from hudi_vector.writing.failures import in_one_sentence
+    from hudi_vector.writing.rewriting.row_order import laid_out
+
+    area = table.area
+    files, _ = list_below(open_storage(area.uri, table.options), area.uri)
+    sizes = {info.uri: info.size for info in files}
+    payloads = {
+        container.path: container.blob_bytes
+        for upload in list_uploads(area.table, options=table.options)
+        for container in upload.containers
+    }
+    totals: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    counted = inventory(spark, table.source.name).where(f"kind = '{MANAGED}' AND container IS NOT NULL")
+    with in_one_sentence(f"counting the blobs of '{table.label}' failed", DataFileError):
+        rows = counted.collect()
+    for row in rows:
+        for count in ("blobs", "shared", "dead_bytes", "dangling"):
+            totals[row["container"]][count] += row[count]
+    laid = laid_out(table, {uri: sizes[uri] for uri in totals if uri in sizes}, order) if order else {}
+    found = []
+    for uri, total in totals.items():
+        name = ContainerName.parse(area.table, uri)
+        if name is None or name.column not in columns or not total["blobs"] or uri not in sizes:
+            continue
+        lies = laid.get(uri)
+        if lies and not lies.ranges:
+            continue
+        path = uri.removeprefix(f"{area.table}/")
+        found.append(
+            ContainerState(
+                path=path,
+                partition=name.partition,
+                column=name.column,
+                bytes=sizes[uri],
+                payload=payloads.get(path, sizes[uri]),
+                live=max(0, sizes[uri] - total["dead_bytes"] - (lies.leaving_bytes if lies else 0)),
+                ranges=total["blobs"] - total["shared"] - (lies.leaving if lies else 0),
+                dangling=total["dangling"],
+                disorder=lies.disorder if lies else 0,
+            )
+        )
+    return found
+
+
+def settings_of(
+    spark: SparkSession,
+    table: BlobTable,
+    plan: CompactionPlan,
+    members: Sequence[PlannedContainer],
+    uploads: Mapping[str, Upload],
+) -> dict[str, BlobSettings]:
+    """How the blobs of each column are stored anew: as the session says, with checksums where the old had any.
+
+    Args:
+        spark: The session.
+        table: The table.
+        plan: The compaction.
+        members: The containers of one commit.
+        uploads: The writes that made them, by their ids.
+    """
+    from hudi_vector.writing.blobs.plan import session_settings
+
+    base = session_settings(spark)
+    base = replace(base, max_element_size=plan.max_element_size, max_file_size=2 * plan.target_size)
+    strongest = dict.fromkeys(table.columns, base.checksum)
+    for each in members:
+        name = ContainerName.parse(plan.table, join(plan.table, each.path))
+        upload = uploads.get(name.write_id) if name else None
+        for column, old in upload.columns if upload else ():
+            if column in strongest:
+                strongest[column] = max(strongest[column], old.checksum, key=_CHECKSUMS.index)
+    return {column: replace(base, checksum=checksum) for column, checksum in strongest.items()}
+
+
+def require_suitable(table: BlobTable) -> None:
+    """Make sure that rows of a table can be read and written back as they are.
+
+    Args:
+        table: The table.
+
+    Raises:
+        UnsupportedTableError: They cannot.
+    """
+    config = table.config
+    for wrong, what in (
+        (not table.columns, "no BLOB column"),
+        (not config.record_key_fields, "no record key"),
+        (not config.plain_key_generator, "a key generator that makes other partitions of the rows that are read"),
+        (config.drops_partition_columns, "partition columns that its files do not hold"),
+        (not config.plain_merge, "a merger of its own, which may do more than replace a row"),
+        (config.bootstrapped, "rows in files outside of its folder"),
+    ):
+        if wrong:
+            raise UnsupportedTableError(
+                f"'{table.label}' has {what}, so that its references cannot be rewritten by an upsert of whole rows"
+            )

@@ -1,0 +1,337 @@
+"""``hv.table_services.check_erasure``: where the bytes of some records still are, and what must run for them to go.
+
+`look` does the work without Spark, which only says which keys still have rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.names import BLOB_AREA, write_of
+from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
+from hudi_vector.storage import FileInfo, StorageOptions, join, normalise
+from hudi_vector.storage.leases import clock_ms
+from hudi_vector.storage.listed import list_below, shown
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.arguments import texts
+from hudi_vector.table_services.cleaning.leftovers import Leftover, list_leftovers
+from hudi_vector.table_services.cleaning.table import ServiceTable
+from hudi_vector.table_services.erasure.container_use import ContainerUse
+from hudi_vector.table_services.erasure.key_rows import KeyScan
+from hudi_vector.table_services.erasure.places import not_looked_at, segments_holding
+from hudi_vector.table_services.erasure.record import (
+    COMPLETE,
+    ERASURES,
+    ErasureRecord,
+    find_open,
+    publish_record,
+)
+from hudi_vector.table_services.marking.container_index import Fold
+from hudi_vector.table_services.marking.sharers import sharing_tables
+from hudi_vector.table_services.references.files import read_here
+from hudi_vector.table_services.references.gather import gather
+from hudi_vector.table_services.references.kept import KeptReferences
+from hudi_vector.table_services.references.places import Places
+from hudi_vector.table_services.references.referrers import Referrers
+from hudi_vector.table_services.retention.retained import BASE, RetainedFile
+from hudi_vector.table_services.retention.savepoints import saved_files
+from hudi_vector.table_services.trash.trash import TrashedFile, list_trash
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["ErasureResult", "Holder", "check_erasure", "look"]
+
+T = TypeVar("T")
+
+_LOCAL = StorageOptions()
+_TRASH_NEEDS = "the trash's window to end, or clean_blobs with trash_window='0s'"
+_REPACKED = "compact_blobs with live_threshold=100"
+_CLEANED = "then Hudi's clean, then clean_blobs"
+_STAGED = "its write to end, or its lease and the grace to run out and clean_blobs: nobody can say whose rows it holds"
+_HALF_PUBLISHED = "clean_blobs after the grace: nobody can say what it holds"
+_CLOCKS_APART_MS = 600_000  # the clock of the storage and ours
+_OWNER = "its owner: the table refers to it and does not own it"
+_KEY = "_hoodie_record_key"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A file that holds bytes of the keys.
+
+    Attributes:
+        path: From the table's folder, or its URI.
+        bytes: Of the whole file.
+        kind: ``base file``, ``log file``, ``container``, ``trash``, ``leftover``, ``segment`` or ``external``.
+        needs: What must happen for the bytes of the keys to go.
+    """
+
+    path: str
+    bytes: int
+    kind: str
+    needs: str
+
+
+@dataclass(frozen=True)
+class ErasureResult:
+    """Where the bytes of some keys are.
+
+    Attributes:
+        table: The table's base path.
+        erasure_id: The record of this erasure.
+        keys: How many keys were asked for.
+        holders: The files of the table that hold bytes of them.
+        external: Files that the rows refer to and the table does not own; they hold nothing up.
+        doubts: What could not be looked at, so that nobody can say what it holds.
+        report: Where the record lies.
+        not_looked_at: What lies below the table's folder and was not looked at, from there: the timeline, the metadata
+            table, models of indexes, and the like.
+    """
+
+    table: str
+    erasure_id: str
+    keys: int
+    holders: list[Holder] = field(default_factory=list)
+    external: list[Holder] = field(default_factory=list)
+    doubts: tuple[str, ...] = ()
+    report: str = ""
+    not_looked_at: tuple[str, ...] = ()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether no byte is left in the table, and the record says so."""
+        return not (self.holders or self.doubts)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of `path`, `bytes`, `kind` and `needs`, by kind and path."""
+        shown = sorted([*self.holders, *self.external], key=lambda holder: (holder.kind, holder.path))
+        return [{"path": each.path, "bytes": each.bytes, "kind": each.kind, "needs": each.needs} for each in shown]
+
+    def lines(self) -> Iterator[str]:
+        """The result in sentences for people."""
+        yield from (f"not known: {doubt}" for doubt in self.doubts)
+        if self.is_well:
+            yield f"no file holds bytes of the {self.keys} keys: erasure {self.erasure_id} is complete"
+        else:
+            yield f"{len(self.holders)} files hold bytes of the {self.keys} keys: erasure {self.erasure_id} is open"
+        yield f"record: {self.report}, which names {len(self.not_looked_at)} places that were not looked at"
+
+
+def check_erasure(spark: SparkSession, table: str | os.PathLike[str], keys: str | Iterable[str]) -> ErasureResult:
+    """Find the files that still hold bytes of some records, and say what must run for them to go.
+
+    Call it first before or right after the rows are deleted, while retained files still tell which containers hold
+    their blobs: a record keeps those. Call it again with the same keys after each step; once nothing is left, the
+    record says so for good. It names no key, only a salted hash of all.
+
+    Args:
+        spark: A registered session.
+        table: The name or path of a Hudi table.
+        keys: Record keys, as Hudi keeps them in ``_hoodie_record_key``.
+
+    Returns:
+        Base files and log files of every retained version, containers, files in the trash, segments of indexes, and
+        what killed processes left, each with what it needs; and what was not looked at.
+
+    Raises:
+        InvalidArgumentError: There are no keys.
+        InvalidTypeError: A key is no text.
+        UnsupportedTableError: The table has no ``_hoodie_record_key``.
+        TableNotFoundError: There is no such table.
+        DataFileError: The newest rows could not be read.
+
+    Example:
+        >>> hv.table_services.check_erasure(spark, "photos", ["cat"]).holders
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+    from hudi_vector.writing.failures import in_one_sentence
+
+    wanted = _texts(keys)
+    place = ServiceTable.of(spark, table)
+    _open(place.table, place.options)
+    frame = spark.read.format("hudi").load(place.path)
+    # Not by the column itself: with a record index Hudi 1.2 finds nothing by keys that hold a field's name.
+    key = F.concat(F.col(_KEY), F.lit(""))
+    with in_one_sentence(f"looking for the keys in '{table}' failed", DataFileError):
+        live = {row[0] for row in frame.where(key.isin(wanted)).select(_KEY).distinct().collect()}
+    found = look(place.table, wanted, live, place.options, kept=place.references)
+    place.keep_references(forget=False)
+    return found
+
+
+def look(
+    table: str,
+    keys: Collection[str],
+    live: Collection[str],
+    options: StorageOptions = _LOCAL,
+    *,
+    kept: KeptReferences | None = None,
+    now_ms: int | None = None,
+) -> ErasureResult:
+    """Look into every retained file, and publish what was found.
+
+    Args:
+        table: The table's base path.
+        keys: The keys.
+        live: Those that have rows in the newest snapshot.
+        options: How storage is opened.
+        kept: What earlier runs kept of the references of data files; read anew without it.
+        now_ms: The time, for tests.
+
+    Returns:
+        What holds bytes of the keys.
+
+    Raises:
+        UnsupportedTableError: The table has no ``_hoodie_record_key``.
+    """
+    now = clock_ms() if now_ms is None else now_ms
+    native = _open(normalise(table), options)
+    root, storage = native.source.uri, native.storage
+    area, places, scan = BlobArea(root), Places(), KeyScan(keys)
+    listed, odd = list_below(storage, area.uri)
+    files = {places.identity(info.uri): info for info in listed}
+    mine, everyone = Referrers({name: info.uri for name, info in files.items()}, places), Fold(list(files.values()))
+    # Before the data files: what is committed meanwhile is found in one of the two.
+    left = _listed(partial(list_leftovers, storage, root), odd)
+    gathered = gather(native, scan, mine)
+    # Ranges are compared, which references that were folded by path have not.
+    read = read_here if kept is None else kept.whole
+    tables, doubts = sharing_tables(native, ())
+    doubts += [doubt for each in tables for doubt in gather(each, read, everyone).doubts]
+    doubts += [*odd, *gathered.doubts, *mine.doubts, *everyone.doubts]
+    use = ContainerUse.of(root, everyone, options)
+    trash = _listed(partial(list_trash, storage, root), doubts)
+    segments = _listed(partial(segments_holding, native, scan.held), doubts)
+    passed_over = tuple(_listed(partial(not_looked_at, storage, root, use.loose, left, trash), doubts))
+    unknown = tuple(dict.fromkeys(doubts))
+    home = places.identity(f"{area.uri}/.").removesuffix(".")
+    named = {
+        uri: join(BLOB_AREA, uri.removeprefix(home)) if uri.startswith(home) else None for uri, _ in mine.below("")
+    }
+    there = {info.uri.removeprefix(f"{root}/"): info for info in files.values()}
+    record = find_open(storage, root, keys) or ErasureRecord.new(root, keys, now)
+    record = _suspecting(record, there, use, trash, left)
+    known = {*record.containers, *filter(None, named.values())}
+    holders = list(_data_files(native, scan.held, frozenset(live)))
+    has_rows = bool(holders)
+    holders += [
+        Holder(path, info.size, "container", _container_needs(has_rows, path in known, path in use.loose))
+        for path, info in sorted(there.items())
+        if (has_rows and path in known) or (path in use.partly_dead and (path in known or path in record.suspects))
+    ]
+    holders += [
+        Holder(file.trash_path, file.bytes, "trash", _TRASH_NEEDS)
+        for file in trash
+        if file.path in known or file.path in record.suspects
+    ]
+    holders += _elsewhere(segments, left, record)
+    external = [Holder(uri, 0, "external", _OWNER) for uri, path in named.items() if path is None]
+    record = replace(
+        record,
+        containers=tuple(sorted(known)),
+        rows_ms=now if has_rows or unknown else 0,
+        not_looked_at=passed_over,
+    )
+    if not holders and not unknown:
+        record = replace(record, state=COMPLETE, completed_ms=now, identity=gathered.identity)
+    record = publish_record(storage, record)
+    report = join(root, ERASURES, record.erasure_id)
+    return ErasureResult(root, record.erasure_id, record.keys, holders, external, unknown, report, passed_over)
+
+
+def _suspecting(
+    record: ErasureRecord,
+    there: Mapping[str, FileInfo],
+    use: ContainerUse,
+    trash: Iterable[TrashedFile],
+    left: Iterable[Leftover],
+) -> ErasureRecord:
+    """The record, with what may have come to hold bytes of the keys since the last look.
+
+    Until a look finds no row of the keys, an upsert or a compaction may move their blobs to new containers; once the
+    rows are gone too, no data file tells of that. What others refer to wholly holds nothing else.
+    """
+    if not record.rows_ms:
+        return record
+    since_ns = (record.rows_ms - _CLOCKS_APART_MS) * 1_000_000
+    is_first = record.generation < 0
+    new = {path for path in use.partly_dead if path in use.loose or (not is_first and there[path].mtime_ns > since_ns)}
+    mine = {path for path in new if write_of(record.table, join(record.table, path))}
+    others = {*(file.path for file in trash), *(each.path for each in left)}
+    return replace(record, suspects=tuple(sorted({*record.suspects, *mine, *others})))
+
+
+def _listed(listing: Callable[[], Iterable[T]], doubts: list[str]) -> list[T]:
+    """What a listing gives; nothing, and a doubt, where it cannot be made."""
+    try:
+        return list(listing())
+    except OSError as problem:
+        doubts.append(shown(f"not all that lies below the table's folder can be listed: {problem}"))
+        return []
+
+
+def _elsewhere(
+    segments: Iterable[tuple[str, int, str]], left: Iterable[Leftover], record: ErasureRecord
+) -> Iterator[Holder]:
+    for each in left:
+        if each.files and each.path in record.suspects:
+            yield Holder(each.path, each.bytes, "leftover", _STAGED if each.write_id else _HALF_PUBLISHED)
+    for path, size, needs in segments:
+        yield Holder(path, size, "segment", needs)
+
+
+def _data_files(
+    native: NativeTable, held: dict[RetainedFile, frozenset[str]], live: frozenset[str]
+) -> Iterator[Holder]:
+    timeline, saved = native.timeline(), saved_files(native)
+    newest = {file.uri for each in native.snapshot().file_slices for file in each.files} if held else set()
+    for file in sorted(held, key=lambda file: file.path):
+        if native.storage.info(file.info.uri) is None:
+            continue  # a clean took it while the others were read
+        if file.path in saved:
+            needs = f"savepoint {saved[file.path]} to be deleted, and Hudi's clean after it"
+        elif file.instant in timeline.pending:
+            needs = f"instant {file.instant} to complete or to be rolled back"
+        elif file.info.uri in newest and held[file] & live:
+            needs = "the rows to be deleted, and Hudi's compaction and clean after it"
+        elif file.info.uri in newest:
+            needs = "Hudi's compaction of its file group, and clean after it"
+        else:
+            needs = "Hudi's clean, which keeps as many versions as it is told to"
+        yield Holder(file.path, file.info.size, "base file" if file.kind == BASE else "log file", needs)
+
+
+def _container_needs(has_rows: bool, is_known: bool, is_loose: bool) -> str:
+    if is_loose and not is_known:
+        return "clean_blobs: nothing refers to it, so nobody can say whose bytes it holds"
+    if is_loose:
+        return "clean_blobs"
+    if has_rows and is_known:
+        return "the data files first, and clean_blobs after them"
+    if is_known:
+        return f"{_REPACKED}, since other rows refer to it, {_CLEANED}"
+    return f"{_REPACKED}, since nobody can say whose bytes its dead parts are, {_CLEANED}"
+
+
+def _open(root: str, options: StorageOptions) -> NativeTable:
+    native = NativeTable(Source(root, root, options))
+    if not native.config.populates_meta_fields:
+        raise UnsupportedTableError(
+            f"'{root}' keeps no {_KEY} in its rows (hoodie.populate.meta.fields is false), so that rows cannot be "
+            "found by key; look for them with a query"
+        )
+    return native
+
+
+def _texts(keys: str | Iterable[str]) -> list[str]:
+    found = texts("keys", keys)
+    if not found:
+        raise InvalidArgumentError("there are no keys to look for; give one or more record keys")
+    return sorted(set(found))

@@ -1,0 +1,96 @@
+"""Where else below a table bytes of records can be: segments of indexes; and what an erasure does not look at."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Iterator
+
+from hudi_vector.blobs.names import BLOB_AREA, STAGING, is_write_id, write_of
+from hudi_vector.index.files import file_of_segment, indexes_folder
+from hudi_vector.storage import Storage, is_half_published, join
+from hudi_vector.storage.listed import shown
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.cleaning.leftovers import Leftover
+from hudi_vector.table_services.guards import is_plain
+from hudi_vector.table_services.retention.retained import RetainedFile, list_retained
+from hudi_vector.table_services.trash.trash import OUTSIDE_TRASH, TRASH, TrashedFile
+
+__all__ = ["not_looked_at", "segments_holding"]
+
+_HOODIE = ".hoodie"
+_SERVICE = posixpath.dirname(STAGING)
+_LOOKED_AT = frozenset({BLOB_AREA, ".hoodie/blob_service", ".hoodie/vector_index"})
+_SEGMENTS = "segments"
+
+
+def segments_holding(native: NativeTable, held: Collection[RetainedFile]) -> Iterator[tuple[str, int, str]]:
+    """The segments of the table's own indexes that hold vectors of some rows, as codes or as they are.
+
+    Args:
+        native: The table.
+        held: Its data files that hold rows of the keys.
+
+    Yields:
+        Of each its path from the table's folder, its bytes, and what it needs to go. A segment of a data
+        file that is gone may hold the vector of any row.
+    """
+    root, storage = native.source.uri, native.storage
+    segments = [
+        info
+        for info in storage.list_files(indexes_folder(root), recursive=True)
+        if info.uri.split("/")[-2] == _SEGMENTS and not is_half_published(info.name)
+    ]
+    there = {_stem(file) for file in list_retained(root, storage).files} if segments else set()
+    holding = {_stem(file) for file in held}
+    for info in sorted(segments, key=lambda info: info.uri):
+        stem = file_of_segment(info.name)
+        path = shown(info.uri.removeprefix(f"{root}/"))
+        if stem in holding:
+            yield path, info.size, "the data files first, and hv.index.compact after them"
+        elif stem not in there:
+            yield path, info.size, "hv.index.compact: its data file is gone, and it may have held the rows"
+
+
+def not_looked_at(
+    storage: Storage,
+    table: str,
+    loose: Iterable[str],
+    left: Iterable[Leftover],
+    trash: Iterable[TrashedFile],
+) -> tuple[str, ...]:
+    """What lies below a table's folder and is no place where bytes of rows are looked for.
+
+    Args:
+        storage: The table's storage.
+        table: The table's base path, normalised.
+        loose: The files of the blob area to which nothing refers, from the table's folder.
+        left: What is staged or half published.
+        trash: The files in the trash.
+
+    Returns:
+        Folders, and single files, from the table's folder, by path. Data files are all looked at.
+    """
+    found = {join(_HOODIE, shown(name)) for name in storage.list_folders(join(table, _HOODIE))} - _LOOKED_AT
+    found |= {_HOODIE for _ in storage.list_files(join(table, _HOODIE))[:1]}
+    found |= {join(_SERVICE, shown(name)) for name in storage.list_folders(join(table, _SERVICE))}
+    found -= {STAGING, TRASH, OUTSIDE_TRASH}
+    # Anybody's files in the blob area; one that rows refer to is a holder.
+    found |= {path for path in loose if write_of(table, join(table, path)) is None}
+    known = {info.uri for each in left for info in each.files} | {join(table, each.trash_path) for each in trash}
+    for folder in (STAGING, TRASH, OUTSIDE_TRASH):
+        others = {info.uri for info in storage.list_files(join(table, folder), recursive=True)} - known
+        paths = (shown(uri.removeprefix(f"{table}/")) for uri in others)
+        found |= {path for path in paths if not _is_just_staged(storage, table, path)}
+    for info in storage.list_files(indexes_folder(table), recursive=True):
+        parent = posixpath.dirname(shown(info.uri.removeprefix(f"{table}/")))
+        found |= {parent} if posixpath.basename(parent) != _SEGMENTS else set()
+    return tuple(sorted(found))
+
+
+def _is_just_staged(storage: Storage, table: str, path: str) -> bool:
+    """Whether a file was staged since the look began."""
+    return is_write_id(path.removeprefix(f"{STAGING}/").partition("/")[0]) and is_plain(storage, table, path)
+
+
+def _stem(file: RetainedFile) -> str:
+    return file.info.name.rpartition(".")[0] or file.info.name

@@ -1,0 +1,1 @@
+"""What is due on a table, in one job, and its history."""

@@ -1,0 +1,175 @@
+"""What a table's blobs take at one moment, column by column, what waits in the trash, and how its indexes are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector.storage import open_storage
+from hudi_vector.table_services.located import locate
+from hudi_vector.table_services.trash.trash import list_trash
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["ColumnFigures", "Figures", "IndexFigures", "add_up", "measure"]
+
+_SUMS = ("blobs", "bytes", "dead_bytes", "dangling")
+
+
+@dataclass(frozen=True)
+class ColumnFigures:
+    """A BLOB column of the newest snapshot; `column` is empty for files in the blob area that belong to none.
+
+    Attributes:
+        column: Its dotted path.
+        blobs: Rows with a blob.
+        inline: Bytes in the table's data files.
+        managed: Bytes that rows refer to in files the table owns.
+        external: Bytes that rows refer to in other files.
+        dead: Bytes in the blob area that no row of the newest snapshot refers to.
+        dangling: Rows whose bytes are not there.
+    """
+
+    column: str
+    blobs: int = 0
+    inline: int = 0
+    managed: int = 0
+    external: int = 0
+    dead: int = 0
+    dangling: int = 0
+
+    @property
+    def live(self) -> int:
+        """Bytes that rows of the newest snapshot refer to, wherever they are."""
+        return self.inline + self.managed + self.external
+
+
+@dataclass(frozen=True)
+class IndexFigures:
+    """A vector index.
+
+    Attributes:
+        name: Column, metric and kind.
+        files: Base files of the newest snapshot.
+        covered: Those with a segment.
+        rows: Their rows.
+        bytes: Bytes of its segments.
+        imbalance: How uneven its lists are; 1 if they are of one length.
+        recall: The recall that was measured last, None where none was.
+        milliseconds: The median latency of a search that was measured last, None where none was.
+    """
+
+    name: str
+    files: int
+    covered: int
+    rows: int
+    bytes: int
+    imbalance: float
+    recall: float | None = None
+    milliseconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A table's blobs and indexes at one moment.
+
+    Attributes:
+        columns: By name.
+        trash_files: Files in the trash.
+        trash: Their bytes.
+        indexes: By name.
+    """
+
+    columns: tuple[ColumnFigures, ...]
+    trash_files: int = 0
+    trash: int = 0
+    indexes: tuple[IndexFigures, ...] = ()
+
+    @property
+    def whole(self) -> ColumnFigures:
+        """All columns together."""
+        names = ("blobs", "inline", "managed", "external", "dead", "dangling")
+        sums = {name: sum(getattr(column, name) for column in self.columns) for name in names}
+        return ColumnFigures("", **sums)
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Figures:
+        """Figures as JSON has them."""
+        columns = tuple(ColumnFigures(**column) for column in body["columns"])
+        indexes = tuple(IndexFigures(**index) for index in body.get("indexes", ()))
+        return cls(**{**body, "columns": columns, "indexes": indexes})
+
+
+def measure(spark: SparkSession, table: str) -> Figures:
+    """Count the blobs of a table's newest snapshot, what lies in its trash, and what its indexes cover.
+
+    No bytes of blobs are read.
+
+    Args:
+        spark: A registered session.
+        table: The name or path of a Hudi table.
+
+    Returns:
+        The figures.
+
+    Raises:
+        TableNotFoundError: There is no such table.
+        UnsupportedTableError: It is a view that does more than name one, or no Hudi table.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+    from hudi_vector.spark.blobs.inventory import inventory
+
+    root, _, options = locate(spark, table)
+    rows = inventory(spark, table).groupBy("column", "kind").agg(*(F.sum(name).alias(name) for name in _SUMS)).collect()
+    trash = list_trash(open_storage(root, options), root)
+    columns = add_up(row.asDict() for row in rows)
+    return Figures(columns, len(trash), sum(file.bytes for file in trash), _indexes(spark, table))
+
+
+def _indexes(spark: SparkSession, table: str) -> tuple[IndexFigures, ...]:
+    from hudi_vector.table_services.vector_index.api import describe
+
+    return tuple(
+        IndexFigures(
+            name=f"{one.column}, {one.metric}, {one.kind}",
+            files=one.files,
+            covered=one.covered_files,
+            rows=one.covered_rows,
+            bytes=one.bytes,
+            imbalance=one.imbalance,
+            recall=one.recalls[-1][1] if one.recalls else None,
+            milliseconds=one.latencies[-1][1] if one.latencies else None,
+        )
+        for one in describe(spark, table)
+    )
+
+
+def add_up(rows: Iterable[Mapping[str, Any]]) -> tuple[ColumnFigures, ...]:
+    """The figures of each column.
+
+    Args:
+        rows: Sums of an inventory by `column` and `kind`.
+
+    Returns:
+        By the columns' names.
+
+    Example:
+        >>> row = {"column": "img", "kind": "inline", "blobs": 2, "bytes": 30, "dead_bytes": 0, "dangling": 0}
+        >>> add_up([row])
+        (ColumnFigures(column='img', blobs=2, inline=30, managed=0, external=0, dead=0, dangling=0),)
+    """
+    found: dict[str, dict[str, int]] = {}
+    for row in rows:
+        figures = found.setdefault(row["column"] or "", {})
+        named = {
+            "blobs": row["blobs"],
+            row["kind"]: row["bytes"],
+            "dead": row["dead_bytes"],
+            "dangling": row["dangling"],
+        }
+        for name, number in named.items():
+            figures[name] = figures.get(name, 0) + (number or 0)
+    return tuple(ColumnFigures(column, **figures) for column, figures in sorted(found.items()))

@@ -1,0 +1,196 @@
+"""The steps of a table's upkeep: one line each in `STEPS`, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector.blobs.leases import read_lease
+from hudi_vector.errors import RefusedError, UnsupportedTableError
+from hudi_vector.options import (
+    MAINTAIN_CLEAN_INTERVAL,
+    MAINTAIN_CLUSTER_INTERVAL,
+    MAINTAIN_CLUSTER_ORDER,
+    MAINTAIN_COMPACT_INTERVAL,
+    MAINTAIN_FIGURES_INTERVAL,
+    MAINTAIN_HUDI_CLEAN,
+    MAINTAIN_INDEX_INTERVAL,
+    Option,
+    parse_names,
+)
+from hudi_vector.storage import open_storage
+from hudi_vector.storage.leases import clock_ms
+from hudi_vector.table_services.compaction.api import COMPACT, tell_by_default
+from hudi_vector.table_services.compaction.state import require_suitable
+from hudi_vector.table_services.located import locate
+from hudi_vector.table_services.maintenance.figures import Figures, measure
+from hudi_vector.table_services.maintenance.history import DONE, DUE, NOTHING, REFUSED
+from hudi_vector.table_services.plans.clustering_files import begun_clusterings
+from hudi_vector.table_services.plans.compaction_files import begun_runs
+from hudi_vector.table_services.result import report_lines
+from hudi_vector.table_services.service_lease import ServiceLease
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hudi_vector.table_services.plans.clustering_result import ClusterResult
+
+__all__ = ["STEPS", "Job", "Outcome", "Step", "end_killed_runs"]
+
+_ALL_COVERED = "every base file is covered by the indexes there are"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every step is given.
+
+    Attributes:
+        spark: A registered session.
+        table: The table, as the user named it.
+        dry_run: Whether nothing may be changed.
+        other_tables: The paths of tables that may refer to this table's blobs.
+        single_writer: Whether nobody else writes to the table meanwhile.
+    """
+
+    spark: SparkSession
+    table: str
+    dry_run: bool
+    other_tables: Sequence[str] = ()
+    single_writer: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step did: its state, a text for people, and figures where it took some."""
+
+    state: str
+    text: str
+    figures: Figures | None = None
+
+    @classmethod
+    def of(cls, result: Any, has_work: bool, lines: Iterable[str]) -> Outcome:
+        """The outcome of a service, from its result, whether there was something to do, and its lines for people."""
+        text = "; ".join(line for line in lines if not line.startswith("report: "))
+        if not result.is_well:
+            return cls(REFUSED, text)
+        return cls((DUE if result.dry_run else DONE) if has_work else NOTHING, text)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step: its name, how often it is due, and what it does."""
+
+    name: str
+    interval: Option[int]
+    run: Callable[[Job], Outcome]
+
+
+def end_killed_runs(job: Job) -> Outcome:
+    """End what killed compactions and clusterings had begun: until then other writers' rows may be hidden."""
+    from hudi_vector.table_services.clustering.run import Clustering
+
+    root, _, options = locate(job.spark, job.table)
+    begun = [f"compaction {run.plan.plan_id}" for run in begun_runs(root, options)]
+    begun += [f"clustering {run.plan.plan_id}" for run in begun_clusterings(root, options)]
+    lease = read_lease(open_storage(root, options), root, COMPACT) if begun else None
+    # One that is at work was not killed; one that was may be taken for at work until its lease has run out.
+    if not begun or (lease is not None and clock_ms() < lease.until_ms):
+        return Outcome(NOTHING, "")
+    if job.dry_run:
+        return Outcome(DUE, f"{', '.join(begun)} was killed, or gave up, and is to be ended")
+    tell = tell_by_default("maintain")
+    work = Clustering.of(job.spark, job.table, {}, tell, alone=job.single_writer, needs_blobs=False)
+    with ServiceLease(root, COMPACT, options=options) as held:
+        notes = (*work.end_begun_runs(held), *work.end_begun_clusterings(held))
+    return Outcome(DONE, "; ".join(notes))
+
+
+def _cluster(job: Job) -> Outcome:
+    from hudi_vector.table_services.clustering.api import cluster
+
+    order = parse_names(MAINTAIN_CLUSTER_ORDER.in_session(job.spark))
+    run = partial(cluster, job.spark, job.table, order_by=order, assume_single_writer=job.single_writer)
+    try:
+        result = run(dry_run=job.dry_run)
+    except RefusedError:
+        result = run(dry_run=True)
+        if _has_work(result):
+            raise
+    return Outcome.of(result, True, result.lines()) if _has_work(result) else Outcome(NOTHING, "")
+
+
+def _has_work(result: ClusterResult) -> bool:
+    return bool(result.candidates or result.moved_out or result.moved_in)
+
+
+def _compact_blobs(job: Job) -> Outcome:
+    from hudi_vector.spark.blobs.table import BlobTable
+    from hudi_vector.table_services.compaction.api import compact_blobs
+
+    table = BlobTable.of(job.spark, job.table)
+    try:
+        require_suitable(table)
+    except UnsupportedTableError as unsuitable:  # that will not change, so that nobody is called for it
+        return Outcome(NOTHING, str(unsuitable))
+    run = partial(compact_blobs, job.spark, job.table, assume_single_writer=job.single_writer)
+    planned = run(dry_run=True)
+    if not planned.containers_before:  # whether such a table would be refused does not matter then
+        return Outcome(NOTHING, "; ".join(planned.notes))
+    result = planned if job.dry_run else run(plan=planned.plan_id)
+    return Outcome.of(result, True, result.lines())
+
+
+def _clean_blobs(job: Job) -> Outcome:
+    from hudi_vector.table_services.cleaning.api import clean_blobs
+
+    with_hudi = MAINTAIN_HUDI_CLEAN.in_session(job.spark) == "true"
+    result = clean_blobs(
+        job.spark,
+        job.table,
+        dry_run=job.dry_run,
+        other_tables=job.other_tables,
+        run_hudi_clean=with_hudi and not job.dry_run,
+    )
+    return Outcome.of(result, bool(result.bytes or result.deleted or result.expired), report_lines(result))
+
+
+def _look_after_indexes(job: Job) -> Outcome:
+    from hudi_vector.table_services.vector_index.api import describe, refresh
+    from hudi_vector.table_services.vector_index.compacting import compact
+
+    known = describe(job.spark, job.table)
+    stale = [index for index in known if index.covered_files < index.files]
+    if job.dry_run and stale:
+        lacking = sum(index.files - index.covered_files for index in stale)
+        return Outcome(DUE, f"{lacking} segments are missing in {len(stale)} indexes")
+    if job.dry_run:
+        return Outcome(NOTHING, _ALL_COVERED)
+    made = [refresh(job.spark, job.table, one.column, kind=one.kind, metric=one.metric) for one in stale]
+    gone = [
+        name for one in known for name in compact(job.spark, job.table, one.column, kind=one.kind, metric=one.metric)
+    ]
+    told = [line for result in made for line in result.lines()]
+    told += [f"{len(gone)} files of indexes were deleted that nothing needs any more"] if gone else []
+    return Outcome(DONE, "; ".join(told)) if told else Outcome(NOTHING, _ALL_COVERED)
+
+
+def _measure(job: Job) -> Outcome:
+    figures = measure(job.spark, job.table)
+    whole = figures.whole
+    text = f"{whole.live} bytes live, {whole.dead} dead, {figures.trash} in the trash, {whole.dangling} dangling"
+    return Outcome(DONE, text, figures)
+
+
+STEPS: Sequence[Step] = (
+    # First, since it leaves containers behind that compaction then need not look at.
+    Step("cluster", MAINTAIN_CLUSTER_INTERVAL, _cluster),
+    # Before the cleaner, which takes what it leaves behind once no older commit needs it.
+    Step("compact_blobs", MAINTAIN_COMPACT_INTERVAL, _compact_blobs),
+    Step("clean_blobs", MAINTAIN_CLEAN_INTERVAL, _clean_blobs),
+    # After clustering, whose new files it covers.
+    Step("index", MAINTAIN_INDEX_INTERVAL, _look_after_indexes),
+    # Last, so that the figures are those the other steps leave behind.
+    Step("figures", MAINTAIN_FIGURES_INTERVAL, _measure),
+)

@@ -1,0 +1,1 @@
+"""Which blob files of a table nothing needs."""

@@ -1,0 +1,95 @@
+"""Files that a table owns, that data files refer to, and that are not in their place: gone, or in the trash."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow.fs as pafs
+
+from hudi_vector.blobs.uploads.external_files import file_infos
+from hudi_vector.table_services.mark_report import KeptFile
+from hudi_vector.table_services.marking.verdict import Case, reason_of_reference
+from hudi_vector.table_services.references.places import Places
+from hudi_vector.table_services.references.referrers import Referrer, Referrers
+from hudi_vector.table_services.sites import Site, is_outside
+from hudi_vector.table_services.trash.trash import TrashedFile, list_trash
+
+__all__ = ["dangling_files", "dangling_notes"]
+
+_BACK = "it is in the trash, from where restore_blobs brings it back"
+_GONE = "there is no such file"
+
+
+def dangling_files(site: Site, case: Case, places: Places, homes: Mapping[str, str]) -> list[KeptFile]:
+    """What is referred to, lay in the table's blob area or below a managed root, and is not there.
+
+    Args:
+        site: The table.
+        case: What a mark knows once it has read the references.
+        places: How paths become identities.
+        homes: What the paths of the files that the table owns begin with, by what their identities begin with.
+
+    Returns:
+        The files by path, each with who refers to it and whether it can be brought back.
+    """
+    # The last sweep that took a file is the one whose copy comes back.
+    trashed = {copy.path: copy for copy in reversed(list_trash(site.storage, site.table))}
+    wanted = dict(_own(case.referrers, {places.identity(site.uri(path)): path for path in trashed}, homes))
+    infos = file_infos([site.uri(path) for path in wanted], site.options, lenient=True)
+    there = {path for path, info in zip(wanted, infos, strict=True) if not _is_gone(info)}
+    return [_dangling(path, wanted[path], trashed.get(path), case) for path in sorted(wanted.keys() - there)]
+
+
+def dangling_notes(files: Sequence[KeptFile]) -> Iterator[str]:
+    """What to tell an operator of them.
+
+    Args:
+        files: As `dangling_files` has them.
+
+    Yields:
+        A sentence for those that can be brought back, and one for those that cannot.
+
+    Example:
+        >>> list(dangling_notes([]))
+        []
+    """
+    back = [file for file in files if file.reason.endswith(_BACK)]
+    gone = [file for file in files if not file.reason.endswith(_BACK)]
+    if back:
+        yield f"{_many(back)} in the trash, such as '{back[0].path}'; restore_blobs brings back what was swept"
+    if gone:
+        yield f"{_many(gone)} gone, such as '{gone[0].path}'; hv.blobs.verify lists the rows that have them now"
+
+
+def _own(referrers: Referrers, trashed: Mapping[str, str], homes: Mapping[str, str]) -> Iterator[tuple[str, Referrer]]:
+    """The files of the table that references name and that were not listed, by their paths."""
+    # What is gone cannot be compared with what another mount shows; a container's folder and name are its own.
+    tails = {_tail(identity): path for identity, path in trashed.items() if not is_outside(path)}
+    for identity, referrer in referrers.not_listed():
+        path = trashed.get(identity) or tails.get(_tail(identity))
+        home = next((home for home in homes if identity.startswith(home)), None)
+        if path is not None:
+            yield path, referrer
+        elif home is not None:
+            yield homes[home] + identity[len(home) :], referrer
+
+
+def _tail(identity: str) -> str:
+    folder, name = posixpath.split(identity)
+    return f"{posixpath.basename(folder)}/{name}"
+
+
+def _is_gone(info: pafs.FileInfo | None) -> bool:
+    return info is not None and info.type == pafs.FileType.NotFound
+
+
+def _dangling(path: str, referrer: Referrer, copy: TrashedFile | None, case: Case) -> KeptFile:
+    where = _GONE if copy is None else _BACK
+    return KeptFile(path, copy.bytes if copy else 0, f"{reason_of_reference(referrer, case)}, and {where}")
+
+
+def _many(files: Sequence[KeptFile]) -> str:
+    return (
+        "1 file that data files refer to is" if len(files) == 1 else f"{len(files)} files that data files refer to are"
+    )

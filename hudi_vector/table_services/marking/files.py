@@ -1,0 +1,89 @@
+"""Marks on storage: published once, read back by whoever sweeps or reviews them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from hudi_vector.blobs.names import is_write_id
+from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, publish_table, rows_of, table_of
+from hudi_vector.errors import DataFileError, InvalidArgumentError
+from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import newest, publish
+from hudi_vector.storage.stored_values import shaped
+from hudi_vector.table_services.mark_report import MARKS, KeptFile, MarkReport, UnneededFile
+
+__all__ = ["list_marks", "publish_mark", "read_mark"]
+
+_KIND, _VERSION = "mark", 1
+_LISTS: Mapping[str, Any] = {"candidates": UnneededFile, "kept": KeptFile, "dangling": KeptFile}
+_LOCAL = StorageOptions()
+
+
+def publish_mark(report: MarkReport, options: StorageOptions = _LOCAL) -> str:
+    """Write a report beside the table's other marks; when this returns it is durable.
+
+    Args:
+        report: What a mark found.
+        options: How storage is opened.
+
+    Returns:
+        The id by which `read_mark` finds it.
+
+    Example:
+        >>> import tempfile
+        >>> table = tempfile.mkdtemp()
+        >>> report = MarkReport("20260101000000000_0123456789ab", normalise(table), 0, "", total_bytes=7)
+        >>> read_mark(table, publish_mark(report)) == report
+        True
+    """
+    storage, folder = open_storage(report.table, options), join(report.table, MARKS, report.mark_id)
+    body = {name: value for name, value in asdict(report).items() if name not in ("table", *_LISTS)}
+    lists = {name: table_of(kind, getattr(report, name)) for name, kind in _LISTS.items()}
+    for name, files in lists.items():
+        body[name] = asdict(publish_table(storage, folder, name, files))
+    # The side file comes last: a mark without it was never published.
+    publish(storage, folder, _KIND, _VERSION, 0, body)
+    return report.mark_id
+
+
+def read_mark(table: str, mark_id: str, options: StorageOptions = _LOCAL) -> MarkReport:
+    """Read a report that was published.
+
+    Args:
+        table: The table's base path.
+        mark_id: The mark.
+        options: How storage is opened.
+
+    Returns:
+        The report, as it was published.
+
+    Raises:
+        InvalidArgumentError: The table has no such mark, or no whole one.
+        DataFileError: A list of its files is gone or damaged, or it says what no mark says.
+        UnsupportedTableError: Another version of this package wrote it.
+    """
+    root = normalise(table)
+    storage, folder = open_storage(root, options), join(root, MARKS, mark_id)
+    found = newest(storage, folder, _KIND, _VERSION) if is_write_id(mark_id) else None
+    if found is None:
+        raise InvalidArgumentError(f"'{table}' has no mark {mark_id!r}; give the id that mark_blobs or a dry run named")
+    body: dict[str, Any] = dict(found[1])
+    stated = {name: shaped(SideTable, body.pop(name), folder) for name in _LISTS if name in body}
+    lists = {name: rows_of(_LISTS[name], load_table(storage, folder, file), folder) for name, file in stated.items()}
+    report = shaped(MarkReport, body, folder, table=root, **lists)
+    if report.mark_id != mark_id:
+        raise DataFileError(f"'{folder}' is damaged, or somebody changed it: it is not the mark '{mark_id}'")
+    return report
+
+
+def list_marks(table: str, options: StorageOptions = _LOCAL) -> list[str]:
+    """The ids of a table's marks, the oldest first, those that were never finished among them.
+
+    Args:
+        table: The table's base path.
+        options: How storage is opened.
+    """
+    root = normalise(table)
+    return sorted(name for name in open_storage(root, options).list_folders(join(root, MARKS)) if is_write_id(name))

@@ -1,0 +1,131 @@
+"""The manifests of writes that have ended, kept once they were read: the next mark opens only those that may change.
+
+A write that was committed or aborted stays so, and of such a write a mark asks only how it ended. That lies in
+``{table}/.hoodie/blob_refs/v1/uploads/``: a side file that names a side table with all of them. What of this is damaged
+or gone is read anew from the manifests, so that it changes no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from hudi_vector.blobs.names import is_write_id
+from hudi_vector.blobs.uploads.manifest import ABORTED, COMMITTED, Upload, list_uploads, read_uploads, upload_ids
+from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, replace_table, rows_of, table_of
+from hudi_vector.errors import DataFileError
+from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.side_files import newest
+from hudi_vector.storage.stored_values import shaped
+from hudi_vector.table_services.references.kept import KEPT_REFERENCES
+
+__all__ = ["KeptUploads", "UploadReader", "all_uploads"]
+
+_KIND, _VERSION = "ended-uploads", 1
+_LOCAL = StorageOptions()
+
+UploadReader = Callable[[str, StorageOptions], Iterable[Upload]]
+"""Reads the uploads to a table, the oldest first."""
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A write that has ended; `instant` is empty where none refers to it."""
+
+    table: str
+    write_id: str
+    state: str
+    opened_ms: int
+    instant: str
+
+    @property
+    def upload(self) -> Upload:
+        """The write without its containers."""
+        return Upload(self.table, self.write_id, self.state, self.opened_ms, instant=self.instant or None)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The side file."""
+
+    ended: SideTable
+
+
+class KeptUploads:
+    """Reads the uploads to tables, those that ended before an earlier run from what it kept: without their containers.
+
+    Use one for all marks of a run, as their `uploads`, and call `save`.
+
+    Args:
+        table: The base path of the table under whose ``.hoodie`` they are kept.
+        options: How storage is opened.
+        verify: Whether every manifest is read although it is kept, and what is kept is replaced.
+
+    Attributes:
+        opened: How many manifests were read.
+
+    Raises:
+        UnsupportedTableError: A newer version of this package keeps uploads there.
+
+    Example:
+        >>> kept = KeptUploads("/tables/photos")
+        >>> from hudi_vector.table_services.marking.mark import find_unneeded
+        >>> report = find_unneeded("/tables/photos", grace_ms=86_400_000, uploads=kept)
+        >>> kept.save()
+    """
+
+    def __init__(self, table: str, options: StorageOptions = _LOCAL, *, verify: bool = False) -> None:
+        """What was kept is loaded now."""
+        root = normalise(table)
+        self._storage, self._folder = open_storage(root, options), join(root, KEPT_REFERENCES, "uploads")
+        self._newest = newest(self._storage, self._folder, _KIND, _VERSION)
+        self._ended: dict[str, dict[str, _Ended]] = {}
+        for each in () if verify else self._loaded():
+            self._ended.setdefault(each.table, {})[each.write_id] = each
+        self._is_changed = verify
+        self.opened = 0
+
+    def __call__(self, table: str, options: StorageOptions) -> list[Upload]:
+        """The uploads to a table, the oldest first."""
+        root = normalise(table)
+        names = upload_ids(root, options=options)
+        known = self._ended.get(root, {})
+        read = read_uploads(root, [name for name in names if name not in known], options=options)
+        self.opened += len(read)
+        ended = {name: known[name] for name in names if name in known}
+        running = []
+        for upload in read:
+            if upload.state in (COMMITTED, ABORTED):
+                ended[upload.write_id] = _Ended(
+                    root, upload.write_id, upload.state, upload.opened_ms, upload.instant or ""
+                )
+            else:
+                running.append(upload)
+        self._is_changed |= ended.keys() != known.keys()
+        self._ended[root] = ended
+        return sorted([*running, *(each.upload for each in ended.values())], key=lambda upload: upload.write_id)
+
+    def save(self) -> None:
+        """Keep what was read, without writes whose manifests are gone."""
+        if not self._is_changed:
+            return
+        rows = [each for ended in self._ended.values() for each in ended.values()]
+        self._newest = replace_table(
+            self._storage, self._folder, (_KIND, _VERSION), self._newest, "ended", table_of(_Ended, rows)
+        )
+        self._is_changed = False
+
+    def _loaded(self) -> Iterator[_Ended]:
+        if self._newest is None:
+            return
+        try:
+            file = shaped(_Kept, self._newest[1], self._folder).ended
+            rows = rows_of(_Ended, load_table(self._storage, self._folder, file), self._folder)
+        except DataFileError:
+            return
+        yield from (each for each in rows if is_write_id(each.write_id) and each.state in (COMMITTED, ABORTED))
+
+
+def all_uploads(table: str, options: StorageOptions) -> list[Upload]:
+    """The uploads to a table by their manifests, each of which is opened."""
+    return list_uploads(table, options=options)

@@ -1,0 +1,278 @@
+"""Marking: which blob files of a table nothing needs.
+
+A file is unneeded only if no byte of it is referred to by any data file that is physically there (base files and every
+block of log files; superseded rows, replaced file groups, savepoints and pending instants included) of the table and
+of those that share its blobs; if it lies in the table's own blob area and bears a name of this package; if it is older
+than the grace by its file's time and by its write's; if it is older, by the grace, than the oldest ingest that has not
+completed; and if its write can no longer commit. Any doubt keeps everything.
+
+The order makes it safe while others write: first the blob area is listed, then the manifests are read, then the
+pending instants, and the data files last, until a listing shows none that was not read. What a commit in between
+refers to is then seen, and what is uploaded in between is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.names import BLOB_AREA, new_write_id
+from hudi_vector.blobs.uploads.external_files import file_infos
+from hudi_vector.blobs.uploads.manifest import UNREADABLE, Upload
+from hudi_vector.errors import HudiVectorError, InvalidArgumentError
+from hudi_vector.storage import FileInfo, StorageOptions, normalise, open_storage
+from hudi_vector.storage.leases import clock_ms
+from hudi_vector.storage.listed import list_below, shown
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.mark_report import KeptFile, MarkReport, UnneededFile
+from hudi_vector.table_services.marking.dangling import dangling_files, dangling_notes
+from hudi_vector.table_services.marking.kept_uploads import UploadReader, all_uploads
+from hudi_vector.table_services.marking.sharers import claims_of_writes, sharing_tables
+from hudi_vector.table_services.marking.verdict import Case, judge, reason_of_reference
+from hudi_vector.table_services.plans.compaction_files import begun_runs
+from hudi_vector.table_services.references.files import Reader, read_here
+from hudi_vector.table_services.references.gather import Gathered, gather
+from hudi_vector.table_services.references.places import Places
+from hudi_vector.table_services.references.referrers import Referrers
+from hudi_vector.table_services.retention.pending import PendingInstant, is_stale, pending_ingests
+from hudi_vector.table_services.retention.savepoints import saved_files
+from hudi_vector.table_services.sites import Site
+
+__all__ = ["find_unneeded"]
+
+_LOCAL = StorageOptions()
+
+
+def find_unneeded(
+    table: str,
+    *,
+    grace_ms: int,
+    options: StorageOptions = _LOCAL,
+    now_ms: int | None = None,
+    managed_roots: Sequence[str] = (),
+    other_tables: Sequence[str] = (),
+    reader: Reader = read_here,
+    uploads: UploadReader = all_uploads,
+    writers_zone: str | None = None,
+    ignore_stale_pending: bool = False,
+) -> MarkReport:
+    """Find the blob files of a table that nothing needs. Nothing is written or deleted.
+
+    Args:
+        table: The table's base path.
+        grace_ms: How old a file must be, at least, milliseconds; longer than any write takes from its first upload to
+            its commit.
+        options: How storage is opened.
+        now_ms: The time in milliseconds since 1970, UTC, for tests; the clock's where not given.
+        managed_roots: Folders outside of the blob area, all of whose files belong to this table: they are judged by
+            the same rule, but for their names.
+        other_tables: The base paths of tables that may refer to this table's blobs, besides those in its registry.
+        reader: Reads the retained files; by default the threads of this process.
+        uploads: Reads the manifests of writes; those of writes that ended need not have their containers.
+        writers_zone: The zone of the JVM that writes, where it is known; else pending instants count as begun 26
+            hours earlier, unless the timeline is in UTC.
+        ignore_stale_pending: Whether pending instants that have shown neither heartbeat nor lease for 7 days hold
+            nothing back.
+
+    Returns:
+        The candidates, and for every other file what keeps it. Where there is a doubt no file is a candidate.
+
+    Raises:
+        InvalidArgumentError: The grace is negative, or a managed root holds or lies in a table.
+        TableNotFoundError: There is no Hudi table at the path.
+        UnsupportedTableError: Its version is not known here.
+
+    Example:
+        >>> report = find_unneeded("/tables/photos", grace_ms=86_400_000)
+        >>> [file.path for file in report.candidates]
+        []
+    """
+    now = clock_ms() if now_ms is None else now_ms
+    if grace_ms < 0:
+        raise InvalidArgumentError(f"a grace of {grace_ms} ms is negative; it is the age that a file must have")
+    native = NativeTable(Source(normalise(table), table, options))
+    tables, doubts = sharing_tables(native, other_tables)
+    roots = _require_apart(managed_roots, tables)
+    mark = _Mark(native, now, grace_ms, roots, writers_zone, ignore_stale_pending, uploads)
+    return mark.report(tables, reader, doubts)
+
+
+@dataclass(frozen=True)
+class _Mark:
+    native: NativeTable
+    now_ms: int
+    grace_ms: int
+    roots: tuple[str, ...]
+    writers_zone: str | None
+    ignore_stale: bool
+    read_uploads: UploadReader
+
+    def report(self, tables: Sequence[NativeTable], reader: Reader, doubts: list[str]) -> MarkReport:
+        uri, options = self.native.source.uri, self.native.source.options
+        area = BlobArea(uri)
+        files, odd = list_below(self.native.storage, area.uri)
+        below = [list_below(open_storage(root, options), root) for root in self.roots]
+        outside = [info for found, _ in below for info in found]
+        doubts += [*odd, *(doubt for _, found in below for doubt in found)]
+        doubts += _tables_within(self.roots, outside)
+        uploads = {each.source.uri: self._uploads(each, doubts) for each in tables}
+        compacting = self._compacting(doubts)
+        pending, notes = self._pending(tables, uploads, doubts)
+        places = Places()
+        identities = {places.identity(info.uri): info.uri for info in [*files, *outside]}
+        claiming = [upload for each in tables for upload in uploads[each.source.uri].values()]
+        if not outside:
+            # A damaged manifest of the table's own keeps the containers of that write.
+            claiming = [each for each in claiming if each.table != uri or each.state != UNREADABLE]
+        paths = {identity: found.removeprefix(f"{uri}/") for identity, found in identities.items()}
+        claims = claims_of_writes(claiming, self.now_ms - self.grace_ms, paths, places, options, doubts)
+        referrers = Referrers(identities, places)
+        gathered = [gather(each, reader, referrers) for each in tables]
+        doubts += [doubt for each in gathered for doubt in each.doubts] + list(referrers.doubts)
+        case = Case(uri, self.now_ms, self.grace_ms, uploads[uri], pending, referrers, self._saved(doubts), {})
+        case = replace(case, named={**claims, **_named(case)}, compacting=compacting)
+        home = _home(area.uri, places)
+        judged = [
+            judge(info, case) if places.identity(info.uri).startswith(home) else _linked(info, case) for info in files
+        ]
+        judged += [judge(info, case, is_ours=False) for info in outside]
+        homes = {home: f"{BLOB_AREA}/", **{_home(root, places): f"{root.rstrip('/')}/" for root in self.roots}}
+        site = Site(uri, options)
+        dangling = self._dangling(site, case, places, homes, doubts)
+        judged += _managed_outside(
+            case, (*homes, *(places.identity(site.uri(file.path)) for file in dangling)), options
+        )
+        report = self._made(judged, doubts, notes, gathered, sum(info.size for info in [*files, *outside]))
+        return replace(report, dangling=tuple(dangling), notes=(*report.notes, *dangling_notes(dangling)))
+
+    def _made(
+        self,
+        judged: Sequence[KeptFile | UnneededFile],
+        doubts: Iterable[str],
+        notes: tuple[str, ...],
+        gathered: Sequence[Gathered],
+        total: int,
+    ) -> MarkReport:
+        report = MarkReport(
+            mark_id=new_write_id(self.now_ms),
+            table=self.native.source.uri,
+            made_ms=self.now_ms,
+            identity=gathered[0].identity,
+            candidates=tuple(file for file in judged if isinstance(file, UnneededFile)),
+            kept=tuple(file for file in judged if isinstance(file, KeptFile)),
+            doubts=tuple(dict.fromkeys(doubts)),
+            total_bytes=total,
+            notes=notes,
+            retained_files=sum(each.retained_files for each in gathered),
+            opened_files=sum(each.opened_files for each in gathered),
+            roots=self.roots,
+        )
+        return _doubted(report) if report.doubts else report
+
+    def _pending(
+        self, tables: Sequence[NativeTable], uploads: dict[str, dict[str, Upload]], doubts: list[str]
+    ) -> tuple[PendingInstant | None, tuple[str, ...]]:
+        """The ingest that began first, and what there is to say about those that nobody works at."""
+        holding, notes = [], []
+        for table in tables:
+            try:
+                found = pending_ingests(table, self.writers_zone)
+            except (OSError, HudiVectorError) as problem:
+                doubts.append(f"the pending instants of '{table.source.uri}' cannot be listed: {problem}")
+                continue
+            for instant in found:
+                stale = is_stale(instant, uploads[table.source.uri].values(), self.now_ms)
+                if stale:
+                    effect = "is ignored" if self.ignore_stale else "keeps whatever is not older than it"
+                    notes.append(
+                        f"{instant.action} '{instant.requested}' of '{instant.table}' is pending, has shown neither "
+                        f"heartbeat nor lease for 7 days, and {effect}; roll it back with Hudi"
+                    )
+                if not (stale and self.ignore_stale):
+                    holding.append(instant)
+        return min(holding, key=lambda instant: instant.since_ms, default=None), tuple(notes)
+
+    def _compacting(self, doubts: list[str]) -> dict[str, str]:
+        """The containers of compactions whose commits were not looked after yet, by their paths."""
+        try:
+            runs = begun_runs(self.native.source.uri, self.native.source.options)
+        except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
+            doubts.append(f"the compactions of '{self.native.source.uri}' cannot be read: {problem}")
+            return {}
+        return {each.path: run.plan.plan_id for run in runs for each in run.plan.candidates}
+
+    def _uploads(self, table: NativeTable, doubts: list[str]) -> dict[str, Upload]:
+        try:
+            found = self.read_uploads(table.source.uri, table.source.options)
+        except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
+            doubts.append(f"the manifests of uploads to '{table.source.uri}' cannot be read: {problem}")
+            return {}
+        return {upload.write_id: upload for upload in found}
+
+    def _dangling(
+        self, site: Site, case: Case, places: Places, homes: dict[str, str], doubts: list[str]
+    ) -> list[KeptFile]:
+        try:
+            return dangling_files(site, case, places, homes)
+        except OSError as problem:
+            doubts.append(shown(f"the trash of '{site.table}' cannot be listed: {problem}"))
+            return []
+
+    def _saved(self, doubts: list[str]) -> dict[str, str]:
+        try:
+            return saved_files(self.native)
+        except (OSError, HudiVectorError, LookupError, TypeError) as problem:
+            doubts.append(f"the savepoints of '{self.native.source.uri}' cannot be read: {problem}")
+            return {}
+
+
+def _tables_within(roots: Sequence[str], listed: Sequence[FileInfo]) -> list[str]:
+    """A doubt for each managed root that holds a Hudi table, whose files are not this table's."""
+    strange = [info.uri for info in listed if "/.hoodie/" in info.uri]
+    return [
+        f"the managed root '{root}' holds a Hudi table: '{next(uri for uri in strange if uri.startswith(root))}'"
+        for root in roots
+        if any(uri.startswith(f"{root}/") for uri in strange)
+    ]
+
+
+def _require_apart(roots: Sequence[str], tables: Sequence[NativeTable]) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(map(normalise, roots)))
+    for root in found:
+        for table in (table.source.uri for table in tables):
+            if f"{root}/".startswith(f"{table}/") or f"{table}/".startswith(f"{root.rstrip('/')}/"):
+                raise InvalidArgumentError(f"the managed root '{root}' and the table '{table}' lie in each other")
+    return found
+
+
+def _named(case: Case) -> dict[str, Upload]:
+    running = [upload for upload in case.uploads.values() if upload.may_commit(case.horizon_ms)]
+    return {container.path: upload for upload in running for container in upload.containers}
+
+
+def _home(folder: str, places: Places) -> str:
+    """What the identities of a folder's files begin with."""
+    return places.identity(f"{folder.rstrip('/')}/.").removesuffix(".")
+
+
+def _managed_outside(case: Case, own: tuple[str, ...], options: StorageOptions) -> list[KeptFile]:
+    """The files elsewhere that references call managed: RFC-100 would delete them, this package does not."""
+    found = [(uri, referrer) for uri, referrer in case.referrers.managed_outside() if not uri.startswith(own)]
+    infos = file_infos([uri for uri, _ in found], options, lenient=True)
+    return [
+        KeptFile(uri, int(info.size or 0) if info else 0, f"managed_outside: {reason_of_reference(referrer, case)}")
+        for (uri, referrer), info in zip(found, infos, strict=True)
+    ]
+
+
+def _linked(file: FileInfo, case: Case) -> KeptFile:
+    return KeptFile(file.uri.removeprefix(f"{case.table}/"), file.size, "it is a link that leads out of the blob area")
+
+
+def _doubted(report: MarkReport) -> MarkReport:
+    """The report with no candidates."""
+    reason = "nothing that was read refers to it, but a doubt keeps everything"
+    kept = tuple(KeptFile(file.path, file.bytes, reason) for file in report.candidates)
+    return replace(report, candidates=(), kept=(*report.kept, *kept))

@@ -1,0 +1,1 @@
+"""What compactions and clusterings will do, and how far they are, on storage."""

@@ -1,0 +1,1 @@
+"""The references of every retained data file of a table."""

@@ -1,0 +1,123 @@
+"""From a retained file to its references: one function, whatever the file is, that a task can run anywhere."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from hudi_vector.blobs.files import default_threads, in_threads
+from hudi_vector.errors import HudiVectorError
+from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.table_services.progress import followed
+from hudi_vector.table_services.references.base_files import parquet_references
+from hudi_vector.table_services.references.lance_files import lance_references
+from hudi_vector.table_services.references.log_files import TornTail, log_references
+from hudi_vector.table_services.references.references import REFERENCES
+from hudi_vector.table_services.retention.retained import LOG, RetainedFile
+
+__all__ = ["FILES_READ", "UNREADABLE", "FileReferences", "Reader", "read_here", "references_of"]
+
+_FILES_AT_ONCE = 64
+FILES_READ = "data files read"
+"""What is shown of a run while references are read."""
+
+UNREADABLE = (
+    HudiVectorError,
+    pa.ArrowException,
+    OSError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    struct.error,
+)
+"""What damaged bytes make decoders raise."""
+
+
+@dataclass(frozen=True)
+class FileReferences:
+    """What one retained file refers to.
+
+    Attributes:
+        file: The file.
+        references: A table of `references.REFERENCES`, or of what an earlier run kept of
+            these, `FOLDED`; empty where there is a doubt.
+        doubt: Why the file cannot be read, None where it was.
+        is_gone: Whether the file is not there any more.
+        was_opened: Whether the file itself was read, and not what an earlier run kept of it.
+        torn: What the end of a log file cuts off. Whether that is a doubt is for the timeline to say: a tail whose
+            write never completed counts for nobody.
+    """
+
+    file: RetainedFile
+    references: pa.Table = field(default_factory=REFERENCES.empty_table, compare=False, repr=False)
+    doubt: str | None = None
+    is_gone: bool = False
+    was_opened: bool = True
+    torn: TornTail | None = None
+
+
+Reader = Callable[[Sequence[RetainedFile], StorageOptions], Iterable[FileReferences]]
+"""Reads retained files, in any order and wherever it likes."""
+
+
+def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences:
+    """Read the references of one retained file.
+
+    Args:
+        file: The file.
+        options: How storage is opened.
+
+    Returns:
+        Its references, or the doubt about it; nothing is raised for a file that is damaged.
+
+    Example:
+        >>> from hudi_vector.storage import FileInfo
+        >>> name = "f_0-1-2_20260101000000000.parquet"
+        >>> file = RetainedFile("file:///t", FileInfo(f"file:///t/{name}", 9, 0), "base", "f", "20260101000000000")
+        >>> references_of(file, StorageOptions()).is_gone
+        True
+    """
+    uri = file.info.uri
+    try:
+        if uri.endswith(".lance"):
+            return FileReferences(file, lance_references(uri, options))
+        storage = open_storage(uri, options)
+        # Mapped memory would end the process if the file were cut short meanwhile.
+        with storage.open(uri, mapped=False) as source:
+            if file.kind == LOG:
+                references, torn = log_references(source)
+                return FileReferences(file, references, torn=torn)
+            return FileReferences(file, parquet_references(source, remote=storage.scheme != "file"))
+    except UNREADABLE as problem:
+        if isinstance(problem, FileNotFoundError) or isinstance(problem.__cause__, FileNotFoundError):
+            return FileReferences(file, is_gone=True)
+        text = " ".join(str(problem).split()) or type(problem).__name__
+        return FileReferences(file, doubt=f"the references of '{uri}' cannot be read: {text}")
+
+
+def read_here(files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
+    """Read retained files with the threads of this process, and show how many are done.
+
+    Args:
+        files: The files.
+        options: How storage is opened.
+
+    Yields:
+        The references of each file, in order, a few files in memory at a time.
+    """
+    yield from followed(_read(files, options), len(files), FILES_READ)
+
+
+def _read(files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
+    for first in range(0, len(files), _FILES_AT_ONCE):
+        some = files[first : first + _FILES_AT_ONCE]
+        threads = default_threads(local=some[0].table.startswith("file:"))
+        yield from in_threads(lambda file: references_of(file, options), some, threads)

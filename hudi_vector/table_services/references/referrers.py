@@ -1,0 +1,112 @@
+"""Who refers to what: the references of all retained files, gathered by the file they name."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow.compute as pc
+
+from hudi_vector.errors import InvalidBlobError
+from hudi_vector.table_services.references.files import FileReferences
+from hudi_vector.table_services.references.places import Places
+from hudi_vector.table_services.retention.retained import RetainedFile
+
+__all__ = ["Referrer", "Referrers"]
+
+_PATHS_HELD = 1 << 18
+
+
+@dataclass(frozen=True)
+class Referrer:
+    """Who refers to a blob file: how many retained files, and the newest of them."""
+
+    files: int
+    newest: RetainedFile
+
+    def joined(self, file: RetainedFile) -> Referrer:
+        """With one more file."""
+        newest = max(self.newest, file, key=lambda each: (each.instant, each.info.uri))
+        return Referrer(self.files + 1, newest)
+
+
+class Referrers:
+    """The files that references name, each with who refers to it.
+
+    Args:
+        area: The identities of the files in the blob area, with the URIs they were listed under.
+        places: How paths become identities.
+    """
+
+    def __init__(self, area: Mapping[str, str], places: Places) -> None:
+        self._area = area
+        self._places = places
+        # Files of one group name the same paths again and again.
+        self._identities = lru_cache(_PATHS_HELD)(places.identities)
+        self._names: dict[str, list[str]] = {}
+        for each in area:
+            self._names.setdefault(posixpath.basename(each), []).append(each)
+        self._of: dict[str, Referrer] = {}
+        self._managed: dict[str, None] = {}
+        self._doubts: dict[str, None] = {}
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Paths whose file is not known for sure."""
+        return tuple(self._doubts)
+
+    def add(self, found: FileReferences) -> None:
+        """Take in the references of one file."""
+        named = found.references
+        managed = set(pc.unique(named["path"].filter(pc.fill_null(named["managed"], False))).to_pylist())
+        seen: dict[str, bool] = {}
+        for path in pc.unique(named["path"]).to_pylist():
+            for uri in self.named(path, found.file):
+                seen[uri] = seen.get(uri, False) or path in managed
+        for uri, is_managed in seen.items():
+            known = self._of.get(uri)
+            self._of[uri] = Referrer(1, found.file) if known is None else known.joined(found.file)
+            if is_managed and uri not in self._area:
+                self._managed[uri] = None
+
+    def named(self, path: str, file: RetainedFile) -> tuple[str, ...]:
+        """The identities that a path in a file's rows has: one, two, or none where it is in doubt."""
+        try:
+            found = self._identities(path, file.table)
+        except InvalidBlobError as problem:
+            self._doubts[f"'{file.info.uri}' holds a reference that names no file: {problem}"] = None
+            return ()
+        return tuple(self._resolved(uri, path, file) for uri in found)
+
+    def of(self, uri: str) -> Referrer | None:
+        """Who refers to a file, by its URI; None where nobody does."""
+        return self._of.get(self._places.identity(uri))
+
+    def below(self, folder: str) -> Iterator[tuple[str, Referrer]]:
+        """The files that references name below a folder, given as the beginning of their identities."""
+        return ((uri, self._of[uri]) for uri in sorted(self._of) if uri.startswith(folder))
+
+    def not_listed(self) -> Iterator[tuple[str, Referrer]]:
+        """The files that references name and that no listing of the table's own files showed."""
+        return ((uri, self._of[uri]) for uri in sorted(self._of.keys() - self._area.keys()))
+
+    def managed_outside(self) -> Iterable[tuple[str, Referrer]]:
+        """The files that references call managed and that no listing of the table's own files showed."""
+        return ((uri, self._of[uri]) for uri in sorted(self._managed))
+
+    def _resolved(self, uri: str, path: str, file: RetainedFile) -> str:
+        """The identity, which is that of a file of ours where both are one."""
+        if uri in self._area:
+            return uri
+        for ours in self._names.get(posixpath.basename(uri), ()):
+            same = self._places.is_same(uri, ours)
+            if same:
+                return ours
+            if same is None:
+                self._doubts[
+                    f"'{file.info.uri}' refers to '{path}', which may be '{ours}' under another name; "
+                    "a table that was copied from there needs hv.blobs.relocate first"
+                ] = None
+        return uri

@@ -1,0 +1,238 @@
+"""Reference sets on storage, in shards: files with what each refers to, as it stands in rows and folded by path.
+
+A side file (`hudi_vector.storage.side_files`) of ``{table}/.hoodie/blob_refs/v1/`` names the shards. A shard is three
+side tables: the files, by URI, size and modification time, with how many rows each has in the other two; their
+references; and these folded by path. A shard never changes: what is new goes into another one, small shards become
+one, and one whose files are mostly gone is written anew. Whatever is damaged or gone counts as not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, publish_table
+from hudi_vector.errors import DataFileError, HudiVectorError
+from hudi_vector.storage import FileInfo, Storage
+from hudi_vector.storage.side_files import forget, generation_of, newest, publish
+from hudi_vector.storage.stored_values import value_of
+from hudi_vector.table_services.references.references import FOLDED, REFERENCES, folded
+
+__all__ = ["ReferenceShards"]
+
+_KIND, _VERSION = "blob-references", 1
+_FILES = pa.schema(
+    [
+        ("uri", pa.string()),
+        ("size", pa.int64()),
+        ("mtime_ns", pa.int64()),
+        ("references", pa.int64()),
+        ("folded", pa.int64()),
+    ]
+)
+_MOST_SMALL = 16
+_LARGE_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Shard:
+    files: SideTable
+    references: SideTable
+    folded: SideTable
+    count: int
+    rows: int
+
+    @property
+    def name(self) -> str:
+        return self.files.name
+
+    @property
+    def tables(self) -> tuple[SideTable, SideTable, SideTable]:
+        return self.files, self.references, self.folded
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a file's rows are in its shard."""
+
+    shard: str
+    start: int
+    rows: int
+    folded_start: int
+    folded_rows: int
+
+
+class ReferenceShards:
+    """The shards of a folder; what is added is held in memory until it is large enough for a shard, or saved.
+
+    Args:
+        storage: The file system.
+        folder: The folder, a normalised URI.
+        large: How many references make a shard large; memory holds about two times as many.
+
+    Raises:
+        UnsupportedTableError: A newer version of this package keeps references there.
+    """
+
+    def __init__(self, storage: Storage, folder: str, large: int = _LARGE_ROWS) -> None:
+        """The files of the shards are listed now, their references loaded where they are needed."""
+        self._storage = storage
+        self._folder = folder
+        self._large = large
+        self._name: str | None = None
+        self._shards: dict[str, _Shard] = {}
+        self._totals: dict[str, tuple[int, int]] = {}
+        self._places: dict[FileInfo, _Place] = {}
+        self._held: dict[FileInfo, pa.Table] = {}
+        self._held_rows = 0
+        self._loaded: tuple[str, pa.Table] | None = None
+        found = newest(storage, folder, _KIND, _VERSION)
+        if found is not None:
+            self._name = found[0]
+            for shard in _stated(found[1], folder):
+                self._index(shard, self._table(shard.files, _FILES))
+        self._published = dict(self._shards)
+
+    def add(self, info: FileInfo, references: pa.Table) -> None:
+        """Hold the references of a file, a table of `REFERENCES`."""
+        before = self._held.get(info)
+        self._held[info] = references
+        self._held_rows += references.num_rows - (before.num_rows if before is not None else 0)
+        if self._held_rows >= self._large:
+            self._flush()
+
+    def of(self, infos: Iterable[FileInfo], *, fold: bool = False) -> Iterator[tuple[FileInfo, pa.Table | None]]:
+        """The references of some files, shard by shard, so that one is in memory at a time.
+
+        Args:
+            infos: The files.
+            fold: Whether references are wanted folded by path.
+
+        Yields:
+            Each file with its table of `REFERENCES`, or of `FOLDED`; None where it is not here.
+        """
+        by_shard: dict[str, list[FileInfo]] = {}
+        for info in infos:
+            if info in self._held:
+                yield info, folded(self._held[info]) if fold else self._held[info]
+            elif info in self._places:
+                by_shard.setdefault(self._places[info].shard, []).append(info)
+            else:
+                yield info, None
+        for shard, group in by_shard.items():
+            table = self._load(shard, fold)
+            for info in group:
+                place = self._places.get(info)
+                if table is None or place is None:
+                    yield info, None
+                elif fold:
+                    yield info, table.slice(place.folded_start, place.folded_rows)
+                else:
+                    yield info, table.slice(place.start, place.rows)
+            del table  # before the next one is loaded
+
+    def save(self, used: Callable[[FileInfo], bool]) -> None:
+        """Make what is held durable, and forget files that are not used.
+
+        Args:
+            used: Whether a file is to stay.
+        """
+        before = dict(self._shards)
+        live = dict.fromkeys(before, 0)
+        for info, place in self._places.items():
+            live[place.shard] += used(info)
+        small = {name for name, shard in before.items() if live[name] and shard.rows < self._large // 2}
+        again = {name for name, shard in before.items() if 2 * live[name] < shard.count}
+        again |= small if len(small) >= _MOST_SMALL else set()
+        moved = [info for info, place in self._places.items() if place.shard in again and used(info)]
+        for info, table in self.of(moved):
+            if table is not None:
+                self.add(info, table)
+        self._flush()
+        for name in again & self._shards.keys():
+            self._drop(name)
+        if self._shards != self._published:
+            self._publish()
+
+    def _publish(self) -> None:
+        generation = generation_of(self._name) + 1 if self._name else 0
+        body = {"shards": [asdict(shard) for shard in self._shards.values()]}
+        name = publish(self._storage, self._folder, _KIND, _VERSION, generation, body)
+        shards = [*self._shards.values(), *self._published.values()]
+        # Others may still read what the side file before this one names.
+        forget(
+            self._storage, self._folder, {name, self._name, *(table.name for shard in shards for table in shard.tables)}
+        )
+        self._name, self._published = name, dict(self._shards)
+
+    def _index(self, shard: _Shard, files: pa.Table | None) -> None:
+        if files is None:
+            return
+        starts, folded_starts = (_starts(files[name]) for name in ("references", "folded"))
+        self._shards[shard.name], self._totals[shard.name] = shard, (starts[-1], folded_starts[-1])
+        for row, start, folded_start in zip(files.to_pylist(), starts, folded_starts, strict=False):
+            info = FileInfo(row["uri"], row["size"], row["mtime_ns"])
+            self._places[info] = _Place(shard.name, start, row["references"], folded_start, row["folded"])
+
+    def _load(self, name: str, fold: bool) -> pa.Table | None:
+        """The references of a shard, None where they are not what its list of files belongs to."""
+        shard = self._shards.get(name)
+        if shard is None:
+            return None
+        file = shard.folded if fold else shard.references
+        if self._loaded is not None and self._loaded[0] == file.name:
+            return self._loaded[1]
+        self._loaded = None  # so that memory holds one at a time
+        table, rows = self._table(file, FOLDED if fold else REFERENCES), self._totals[name][fold]
+        if table is None or table.num_rows != rows:
+            self._drop(name)
+            return None
+        self._loaded = file.name, table
+        return table
+
+    def _drop(self, name: str) -> None:
+        del self._shards[name]
+        self._places = {info: place for info, place in self._places.items() if place.shard != name}
+
+    def _table(self, file: SideTable, schema: pa.Schema) -> pa.Table | None:
+        try:
+            return load_table(self._storage, self._folder, file, schema, ("offset", "length", "managed"))
+        except (OSError, HudiVectorError):
+            return None  # it is only a memory of what the data files say
+
+    def _flush(self) -> None:
+        """What is held becomes a shard; no side file names it yet."""
+        if not self._held:
+            return
+        folds = [folded(table) for table in self._held.values()]
+        counts = [(table.num_rows, fold.num_rows) for table, fold in zip(self._held.values(), folds, strict=True)]
+        rows = [(info.uri, info.size, info.mtime_ns, *sizes) for info, sizes in zip(self._held, counts, strict=True)]
+        files = pa.table([list(column) for column in zip(*rows, strict=True)], schema=_FILES)
+        shard = _Shard(
+            publish_table(self._storage, self._folder, "files", files),
+            publish_table(self._storage, self._folder, "references", pa.concat_tables(self._held.values())),
+            publish_table(self._storage, self._folder, "folded", pa.concat_tables(folds)),
+            len(rows),
+            self._held_rows,
+        )
+        self._held, self._held_rows = {}, 0
+        self._index(shard, files)
+
+
+def _stated(body: Mapping[str, Any], folder: str) -> tuple[_Shard, ...]:
+    """The shards that a side file names; none where it says what none says."""
+    try:
+        shards: tuple[_Shard, ...] = value_of(tuple[_Shard, ...], body.get("shards"), folder, "shards")
+    except DataFileError:
+        return ()
+    return shards
+
+
+def _starts(counts: pa.ChunkedArray) -> list[int]:
+    """Where each file's rows begin, and where the last one's end."""
+    starts: list[int] = np.concatenate([[0], np.cumsum(counts.to_numpy())]).tolist()
+    return starts

@@ -1,0 +1,1 @@
+"""Which data files of a table are retained, and by what."""

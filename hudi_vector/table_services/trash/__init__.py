@@ -1,0 +1,1 @@
+"""Where swept files wait before they are gone for good."""

@@ -1,0 +1,296 @@
+"""The trash: where swept files wait before they are gone for good.
+
+A file ``.hoodie/blobs/{rest}`` lies in ``.hoodie/blob_service/v1/trash/{sweep id}/{rest}``, and one from below a
+managed root, ``{scheme}://{rest}``, in ``.hoodie/blob_service/v1/trash_outside/{sweep id}/{scheme}/{rest}``. `restore`
+brings files back to their place, `expire` deletes those of sweeps that are older than the window. A crash while an
+object is copied leaves it in both places; the bytes are compared before one of the two goes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+
+from hudi_vector.blobs.names import BLOB_AREA, is_write_id
+from hudi_vector.errors import DataFileError, InvalidArgumentError
+from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.listed import with_names
+from hudi_vector.table_services.guards import is_plain, root_above, why_not_ours
+from hudi_vector.table_services.result import CleanFile, RestoreResult
+from hudi_vector.table_services.sites import Site, is_outside
+from hudi_vector.table_services.trash.sweep_record import ENDED, SweepRecord, read_sweep
+
+__all__ = [
+    "OUTSIDE_TRASH",
+    "TRASH",
+    "Expired",
+    "TrashedFile",
+    "expire",
+    "list_trash",
+    "restore",
+    "same_content",
+    "trash_path",
+]
+
+TRASH = ".hoodie/blob_service/v1/trash"
+OUTSIDE_TRASH = ".hoodie/blob_service/v1/trash_outside"
+
+_LOG = logging.getLogger(__name__)
+_LOCAL = StorageOptions()
+_COMPARED_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class TrashedFile:
+    """A file in the trash: which sweep took it, its path before, as marks name it, and now, and its bytes."""
+
+    sweep_id: str
+    path: str
+    trash_path: str
+    bytes: int
+
+
+def trash_path(sweep_id: str, path: str) -> str:
+    """Where a file lies in the trash.
+
+    Args:
+        sweep_id: The sweep that takes it.
+        path: Its path from the table's folder, or its URI where it lies outside of the blob area.
+
+    Returns:
+        The path in the trash, from the same folder.
+
+    Example:
+        >>> trash_path("20260101000000000_0123456789ab", ".hoodie/blobs/img/x")
+        '.hoodie/blob_service/v1/trash/20260101000000000_0123456789ab/img/x'
+    """
+    if is_outside(path):
+        scheme, _, rest = path.partition("://")
+        return join(OUTSIDE_TRASH, sweep_id, scheme, rest.removeprefix("/"))
+    return join(TRASH, sweep_id, path.removeprefix(f"{BLOB_AREA}/"))
+
+
+def _origin(folder: str, rest: str) -> str:
+    if folder == TRASH:
+        return join(BLOB_AREA, rest)
+    scheme, _, inside = rest.partition("/")
+    return f"{scheme}://{'/' if scheme == 'file' else ''}{inside}"
+
+
+def list_trash(storage: Storage, table: str, sweep_id: str | None = None) -> list[TrashedFile]:
+    """The files in the trash, those that were swept last first.
+
+    Args:
+        storage: The table's storage.
+        table: The table's base path, normalised.
+        sweep_id: Only those of one sweep.
+
+    Returns:
+        The files; what lies there and is no sweep's, has a name that is not UTF-8, or lies behind a symbolic link, is
+        left out.
+    """
+    found = []
+    for folder in (TRASH, OUTSIDE_TRASH):
+        root = join(table, folder)
+        listed = storage.list_files(root if sweep_id is None else join(root, sweep_id), recursive=True)
+        for info in with_names(listed)[0]:
+            sweep, _, rest = info.uri.removeprefix(f"{root}/").partition("/")
+            path = join(folder, sweep, rest)
+            if is_write_id(sweep) and rest and is_plain(storage, table, path):
+                found.append(TrashedFile(sweep, _origin(folder, rest), path, info.size))
+    return sorted(sorted(found, key=lambda file: file.path), key=lambda file: file.sweep_id, reverse=True)
+
+
+def restore(
+    table: str,
+    *,
+    sweep_id: str | None = None,
+    paths: Collection[str] | None = None,
+    managed_roots: Collection[str] = (),
+    options: StorageOptions = _LOCAL,
+) -> RestoreResult:
+    """Bring files back from the trash; again changes nothing.
+
+    Their modification time becomes the present, so that the grace protects them from the next sweep.
+
+    Args:
+        table: The table's base path.
+        sweep_id: Only what one sweep took.
+        paths: Only these files, by their paths as the sweep lists them; all by default.
+        managed_roots: The folders outside of the blob area below which files may be put back. What a sweep's record
+            says of them does not count: whoever may write to the table may write it.
+        options: How storage is opened.
+
+    Returns:
+        What is in its place again, and what stays in the trash because another file has its place or storage failed.
+
+    Raises:
+        InvalidArgumentError: The sweep has no files in the trash, or a path is not there.
+
+    Example:
+        >>> import tempfile
+        >>> restore(tempfile.mkdtemp()).restored
+        []
+    """
+    root = normalise(table)
+    storage = open_storage(root, options)
+    roots = tuple(map(normalise, managed_roots))
+    found = list_trash(storage, root, sweep_id) if sweep_id is None or is_write_id(sweep_id) else []
+    if sweep_id is not None and not found:
+        raise InvalidArgumentError(f"the trash of '{table}' holds nothing of sweep '{sweep_id}'; restore without it")
+    wanted = found if paths is None else [file for file in found if file.path in paths]
+    absent = sorted(set(paths or ()) - {file.path for file in wanted})
+    if absent:
+        raise InvalidArgumentError(
+            f"'{absent[0]}' is not in the trash of '{table}'; give paths such as those that a sweep lists, from the "
+            "table's folder"
+        )
+    restored, kept = [], []
+    problems: list[str | None] = []
+    # Sweep by sweep: two may have taken one file, and that of the last one is put back.
+    for sweep, files in groupby(wanted, key=lambda file: file.sweep_id):
+        put_back = partial(_restored, Site(root, options), _record_of(storage, root, sweep), roots)
+        problems += Site(root, options).each(put_back, list(files))
+    for file, problem in zip(wanted, problems, strict=True):
+        if problem is None:
+            restored.append(CleanFile(file.path, file.bytes, f"from sweep {file.sweep_id}"))
+        else:
+            kept.append(CleanFile(file.path, file.bytes, problem))
+    Site(root, options).remove_empty_folders(TRASH, OUTSIDE_TRASH)
+    return RestoreResult(root, restored, kept, sum(file.bytes for file in restored))
+
+
+@dataclass(frozen=True)
+class Expired:
+    """The files whose time in the trash is over: those that are gone for good, and those that stay, with the reason."""
+
+    gone: list[CleanFile]
+    kept: list[CleanFile]
+
+
+def _nothing_stays(path: str) -> str | None:  # noqa: ARG001
+    return None
+
+
+def expire(
+    table: str,
+    *,
+    window_ms: int,
+    now_ms: int,
+    stays: Callable[[str], str | None] = _nothing_stays,
+    dry_run: bool = False,
+    options: StorageOptions = _LOCAL,
+) -> Expired:
+    """Delete for good what has been in the trash for longer than the window and is still not needed.
+
+    Args:
+        table: The table's base path.
+        window_ms: How long files stay after their sweep, milliseconds.
+        now_ms: The time, milliseconds since 1970, UTC.
+        stays: Tells why a file stays all the same, by the path from which it was swept; None where nothing needs it.
+        dry_run: Whether to only list them.
+        options: How storage is opened.
+
+    Returns:
+        The files that are gone, and those that `stays` holds. Those that storage would not delete wait for the next
+        time. What no record names stays, and so does what a killed sweep took: its time begins when the next sweep
+        ends its record.
+    """
+    root = normalise(table)
+    storage = open_storage(root, options)
+    by_sweep: dict[str, list[TrashedFile]] = defaultdict(list)
+    for file in list_trash(storage, root):
+        by_sweep[file.sweep_id].append(file)
+    gone, kept = [], []
+    for sweep_id, files in sorted(by_sweep.items()):
+        record = _record_of(storage, root, sweep_id)
+        if record is None:
+            _LOG.warning("the trash of sweep %s of %s stays: its record cannot be read", sweep_id, root)
+        elif record.state == ENDED and record.ended_ms + window_ms < now_ms:
+            own = {file.path for file in record.files}
+            held = {file: reason for file in files if file.path in own and (reason := stays(file.path)) is not None}
+            due = [file for file in files if file.path in own and file not in held]
+            over = "its time in the trash is over, but"
+            kept += [CleanFile(file.trash_path, file.bytes, f"{over} {reason}") for file, reason in held.items()]
+            reason = f"swept by {sweep_id} more than {window_ms} ms ago"
+            deleted = [True] * len(due) if dry_run else Site(root, options).each(partial(_deleted, storage, root), due)
+            gone += [
+                CleanFile(file.trash_path, file.bytes, reason)
+                for file, is_gone in zip(due, deleted, strict=True)
+                if is_gone
+            ]
+    if not dry_run:
+        Site(root, options).remove_empty_folders(TRASH, OUTSIDE_TRASH)
+    return Expired(gone, kept)
+
+
+def same_content(storage: Storage, one: str, other: str) -> bool:
+    """Whether two files hold the same bytes.
+
+    Args:
+        storage: Their storage.
+        one: A normalised URI.
+        other: Another.
+    """
+    with storage.open(one, mapped=False) as first, storage.open(other, mapped=False) as second:
+        if first.size() != second.size():
+            return False
+        while piece := first.read(_COMPARED_BYTES):
+            if piece != second.read(_COMPARED_BYTES):
+                return False
+    return True
+
+
+def _record_of(storage: Storage, root: str, sweep_id: str) -> SweepRecord | None:
+    """The record of a sweep, None where it cannot be read."""
+    try:
+        return read_sweep(storage, root, sweep_id)
+    except DataFileError as problem:
+        _LOG.warning("%s", problem)
+        return None
+
+
+def _restored(site: Site, record: SweepRecord | None, roots: tuple[str, ...], file: TrashedFile) -> str | None:
+    """Put a file back; why not, where it stays."""
+    root = root_above(file.path, roots)
+    if is_outside(file.path) and record is None:
+        return "the record of its sweep cannot be read, so nobody can say that it belongs there; move it by hand"
+    if is_outside(file.path) and root is None:
+        return "it lies below none of the managed roots that were given; give the root it came from as managed_roots"
+    refused = why_not_ours(site.storage, site.table, file.path, roots)
+    if refused:
+        return refused
+    try:
+        site.storage.move(join(site.table, file.trash_path), site.uri(file.path), True, root or "")
+    except FileExistsError:
+        return _settled(site, record, file)
+    except OSError as problem:
+        return f"it could not be moved: {problem}"
+    return None
+
+
+def _settled(site: Site, record: SweepRecord | None, file: TrashedFile) -> str | None:
+    """Where both places have a file: what was killed half way is finished, another file is left alone."""
+    place, trashed = site.uri(file.path), join(site.table, file.trash_path)
+    try:
+        if not same_content(site.storage, place, trashed):
+            return "another file has its place; move that one away first"
+        if record is not None and record.state == ENDED:
+            site.storage.delete(trashed)
+        # Else the sweep may only be slow, and delete the object in its place when it wakes up: the copy is needed.
+    except OSError as problem:
+        return f"it could not be compared with the file in its place: {problem}"
+    return None
+
+
+def _deleted(storage: Storage, root: str, file: TrashedFile) -> bool:
+    try:
+        storage.delete(join(root, file.trash_path))
+    except OSError as problem:
+        _LOG.warning("%s stays until the next run: %s", join(root, file.trash_path), problem)
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Index upkeep: made, brought up to date, checked, compacted."""

@@ -1,0 +1,220 @@
+"""What an index is worth: its recall against exact search, and whether its files are whole."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hudi_vector.errors import DataFileError, HudiVectorError, InvalidArgumentError, InvalidTypeError, RefusedError
+from hudi_vector.index.build import indexable_files
+from hudi_vector.index.calibration.held_out import sampled_vectors
+from hudi_vector.index.files import fingerprint_of, load_model, load_segment, load_segment_keys
+from hudi_vector.index.recall_history import note_recall
+from hudi_vector.query.checks import as_count, as_k, as_share
+from hudi_vector.query.tuning import Tuning
+from hudi_vector.storage import open_storage
+from hudi_vector.storage.leases import clock_ms
+from hudi_vector.table_services.vector_index.places import IndexSubject, the_index
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["IndexProblem", "RecallResult", "recall", "verify"]
+
+_USUAL_SAMPLE = 100
+_REMEDY = "; hudi_vector.index.refresh(…, deep=True), as a command with --deep, makes it anew"
+
+
+@dataclass(frozen=True)
+class RecallResult:
+    """How much of the truth searches by an index find, and how long they take.
+
+    Attributes:
+        column: The vector column.
+        kind: The kind of index.
+        metric: Its metric.
+        k: How many rows each search wanted.
+        queries: How many searches there were, for vectors of the table.
+        recall: The share of the true nearest rows that were found; the row that asked does not count.
+        milliseconds: The median time of one search by the index.
+        exact_milliseconds: The median time of the same search without it.
+        measured_ms: When, in milliseconds since 1970.
+    """
+
+    column: str
+    kind: str
+    metric: str
+    k: int
+    queries: int
+    recall: float
+    milliseconds: float
+    exact_milliseconds: float
+    measured_ms: int
+
+
+@dataclass(frozen=True)
+class IndexProblem:
+    """Something wrong with an index: the base file and the segment, and what it is."""
+
+    file: str
+    segment: str
+    problem: str
+
+
+def recall(
+    spark: SparkSession | None,
+    table: str | os.PathLike[str] | None = None,
+    column: str | None = None,
+    *,
+    files: Sequence[str] | None = None,
+    delta: str | None = None,
+    directory: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    k: int = 10,
+    sample: int = _USUAL_SAMPLE,
+    recall_target: float | None = None,
+    at_least: float | None = None,
+    kind: str | None = None,
+    metric: str | None = None,
+) -> RecallResult:
+    """Measure the recall and the latency of an index against exact search, and keep both in its history.
+
+    Rows of the table ask. A graph (`hnsw`) finds the neighbours of its own rows by their links, so that queries that
+    are no rows may find somewhat less; their targets are held by a calibration without these links.
+
+    Args:
+        spark: As for `create`.
+        table: The name or path of a Hudi table.
+        column: The vector column.
+        files: As for `create`.
+        delta: As for `create`.
+        directory: As for `create`.
+        storage_options: As for `create`.
+        k: How many rows each search wants.
+        sample: How many vectors of the table ask.
+        recall_target: What the searches aim at; the session's, the index's or 0.95 by default.
+        at_least: Refuse, after it was noted, where the recall is below this: a scheduled job then fails.
+        kind: Which index, where the column has several.
+        metric: Which index, where the column has several.
+
+    Returns:
+        What was measured.
+
+    Raises:
+        RefusedError: The recall is below ``at_least``.
+        InvalidArgumentError: There is no such index, or no vector in it.
+
+    Example:
+        >>> hv.index.build_if_missing(spark, "products", "embedding")  # doctest: +ELLIPSIS
+        IndexResult(...)
+        >>> hv.index.recall(spark, "products", "embedding", at_least=0.9).recall > 0.9
+        True
+    """
+    k, asking = as_k(k), as_count(sample, "sample", 2) or _USUAL_SAMPLE
+    if at_least is not None and not isinstance(at_least, (int, float)):
+        raise InvalidTypeError(f"at_least must be a number, not {at_least!r}")
+    if at_least is not None and math.isnan(at_least):
+        raise InvalidArgumentError("at_least must be a number, not NaN: no recall is below that")
+    wanted = Tuning("approximate", recall_target=as_share(recall_target, "recall_target"))
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    at = subject.place(column)
+    index = the_index(at, kind, metric)
+    queries = sampled_vectors(index, indexable_files(at.snapshot), at.spec, asking)
+    if len(queries) < 2:
+        raise InvalidArgumentError(f"the index of '{at.spec.column.name}' covers no vectors; refresh it first")
+    wanted = replace(wanted, algorithm=index.manifest.kind)
+    found, seconds = subject.answers(at, index, queries, k + 1, wanted)
+    truth, exact = subject.answers(at, index, queries, k + 1, Tuning("exact"))
+    if min(len(true) for true in truth) < 2:
+        raise InvalidArgumentError(f"'{at.spec.column.name}' has fewer than two rows with a vector: none to be found")
+    # By distance, so that rows as near as the last true one count as well; the nearest is the row that asked.
+    shares = [float((got[1:] <= true[-1]).sum()) / len(true[1:]) for got, true in zip(found, truth, strict=True)]
+    known = index.manifest
+    result = RecallResult(
+        column=known.column,
+        kind=known.kind,
+        metric=known.metric,
+        k=k,
+        queries=len(queries),
+        recall=float(np.mean(shares)),
+        milliseconds=round(1000 * float(np.median(seconds)), 3),
+        exact_milliseconds=round(1000 * float(np.median(exact)), 3),
+        measured_ms=clock_ms(),
+    )
+    note_recall(index, asdict(result), at.spec.options)
+    if at_least is not None and result.recall < at_least:
+        raise RefusedError(
+            f"the index of '{known.column}' for {known.metric} finds {result.recall:.3f} of the nearest rows, and "
+            f"{at_least} were wanted; raise the recall target, or make the index anew"
+        )
+    return result
+
+
+def verify(
+    spark: SparkSession | None,
+    table: str | os.PathLike[str] | None = None,
+    column: str | None = None,
+    *,
+    files: Sequence[str] | None = None,
+    delta: str | None = None,
+    directory: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    kind: str | None = None,
+    metric: str | None = None,
+) -> list[IndexProblem]:
+    """Read every file of an index, and compare what it was made of with what is there.
+
+    Base files that Hudi has cleaned are no problem: their segments answer for nobody.
+
+    Args:
+        spark: As for `create`; None for a path on this machine too.
+        table: The name or path of a Hudi table.
+        column: The vector column.
+        files: As for `create`.
+        delta: As for `create`.
+        directory: As for `create`.
+        storage_options: As for `create`.
+        kind: Which index, where the column has several.
+        metric: Which index, where the column has several.
+
+    Returns:
+        What is wrong; nothing if all is well. Searches scan what a problem concerns, and `refresh` with ``deep=True``
+        makes damaged segments of the newest snapshot anew.
+
+    Raises:
+        InvalidArgumentError: There is no such index.
+
+    Example:
+        >>> made = hv.index.build_if_missing(spark, "products", "embedding")
+        >>> hv.index.verify(spark, "products", "embedding")
+        []
+    """
+    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)
+    at = subject.place(column)
+    index = the_index(at, kind, metric)
+    storage = open_storage(index.folder, at.spec.options)
+    try:
+        model = load_model(storage, index.folder, index.manifest.model_id)
+    except HudiVectorError as problem:
+        remedy = "make the index anew with hudi_vector.index.create"
+        return [IndexProblem("", index.manifest.model_id, f"{problem}; {remedy}")]
+    found, mended = [], {entry.file.path for _, entry in index.covered(indexable_files(at.snapshot))}
+    for path, entry in sorted(index.entries.items()):
+        try:
+            load_segment(storage, index.folder, entry.segment, model, entry.file)
+            load_segment_keys(storage, index.folder, entry.segment, entry.file)
+            uri = index.uri_of(path)
+            of_files = open_storage(uri, at.spec.options)
+            file = of_files.info(uri)
+            if file is not None and fingerprint_of(of_files, index.table_uri, file) != entry.file:
+                found.append(IndexProblem(path, entry.segment, "the base file was written anew since it was indexed"))
+        except DataFileError as problem:
+            found.append(IndexProblem(path, entry.segment, f"{problem}{_REMEDY if path in mended else ''}"))
+        except HudiVectorError as problem:
+            found.append(IndexProblem(path, entry.segment, str(problem)))
+    return found

@@ -1,0 +1,366 @@
+"""What an index job is about: a table or files, a column of vectors, and where its indexes lie."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hudi_vector import options
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
+from hudi_vector.index.build import Each, indexable_files
+from hudi_vector.index.catalog import Index, indexes_at
+from hudi_vector.index.files import segments_folder
+from hudi_vector.index.kinds.kinds import require_kind
+from hudi_vector.index.locations import IndexHome, beside_table, columns_at, in_directory
+from hudi_vector.index.reachable import require_reachable
+from hudi_vector.index.verified import verified
+from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.query.checks import as_text
+from hudi_vector.query.opened.external import external_home, external_scan
+from hudi_vector.query.opened.request import spelled, vector_column
+from hudi_vector.read.spec import ScanSpec
+from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.located import locate_here
+from hudi_vector.table_services.progress import followed, jobs_followed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hudi_vector.kernels.metrics import Floats
+    from hudi_vector.query.tuning import Tuning
+    from hudi_vector.table.model import Snapshot
+
+__all__ = ["IndexSubject", "Place", "chosen", "the_index"]
+
+_DONE = "files gone through for the index"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The table or files of a job now, and a column of them.
+
+    Attributes:
+        snapshot: The table or files.
+        spec: The column, as a scan reads it.
+        homes: Where its indexes may lie; new ones go to the first.
+        each: How files are gone through.
+    """
+
+    snapshot: Snapshot
+    spec: ScanSpec
+    homes: tuple[IndexHome, ...]
+    each: Each
+
+    def indexes(self) -> list[Index]:
+        """The column's indexes; segments of files that were written anew since cover nothing."""
+        return _indexes_at(self.homes, self.snapshot)
+
+    def segments(self) -> frozenset[tuple[str, int]]:
+        """The segments there are, of whatever index or list of files, and when each was written."""
+        storage = self.snapshot.source.options
+        folders = [segments_folder(place.folder) for home in self.homes for place in home.places(storage)]
+        listed = (file for folder in folders for file in open_storage(folder, storage).list_files(folder))
+        return frozenset((file.name, file.mtime_ns) for file in listed)
+
+
+@dataclass(frozen=True)
+class IndexSubject:
+    """What the arguments of a job name: a Hudi table, files, or a Delta table; and where the indexes lie."""
+
+    spark: SparkSession | None
+    table: str | None
+    files: Sequence[str] | None
+    delta: str | None
+    directory: str | None
+    storage_options: Mapping[str, str] | None
+
+    @classmethod
+    def of(
+        cls,
+        spark: SparkSession | None,
+        table: Any,
+        files: Any,
+        delta: Any,
+        directory: Any,
+        storage_options: Any,
+        *,
+        builds: bool = True,
+    ) -> IndexSubject:
+        """Check what can be checked without looking at the table.
+
+        Only a job that `builds` needs a session for a table on this machine: executors read its files.
+
+        Raises:
+            InvalidArgumentError: Not exactly one of table, files and delta is named, or no directory for files.
+            InvalidTypeError: An argument is no text, or the storage settings are no mapping of texts.
+        """
+        table, files, delta, directory = (path_text(given) for given in (table, files, delta, directory))
+        if sum(value is not None for value in (table, files, delta)) != 1:
+            raise InvalidArgumentError("give exactly one of table, files and delta")
+        if table is not None and spark is None:
+            if builds:
+                raise InvalidArgumentError("indexes of Hudi tables are looked after through Spark; give a session")
+            locate_here(table)
+        files = list(files) if isinstance(files, Iterable) and not isinstance(files, str) else files
+        _require_settings(storage_options)
+        place = as_text(directory, "directory", allow_null=True)
+        if place is None and table is None:
+            place = options.INDEX_EXTERNAL_DIR.in_session(spark) if spark is not None else None
+            if not place:
+                raise InvalidArgumentError(
+                    "an index of files needs a directory to lie in; give directory=… or set "
+                    f"{options.INDEX_EXTERNAL_DIR.key}"
+                )
+        return cls(spark, table, files, delta, place, storage_options)
+
+    def place(self, column: Any) -> Place:
+        """Find the table and the column, for a job that reads it.
+
+        Args:
+            column: A column of vectors.
+
+        Raises:
+            InvalidArgumentError: The column has no length that all its vectors share, or the directory is one that
+                executors do not reach.
+            UnsupportedTableError: Only Spark can read the table's files.
+        """
+        name = as_text(column, "column") or ""
+        if self.directory is not None and self.spark is not None:
+            context = self.spark.sparkContext
+            seen_with = self._options(self.directory)
+            require_reachable(self.directory, str(context.master), context.defaultParallelism, seen_with, self._each())
+        if self.table is not None:
+            return self._of_table(name)
+        assert self.directory is not None
+        snapshot = self._files(name)
+        spec = external_scan(snapshot, name)
+        return Place(snapshot, spec, (external_home(snapshot, spec.column.name, self.directory),), self._each())
+
+    def indexes(self, column: str | None) -> tuple[Snapshot, list[Index]]:
+        """The table or files now, and the indexes of a column, or of all; columns that are no more can be named."""
+        wanted = None if column is None else as_text(column, "column")
+        if self.table is not None:
+            return self._of_columns(wanted)
+        assert self.directory is not None
+        snapshot = self._files(wanted)
+        columns = columns_at(external_home(snapshot, "", self.directory).root, snapshot.source.options)
+        if wanted is not None:
+            known = wanted in columns
+            columns = [wanted if known else spelled(wanted, snapshot.schema, snapshot.source.name)]
+        homes = [external_home(snapshot, name, self.directory) for name in columns]
+        return snapshot, _indexes_at(homes, snapshot)
+
+    def answers(
+        self, at: Place, index: Index, queries: Floats, k: int, tuning: Tuning
+    ) -> tuple[list[Floats], list[float]]:
+        """The distances each query finds, ascending, and the seconds it takes.
+
+        Args:
+            at: The place of the index.
+            index: The index that searches may use.
+            queries: The queries, shape (m, d).
+            k: How many rows each wants.
+            tuning: Whether and how the index is used.
+        """
+        search = self._search_by_spark(index, k, tuning) if self.directory is None else _search(at, index, k, tuning)
+        search(queries[:1])  # pays for what is read once
+        found, seconds = [], []
+        for query in queries:
+            begun = time.perf_counter()
+            found.append(search(query[None, :]))
+            seconds.append(time.perf_counter() - begun)
+        return found, seconds
+
+    def _search_by_spark(self, index: Index, k: int, tuning: Tuning) -> Any:
+        from hudi_vector.spark.resolve import resolve_name
+        from hudi_vector.spark.search.table_functions import checked_search
+
+        assert self.spark is not None
+        assert self.table is not None
+        known, target = index.manifest, resolve_name(self.spark, self.table)
+        search = checked_search(
+            self.spark, target, known.column, known.dimension, k=k, metric=known.metric, tuning=tuning
+        )
+        return lambda queries: search.run(queries, []).distance
+
+    def _of_table(self, name: str) -> Place:
+        assert self.table is not None
+        if self.spark is None:
+            return self._of_table_here(name)
+        from hudi_vector.query.planner import table_needs_spark
+        from hudi_vector.spark.resolve import resolve_name
+        from hudi_vector.spark.search.table_functions import checked_search
+
+        target = resolve_name(self.spark, self.table)
+        target.table()
+        search = checked_search(self.spark, target, name, None, k=1)
+        if not search.column.is_vector:
+            raise InvalidArgumentError(
+                f"column '{search.column.name}' of '{self.table}' is an array; an index is made of a VECTOR column, "
+                "whose dimension the table knows"
+            )
+        plan = search.plan(search.column.dimension, {"hoodie.vector.search.mode": "exact"})
+        assert plan is not None
+        reason = table_needs_spark(plan.snapshot)
+        if reason is not None:
+            raise UnsupportedTableError(
+                f"'{self.table}' can have no index: only Spark can read its files, since {reason}"
+            )
+        homes = self._homes(plan.spec.table_uri, plan.spec.column.name)
+        return Place(plan.snapshot, plan.spec, homes, self._each())
+
+    def _of_columns(self, column: str | None) -> tuple[Snapshot, list[Index]]:
+        assert self.table is not None
+        if self.spark is None:
+            return self._of_columns_here(column)
+        from hudi_vector.spark.columns import vector_column
+        from hudi_vector.spark.resolve import resolve_name
+        from hudi_vector.spark.snapshots import snapshot_for
+
+        target = resolve_name(self.spark, self.table)
+        source = target.table()
+        columns = sorted({n for h in self._homes(source.uri, "") for n in columns_at(h.root, source.options)})
+        if column is not None:
+            # The index of a column that the table has no longer can be named too.
+            known = column in columns
+            found = column if known else vector_column(target.schema, column, target.label, None).name
+            columns = [found if known else dict(target.physical)[found]]
+        snapshot = snapshot_for(self.spark, source, None)
+        homes = [home for name in columns for home in self._homes(source.uri, name)]
+        return snapshot, _indexes_at(homes, snapshot)
+
+    def _of_table_here(self, name: str) -> Place:
+        """The table and a column of it, as its own schema describes it."""
+        snapshot = self._snapshot_here()
+        column = vector_column(snapshot, name, snapshot.source.name, 0)
+        spec = ScanSpec(snapshot.source.uri, snapshot.schema, column, options=snapshot.source.options)
+        return Place(snapshot, spec, self._homes(snapshot.source.uri, column.name), self._each())
+
+    def _of_columns_here(self, column: str | None) -> tuple[Snapshot, list[Index]]:
+        snapshot = self._snapshot_here()
+        uri, options = snapshot.source.uri, snapshot.source.options
+        columns = sorted({n for home in self._homes(uri, "") for n in columns_at(home.root, options)})
+        if column is not None:
+            columns = [column if column in columns else spelled(column, snapshot.schema, snapshot.source.name)]
+        return snapshot, _indexes_at([home for name in columns for home in self._homes(uri, name)], snapshot)
+
+    def _snapshot_here(self) -> Snapshot:
+        root, _, storage = locate_here(self.table)
+        return NativeTable(Source(root, str(self.table), storage)).snapshot()
+
+    def _homes(self, table_uri: str, column: str) -> tuple[IndexHome, ...]:
+        """Where a table's indexes may lie: in the directory that was named, else below it or in the session's."""
+        if self.directory is not None:
+            return (in_directory(self.directory, table_uri, column),)
+        beside = beside_table(table_uri, column)
+        directory = None if self.spark is None else options.INDEX_EXTERNAL_DIR.in_session(self.spark)
+        return (beside, in_directory(directory, table_uri, column)) if directory else (beside,)
+
+    def _files(self, column: str | None) -> Snapshot:
+        from hudi_vector.query.files.plain_files import DeltaFiles, PlainFiles
+
+        if self.files is not None:
+            first = next(iter(self.files), "") if isinstance(self.files, list) else ""
+            return PlainFiles(self.files, self._options(str(first)), column).snapshot()
+        uri = as_text(self.delta, "delta") or ""
+        return DeltaFiles(uri, self._options(uri), dict(self.storage_options or {}), column).snapshot()
+
+    def _options(self, uri: str) -> StorageOptions:
+        if self.storage_options is not None or self.spark is None:
+            return StorageOptions.of(self.storage_options or {})
+        from hudi_vector.spark.resolve import storage_options
+
+        elsewhere = [place for place in (uri, self.directory) if place and scheme_of(place) != "file"]
+        return storage_options(self.spark, normalise(elsewhere[0] if elsewhere else uri))
+
+    def _each(self) -> Each:
+        if self.spark is None:
+            from hudi_vector.query.local import threads_of
+
+            threads = threads_of({})
+            gone_through = threads.map if threads else map
+            return lambda run, items: list(followed(gone_through(run, items), len(items), _DONE))
+        from hudi_vector.query.distributed import on_executors
+
+        context = self.spark.sparkContext
+        by_tasks = on_executors(context)
+
+        def each(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterable[Any]:
+            # Each phase is one job over all files, which is there whole or not at all.
+            with jobs_followed(context, len(items), _DONE):
+                return by_tasks(run, items)
+
+        return each
+
+
+def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
+    """The one index of a column that is meant; of two alike the one beside the table, unless a directory was named.
+
+    Args:
+        at: The table and the column.
+        kind: A kind, None for any.
+        metric: A metric, None for any.
+
+    Returns:
+        The index.
+
+    Raises:
+        InvalidArgumentError: There is none, or several.
+    """
+    found = at.indexes()
+    # That beside the table comes first.
+    alike = {(index.manifest.kind, index.manifest.metric): index for index in reversed(chosen(found, kind, metric))}
+    fitting = list(alike.values())
+    if len(fitting) == 1:
+        return fitting[0]
+    there = ", ".join(f"{m.manifest.metric}-{m.manifest.kind}" for m in found) or "none"
+    raise InvalidArgumentError(
+        f"column '{at.spec.column.name}' has {len(fitting)} such indexes (there are: {there}); "
+        + ("name one by metric and kind" if fitting else "make one with hudi_vector.index.create")
+    )
+
+
+def chosen(indexes: Sequence[Index], kind: str | None, metric: str | None) -> list[Index]:
+    """The indexes of a kind and for a metric; None stands for any.
+
+    Raises:
+        InvalidArgumentError: There is no such kind, or no such metric.
+    """
+    if kind is not None:
+        require_kind(kind)
+    wanted = None if metric is None else metric_named(metric)
+    return [m for m in indexes if kind in (None, m.manifest.kind) and wanted in (None, m.manifest.metric)]
+
+
+def _require_settings(storage_options: Any) -> None:
+    if storage_options is None:
+        return
+    if not isinstance(storage_options, Mapping):
+        raise InvalidTypeError(f"storage_options must be a dictionary of texts, not {storage_options!r}")
+    # Values may be secrets, which messages do not repeat.
+    wrong = [key for key, value in storage_options.items() if not (isinstance(key, str) and isinstance(value, str))]
+    if wrong:
+        raise InvalidTypeError(f"storage_options must be a dictionary of texts; the setting {wrong[0]!r} is none")
+
+
+def _indexes_at(homes: Sequence[IndexHome], snapshot: Snapshot) -> list[Index]:
+    storage, files = snapshot.source.options, indexable_files(snapshot)
+    found = [index for home in homes for index in indexes_at(home, storage)]
+    return [verified(index, files, storage) if index.key else index for index in found]
+
+
+def _search(at: Place, index: Index, k: int, tuning: Tuning) -> Any:
+    """A search of exactly this snapshot by this index, on this machine."""
+    from hudi_vector.query.opened.request import Asked
+
+    known, name = index.manifest, at.snapshot.source.name
+
+    def search(queries: Floats) -> Floats:
+        asked = Asked.of(name, known.column, queries, k, known.metric, None, None, None, None, None, tuning)
+        return asked.find(at.snapshot, [index]).winners.distance
+
+    return search

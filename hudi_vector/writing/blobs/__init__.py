@@ -1,0 +1,1 @@
+"""Blob columns of a write: bytes first, Hudi's commit after them."""

@@ -1,0 +1,146 @@
+"""A write with blobs: bytes first, Hudi's commit after them, and a manifest that tells of both.
+
+    open manifest → containers and staged rows → staged manifest → checks → Hudi's commit → committed manifest
+
+Whatever fails before the commit leaves containers that nothing refers to, in the folder of a write whose manifest says
+that it was aborted or whose lease runs out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hudi_vector.blobs.registry import lenders
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan
+from hudi_vector.blobs.uploads.manifest import Upload, abort, finish, open_upload, renew_lease, stage
+from hudi_vector.errors import HudiVectorError
+from hudi_vector.spark.resolve import storage_options
+from hudi_vector.storage import StorageOptions
+from hudi_vector.storage.leases import Renewals
+from hudi_vector.writing.blobs.lending import borrow, require_stored, require_there
+from hudi_vector.writing.blobs.staging import PARTITION, StagedRows, partition_path, stage_rows, staging_folder
+from hudi_vector.writing.result import BlobUpload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudi_vector.blobs.containers.container import WrittenContainer
+    from hudi_vector.table.config import TableConfig
+    from hudi_vector.writing.files import Files
+
+__all__ = ["BlobTarget", "give_up", "staged_rows", "upload_and_write"]
+
+
+@dataclass(frozen=True)
+class BlobTarget:
+    """The table that is written to, which is there, and the blob columns of the write."""
+
+    path: str
+    columns: tuple[BlobColumn, ...]
+    partition_by: Sequence[str]
+    config: TableConfig | None
+
+
+def upload_and_write(
+    df: DataFrame,
+    target: BlobTarget,
+    files: Files,
+    write: Callable[[DataFrame], str | None],
+    failed: Callable[[str], None] | None = None,
+) -> BlobUpload:
+    """Put blobs where they belong, and write the rows that refer to them.
+
+    Args:
+        df: The rows, with blobs in any form; evaluated once.
+        target: Where they go.
+        files: The session's file systems.
+        write: Checks the rows with blob structs, writes them to Hudi and gives the instant, None if there was none.
+        failed: Called with the write's id after a failure, when its rows beside the table are gone.
+
+    Returns:
+        What was uploaded.
+
+    Raises:
+        InvalidBlobError: A value is no blob, or one that contradicts itself.
+        BlobWriteError: Bytes could not be stored, or went away while the write ran.
+    """
+    options = storage_options(df.sparkSession, target.path)
+    settings = {column.path: column.settings for column in target.columns}
+    lease_ms = min(each.lease_ms for each in settings.values())
+    upload = open_upload(target.path, settings, lease_ms=lease_ms, options=options)
+    folder = staging_folder(target.path, upload.write_id)
+    renew = partial(renew_lease, upload.table, upload.write_id, options=options)
+    try:
+        with Renewals(f"the lease of upload {upload.write_id}", renew, upload.lease_ms):
+            staged = staged_rows(df, target, upload, options)
+            containers = staged.containers
+            manifest = stage(target.path, upload.write_id, containers, pins=staged.pins, options=options)
+            lent = borrow(manifest, staged.lenders, options)
+            renew()  # refuses where the lease ran out, so that the bytes may be gone
+            instant = write(staged.frame)
+        made = BlobUpload(
+            write_id=upload.write_id,
+            containers=len(containers),
+            blobs=sum(each.blobs for each in containers),
+            bytes=sum(each.blob_bytes for each in containers),
+            staged_bytes=files.size(folder),
+        )
+        _end(target.path, upload, instant, containers, options)
+        if instant is not None:
+            require_there(lent, options, f"instant {instant} of '{target.path}' was committed")
+    except BaseException:
+        files.delete(folder)
+        if failed is not None:
+            failed(upload.write_id)
+        raise
+    files.delete(folder)
+    return made
+
+
+def staged_rows(df: DataFrame, target: BlobTarget, upload: Upload, options: StorageOptions) -> StagedRows:
+    """Store the blobs of all rows and keep the rows; a failure aborts the upload.
+
+    Args:
+        df: The rows, with blobs in any form.
+        target: Where they go.
+        upload: The upload, open.
+        options: How storage is opened.
+
+    Returns:
+        The rows with blob structs, and what they refer to.
+    """
+    try:
+        others = lenders(target.path, options)
+        plan = BlobWritePlan(target.path, upload.write_id, target.columns, PARTITION, lenders=others, options=options)
+        rows = df.withColumn(PARTITION, partition_path(target.partition_by, target.config))
+        return stage_rows(rows, plan, staging_folder(target.path, upload.write_id))
+    except BaseException:
+        # Nothing was handed to Hudi yet, so that no commit can follow.
+        give_up(target.path, upload, options)
+        raise
+
+
+def give_up(path: str, upload: Upload, options: StorageOptions) -> None:
+    """Note that no commit will refer to what a write stored; where that cannot be noted, its lease runs out.
+
+    Args:
+        path: The table's base path.
+        upload: The write.
+        options: How storage is opened.
+    """
+    with suppress(HudiVectorError, OSError):
+        abort(path, upload.write_id, options=options)
+
+
+def _end(
+    path: str, upload: Upload, instant: str | None, containers: Sequence[WrittenContainer], options: StorageOptions
+) -> None:
+    if instant is None:
+        abort(path, upload.write_id, options=options)
+        return
+    finish(path, upload.write_id, instant, options=options)
+    require_stored(upload.table, containers, options, f"instant {instant} of '{path}' was committed")

@@ -1,0 +1,166 @@
+"""One pass over the rows before they are written: invalid vectors by reason, and keys that occur twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+
+from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
+from hudi_vector.options import INVALID_VECTORS
+from hudi_vector.schema import quoted
+from hudi_vector.spark.catalyst.nested_fields import field_path
+from hudi_vector.writing.vectors.columns import REASONS, VectorColumn, as_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Findings", "inspect_rows", "refuse_duplicates", "refuse_invalid"]
+
+_ROWS, _KEPT, _BAD = "__rows", "__kept", "__bad"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the pass found; counts are of rows, and of keys for duplicates."""
+
+    rows: int
+    invalid_rows: int = 0
+    invalid: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    first_invalid: str | None = None
+    duplicate_keys: int = 0
+    first_duplicate: str | None = None
+
+    @property
+    def described(self) -> str:
+        """The invalid vectors in words, for example ``'emb': 2 of wrong length``."""
+        return "; ".join(
+            f"'{column}': " + ", ".join(f"{count} with {reason}" for reason, count in counts.items())
+            for column, counts in self.invalid.items()
+        )
+
+
+def inspect_rows(
+    frame: DataFrame,
+    columns: list[VectorColumn],
+    key: tuple[str, ...],
+    unique_by: tuple[str, ...] | None,
+    skips_invalid: bool,
+) -> Findings:
+    """Look at every row once: its key and its vectors, not its other columns.
+
+    Args:
+        frame: The DataFrame that is to be written.
+        columns: Its vector columns.
+        key: The record key, which names the first offender.
+        unique_by: The columns no two rows may share, the record key among them, or None where duplicates are
+            not looked for.
+        skips_invalid: Whether rows with an invalid vector are left out, and so are no duplicates.
+
+    Returns:
+        What was found.
+    """
+    identity = unique_by or key
+    # A nested key (a.b) would lose its struct in the projection: keys get names of their own.
+    keys = {name: F.col(f"__key{place}") for place, name in enumerate(identity)}
+    narrow = frame.select(
+        *[F.col(quoted(*field_path(frame.schema, name))).alias(f"__key{place}") for place, name in enumerate(identity)],
+        *[F.col(quoted(column.name)) for column in columns],
+    )
+    reasons = as_arrays(narrow, columns).select(
+        *keys.values(), *[column.invalid_because().alias(f"__why{place}") for place, column in enumerate(columns)]
+    )
+    flags = _flags(columns, skips_invalid)
+    if unique_by is None:
+        counted = reasons.select(*keys.values(), *[flag.alias(name) for name, flag in flags.items()])
+    else:
+        counted = reasons.groupBy(*keys.values()).agg(*[F.sum(flag).alias(name) for name, flag in flags.items()])
+    offender = F.struct(*[keys[name] for name in key])
+    totals = counted.agg(
+        *[F.sum(name).alias(name) for name in flags],
+        F.min(F.when(F.col(_BAD) > 0, offender)).alias("__first_bad"),
+        F.sum(F.when(F.col(_KEPT) > 1, 1).otherwise(0)).alias("__repeated"),
+        F.min(F.when(F.col(_KEPT) > 1, offender)).alias("__first_repeated"),
+    ).collect()[0]  # an aggregation without groups has one row
+    return _findings(totals, columns, key)
+
+
+def refuse_invalid(findings: Findings) -> None:
+    """Raise if a vector is invalid.
+
+    Args:
+        findings: What the pass found.
+
+    Raises:
+        DimensionMismatchError: All that is wrong is the length.
+        InvalidVectorError: Something else is wrong.
+    """
+    if not findings.invalid_rows:
+        return
+    only_lengths = all(set(counts) == {REASONS[1]} for counts in findings.invalid.values())
+    error = DimensionMismatchError if only_lengths else InvalidVectorError
+    raise error(
+        f"nothing was written: {findings.invalid_rows} of {findings.rows} rows hold an invalid vector "
+        f"({findings.described}), the first at {findings.first_invalid}; "
+        f"mend them, or set {INVALID_VECTORS.key} to skip or null"
+    )
+
+
+def refuse_duplicates(findings: Findings, operation: str, policy_key: str) -> None:
+    """Raise if a key occurs twice in the DataFrame.
+
+    Args:
+        findings: What the pass found.
+        operation: The operation, which would store both rows.
+        policy_key: The setting that allows it.
+
+    Raises:
+        InvalidArgumentError: A key occurs twice.
+    """
+    if findings.duplicate_keys:
+        raise InvalidArgumentError(
+            f"nothing was written: {findings.duplicate_keys} record keys occur more than once in the DataFrame, the "
+            f"first is {findings.first_duplicate}, and operation '{operation}' would store each row; "
+            f"drop the duplicates, use operation 'upsert', or set {policy_key} to drop or none"
+        )
+
+
+def _flags(columns: list[VectorColumn], skips_invalid: bool) -> dict[str, Column]:
+    bad = F.lit(False)
+    flags: dict[str, Column] = {}
+    for place in range(len(columns)):
+        why = F.col(f"__why{place}")
+        bad = bad | why.isNotNull()
+        for number, reason in enumerate(REASONS):
+            flags[f"__n{place}_{number}"] = _as_count(why.eqNullSafe(reason))
+    kept = ~bad if skips_invalid else F.lit(True)
+    return {_ROWS: F.lit(1), _KEPT: _as_count(kept), _BAD: _as_count(bad), **flags}
+
+
+def _as_count(condition: Column) -> Column:
+    return F.when(condition, 1).otherwise(0)
+
+
+def _findings(totals: Row, columns: list[VectorColumn], key: tuple[str, ...]) -> Findings:
+    invalid = {}
+    for place, column in enumerate(columns):
+        counts = {reason: int(totals[f"__n{place}_{number}"] or 0) for number, reason in enumerate(REASONS)}
+        found = {reason: count for reason, count in counts.items() if count}
+        if found:
+            invalid[column.name] = found
+    return Findings(
+        rows=int(totals[_ROWS] or 0),
+        invalid_rows=int(totals[_BAD] or 0),
+        invalid=invalid,
+        first_invalid=_named(key, totals["__first_bad"]),
+        duplicate_keys=int(totals["__repeated"] or 0),
+        first_duplicate=_named(key, totals["__first_repeated"]),
+    )
+
+
+def _named(key: tuple[str, ...], values: Row | None) -> str | None:
+    if values is None:
+        return None
+    return ", ".join(f"{name} = {value!r}" for name, value in zip(key, values, strict=True))

@@ -1,0 +1,1 @@
+"""Rows of a table written again: new references, another order, another place."""

@@ -1,0 +1,143 @@
+"""Blobs put where the present thresholds want them: out of their rows, or into them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+
+from hudi_vector.blobs.names import BLOB_AREA, reference_base
+from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE
+from hudi_vector.errors import DataFileError
+from hudi_vector.schema import blob_struct
+from hudi_vector.spark.blobs.api import read_blob
+from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.table.timeline import Instant
+from hudi_vector.writing.commits import TOKEN_KEY
+from hudi_vector.writing.failures import in_one_sentence
+from hudi_vector.writing.rewriting.references import blob_at, moved_blob, with_blob
+from hudi_vector.writing.rewriting.repack import key_columns, staged
+from hudi_vector.writing.rewriting.rewrite import Rewriting, committed_now, reapply_overwritten, same_rows, still_there
+from hudi_vector.writing.writer import write
+
+__all__ = ["BY_SIZE", "BySize", "count_by_size", "store_by_size"]
+
+BY_SIZE = "by-size"
+"""The rows that change, as targets of `rewrite.reapply_overwritten`."""
+
+
+@dataclass(frozen=True)
+class BySize:
+    """How many blobs left their rows and came into them, by which commit, and rows of others that were restored."""
+
+    moved_out: int = 0
+    moved_in: int = 0
+    instant: str | None = None
+    restored: int = 0
+
+
+def count_by_size(table: BlobTable, settings: BlobSettings) -> tuple[int, int]:
+    """How many blobs of a table would leave their rows, and how many would come into them.
+
+    Args:
+        table: The table.
+        settings: How blobs are stored.
+
+    Raises:
+        DataFileError: The rows could not be read.
+    """
+    out, into = _flags(table, settings)
+    found = table.frame.select(_count(out).alias("out"), _count(into).alias("into")).agg(F.sum("out"), F.sum("into"))
+    with in_one_sentence(_failed(table), DataFileError):
+        row = found.first()
+    return (int(row[0] or 0), int(row[1] or 0)) if row else (0, 0)
+
+
+def store_by_size(
+    work: Rewriting,
+    settings: BlobSettings,
+    folder: str,
+    token: str,
+    before_commit: Callable[[frozenset[Instant]], None],
+    committed: Callable[[str], None],
+) -> BySize:
+    """Apply the inline thresholds to the rows of a table, by one upsert of those that change.
+
+    Args:
+        work: The table.
+        settings: How blobs are stored.
+        folder: Where keys are kept in between, those of the rows that change in its `BY_SIZE`.
+        token: A text for the commit to carry.
+        before_commit: Called with what was committed before the rows were read, when all is ready; what it raises stops
+            the commit.
+        committed: Called with the instant, before other writers are looked after.
+
+    Returns:
+        What was done; managed blobs only come into their rows, files of others stay.
+    """
+    seen = committed_now(work.opened())
+    table = work.opened()
+    out, into = _flags(table, settings)
+    number = {"out": _count(out), "into": _count(into)}
+    marked = table.frame.select(*key_columns(table), *(count.alias(name) for name, count in number.items()))
+    targets = staged(marked.where("out + into > 0"), f"{folder}/{BY_SIZE}")
+    with in_one_sentence(_failed(table), DataFileError):
+        moved = targets.agg(F.sum("out"), F.sum("into")).first()
+        left = still_there(table, targets) if moved and (moved[0] or moved[1]) else None
+    if moved is None or left is None:
+        return BySize()
+    rows = same_rows(table, left.select("key", "partition", "version"))
+    for name, applies in into.items():
+        wanted = F.when(applies, _from_anywhere(blob_at(name), table))
+        rows = with_blob(rows, name, F.when(applies, _inline(wanted)).otherwise(blob_at(name)))
+    before_commit(seen)
+    blobs = {name: {"check_files": False, "pin": "false"} for name in table.columns}
+    key = table.config.record_key_fields
+    options = {**settings.to_options(), **work.settings(), TOKEN_KEY: token}
+    done = write(rows, work.table, record_key=key, operation="upsert", blobs=blobs, options=options)
+    if done.instant is None:
+        return BySize()
+    committed(done.instant)
+    restored = reapply_overwritten(work, left, seen, done.instant, folder)
+    return BySize(int(moved[0]), int(moved[1]), done.instant, restored)
+
+
+def _failed(table: BlobTable) -> str:
+    return f"reading the sizes of the blobs of '{table.label}' failed"
+
+
+def _flags(table: BlobTable, settings: BlobSettings) -> tuple[Mapping[str, Column], Mapping[str, Column]]:
+    """For each column, whether a row's blob is to leave it, and whether it is to come into it."""
+    threshold = settings.inline_threshold
+    out = {name: _too_large(table.blob(name), threshold) for name in table.columns}
+    return out, {name: _small(table, name, threshold) for name in table.columns}
+
+
+def _too_large(blob: Column, threshold: int) -> Column:
+    return F.coalesce((blob["type"] == INLINE) & (F.octet_length(blob["data"]) >= threshold), F.lit(False))
+
+
+def _small(table: BlobTable, name: str, threshold: int) -> Column:
+    blob = table.blob(name)
+    reference = blob["reference"]
+    own = reference["managed"] & reference["external_path"].contains(f"{BLOB_AREA}/")
+    return F.coalesce((blob["type"] == OUT_OF_LINE) & own & (reference["length"] < threshold), F.lit(False))
+
+
+def _count(flags: Mapping[str, Column]) -> Column:
+    return sum((flag.cast("int") for flag in flags.values()), F.lit(0))
+
+
+def _from_anywhere(blob: Column, table: BlobTable) -> Column:
+    """A blob whose path does not begin at the table's folder, which is not known where it is read."""
+    path = blob["reference"]["external_path"]
+    base = F.lit(reference_base(table.source.uri) + "/")
+    return moved_blob(blob, F.when(path.startswith(f"{BLOB_AREA}/"), F.concat(base, path)).otherwise(path))
+
+
+def _inline(wanted: Column) -> Column:
+    nothing = F.lit(None).cast(blob_struct()["reference"].dataType)
+    return F.struct(F.lit(INLINE).alias("type"), read_blob(wanted).alias("data"), nothing.alias("reference"))

@@ -1,0 +1,165 @@
+"""Rows in the order of the coarse clusters of their vectors: like vectors come to lie in the same files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+
+from hudi_vector.kernels.kmeans import nearest, train
+from hudi_vector.read.spec import VectorColumn
+from hudi_vector.schema import quoted
+from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
+from hudi_vector.writing.rewriting.repack import key_columns, staged
+
+__all__ = ["beside_numbers", "centres_of", "numbered", "ordered"]
+
+_MOST_CLUSTERS = 1024
+_PER_CLUSTER = 16  # vectors of the sample
+_SAMPLE_BYTES = 64 << 20
+_SAMPLE_ROWS = 1 << 16
+_NONE = -1  # rows without a vector come first
+_MADE = "__hudi_vector_"
+
+
+def centres_of(table: BlobTable, column: VectorColumn) -> npt.NDArray[np.float32]:
+    """The centres of the clusters of a vector column, from a sample of its rows; near ones follow each other.
+
+    Args:
+        table: The table.
+        column: The vector column.
+
+    Returns:
+        About as many as the square root of the rows, up to 1024; none where there are no finite vectors.
+    """
+    vectors = table.frame.select(F.col(quoted(column.name)).alias("vector")).where("vector IS NOT NULL")
+    rows = vectors.count()
+    most = min(_SAMPLE_ROWS, max(1, _SAMPLE_BYTES // (4 * column.dimension)))
+    chosen = map_in_arrow(vectors, _Sample(column.dimension, min(1.0, most / max(rows, 1))), "vectors BINARY").collect()
+    sample = np.concatenate([np.frombuffer(row[0], np.float32) for row in chosen] or [np.empty(0, np.float32)])
+    sample = sample.reshape(-1, column.dimension)
+    clusters = min(_MOST_CLUSTERS, math.isqrt(rows), max(1, len(sample) // _PER_CLUSTER), len(sample))
+    return _in_line(train(sample, clusters)) if clusters else np.empty((0, column.dimension), np.float32)
+
+
+def numbered(table: BlobTable, columns: Sequence[VectorColumn], folder: str) -> DataFrame:
+    """The cluster of each row, in a column for each vector column.
+
+    Args:
+        table: The table, with Hudi's own columns.
+        columns: The vector columns.
+        folder: Where the numbers are kept.
+
+    Returns:
+        Rows of `key`, `partition`, `version` and ``cluster0``, ``cluster1``, …
+    """
+    named = [f"cluster{number}" for number in range(len(columns))]
+    vectors = [F.col(quoted(column.name)).alias(name) for column, name in zip(columns, named, strict=True)]
+    schema = "key STRING, partition STRING, version STRING" + "".join(f", {name} INT" for name in named)
+    centres = {name: centres_of(table, column) for column, name in zip(columns, named, strict=True)}
+    rows = map_in_arrow(table.frame.select(*key_columns(table), *vectors), _Numbers(centres), schema)
+    return staged(rows, f"{folder}/clusters")
+
+
+def ordered(
+    table: BlobTable, order: Sequence[str], numbers: DataFrame, vectors: Sequence[str], tasks: int
+) -> DataFrame:
+    """The rows of a table as they are, Hudi's own columns among them, in order within each partition.
+
+    Args:
+        table: The table.
+        order: Columns by which rows are ordered.
+        numbers: From `numbered`.
+        vectors: Those of the columns that are vectors, in the order they were numbered.
+        tasks: How many tasks write them.
+    """
+    rows, by = beside_numbers(table, order, numbers, vectors)
+    place = [F.col(f"{_MADE}partition"), *by]
+    names = [F.col(quoted(name)) for name in table.frame.columns]
+    return rows.repartitionByRange(tasks, *place).sortWithinPartitions(*place).select(*names)
+
+
+def beside_numbers(
+    table: BlobTable, order: Sequence[str], numbers: DataFrame, vectors: Sequence[str]
+) -> tuple[DataFrame, list[Column]]:
+    """The rows of a table with the clusters of their vectors, and what they are sorted by within each partition.
+
+    Args:
+        table: The table.
+        order: Columns by which rows are ordered.
+        numbers: From `numbered`.
+        vectors: Those of the columns that are vectors, in the order they were numbered.
+    """
+    made = numbers.select(*(F.col(name).alias(_MADE + name) for name in numbers.columns))
+    same = [
+        column == F.col(_MADE + name)
+        for column, name in zip(_plain(table), ("key", "partition", "version"), strict=True)
+    ]
+    by = [
+        F.col(f"{_MADE}cluster{list(vectors).index(name)}") if name in vectors else F.col(quoted(name))
+        for name in order
+    ]
+    return table.frame.join(made, same), [*by, F.col(f"{_MADE}key")]
+
+
+def _plain(table: BlobTable) -> list[Column]:
+    return [table.key(), table.partition(), F.col("_hoodie_commit_seqno")]
+
+
+def _in_line(centres: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The centres along the direction in which they differ most, so that neighbours among the clusters are near."""
+    middle = centres.astype(np.float64)
+    middle -= middle.mean(axis=0)
+    direction = np.linalg.svd(middle, full_matrices=False)[2][0]
+    return centres[np.argsort(middle @ direction, kind="stable")]
+
+
+def _matrix(column: pa.Array, dimension: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
+    """Which rows hold a vector, and these vectors."""
+    there = np.asarray(column.is_valid())
+    flat = np.asarray(column.flatten(), np.float32)
+    return there, flat.reshape(-1, dimension)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Some of a task's vectors, those of each batch as bytes."""
+
+    dimension: int
+    share: float
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        chance = np.random.default_rng(context.partitionId() if context else 0)
+        for batch in batches:
+            vectors = _matrix(batch["vector"], self.dimension)[1]
+            vectors = vectors[chance.random(len(vectors)) < self.share]
+            vectors = vectors[np.isfinite(vectors).all(axis=1)]
+            yield pa.RecordBatch.from_pydict({"vectors": pa.array([vectors.tobytes()], pa.binary())})
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """The cluster of each of a task's vectors."""
+
+    centres: dict[str, npt.NDArray[np.float32]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found: dict[str, Any] = {name: batch[name] for name in ("key", "partition", "version")}
+            for name, centres in self.centres.items():
+                there, vectors = _matrix(batch[name], centres.shape[1])
+                numbers = np.full(len(there), _NONE, np.int32)
+                if len(centres):
+                    numbers[there] = nearest(vectors, centres)
+                found[name] = pa.array(numbers)
+            yield pa.RecordBatch.from_pydict(found)

@@ -1,0 +1,95 @@
+"""Managed references of a table that was copied or moved, made to point into its new place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+
+from hudi_vector.blobs.names import BLOB_AREA, reference_base
+from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
+from hudi_vector.storage import normalise, scheme_of
+from hudi_vector.writing.blobs.columns import blob_paths
+from hudi_vector.writing.files import Files
+from hudi_vector.writing.rewriting.references import blob_at, moved_blob, with_blob
+from hudi_vector.writing.target import resolve_target
+from hudi_vector.writing.writer import write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hudi_vector.writing.result import WriteResult
+
+__all__ = ["relocate_blobs"]
+
+
+def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResult | None:
+    """Point the managed references of a copied or moved table to where its containers are now.
+
+    One upsert of the rows that refer to the old place. Every container must be in the new one: a reference to bytes
+    that are not there refuses the whole change. References to the old place remain in older versions of the rows.
+
+    Args:
+        spark: A registered session.
+        table: The table in its new place, a path or a catalog name.
+        old_path: The base path it had.
+
+    Returns:
+        The write, or None if no row refers to the old place.
+
+    Raises:
+        TableNotFoundError: There is no such table.
+        InvalidArgumentError: The old path is the table's own, or the table has no BLOB column.
+        InvalidBlobError: A container was not copied.
+
+    Example:
+        >>> import shutil
+        >>> _ = shutil.copytree("/tables/photos", "/tables/moved")
+        >>> moved = hv.blobs.relocate(spark, "/tables/moved", "/tables/photos")
+    """
+    target = resolve_target(spark, Files(spark), table, None)
+    if target.existing is None:
+        raise TableNotFoundError(f"there is no table '{table}'; give the place it was copied to")
+    if normalise(old_path) == normalise(target.path):
+        raise InvalidArgumentError(f"'{old_path}' is where the table is now; give the place it was copied from")
+    columns = list(blob_paths(target.existing.schema))
+    if not columns:
+        raise InvalidArgumentError(f"'{table}' has no BLOB column; there is nothing to relocate")
+    rows = spark.read.format("hudi").load(target.path)
+    changed = {name: _Moved(blob_at(name), old_path, reference_base(target.path)) for name in columns}
+    rows = rows.where(reduce(lambda one, other: one | other, (each.applies for each in changed.values())))
+    if rows.isEmpty():
+        return None
+    for name, each in changed.items():
+        rows = with_blob(rows, name, each.blob)
+    settings = {name: {"inline.threshold": "16MiB"} for name in columns}  # what is inline stays inline
+    key = target.existing.config.record_key_fields
+    return write(rows, table, record_key=key, operation="upsert", blobs=settings)
+
+
+class _Moved:
+    """A blob column whose managed references into the old table point into the new one."""
+
+    def __init__(self, blob: Column, old_path: str, new_path: str) -> None:
+        reference = blob["reference"]
+        path = reference["external_path"]
+        known = F.lit(False)
+        moved = path
+        for old in _spellings(old_path):
+            begins = path.startswith(f"{old}/{BLOB_AREA}/")
+            known = known | begins
+            moved = F.when(
+                begins, F.concat(F.lit(new_path), path.substr(F.lit(len(old) + 1), F.length(path)))
+            ).otherwise(moved)
+        self.applies = F.coalesce(reference["managed"] & known, F.lit(False))
+        self.blob = F.when(self.applies, moved_blob(blob, moved)).otherwise(blob)
+
+
+def _spellings(path: str) -> Iterator[str]:
+    """The ways a table's path may begin a reference."""
+    bare = path.rstrip("/")
+    uri = normalise(path)
+    yield from dict.fromkeys([bare, uri, *([uri.removeprefix("file://")] if scheme_of(uri) == "file" else [])])

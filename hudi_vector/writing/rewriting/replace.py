@@ -1,0 +1,163 @@
+"""File groups replaced by the same rows in another order, by one commit of Hudi's own client.
+
+Hudi's clustering sorts by columns only, and its INSERT OVERWRITE replaces whatever lies in a partition when it commits,
+rows that came after the read included. This commit names the file groups that were read, and no others; rows keep
+Hudi's own columns, as under Hudi's clustering. Writers that take turns by a lock are compared with it by Hudi, from
+before the check that nobody committed since the read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame
+
+from hudi_vector.errors import RefusedError
+from hudi_vector.read.spec import VectorColumn
+from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.table.model import FileSlice
+from hudi_vector.table.native import NativeTable
+from hudi_vector.writing.client import hudi_client
+from hudi_vector.writing.failures import in_one_sentence
+from hudi_vector.writing.hudi_options import CODEC, DEFAULT_CODEC
+from hudi_vector.writing.rewriting.coarse_order import numbered, ordered
+from hudi_vector.writing.rewriting.rewrite import Rewriting, committed_now, is_conflict
+
+__all__ = ["replace_in_order"]
+
+_ACTION = "replacecommit"
+_FILE_BYTES = "hoodie.parquet.max.file.size"
+_DEFAULT_FILE_BYTES = 120 << 20
+_ATTEMPTS = 3
+
+
+def replace_in_order(
+    work: Rewriting,
+    path: str,
+    order: Sequence[str],
+    vectors: Sequence[VectorColumn],
+    folder: str,
+    begun: Callable[[str], None],
+    before_commit: Callable[[], None],
+) -> str | None:
+    """Rewrite all file groups of a table, rows in order within each partition.
+
+    Args:
+        work: The table, whose writers take turns by a lock, or that nobody else writes to.
+        path: Its base path, as Hadoop knows it.
+        order: Columns; a vector column stands for the cluster of each row.
+        vectors: Those that are vectors.
+        folder: Where the clusters are kept in between.
+        begun: Gets the instant of each attempt before anything is written of it.
+        before_commit: Called when all is written; what it raises stops the commit.
+
+    Returns:
+        The instant, None for a table without rows.
+
+    Raises:
+        RefusedError: Others committed meanwhile, time after time.
+        WriteError: Spark or Hudi gave the commit up.
+    """
+    for _ in range(_ATTEMPTS):
+        with in_one_sentence(f"putting the rows of '{work.table}' in order failed"):
+            table = work.opened()
+            seen = committed_now(table)
+            table = work.opened()
+            slices = NativeTable(table.source).snapshot().file_slices
+            if not slices:
+                return None
+            numbers = numbered(table, vectors, folder)
+            count = numbers.count()
+            settings = _settings(work, has_blobs=bool(table.columns))
+            size = sum(each.size for each in slices)
+            tasks = max(1, -(-size // int(settings.get(_FILE_BYTES, _DEFAULT_FILE_BYTES))))
+            rows = ordered(table, order, numbers, [column.name for column in vectors], tasks)
+
+            def is_undisturbed(table: BlobTable = table, seen: frozenset[Any] = seen) -> bool:
+                before_commit()
+                return committed_now(table) == seen
+
+            instant = _replace(work, path, rows, count, slices, settings, begun, is_undisturbed)
+            if instant is not None:
+                return instant
+    raise RefusedError(
+        f"others committed to '{work.table}' during each of {_ATTEMPTS} attempts to put its rows in order; nothing "
+        "was changed, run it again when less is written"
+    )
+
+
+def _settings(work: Rewriting, *, has_blobs: bool) -> dict[str, str]:
+    """Hudi's settings for the files and the commit, as `hv.write` has them."""
+    files = {CODEC: work.spark.conf.get(CODEC, None) or DEFAULT_CODEC}
+    if has_blobs:
+        files["hoodie.parquet.dictionary.enabled"] = "false"
+    return {**files, **work.settings()}
+
+
+def _replace(
+    work: Rewriting,
+    path: str,
+    rows: DataFrame,
+    count: int,
+    slices: Iterable[FileSlice],
+    settings: Mapping[str, str],
+    begun: Callable[[str], None],
+    is_undisturbed: Callable[[], bool],
+) -> str | None:
+    """Write the rows and commit them in the place of some file groups; None where others came in between."""
+    with hudi_client(work.spark, path, settings) as client:
+        instant: str = client.startCommit(_ACTION)
+        try:
+            begun(instant)
+            statuses = _written(work, client, instant, rows)
+            written = sum(int(status.getStat().getNumWrites()) for status in statuses)
+            if any(status.hasErrors() for status in statuses) or written != count:
+                raise RefusedError(
+                    f"{written} rows of '{work.table}' were written anew instead of {count}, so nothing was "
+                    "committed; rows of equal key and sequence number cannot be put in order"
+                )
+            if is_undisturbed() and _commit(work, client, instant, statuses, slices):
+                return instant
+        except BaseException:
+            with suppress(Py4JJavaError):
+                client.rollback(instant)
+            raise
+        client.rollback(instant)
+        return None
+
+
+def _written(work: Rewriting, client: Any, instant: str, rows: DataFrame) -> Any:
+    """Hudi's statuses of the files of an instant, which is begun."""
+    jvm: Any = work.spark._jvm
+    hudi = jvm.org.apache.hudi
+    # As of clustering: readers of changes then know that no row changed.
+    operation = hudi.common.model.WriteOperationType.CLUSTER
+    table = client.initTable(operation, hudi.common.util.Option.of(instant))
+    meta = table.getMetaClient()
+    client.preWrite(instant, operation, meta)
+    state = getattr(hudi.common.table.timeline, "HoodieInstant$State").REQUESTED
+    requested = meta.createNewInstant(state, _ACTION, instant)
+    table.getActiveTimeline().transitionRequestedToInflight(requested, hudi.common.util.Option.empty())
+    data = hudi.HoodieDatasetBulkInsertHelper.bulkInsert(rows._jdf, instant, table, client.getConfig(), True, True)
+    return hudi.data.HoodieJavaRDD.getJavaRDD(data).collect()
+
+
+def _commit(work: Rewriting, client: Any, instant: str, statuses: Any, slices: Iterable[FileSlice]) -> bool:
+    jvm: Any = work.spark._jvm
+    option = jvm.org.apache.hudi.common.util.Option
+    replaced: dict[str, list[str]] = defaultdict(list)
+    for each in slices:
+        replaced[each.partition_path].append(each.file_id)
+    # A distributed list of what was written, not the writing itself, which Spark might do again.
+    told = work.spark.sparkContext._jsc.parallelize(statuses, 1)
+    try:
+        client.commit(instant, told, option.empty(), _ACTION, dict(replaced), option.empty())
+    except Py4JJavaError as problem:
+        if is_conflict(problem):
+            return False
+        raise
+    return True

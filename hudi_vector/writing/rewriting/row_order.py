@@ -1,0 +1,112 @@
+"""How far the blobs of containers lie in the order of the rows that refer to them, or will lie in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.writing.failures import in_one_sentence
+from hudi_vector.writing.rewriting.repack import referring
+
+__all__ = ["Laid", "Order", "laid_out"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """How the rows of a table will lie.
+
+    Attributes:
+        together: The file groups that are clustered, by their ids: the number of the cluster, and their place in it.
+        by: What the rows of each are sorted by; nothing leaves them one file group after the other.
+        smaller: Blobs of fewer bytes come into their rows.
+    """
+
+    together: Mapping[str, tuple[int, int]]
+    by: Sequence[Column]
+    smaller: int
+
+
+@dataclass(frozen=True)
+class Laid:
+    """How the ranges of a file lie that rows refer to.
+
+    Attributes:
+        disorder: How many do not follow the one before, in percent: 0 where they lie as the rows do, about 100 where
+            they lie at random. The first row that refers to a file counts as one that follows.
+        ranges: How many there are.
+        leaving: How many more there are that come into their rows.
+        leaving_bytes: The bytes of those.
+    """
+
+    disorder: int
+    ranges: int
+    leaving: int
+    leaving_bytes: int
+
+
+def laid_out(table: BlobTable, sizes: Mapping[str, int], order: Order) -> dict[str, Laid]:
+    """How the ranges of files lie in the order of the rows.
+
+    Args:
+        table: The table.
+        sizes: The bytes of each file, by its URI.
+        order: How the rows will lie.
+
+    Returns:
+        An entry for each file that rows refer to.
+
+    Raises:
+        DataFileError: The rows could not be read.
+    """
+    by = [column.alias(f"by{number}") for number, column in enumerate(order.by)]
+    placed = _placed(referring(table, sizes, by), order)
+    place = ["partition", "together", "file_group", *(f"by{number}" for number in range(len(by))), "position"]
+    first = F.min(F.struct("column", *place)).alias("first")
+    ranges = placed.groupBy("file", "begin", "count").agg(first)
+    stays = (F.col("count") >= order.smaller).alias("stays")
+    rows = Window.partitionBy("stays", "first.column", "first.partition").orderBy("first", "file", "begin")
+    end = F.lag(F.col("begin") + F.col("count")).over(rows)
+    follows = (F.lag("file").over(rows) == F.col("file")) & (end <= F.col("begin"))
+    told = ranges.select("*", stays).select(
+        "file", "stays", "count", F.coalesce(follows, F.lit(False)).alias("follows")
+    )
+    counted = told.groupBy("file").agg(
+        F.count_if(F.col("stays") & ~F.col("follows")).alias("breaks"),
+        F.count_if("stays").alias("ranges"),
+        F.count_if(~F.col("stays")).alias("leaving"),
+        F.sum(F.when(~F.col("stays"), F.col("count")).otherwise(0)).alias("leaving_bytes"),
+    )
+    with in_one_sentence(f"reading the order of the rows of '{table.label}' failed", DataFileError):
+        found = counted.collect()
+    return {
+        row["file"]: Laid(
+            max(0, row["breaks"] - 1) * 100 // max(1, row["ranges"]),
+            row["ranges"],
+            row["leaving"],
+            row["leaving_bytes"],
+        )
+        for row in found
+    }
+
+
+def _placed(references: DataFrame, order: Order) -> DataFrame:
+    """References, where rows that are clustered have the number of their cluster as `together`, and -1 the others."""
+    spark = references.sparkSession
+    told = [(file_id, number, place) for file_id, (number, place) in order.together.items()]
+    places = spark.createDataFrame(told, "file_group STRING, together INT, place INT")
+    joined = references.join(F.broadcast(places), "file_group", "left")
+    moves = F.col("together").isNotNull()
+    # Rows that are equal by the columns of the order may come to lie as their blobs do.
+    group = F.lit("") if order.by else F.lpad(F.col("place").cast("string"), 10, "0")
+    at = F.lit(0) if order.by else F.col("position")
+    return joined.select(
+        *(name for name in references.columns if name not in ("file_group", "position")),
+        F.coalesce("together", F.lit(-1)).alias("together"),
+        F.when(moves, group).otherwise(F.col("file_group")).alias("file_group"),
+        F.when(moves, at).otherwise(F.col("position")).alias("position"),
+    )

@@ -1,0 +1,165 @@
+"""Where a write goes: the path, and the table that is there already, if there is one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hudi_vector.errors import InvalidArgumentError, TableNotFoundError, UnsupportedTableError
+from hudi_vector.schema import HUDI_TYPE, VectorType
+from hudi_vector.storage import path_text
+from hudi_vector.table.config import TableConfig, properties_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from hudi_vector.writing.files import Files
+
+__all__ = ["ExistingTable", "Target", "is_path", "resolve_target", "vector_columns"]
+
+_OUR_CATALOG = "spark_catalog."
+
+
+@dataclass(frozen=True)
+class ExistingTable:
+    """What is known of a table before it is written to."""
+
+    config: TableConfig
+    properties: Mapping[str, str]
+    schema: StructType
+
+    @property
+    def vectors(self) -> dict[str, VectorType]:
+        """Its vector columns."""
+        return vector_columns(self.schema)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The place a write goes to."""
+
+    given: str
+    path: str
+    name: str
+    quoted_name: str | None = None
+    is_registered: bool = False
+    existing: ExistingTable | None = None
+    catalog_properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def is_path(table: str) -> bool:
+    """Whether a table was named by its path; a catalog name holds no slash.
+
+    Args:
+        table: What the user gave.
+
+    Returns:
+        True for ``/tables/a``, ``tables/a``, ``s3a://bucket/a`` and ``file:/tables/a``.
+    """
+    return "/" in table
+
+
+def vector_columns(schema: StructType) -> dict[str, VectorType]:
+    """The columns whose metadata says VECTOR.
+
+    Args:
+        schema: A Spark schema.
+
+    Returns:
+        Their types by name.
+    """
+    described = {column.name: str(column.metadata.get(HUDI_TYPE, "")) for column in schema.fields}
+    return {name: VectorType.parse(text) for name, text in described.items() if text.upper().startswith("VECTOR")}
+
+
+def resolve_target(spark: SparkSession, files: Files, table: str, name: str | None) -> Target:
+    """Find the place and the table a write is meant for.
+
+    Args:
+        spark: The session.
+        files: Hadoop's file systems, as the session opens them.
+        table: A path or a catalog name.
+        name: The Hudi table name the user set, if any.
+
+    Returns:
+        The target; ``existing`` is None where the table has yet to be made.
+
+    Raises:
+        TableNotFoundError: The database does not exist.
+        UnsupportedTableError: The name belongs to a view, or to a table that is no Hudi table.
+        InvalidArgumentError: Something that is no Hudi table lies at the path.
+    """
+    table = path_text(table)
+    if is_path(table):
+        path = files.qualified(table)
+        existing = _existing(spark, files, table, path)
+        return Target(table, path, name or _name(existing) or _safe_name(path), existing=existing)
+    return _catalog_target(spark, files, table, name)
+
+
+def _catalog_target(spark: SparkSession, files: Files, table: str, name: str | None) -> Target:
+    state = spark._jsparkSession.sessionState()
+    catalog = state.catalog()
+    identifier = state.sqlParser().parseTableIdentifier(table.removeprefix(_OUR_CATALOG))
+    if catalog.isTempView(identifier):
+        raise UnsupportedTableError(f"'{table}' is a temporary view; write to the table's name or path")
+    if not catalog.tableExists(identifier):
+        database = identifier.database().get() if identifier.database().isDefined() else catalog.getCurrentDatabase()
+        if not catalog.databaseExists(database):
+            raise TableNotFoundError(f"database '{database}' does not exist; create it, or write to a path")
+        path = files.qualified(catalog.defaultTablePath(identifier).toString())
+        if _existing(spark, files, table, path) is not None:
+            raise InvalidArgumentError(
+                f"'{table}' is not in the catalog, but its folder {path} holds a Hudi table; "
+                "register that with CREATE TABLE … USING hudi LOCATION, or write to its path"
+            )
+        return Target(table, path, name or identifier.table(), identifier.quotedString())
+    metadata = catalog.getTableMetadata(identifier)
+    provider = metadata.provider().get() if metadata.provider().isDefined() else metadata.tableType().name().lower()
+    if provider.lower() != "hudi":
+        raise UnsupportedTableError(f"'{table}' is no Hudi table (it is of type {provider}); name another table")
+    path = files.qualified(metadata.location().toString())
+    existing = _existing(spark, files, table, path)
+    return Target(
+        given=table,
+        path=path,
+        name=name or _name(existing) or identifier.table(),
+        quoted_name=identifier.quotedString(),
+        is_registered=True,
+        existing=existing,
+        catalog_properties=_entries(metadata.properties()),
+    )
+
+
+def _existing(spark: SparkSession, files: Files, table: str, path: str) -> ExistingTable | None:
+    uri = path + "/.hoodie/hoodie.properties"
+    content = files.read(uri)
+    if content is None:
+        if not files.is_empty(path):
+            raise InvalidArgumentError(f"'{table}' is not empty and holds no Hudi table; write to an empty folder")
+        return None
+    config = TableConfig.of_file(content, uri)
+    schema = spark.read.format("hudi").load(path).schema
+    return ExistingTable(config, properties_of(content, uri), schema)
+
+
+def _name(existing: ExistingTable | None) -> str | None:
+    return existing.config.name or None if existing else None
+
+
+def _safe_name(path: str) -> str:
+    last = path.rstrip("/").rpartition("/")[2]
+    return re.sub(r"\W", "_", last) or "table"
+
+
+def _entries(scala_map: object) -> dict[str, str]:
+    iterator = scala_map.iterator()  # type: ignore[attr-defined]
+    entries = {}
+    while iterator.hasNext():
+        entry = iterator.next()
+        entries[entry._1()] = entry._2()
+    return entries

@@ -1,0 +1,468 @@
+"""``hudi_vector.write``: a checked DataFrame into a Hudi table.
+
+Everything that can be refused is refused before Hudi is called, so that a refused write leaves no trace on the
+timeline.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+
+from hudi_vector.blobs.storing.writer import BlobColumn
+from hudi_vector.errors import (
+    InvalidArgumentError,
+    TableNotFoundError,
+    UnknownColumnError,
+    WriteError,
+)
+from hudi_vector.options import INVALID_VECTORS, require_known_in_session, without_effect
+from hudi_vector.schema import quoted
+from hudi_vector.spark.catalyst.fitness import require_fit, require_workers
+from hudi_vector.spark.catalyst.local_rows import no_rows
+from hudi_vector.table.config import TableConfig
+from hudi_vector.writing.blobs.columns import converted_schema
+from hudi_vector.writing.blobs.plan import plan_blobs
+from hudi_vector.writing.blobs.upload import BlobTarget, upload_and_write
+from hudi_vector.writing.catalog import create_table
+from hudi_vector.writing.commits import TOKEN_KEY, Commit, completed_commits, find_commit, new_token
+from hudi_vector.writing.failures import in_one_sentence
+from hudi_vector.writing.files import Files
+from hudi_vector.writing.findings import Findings, inspect_rows, refuse_duplicates, refuse_invalid
+from hudi_vector.writing.hudi_options import (
+    DUPLICATES,
+    SESSION_KEYS,
+    Settings,
+    hudi_options,
+    read_settings,
+    table_properties,
+)
+from hudi_vector.writing.layout import Layout, agree_on_layout, agree_on_vectors
+from hudi_vector.writing.local_frames import spark_frame
+from hudi_vector.writing.new_table import NewTable
+from hudi_vector.writing.request import BlobSpecs, VectorSpec, WriteRequest, write_request
+from hudi_vector.writing.result import WriteResult
+from hudi_vector.writing.target import Target, resolve_target, vector_columns
+from hudi_vector.writing.vectors.columns import VectorColumn, as_arrays, vector_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["WritePlan", "hand_to_hudi", "plan_write", "write"]
+
+_LOG = logging.getLogger(__name__)
+
+_CLUSTERING = "HoodieClusteringUpdateException"
+_DUPLICATE_KEY = re.compile(r"HoodieDuplicateKeyException: Duplicate key found for insert statement, key is: (.+)")
+_FRAME = "the DataFrame"
+_ONE_TASK = 32 << 20
+# A commit without rows leaves nothing to clean or to archive, and no markers that a server would have to collect.
+_FOR_NO_ROWS = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+}
+
+
+def write(
+    df: DataFrame | pd.DataFrame | pa.Table,
+    table: str | os.PathLike[str],
+    *,
+    record_key: str | Iterable[str],
+    partition_by: str | Iterable[str] | None = None,
+    ordering: str | Iterable[str] | None = None,
+    table_type: str | None = None,
+    operation: str = "upsert",
+    vectors: Mapping[str, VectorSpec] | None = None,
+    blobs: Iterable[str] | BlobSpecs | None = None,
+    options: Mapping[str, object] | None = None,
+    sort_by: str | Iterable[str] | None = None,
+) -> WriteResult:
+    """Write a DataFrame with vector or blob columns into a Hudi table, and make the table if it is not there.
+
+    Vectors may come as arrays of any numeric type, as Spark ML vectors, or as bytes (little-endian elements).
+    Each is checked before anything is written. What happens to an invalid one (wrong length, NULL, NaN or
+    infinite elements, elements out of range) is set by ``hoodie.vector.invalid``, in ``options`` or in the
+    session: ``fail`` refuses the write, ``skip`` leaves the row out, ``null`` stores NULL. A NULL in the place
+    of a vector is valid where the column is nullable.
+
+    The rows are read twice, once to be checked and once to be written: cache a DataFrame that is dear to
+    compute, or that answers differently each time. With blob columns they are read once.
+
+    Blobs may come as bytes, as paths of files (text; the files stay where they are), or as blob structs. Bytes
+    below ``hoodie.storage.blob.inline.threshold`` (1 MiB) are stored in the table's own files, all others in
+    container files below the table's ``.hoodie/blobs``, before Hudi commits the rows that refer to them. The first
+    such write to a path that holds no table makes the table by a commit of its own, without rows, and removes it again
+    if it fails before Hudi is handed its rows.
+
+    Operations that keep duplicates (``insert``, ``bulk_insert``, the overwrites) refuse a DataFrame in which a
+    key occurs twice; ``insert`` also refuses keys the table has already. ``hoodie.datasource.insert.dup.policy``
+    (``drop`` or ``none``) changes that. ``bulk_insert`` never looks for its keys in the table: that they are new
+    is the caller's promise.
+
+    Args:
+        df: The rows, as a DataFrame of Spark or pandas, or an Arrow table; the last two are given to the active
+            session. For ``delete`` the key, partition and ordering columns are enough.
+        table: A path with any scheme Spark knows (it holds a slash, or is a path object), or a catalog name. A catalog
+            table that does not exist is made as a managed table.
+        record_key: The column, or columns, that identify a row.
+        partition_by: The partition column or columns; a table that is there keeps its own.
+        ordering: The column or columns that decide which of two rows of one key is newer.
+        table_type: ``"cow"`` (the default of a new table) or ``"mor"``.
+        operation: ``upsert``, ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` (the partitions
+            that occur in ``df``) or ``insert_overwrite_table``.
+        vectors: The vector columns: ``{"emb": 128}``, ``{"emb": (128, "double")}`` or
+            ``{"emb": "VECTOR(128, INT8)"}``. Columns whose metadata says VECTOR, in the DataFrame or in the
+            table, need not be named.
+        blobs: The blob columns by dotted path: ``["image"]``, or with settings of their own
+            ``{"image": {"inline.threshold": "64KB", "format": "raw", "check_files": False}}``, where ``check_files``
+            says whether files that references point at must be there. Columns whose metadata says BLOB, in the
+            DataFrame or in the table, need not be named.
+        options: Any of Hudi's settings, for example clustering or the codec. Unless a codec is set here, in the
+            session or in the table's properties, tables with vectors are written with snappy, which costs
+            vectors almost no time to read.
+        sort_by: With ``bulk_insert``, the columns the rows are sorted by within a file.
+
+    Returns:
+        The instant that was made, the rows it changed, and the invalid vectors by column and reason.
+
+    Raises:
+        InvalidArgumentError: An argument is not allowed, differs from the table that is there, or keys occur
+            twice.
+        UnknownColumnError: A named column is not in the DataFrame.
+        DimensionMismatchError: Vectors have another length than the column.
+        InvalidVectorError: Vectors are invalid and the policy is ``fail``.
+        InvalidTypeError: A column holds nothing that could be a vector, or a blob.
+        InvalidBlobError: A blob contradicts itself, or refers to what is not there.
+        BlobWriteError: Bytes could not be stored.
+        SessionError: The session has no Hudi, or its Python workers cannot load this package.
+        WriteError: Spark or Hudi gave the write up; the log has all that they say.
+        TableNotFoundError: There is no table to delete from, or no such database.
+        UnsupportedTableError: The name belongs to a view or to a table of another format.
+
+    Example:
+        >>> import hudi_vector as hv
+        >>> df = spark.createDataFrame([(1, [0.1, 0.2]), (2, [0.3, 0.4])], "id INT, embedding ARRAY<FLOAT>")
+        >>> hv.write(df, "/tables/things", record_key="id", vectors={"embedding": 2}).inserted
+        2
+    """
+    df = _batch_frame(df)
+    request = write_request(
+        table,
+        record_key=record_key,
+        partition_by=partition_by,
+        ordering=ordering,
+        table_type=table_type,
+        operation=operation,
+        vectors=vectors,
+        blobs=blobs,
+        options=options,
+        sort_by=sort_by,
+    )
+    with in_one_sentence(f"the write to '{request.table}' failed"):
+        return _write(_without_meta_columns(df), request)
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """All that is decided before rows are read."""
+
+    request: WriteRequest
+    target: Target
+    layout: Layout
+    settings: Settings
+    policy: str
+    columns: list[VectorColumn]
+    blobs: tuple[BlobColumn, ...]
+    has_vectors: bool
+
+
+def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
+    files = Files(df.sparkSession)
+    plan = plan_write(df, request, files)
+    if not plan.blobs:
+        return _checked_write(df, df, plan, files)
+    require_workers(df.sparkSession)  # else the first of their tasks would fail over a table without rows
+    new = None
+    if plan.target.existing is None:
+        _make_table(df, plan, files)
+        quoted_name = None if plan.target.is_registered else plan.target.quoted_name
+        plan = plan_write(df, request, files)
+        if plan.target.existing is not None:
+            new = NewTable.of(files, plan.target.path, quoted_name, plan.target.existing.config)
+    done: list[WriteResult] = []
+
+    def write_rows(rows: DataFrame) -> str | None:
+        # Parquet files do not say that elements are never NULL, as the DataFrame did.
+        columns = _vector_columns(rows, request, plan.target, plan.policy)
+        # The checks of few staged rows cost less than the shuffle that would share them out.
+        checked = rows.coalesce(1) if _staged_bytes(rows) <= _ONE_TASK else rows
+        done.append(_checked_write(rows, checked, replace(plan, columns=columns), files))
+        return done[0].instant
+
+    existing = plan.target.existing
+    target = BlobTarget(plan.target.path, plan.blobs, plan.layout.partition_by, existing.config if existing else None)
+    undo = partial(new.take_back, df.sparkSession, files) if new is not None else None
+    uploaded = upload_and_write(df, target, files, write_rows, undo)
+    return replace(done[0], blobs=uploaded)
+
+
+def _checked_write(df: DataFrame, checked: DataFrame, plan: WritePlan, files: Files) -> WriteResult:
+    """Check the rows, which come again in the form the checks like, and hand them to Hudi."""
+    findings = _inspect(checked, plan)
+    commit = hand_to_hudi(df.sparkSession, files, _rows(df, plan), plan)
+    skipped = findings.invalid_rows if plan.policy == "skip" else 0
+    if findings.invalid_rows:
+        done = "were left out" if skipped else "were written with NULL in their place"
+        _LOG.warning(
+            "%d of %d rows with an invalid vector %s (%s), the first at %s",
+            findings.invalid_rows, findings.rows, done, findings.described, findings.first_invalid,
+        )  # fmt: skip
+    return WriteResult(
+        table=plan.request.table,
+        path=plan.target.path,
+        operation=plan.request.operation,
+        instant=commit.instant if commit else None,
+        inserted=commit.inserted if commit else None,
+        updated=commit.updated if commit else None,
+        deleted=commit.deleted if commit else None,
+        invalid=findings.invalid,
+        skipped=skipped,
+    )
+
+
+def _staged_bytes(rows: DataFrame) -> int:
+    """The size of the files that hold staged rows."""
+    return int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+def _make_table(df: DataFrame, plan: WritePlan, files: Files) -> None:
+    """Make the table without rows: Hudi takes a folder that holds blobs for a table that is damaged."""
+    spark = df.sparkSession
+    none = no_rows(spark, converted_schema(df.schema, plan.blobs))
+    # Of the operations only this one looks for no keys.
+    request = replace(
+        plan.request, operation="bulk_insert", sort_by=(), options={**_FOR_NO_ROWS, **plan.request.options}
+    )
+    hand_to_hudi(spark, files, _rows(none, plan), replace(plan, request=request))
+
+
+def plan_write(df: DataFrame, request: WriteRequest, files: Files) -> WritePlan:
+    """Decide all that a write needs; nothing is written.
+
+    Args:
+        df: The rows.
+        request: What was asked for.
+        files: The session's file systems.
+    """
+    spark = df.sparkSession
+    require_known_in_session(spark)
+    session = {key: value for key in SESSION_KEYS if (value := spark.conf.get(key, None))}
+    policy = INVALID_VECTORS.read({**session, **request.options})
+    _require_distinct_columns(df)
+    target = resolve_target(spark, files, request.table, request.options.get("hoodie.table.name"))
+    existing = target.existing
+    for ignored in without_effect({**target.catalog_properties, **(existing.properties if existing else {})}):
+        _LOG.warning("the table '%s': %s", request.table, ignored)
+    if existing is None and request.operation == "delete":
+        raise TableNotFoundError(f"there is no table '{request.table}' to delete from; name one that exists")
+    config = existing.config if existing else None
+    partition_option = existing.properties.get("hoodie.table.partition.fields") if existing else None
+    settings = read_settings(request.options, session, target.catalog_properties)
+    layout = agree_on_layout(request, config, partition_option)
+    _require_named_columns(df, request, layout)
+    deletes = request.operation == "delete"
+    if not deletes:
+        _require_table_columns(df, target, settings)
+    columns = [] if deletes else _vector_columns(df, request, target, policy)
+    blobs = () if deletes else plan_blobs(df, request.table, existing, request.blobs, request.options)
+    in_table = existing.vectors if existing else {}
+    return WritePlan(request, target, layout, settings, policy, columns, blobs, has_vectors=bool(columns or in_table))
+
+
+def _vector_columns(df: DataFrame, request: WriteRequest, target: Target, policy: str) -> list[VectorColumn]:
+    for name in request.vectors:
+        if name not in df.columns:
+            raise UnknownColumnError.of(name, df.columns, _FRAME)
+    schema = target.existing.schema if target.existing else None
+    in_table = vector_columns(schema) if schema is not None else {}
+    types = {field.name: field.dataType.simpleString() for field in schema.fields} if schema is not None else {}
+    asked = {**vector_columns(df.schema), **request.vectors}
+    agreed = agree_on_vectors(request.table, asked, in_table, types)
+    columns = []
+    for field in df.schema.fields:
+        if field.name not in agreed:
+            continue
+        known = schema is not None and field.name in types
+        nullable = schema[field.name].nullable if schema is not None and known else field.nullable
+        if not nullable and policy == "null":
+            raise InvalidArgumentError(
+                f"column '{field.name}' takes no NULL, so {INVALID_VECTORS.key} = null cannot be used; "
+                "use skip or fail, or make the column nullable"
+            )
+        columns.append(vector_column(field, agreed[field.name], nullable))
+    return columns
+
+
+def _inspect(df: DataFrame, plan: WritePlan) -> Findings:
+    operation = plan.request.operation
+    unique_by: tuple[str, ...] | None = None
+    if plan.settings.checks_duplicates(operation):
+        partition = () if plan.settings.has_global_index else plan.layout.partition_by
+        unique_by = tuple(dict.fromkeys((*plan.layout.record_key, *partition)))
+    if not plan.columns and unique_by is None:
+        return Findings(rows=0)
+    findings = inspect_rows(df, plan.columns, plan.layout.record_key, unique_by, plan.policy == "skip")
+    if plan.policy == "fail":
+        refuse_invalid(findings)
+    refuse_duplicates(findings, operation, DUPLICATES)
+    return findings
+
+
+def _rows(df: DataFrame, plan: WritePlan) -> DataFrame:
+    """The rows as they are handed to Hudi."""
+    if plan.request.operation == "delete":
+        # Hudi needs no more to delete, and other columns could differ from the table's.
+        wanted = (*plan.layout.record_key, *plan.layout.partition_by, *plan.layout.ordering)
+        tops = dict.fromkeys(_top(name) for name in wanted)
+        return df.select(*[F.col(quoted(name)) for name in tops if name in df.columns])
+    rows = as_arrays(df, plan.columns)
+    otherwise = None
+    if plan.policy == "skip":
+        for column in plan.columns:
+            rows = rows.filter(column.invalid_because().isNull())
+    elif plan.policy == "fail":
+        # The check has passed: this speaks up when the second reading brings other rows than the first.
+        otherwise = F.raise_error(
+            F.lit("a vector is invalid that was valid when it was checked: cache the DataFrame, it changes")
+        )
+    stored = {column.name: column.stored(otherwise) for column in plan.columns}
+    return rows.select(*[stored.get(name, F.col(quoted(name))) for name in rows.columns])
+
+
+def hand_to_hudi(
+    spark: SparkSession, files: Files, rows: DataFrame, plan: WritePlan, token: str | None = None
+) -> Commit | None:
+    """Let Hudi write rows as they are.
+
+    Args:
+        spark: The session.
+        files: Its file systems.
+        rows: What is written, vectors and blobs as they lie in the table.
+        plan: The write.
+        token: A text that no other write has, for the commit to carry.
+
+    Returns:
+        The commit, or None if the write made none.
+
+    Raises:
+        InvalidArgumentError: An insert brings a key that the table has.
+        WriteError: A clustering of the rows' files is scheduled, or was killed.
+    """
+    target, token = plan.target, token or plan.request.options.get(TOKEN_KEY) or new_token()
+    options = hudi_options(
+        plan.request,
+        plan.layout,
+        plan.settings,
+        target.name,
+        has_vectors=plan.has_vectors,
+        has_blobs=bool(plan.blobs),
+    )
+    if target.quoted_name and not target.is_registered:
+        properties = table_properties(plan.layout, options)
+        spark.sql(create_table(target.quoted_name, rows.schema, plan.layout.partition_by, properties))
+        target = replace(target, is_registered=True)
+    config = _config(files, target)
+    before = completed_commits(files, target.path, config) if config else frozenset()
+    try:
+        rows.write.format("hudi").options(**{**options, TOKEN_KEY: token}).mode("append").save(target.path)
+    except Py4JJavaError as problem:
+        if _CLUSTERING in str(problem):
+            raise WriteError(_being_clustered(plan)) from None
+        found = _DUPLICATE_KEY.search(str(problem))
+        if found is None:
+            raise
+        raise InvalidArgumentError(
+            f"nothing was written: '{plan.request.table}' holds record key '{found[1].strip()}' already; "
+            f"use operation 'upsert', or set {DUPLICATES} to drop or none"
+        ) from None
+    if target.quoted_name:
+        spark.catalog.refreshTable(target.quoted_name)
+    config = _config(files, target)
+    return find_commit(files, target.path, config, before, token) if config else None
+
+
+def _being_clustered(plan: WritePlan) -> str:
+    name, path = plan.request.table, plan.target.path
+    return (
+        f"nothing was written: a clustering of '{name}' has been scheduled and has not completed, and Hudi lets nobody "
+        f"change rows of the files that it rewrites; wait until it has, or, if it was killed, end it with "
+        f"'hudi-vector maintain --table {path}' (one that somebody else scheduled: CALL run_clustering(path => "
+        f"'{path}', op => 'execute')), and write again"
+    )
+
+
+def _config(files: Files, target: Target) -> TableConfig | None:
+    uri = target.path + "/.hoodie/hoodie.properties"
+    content = files.read(uri)
+    return TableConfig.of_file(content, uri) if content is not None else None
+
+
+def _without_meta_columns(df: DataFrame) -> DataFrame:
+    """A DataFrame read from a Hudi table brings Hudi's own columns along; the write makes them anew."""
+    return df.drop(*[name for name in df.columns if name.startswith("_hoodie_")])
+
+
+def _batch_frame(df: DataFrame | pd.DataFrame | pa.Table) -> DataFrame:
+    frame = spark_frame(df)
+    if frame.isStreaming:
+        raise InvalidArgumentError("df is a streaming DataFrame; write its batches with foreachBatch")
+    require_fit(frame.sparkSession)
+    return frame
+
+
+def _require_distinct_columns(df: DataFrame) -> None:
+    case_sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+    seen: dict[str, str] = {}
+    for name in df.columns:
+        folded = name if case_sensitive else name.lower()
+        if folded in seen:
+            raise InvalidArgumentError(f"columns '{seen[folded]}' and '{name}' of the DataFrame are one; rename one")
+        seen[folded] = name
+
+
+def _require_named_columns(df: DataFrame, request: WriteRequest, layout: Layout) -> None:
+    ordering = layout.ordering if request.operation != "delete" else request.ordering or ()
+    for name in (*layout.record_key, *layout.partition_by, *ordering, *request.sort_by):
+        if _top(name) not in df.columns:
+            raise UnknownColumnError.of(name, df.columns, _FRAME)
+
+
+def _require_table_columns(df: DataFrame, target: Target, settings: Settings) -> None:
+    if target.existing is None or settings.nulls_for_missing:
+        return
+    vectors = target.existing.vectors
+    for field in target.existing.schema.fields:
+        if field.name not in df.columns and not field.name.startswith("_hoodie_"):
+            kind = vectors[field.name].descriptor if field.name in vectors else field.dataType.simpleString()
+            raise InvalidArgumentError(
+                f"column '{field.name}' ({kind}) of '{target.given}' is not in the DataFrame; "
+                "add it, or change single columns with SQL UPDATE or MERGE"
+            )
+
+
+def _top(name: str) -> str:
+    """The column a nested name such as ``a.b`` lies in."""
+    return name.partition(".")[0]
