@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext
 
-from hudi_vector.errors import HudiVectorError, SessionError, UnmergeableError
+from hudi_vector.errors import HudiVectorError, UnmergeableError
 from hudi_vector.index.calibration.held_out import Each
 from hudi_vector.kernels.topk import Bounds, Ints
 from hudi_vector.query.execute import Question, open_slice, tie_keys
@@ -24,23 +22,12 @@ from hudi_vector.query.plan import IndexUse, SearchPlan, SliceAccess
 from hudi_vector.query.report import Progress
 from hudi_vector.read.logs.merged import MergedSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.workers import balanced, unfit_workers
 
-__all__ = ["balanced", "find_unmergeable", "on_executors", "run_distributed", "unfit_workers"]
+__all__ = ["find_unmergeable", "on_executors", "run_distributed"]
 
 _TASKS_PER_CORE = 3
 _MOST_TASKS_PER_CORE = 16
-
-_OTHER_VERSION = re.compile(
-    r"PYTHON_VERSION_MISMATCH.*?different version:? \(?([\d., ]+?)\)? than that in driver:? ([\d.]+\d)"
-)
-_NO_MODULE = re.compile(
-    r"ModuleNotFoundError: No module named '((?:hudi_vector|numpy|pandas|pyarrow|fsspec|hudi|lance)\b[\w.]*)'"
-)
-_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
-_REMEDY = (
-    "give the workers a Python of the driver's version that has hudi-vector, by PYSPARK_PYTHON or spark.pyspark.python "
-    "before the session starts (hudi_vector.configure names this one)"
-)
 
 
 @dataclass(frozen=True)
@@ -141,49 +128,12 @@ def find_unmergeable(context: SparkContext, plan: SearchPlan, names: Sequence[st
     return problems[0] if problems else None
 
 
-def unfit_workers(problem: BaseException) -> SessionError | None:
-    """What Spark raised, if it is that Python workers lack this package or run another Python; else None."""
-    text = str(problem)
-    if other := _OTHER_VERSION.search(text):
-        said = f"run Python {other[1].replace(', ', '.')} and the driver runs {other[2]}"
-    elif absent := _NO_MODULE.search(text):
-        said = f"have no '{absent[1]}'"
-    elif program := _NO_PROGRAM.search(text):
-        said = f"cannot be started: there is no program '{program[1]}'"
-    else:
-        return None
-    return SessionError(f"the Python workers of this session {said}; {_REMEDY}")
-
-
 def _of_workers(rows: RDD[Any]) -> list[Any]:
     """The rows that Python workers compute; SessionError where no worker could."""
     try:
         return rows.collect()
     except Py4JJavaError as problem:
         raise unfit_workers(problem) or problem from None
-
-
-def balanced(sizes: list[int], groups: int) -> list[list[int]]:
-    """Divide items into groups of nearly equal size, the largest items first.
-
-    Args:
-        sizes: The size of each item.
-        groups: How many groups at the most.
-
-    Returns:
-        The items' indices, group by group; no group is empty.
-
-    Example:
-        >>> balanced([5, 1, 4], 2)
-        [[0], [2, 1]]
-    """
-    heap = [(0, number) for number in range(groups)]
-    chosen: list[list[int]] = [[] for _ in range(groups)]
-    for index in sorted(range(len(sizes)), key=lambda at: (-sizes[at], at)):
-        size, number = heapq.heappop(heap)
-        chosen[number].append(index)
-        heapq.heappush(heap, (size + sizes[index], number))
-    return [group for group in chosen if group]
 
 
 def _run_task(task: _Task) -> tuple[list[SliceHits], ScanCounts]:

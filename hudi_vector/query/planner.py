@@ -24,7 +24,7 @@ from hudi_vector.storage import scheme_of
 from hudi_vector.table.model import FileSlice, Snapshot
 from hudi_vector.table.recent import Recent
 
-__all__ = ["SearchRequest", "make_plan", "table_needs_spark"]
+__all__ = ["SearchRequest", "make_plan"]
 
 # What hudi-rs opens; the rest is merged by Spark.
 _HUDI_RS_SCHEMES = frozenset({"file", "s3", "gs", "az", "abfs", "abfss"})
@@ -79,7 +79,7 @@ def make_plan(
         options=snapshot.source.options,
     )
     kept = _kept(snapshot, request)
-    whole_table = request.why_spark or table_needs_spark(snapshot)
+    whole_table = request.why_spark or snapshot.needs_spark
     column = request.column
     need = IndexNeed(
         column.dimension, column.element, request.metric, request.k, request.queries, request.predicate is not None
@@ -171,27 +171,6 @@ def _beside(snapshot: Snapshot, kept: Sequence[FileSlice], choice: Choice) -> tu
     searched = set(map(id, kept))
     pruned = [entry.base_file for entry in snapshot.file_slices if id(entry) not in searched]
     return tuple(entry for _, entry in choice.index.covered(base for base in pruned if base is not None))
-
-
-def table_needs_spark(snapshot: Snapshot) -> str | None:
-    """Why no slice of this table is read directly, or None.
-
-    Args:
-        snapshot: The table.
-
-    Returns:
-        The reason, as the end of a sentence.
-    """
-    config = snapshot.config
-    if config.bootstrapped:
-        return "the table is bootstrapped"
-    if config.drops_partition_columns:
-        return "the table leaves its partition columns out of the files"
-    if config.partition_fields and not config.plain_key_generator:
-        return "its key generator makes partition paths that are not the columns' values"
-    if snapshot.evolves_on_read:
-        return "its schema evolves on read"
-    return None
 
 
 def _access(entry: FileSlice, snapshot: Snapshot, whole_table: str | None) -> SliceAccess:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hudi_vector import options
+from hudi_vector.arguments import as_count, as_share, as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
-from hudi_vector.query.checks import as_count, as_share, as_text
 
 __all__ = ["AS_SET", "BRUTE_FORCE", "KINDS", "MODES", "Tuning", "checked_tuning"]
 

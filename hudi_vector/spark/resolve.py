@@ -16,14 +16,14 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from hudi_vector.arguments import as_text
 from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError, first_line
 from hudi_vector.options import ALLOWED_BLOBS, require_known_in_session
-from hudi_vector.query.checks import as_text
 from hudi_vector.spark.catalyst.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, option_value, simple_name
 from hudi_vector.spark.unwrap import Peeled, peel
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
-from hudi_vector.storage.credentials import HADOOP_KEYS
+from hudi_vector.storage.settings import HADOOP_KEYS
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable

@@ -17,7 +17,6 @@ import pyarrow.fs as pafs
 
 from hudi_vector.errors import DataFileError, MissingDependencyError, UnsupportedTableError
 from hudi_vector.storage.credentials import (
-    StorageOptions,
     azure_arguments,
     gcs_arguments,
     hudi_rs_options,
@@ -25,6 +24,7 @@ from hudi_vector.storage.credentials import (
 )
 from hudi_vector.storage.local_files import in_its_folder, move_new, remove_empty, remove_file, remove_tree, scan, sync
 from hudi_vector.storage.s3 import s3_arguments
+from hudi_vector.storage.settings import StorageOptions
 from hudi_vector.storage.writeback import begin_writeback
 
 __all__ = [

@@ -1,72 +1,24 @@
 """Hadoop's storage settings in the words of pyarrow, fsspec and hudi-rs.
 
-Settings travel beside a plan in `StorageOptions`, whose text form never shows them.
+What cannot be said in them is refused, and never dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from hudi_vector.errors import UnsupportedTableError
-from hudi_vector.storage.s3 import bucket_settings, s3_arguments
+from hudi_vector.storage.s3 import s3_arguments
+from hudi_vector.storage.settings import StorageOptions
 
 __all__ = [
-    "HADOOP_KEYS",
-    "StorageOptions",
     "azure_arguments",
     "gcs_arguments",
     "hudi_rs_options",
     "lance_options",
 ]
 
-HADOOP_KEYS = (
-    r"(fs\.(s3a|gs|azure|hdfs)\..*)|(dfs\.(nameservices|ha\.namenodes|namenode\.rpc-address)(\..*)?)"
-    r"|(hadoop\.security\.credential\.provider\.path)"
-)
-"""The keys of Hadoop's configuration that storage is opened with."""
-
-_KEPT = ("fs.", "dfs.", "hadoop.security.credential.provider.path", "hoodie.blob.read.allowed")
-_OF_BUCKETS = "fs.s3a.bucket."
 _AZURE_CLIENT = "fs.azure.account.oauth2.client."
-
-
-@dataclass(frozen=True, repr=False)
-class StorageOptions:
-    """Hadoop's storage settings, as ``fs.…`` and ``dfs.…`` keys and values; their text form is masked.
-
-    What references may name (``hoodie.blob.read.allowed``) is among them: whatever opens storage knows it.
-    """
-
-    values: tuple[tuple[str, str], ...] = ()
-
-    @classmethod
-    def of(cls, values: Mapping[str, str]) -> StorageOptions:
-        """Keep the settings that storage is opened with.
-
-        Args:
-            values: Hadoop keys (``fs.s3a.endpoint``) with or without the prefix ``spark.hadoop.``.
-
-        Returns:
-            The settings, ordered, so that equal settings are equal objects.
-        """
-        short = {key.removeprefix("spark.hadoop."): value for key, value in values.items()}
-        return cls(tuple(sorted((key, value) for key, value in short.items() if key.startswith(_KEPT))))
-
-    def at(self, uri: str) -> StorageOptions:
-        """The settings as they hold for one place: those of its bucket go before those of all buckets."""
-        scheme, _, rest = uri.partition("://")
-        if not scheme.lower().startswith("s3") or not any(key.startswith(_OF_BUCKETS) for key, _ in self.values):
-            return self
-        return StorageOptions(bucket_settings(self.values, rest.partition("/")[0]))
-
-    def get(self, key: str) -> str | None:
-        """The value of a key, or None."""
-        return dict(self.values).get(key)
-
-    def __repr__(self) -> str:
-        return f"StorageOptions({', '.join(key + '=***' for key, _ in self.values)})"
 
 
 def gcs_arguments(options: StorageOptions) -> dict[str, Any]:

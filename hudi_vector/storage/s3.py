@@ -8,43 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.storage.settings import S3A, StorageOptions
 
-if TYPE_CHECKING:
-    from hudi_vector.storage.credentials import StorageOptions
+__all__ = ["s3_arguments"]
 
-__all__ = ["bucket_settings", "s3_arguments"]
-
-_S3A = "fs.s3a."
-_BUCKET = _S3A + "bucket."
-_PROVIDERS = _S3A + "aws.credentials.provider"
-_ROLE = _S3A + "assumed.role."
-_STORES = (_S3A + "security.credential.provider.path", "hadoop.security.credential.provider.path")
-_CIPHERS = (_S3A + "encryption.algorithm", _S3A + "server-side-encryption-algorithm")
+_PROVIDERS = S3A + "aws.credentials.provider"
+_ROLE = S3A + "assumed.role."
+_STORES = (S3A + "security.credential.provider.path", "hadoop.security.credential.provider.path")
+_CIPHERS = (S3A + "encryption.algorithm", S3A + "server-side-encryption-algorithm")
 
 Credentials = dict[str, Any]
-
-
-@lru_cache(maxsize=256)
-def bucket_settings(values: tuple[tuple[str, str], ...], bucket: str) -> tuple[tuple[str, str], ...]:
-    """Return settings as they hold for one bucket, without those of any single one.
-
-    Args:
-        values: Hadoop's keys and values.
-        bucket: The bucket.
-
-    Example:
-        >>> mine = (("fs.s3a.bucket.lake.endpoint", "http://a"), ("fs.s3a.endpoint", "http://b"))
-        >>> bucket_settings(mine, "lake"), bucket_settings(mine, "other")
-        ((('fs.s3a.endpoint', 'http://a'),), (('fs.s3a.endpoint', 'http://b'),))
-    """
-    own = f"{_BUCKET}{bucket}."
-    settings = {key: value for key, value in values if not key.startswith(_BUCKET)}
-    settings |= {_S3A + key.removeprefix(own): value for key, value in values if key.startswith(own)}
-    return tuple(sorted(settings.items()))
 
 
 def s3_arguments(options: StorageOptions) -> dict[str, Any]:
@@ -59,34 +36,34 @@ def s3_arguments(options: StorageOptions) -> dict[str, Any]:
     for key in _CIPHERS:
         if (options.get(key) or "").upper().startswith(("SSE-C", "CSE-")):
             raise _unsaid(key, options.get(key), "objects are encrypted with a key that only Hadoop is given")
-    endpoint = options.get(_S3A + "endpoint")
-    ssl = (options.get(_S3A + "connection.ssl.enabled") or "true").lower() == "true"
+    endpoint = options.get(S3A + "endpoint")
+    ssl = (options.get(S3A + "connection.ssl.enabled") or "true").lower() == "true"
     scheme = "https" if ssl else "http"
     if endpoint and "://" in endpoint:
         scheme, endpoint = endpoint.split("://", 1)
     arguments: dict[str, Any] = {
         **_credentials(options),
-        "region": options.get(_S3A + "endpoint.region") or ("us-east-1" if endpoint else None),
+        "region": options.get(S3A + "endpoint.region") or ("us-east-1" if endpoint else None),
         "endpoint_override": endpoint,
         "scheme": scheme,
         "proxy_options": _proxy(options),
     }
-    if (options.get(_S3A + "path.style.access") or "").lower() == "false":
+    if (options.get(S3A + "path.style.access") or "").lower() == "false":
         arguments["force_virtual_addressing"] = True
     return {key: value for key, value in arguments.items() if value is not None}
 
 
 def _proxy(options: StorageOptions) -> dict[str, Any] | None:
-    host = options.get(_S3A + "proxy.host")
+    host = options.get(S3A + "proxy.host")
     if not host:
         return None
-    is_secure = (options.get(_S3A + "proxy.ssl.enabled") or "false").lower() == "true"
+    is_secure = (options.get(S3A + "proxy.ssl.enabled") or "false").lower() == "true"
     given = {
         "scheme": "https" if is_secure else "http",
         "host": host,
-        "port": int(options.get(_S3A + "proxy.port") or (443 if is_secure else 80)),
-        "username": options.get(_S3A + "proxy.username"),
-        "password": options.get(_S3A + "proxy.password"),
+        "port": int(options.get(S3A + "proxy.port") or (443 if is_secure else 80)),
+        "username": options.get(S3A + "proxy.username"),
+        "password": options.get(S3A + "proxy.password"),
     }
     return {key: value for key, value in given.items() if value is not None}
 
@@ -121,10 +98,10 @@ def _provider(name: str, options: StorageOptions) -> Credentials | None:
 
 
 def _keys(options: StorageOptions, *, with_session: bool) -> Credentials:
-    access, secret = options.get(_S3A + "access.key"), options.get(_S3A + "secret.key")
+    access, secret = options.get(S3A + "access.key"), options.get(S3A + "secret.key")
     if not (access and secret):
         return {}
-    token = options.get(_S3A + "session.token") if with_session else None
+    token = options.get(S3A + "session.token") if with_session else None
     return {"access_key": access, "secret_key": secret, **({"session_token": token} if token else {})}
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
+from hudi_vector.arguments import as_k, as_text, checked_names
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
-from hudi_vector.query.checks import as_k, as_text, checked_names
 from hudi_vector.query.planner import SearchRequest
 from hudi_vector.query.tuning import checked_tuning
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow

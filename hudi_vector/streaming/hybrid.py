@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from hudi_vector.arguments import checked_names
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.query.batch_rows import Column
-from hudi_vector.query.checks import checked_names
 from hudi_vector.query.hybrid.question import HybridQuestion
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.read.spec import VectorColumn

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType, TimestampNTZType, TimestampType
 
+from hudi_vector.arguments import as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError
 from hudi_vector.query.batch_rows import Column
-from hudi_vector.query.checks import as_text
 from hudi_vector.schema import free_names
 from hudi_vector.spark.columns import DISTANCE, RANK
 

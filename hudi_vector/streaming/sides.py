@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from hudi_vector.arguments import as_text
 from hudi_vector.errors import InvalidFilterError, UnsupportedTableError
-from hudi_vector.query.checks import as_text
 from hudi_vector.read.predicate.change import renamed
 from hudi_vector.read.predicate.form import Predicate
 from hudi_vector.read.predicate.nodes import FALSE, Column, conjunction, walk

@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector import options
+from hudi_vector.arguments import as_count, as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.query.changes.task import ON_GAP, Noted, WatchTask
-from hudi_vector.query.checks import as_count, as_text
 from hudi_vector.query.opened.request import Asked, as_queries, require_readable
 from hudi_vector.query.tuning import Tuning
 from hudi_vector.spark.catalyst.worker_errors import in_few_words

@@ -119,3 +119,16 @@ class Snapshot:
     def size(self) -> int:
         """Bytes of all its files."""
         return sum(file_slice.size for file_slice in self.file_slices)
+
+    @property
+    def needs_spark(self) -> str | None:
+        """Why no slice of this table is read directly, as the end of a sentence, or None."""
+        if self.config.bootstrapped:
+            return "the table is bootstrapped"
+        if self.config.drops_partition_columns:
+            return "the table leaves its partition columns out of the files"
+        if self.config.partition_fields and not self.config.plain_key_generator:
+            return "its key generator makes partition paths that are not the columns' values"
+        if self.evolves_on_read:
+            return "its schema evolves on read"
+        return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.arguments import as_text
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
-from hudi_vector.query.checks import as_text
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage, path_text, scheme_of
 
 if TYPE_CHECKING:

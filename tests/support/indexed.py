@@ -136,7 +136,7 @@ def quarter_alike(keys: pa.Array) -> Hashes:
 def collide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are hashed so from now on, in this process."""
     for room in ("key_hashes", "record_keys"):
-        monkeypatch.setattr(f"hudi_vector.read.{room}.hashed", quarter_alike)
+        monkeypatch.setattr(f"hudi_vector.read.logs.{room}.hashed", quarter_alike)
 
 
 def forbid_whole_columns(monkeypatch: pytest.MonkeyPatch) -> None:

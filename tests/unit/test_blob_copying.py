@@ -63,7 +63,7 @@ def content(table, move):
 def piece(request, monkeypatch):
     """How many bytes are copied or compared at once."""
     for module in ("copying", "copy_chunk"):
-        monkeypatch.setattr(f"hudi_vector.blobs.{module}.PIECE", request.param)
+        monkeypatch.setattr(f"hudi_vector.blobs.copies.{module}.PIECE", request.param)
 
 
 @pytest.mark.usefixtures("piece")

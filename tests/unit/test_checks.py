@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hudi_vector.arguments import as_distance, as_k, as_text, as_vector
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.kernels.metrics import metric_named
-from hudi_vector.query.checks import as_distance, as_k, as_text, as_vector
 
 NAN, INF = float("nan"), float("inf")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_vector.query.distributed import balanced
+from hudi_vector.workers import balanced
 
 
 @pytest.mark.parametrize(

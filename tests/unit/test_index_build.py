@@ -226,7 +226,7 @@ def test_partitions_are_searched_in_the_view_of_the_whole_index(
         assert t.search(QUERIES[0], 9, metric="l2", mode="approximate").report.slices == {"index": 6}
         for file in table.path.glob(".hoodie/vector_index/v1/emb/*/segments/*"):
             file.unlink()  # what is in memory is all there is
-        with caplog.at_level(logging.WARNING, "hudi_vector.query"):
+        with caplog.at_level(logging.WARNING, "hudi_vector.search"):
             for text, expected in exact.items():
                 for query, wanted in zip(QUERIES, expected, strict=True):
                     found = t.search(query, 9, metric="l2", columns=["id"], filter=text)
@@ -256,7 +256,7 @@ def test_damaged_files_of_an_index_cost_time_and_no_row(
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    with caplog.at_level(logging.WARNING, "hudi_vector.query"):
+    with caplog.at_level(logging.WARNING, "hudi_vector.search"):
         assert_exact(table, {"index": 3})
     assert "cannot be read, its file is scanned" in caplog.text
     scanned = 1 if part == "segments" else 3
@@ -282,7 +282,7 @@ def test_a_base_file_of_another_footer_has_no_segment(
     path.write_bytes(swapped)
     os.utime(path, ns=(chosen.mtime_ns, chosen.mtime_ns))
     _SAME.clear()  # another process
-    with caplog.at_level(logging.WARNING, "hudi_vector.query"):
+    with caplog.at_level(logging.WARNING, "hudi_vector.search"):
         assert_exact(table, {"index": 3}, **({} if certain else {"recall_target": 0.5, "filter": "id > 0"}))
     assert (
         f"1 of 3 slices are scanned although the index 'l2-ivf_sq8, generation 1' has segments for them, '{chosen.uri}'"

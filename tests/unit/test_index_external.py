@@ -235,7 +235,7 @@ def test_a_segment_that_is_gone_is_made_again(files: list[str], directory: str) 
 
 def test_a_probe_logs_a_line(files: list[str], directory: str, caplog: pytest.LogCaptureFixture) -> None:
     built(directory, files=files)
-    with caplog.at_level(logging.INFO, "hudi_vector.query"), opened(directory, files=files) as t:
+    with caplog.at_level(logging.INFO, "hudi_vector.search"), opened(directory, files=files) as t:
         hits = t.search_batch([*QUERIES, QUERIES[0]], 7, metric="l2", mode="approximate", nprobes=2, refine_factor=2)
     (line,) = [one for one in caplog.messages if one.startswith("probe of")]
     told = re.fullmatch(

@@ -111,7 +111,7 @@ def assert_exact(t: Any, caplog: pytest.LogCaptureFixture, generation: int | Non
     """The exact answer, by the index at a generation, or by a scan with its warning."""
     process_cache().clear()
     caplog.clear()
-    with caplog.at_level(logging.INFO, "hudi_vector.query"):
+    with caplog.at_level(logging.INFO, "hudi_vector.search"):
         found = t.search(QUERY, 9, metric="l2", columns=["id"])
     assert found.report.slices == {"index": 4}
     assert found.table.equals(t.search(QUERY, 9, metric="l2", columns=["id"], mode="exact").table)

@@ -7,62 +7,32 @@ import inspect
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import house
 
 import hudi_vector as hv
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "hudi_vector"
 
-_BASE = frozenset({"version", "errors", "options", "schema", "storage", "kernels"})
-_TABLE = _BASE | {"table"}
-_READ = _TABLE | {"read"}
-_INDEX = _READ | {"index"}
-_QUERY = _INDEX | {"query"}
-_BLOBS = _INDEX | {"blobs"}
-_SPARK = _QUERY | _BLOBS | {"spark"}
-_SERVICES = _SPARK | {"writing", "streaming", "table_services"}
-_ALL = _SERVICES | {"sql", "cli", "jars", "session"}
-
-# The house plan's table: a room may import these.
-MAY_IMPORT = {
-    **dict.fromkeys(sorted(_BASE), _BASE),
-    "table": _TABLE,
-    "read": _READ,
-    "index": _INDEX,
-    "query": _QUERY,
-    "blobs": _BLOBS,
-    "spark": _SPARK,
-    "writing": _SPARK | {"writing"},
-    "streaming": _SPARK | {"streaming"},
-    "table_services": _SERVICES,
-    "sql": _ALL,
-    "cli": _ALL,
-    "jars": _BASE,
-    "session": _BASE | {"jars", "spark", "sql"},  # register looks at the session and installs the SQL functions
-    "__main__": frozenset({"cli"}),  # python -m hudi_vector
-    "__init__": _ALL,  # resolves public names when they are first used
-}
-# Rooms in which every module may import pyspark when it is loaded.
-SPARK_ROOMS = frozenset({"spark", "sql", "writing", "streaming"})
+# Packages in which every module may import pyspark when it is loaded, with what lies in them.
+SPARK_ROOMS = ("spark", "sql", "writing", "streaming")
 BARE_ROOMS = frozenset({"sql", "blobs", "table_services"})
 
 # Rooms that users know: their public functions may live elsewhere.
 ROOMS_WITH_A_FACE = ("blobs", "index", "table_services")
 
-MODULES = sorted(PACKAGE.rglob("*.py"))
+MODULES = house.modules()
+ROOMS = {room.name: room for room in house.ROOMS}
+EDGES = {house.module_of(path): frozenset(house.imports(path)) for path in MODULES}
 
 
-def room_of(path: Path) -> str:
-    parts = path.relative_to(PACKAGE).parts
-    return parts[0] if len(parts) > 1 else path.stem
-
-
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """The modules a file imports, and whether at module level (``if TYPE_CHECKING`` left out)."""
+def names_of(path: Path) -> Iterator[tuple[str, bool]]:
+    """What a file imports, in full, and whether at module level (``if TYPE_CHECKING`` left out)."""
     tree = ast.parse(path.read_text("utf-8"))
     eager = {id(node) for node in _module_level(tree.body)}
     for node in ast.walk(tree):
@@ -98,48 +68,93 @@ def _module_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
 
 
-def test_every_room_is_in_the_table() -> None:
-    assert {room_of(path) for path in MODULES} <= MAY_IMPORT.keys()
+def _shown(module: str) -> frozenset[str]:
+    """What a room shows to users it names for types; it is loaded when it is first used."""
+    if module not in ROOMS_WITH_A_FACE:
+        return frozenset()
+    return frozenset(name.rpartition(".")[0].removeprefix("hudi_vector.") for name in faces(module))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_imports_only_what_its_room_may(path: Path) -> None:
-    room = room_of(path)
-    # What a room shows to users it names for types; it is loaded when it is first used.
-    shown = faces(room) if path.name == "__init__.py" and room in ROOMS_WITH_A_FACE else frozenset()
-    wrong = []
-    for name, _ in imports(path):
-        if name in shown:
-            continue
-        parts = name.split(".")
-        if parts[0] != "hudi_vector" or len(parts) == 1:
-            continue
-        target = parts[1]
-        is_room = (PACKAGE / target).exists() or (PACKAGE / f"{target}.py").exists()
-        if target.startswith("__") or (target in hv.__all__ and not is_room):
-            wrong.append(f"{name}: the root is for users; import from the room")
-        elif target != room and target not in MAY_IMPORT[room]:
-            wrong.append(name)
-    assert not wrong, f"the room '{room}' may not import {wrong}"
+def _imported() -> dict[str, set[str]]:
+    """The packages that each package imports."""
+    found: dict[str, set[str]] = {name: set() for name in ROOMS}
+    for module, imported in EDGES.items():
+        if module:
+            found[house.room_of(module)] |= {house.room_of(other) for other in imported - _shown(module)}
+    return {name: others - {name} for name, others in found.items()}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_pyspark_is_loaded_only_where_spark_is_at_work(path: Path) -> None:
-    if room_of(path) in SPARK_ROOMS or path.name == "distributed.py":
-        return
-    eager = [name for name, at_module_level in imports(path) if at_module_level]
-    assert not [name for name in eager if name.split(".")[0] in ("pyspark", "py4j")]
+def test_the_table_has_a_row_for_every_package_and_none_else() -> None:
+    assert {house.room_of(module) for module in EDGES if module} == ROOMS.keys()
+    assert len(house.ROOMS) == len(ROOMS)
+    assert {room.half for room in house.ROOMS} <= set(house.HALVES)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_room_is_imported_by_its_bare_name(path: Path) -> None:
-    assert not [name for name, _ in imports(path) if name.split(".")[0] in BARE_ROOMS]
+@pytest.mark.parametrize("name", ROOMS)
+def test_a_package_imports_what_its_row_says(name: str) -> None:
+    assert _imported()[name] == set(ROOMS[name].imports.split())
+    assert ROOMS[name].duty
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_the_halves_meet_on_the_ground_only(name: str) -> None:
+    allowed = {"ground": {"ground"}, "vectors": {"ground", "vectors", "both"}, "blobs": {"ground", "blobs", "both"}}
+    room = ROOMS[name]
+    wrong = {other for other in room.imports.split() if ROOMS[other].half not in allowed.get(room.half, house.HALVES)}
+    assert not wrong, f"'{name}' is of {room.half} and imports {sorted(wrong)}"
+
+
+def test_no_room_is_too_full() -> None:
+    counted = Counter(house.room_of(module) for module in EDGES if house.room_of(module) != module)
+    assert not {room: count for room, count in counted.items() if count > house.MOST_MODULES}
+
+
+def test_imports_have_no_circle() -> None:
+    own = {module: imported - _shown(module) for module, imported in EDGES.items()}
+    assert house.circles(own) == []
+
+
+def test_packages_of_one_parent_have_no_circle() -> None:
+    for parent in sorted({"", *(name for name in ROOMS if (house.PACKAGE / name.replace(".", "/")).is_dir())}):
+        beside: dict[str, set[str]] = {}
+        for module, imported in EDGES.items():
+            child = _child(parent, module)
+            if child and module not in ROOMS_WITH_A_FACE:
+                beside.setdefault(child, set()).update(filter(None, (_child(parent, other) for other in imported)))
+        assert house.circles({child: others - {child} for child, others in beside.items()}) == [], parent
+
+
+def _child(parent: str, module: str) -> str | None:
+    """What of a package holds a module: a package in it, or the module; None where it does not hold it."""
+    if parent and not module.startswith(f"{parent}."):
+        return None
+    return module[len(parent) :].strip(".").partition(".")[0] or None
+
+
+def test_nobody_inside_imports_what_is_for_users() -> None:
+    for path in MODULES:
+        for name, _ in names_of(path):
+            parts = name.split(".")
+            if parts[0] == "hudi_vector" and len(parts) == 2 and parts[1] in hv.__all__:
+                assert parts[1] in ROOMS, f"{path}: {name} is for users; import from the room"
+
+
+def test_pyspark_is_loaded_only_where_spark_is_at_work() -> None:
+    for path in MODULES:
+        if house.module_of(path).partition(".")[0] not in SPARK_ROOMS and path.name != "distributed.py":
+            eager = {name.split(".")[0] for name, at_module_level in names_of(path) if at_module_level}
+            assert not eager & {"pyspark", "py4j"}, path
+
+
+def test_no_room_is_imported_by_its_bare_name() -> None:
+    for path in MODULES:
+        assert not [name for name, _ in names_of(path) if name.split(".")[0] in BARE_ROOMS], path
 
 
 def test_nobody_imports_the_front_doors() -> None:
-    for path in MODULES:
-        if room_of(path) not in ("sql", "cli", "session", "__init__", "__main__"):
-            assert not [name for name, _ in imports(path) if name.startswith(("hudi_vector.sql", "hudi_vector.cli"))]
+    for module, imported in EDGES.items():
+        if module.partition(".")[0] not in ("", "sql", "cli", "session", "__main__"):
+            assert not {name for name in imported if name.partition(".")[0] in ("sql", "cli")}, module
 
 
 def test_the_public_surface_is_what_is_promised() -> None:

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 import hudi_vector as hv
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, SessionError
-from hudi_vector.query.distributed import unfit_workers
 from hudi_vector.session import java_version, register
+from hudi_vector.workers import unfit_workers
 
 COORDINATE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 EXTENSION = "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"

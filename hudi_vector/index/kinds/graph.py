@@ -22,12 +22,11 @@ from hudi_vector.index.kinds.candidates import (
     usual_count,
 )
 from hudi_vector.index.kinds.faiss_library import library
-from hudi_vector.index.kinds.graph_arrays import NEIGHBOURS, GraphArrays, new_index
+from hudi_vector.index.kinds.graph_arrays import NEIGHBOURS, GraphArrays, new_index, unlinked
 from hudi_vector.index.kinds.kinds import GRAPHS
 from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel, working
 from hudi_vector.index.kinds.probe import Entries, Found, everything
 from hudi_vector.index.kinds.segment import FileFingerprint, require_dimension, require_positions
-from hudi_vector.index.kinds.unlinked import unlinked
 from hudi_vector.index.side_arrays import Arrays
 from hudi_vector.kernels.topk import Ints, VectorBlock
 from hudi_vector.read.parquet.page_table import PageTable

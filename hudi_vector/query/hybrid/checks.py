@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hudi_vector.arguments import as_text, as_vector
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.kernels.metrics import Floats, metric_named
 from hudi_vector.kernels.sparse import SparseVector
-from hudi_vector.query.checks import as_text, as_vector
 from hudi_vector.read.several import SearchColumn
 from hudi_vector.read.sparse import SparseColumn
 

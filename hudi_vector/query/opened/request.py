@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hudi_vector.arguments import as_distance, as_k, as_text, as_vector
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
 from hudi_vector.index.catalog import Index
 from hudi_vector.kernels.metrics import Floats, metric_named
 from hudi_vector.options import require_known
-from hudi_vector.query.checks import as_distance, as_k, as_text, as_vector
 from hudi_vector.query.execute import Question
 from hudi_vector.query.index_choice import known_indexes
 from hudi_vector.query.lengths import refuse_other_length
 from hudi_vector.query.local import run_local, threads_of
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import SearchPlan
-from hudi_vector.query.planner import SearchRequest, make_plan, table_needs_spark
+from hudi_vector.query.planner import SearchRequest, make_plan
 from hudi_vector.query.report import Progress, SearchReport, keep_report, report_of
 from hudi_vector.query.tuning import AS_SET, Tuning
 from hudi_vector.query.winners import fetch_rows
@@ -178,7 +178,7 @@ def as_queries(value: Any) -> Floats:
 def require_readable(plan: SearchPlan) -> None:
     """Refuse a plan with slices that only Spark can read."""
     slices = (access.reason for access in plan.slices if access.access == "spark")
-    reason = table_needs_spark(plan.snapshot) or next(slices, None)
+    reason = plan.snapshot.needs_spark or next(slices, None)
     if reason is not None:
         raise UnsupportedTableError(
             f"'{plan.snapshot.source.name}' can only be searched through Spark, because of {reason}; "

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hudi_vector.arguments import as_text, as_vector, checked_names
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.kernels.metrics import Floats
-from hudi_vector.query.checks import as_text, as_vector, checked_names
 from hudi_vector.query.opened.kept_snapshots import KeptSnapshots
 from hudi_vector.query.opened.request import Asked, spelled
 from hudi_vector.query.plan import SearchPlan

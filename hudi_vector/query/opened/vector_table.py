@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_vector import options as settings
+from hudi_vector.arguments import as_text, as_vector, checked_names
 from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.index.catalog import Index
-from hudi_vector.query.checks import as_text, as_vector, checked_names
 from hudi_vector.query.execute import open_slice
 from hudi_vector.query.files.deleted import Deleted, checked_deleted, without_deleted
 from hudi_vector.query.files.plain_files import DeltaFiles, PlainFiles

@@ -10,10 +10,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import DataType, StructType
 
+from hudi_vector.arguments import as_text
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnknownColumnError, kind_of
 from hudi_vector.options import parse_size
-from hudi_vector.query.checks import as_text
 from hudi_vector.schema import quoted
 from hudi_vector.spark.blobs.functions import bytes_of, is_blob, verifies, whole
 from hudi_vector.spark.blobs.origin import is_of_object_stores

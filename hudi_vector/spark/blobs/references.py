@@ -18,8 +18,6 @@ from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.reading.lazy import LazyColumns, lazy_pieces
 from hudi_vector.blobs.reading.lazy_scan import LazyScan
 from hudi_vector.errors import UnknownColumnError, UnsupportedTableError
-from hudi_vector.query.distributed import balanced
-from hudi_vector.query.planner import table_needs_spark
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.spark.blobs.functions import COPIES, NO_NUMBER, bytes_udf, numbers_of
 from hudi_vector.spark.blobs.table import BlobTable
@@ -31,6 +29,7 @@ from hudi_vector.storage import FileInfo
 from hudi_vector.table.instants import parse_as_of
 from hudi_vector.table.model import Snapshot
 from hudi_vector.table.native import NativeTable
+from hudi_vector.workers import balanced
 
 __all__ = ["base_files", "blob_references", "bytes_at", "is_reference"]
 
@@ -188,7 +187,7 @@ def base_files(snapshot: Snapshot) -> list[FileInfo]:
             f"{logged} of the {len(slices)} file slices of '{name}' have log files, whose rows have no place in a base "
             "file: compact the table first, or use read_blobs"
         )
-    reason = table_needs_spark(snapshot)
+    reason = snapshot.needs_spark
     if reason is not None:
         raise UnsupportedTableError(f"references into '{name}' cannot be taken: {reason}; use read_blobs")
     files = [entry.base_file for entry in slices if entry.base_file is not None]

@@ -11,10 +11,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StructType
 
+from hudi_vector.arguments import as_text
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.struct import INLINE
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError
-from hudi_vector.query.checks import as_text
 from hudi_vector.schema import quoted
 from hudi_vector.spark.blobs.functions import is_blob, whole
 from hudi_vector.spark.catalyst.nested_fields import column_names, field_at

@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from hudi_vector.errors import HudiVectorError, InvalidTypeError, SessionError, kind_of
-from hudi_vector.query.distributed import unfit_workers
 from hudi_vector.version import __version__
+from hudi_vector.workers import unfit_workers
 
 __all__ = [
     "has_hudi",

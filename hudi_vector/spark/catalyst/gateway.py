@@ -14,7 +14,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from hudi_vector.errors import HudiVectorError
-from hudi_vector.query.distributed import unfit_workers
+from hudi_vector.workers import unfit_workers
 
 __all__ = [
     "JavaObject",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from hudi_vector import errors
 from hudi_vector.errors import HudiVectorError
-from hudi_vector.query.distributed import unfit_workers
+from hudi_vector.workers import unfit_workers
 
 __all__ = ["from_worker", "in_few_words"]
 

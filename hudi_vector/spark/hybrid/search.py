@@ -16,7 +16,7 @@ from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.sparse import SparseVector
-from hudi_vector.query.distributed import balanced, on_executors
+from hudi_vector.query.distributed import on_executors
 from hudi_vector.query.execute import Question
 from hudi_vector.query.hybrid.checks import (
     as_fusion,
@@ -47,6 +47,7 @@ from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.scanned import length_in
 from hudi_vector.spark.search.search import TableSearch
 from hudi_vector.spark.search.table_functions import checked_search
+from hudi_vector.workers import balanced
 
 __all__ = [
     "FUNCTION",

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from hudi_vector.arguments import as_text, checked_names
 from hudi_vector.errors import InvalidArgumentError, InvalidFilterError, InvalidTypeError, UnknownColumnError
-from hudi_vector.query.checks import as_text, checked_names
 from hudi_vector.query.join.conditions import ANY_PAIR, LEFT, RIGHT, JoinCondition, same_row, split
 from hudi_vector.read.predicate.nodes import is_comparable
 from hudi_vector.schema import quoted_if_needed

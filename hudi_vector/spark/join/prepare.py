@@ -9,10 +9,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector import options
+from hudi_vector.arguments import as_distance, as_k, as_text
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError
 from hudi_vector.index.build import indexable_files
 from hudi_vector.kernels.metrics import metric_named
-from hudi_vector.query.checks import as_distance, as_k, as_text
 from hudi_vector.query.files.deleted import checked_deleted
 from hudi_vector.query.join.parallel import few_rows
 from hudi_vector.query.join.routing import RightFacts, Route, choose_route

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
+from hudi_vector.arguments import as_text, as_vector, checked_names
 from hudi_vector.errors import InvalidTypeError
-from hudi_vector.query.checks import as_text, as_vector, checked_names
 from hudi_vector.query.tuning import checked_tuning
 from hudi_vector.schema import quoted
 from hudi_vector.spark.catalyst.gateway import JavaObject

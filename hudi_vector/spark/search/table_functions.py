@@ -8,9 +8,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from hudi_vector.arguments import as_distance, as_k, as_text, as_vector
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
 from hudi_vector.kernels.metrics import metric_named
-from hudi_vector.query.checks import as_distance, as_k, as_text, as_vector
 from hudi_vector.query.tuning import AS_SET, Tuning, checked_tuning
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.catalyst.arguments import Signature, bind, constant, is_deferred

@@ -3,8 +3,8 @@
 `sweep` runs a plan (`hudi_vector.table_services.cleaning.sweep_plan`): it publishes what is about to go
 (`hudi_vector.table_services.trash.sweep_record`), takes the files, and publishes what came of it. Files on a local
 disk go one after the other, objects several at a time: each is on its own, so that it does not matter which were on
-their way when a process was killed. Killed between any two steps, nothing is lost: a local file is in its place or in the trash,
-an object in one of them or in both, and the next sweep ends the records of those that were killed.
+their way when a process was killed. Killed between any two steps, nothing is lost: a local file is in its place or in
+the trash, an object in one of them or in both, and the next sweep ends the records of those that were killed.
 """
 
 from __future__ import annotations

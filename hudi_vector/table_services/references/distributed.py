@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark import SparkContext
 
-from hudi_vector.query.distributed import balanced
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.progress import jobs_followed
 from hudi_vector.table_services.references.files import FILES_READ, FileReferences, Reader, read_here, references_of
 from hudi_vector.table_services.references.references import REFERENCES
 from hudi_vector.table_services.retention.retained import RetainedFile
+from hudi_vector.workers import balanced
 
 __all__ = ["SpreadLimits", "spread_reader", "waves"]
 

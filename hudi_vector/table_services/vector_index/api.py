@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.arguments import as_count, as_share, as_text
 from hudi_vector.errors import InvalidTypeError
 from hudi_vector.index.build import Parameters, create_index, indexable_files, refresh_index
 from hudi_vector.index.catalog import Index, drop_index
@@ -19,7 +20,6 @@ from hudi_vector.index.drift import mean_quality, retraining
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry
 from hudi_vector.index.recall_history import measurements_of
 from hudi_vector.kernels.metrics import metric_named
-from hudi_vector.query.checks import as_count, as_share, as_text
 from hudi_vector.table_services.vector_index.places import IndexSubject, Place, chosen, the_index
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hudi_vector.arguments import as_count, as_k, as_share
 from hudi_vector.errors import DataFileError, HudiVectorError, InvalidArgumentError, InvalidTypeError, RefusedError
 from hudi_vector.index.build import indexable_files
 from hudi_vector.index.calibration.held_out import sampled_vectors
 from hudi_vector.index.files import fingerprint_of, load_model, load_segment, load_segment_keys
 from hudi_vector.index.recall_history import note_recall
-from hudi_vector.query.checks import as_count, as_k, as_share
 from hudi_vector.query.tuning import Tuning
 from hudi_vector.storage import open_storage
 from hudi_vector.storage.leases import clock_ms

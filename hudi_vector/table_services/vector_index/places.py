@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector import options
+from hudi_vector.arguments import as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.index.build import Each, indexable_files
 from hudi_vector.index.catalog import Index, indexes_at
@@ -17,7 +18,6 @@ from hudi_vector.index.locations import IndexHome, beside_table, columns_at, in_
 from hudi_vector.index.reachable import require_reachable
 from hudi_vector.index.verified import verified
 from hudi_vector.kernels.metrics import metric_named
-from hudi_vector.query.checks import as_text
 from hudi_vector.query.opened.external import external_home, external_scan
 from hudi_vector.query.opened.request import spelled, vector_column
 from hudi_vector.read.spec import ScanSpec
@@ -191,7 +191,6 @@ class IndexSubject:
         assert self.table is not None
         if self.spark is None:
             return self._of_table_here(name)
-        from hudi_vector.query.planner import table_needs_spark
         from hudi_vector.spark.resolve import resolve_name
         from hudi_vector.spark.search.table_functions import checked_search
 
@@ -205,7 +204,7 @@ class IndexSubject:
             )
         plan = search.plan(search.column.dimension, {"hoodie.vector.search.mode": "exact"})
         assert plan is not None
-        reason = table_needs_spark(plan.snapshot)
+        reason = plan.snapshot.needs_spark
         if reason is not None:
             raise UnsupportedTableError(
                 f"'{self.table}' can have no index: only Spark can read its files, since {reason}"

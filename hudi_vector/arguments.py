@@ -1,4 +1,4 @@
-"""The checks every way into a search shares: SQL, Python on Spark, Python without Spark."""
+"""Check the arguments that public functions share: names, counts, distances, vectors."""
 
 from __future__ import annotations
 

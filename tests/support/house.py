@@ -1,0 +1,224 @@
+"""The house: its packages, the half that each belongs to, and what each may import. One row a package.
+
+`tests/unit/test_rooms.py` holds the code against these rows, and ``make docs`` makes the table of docs/architecture.md of
+them. A package is written as below ``hudi_vector``; a module that lies at the top stands for itself.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+__all__ = ["HALVES", "MOST_MODULES", "PACKAGE", "ROOMS", "Room", "circles", "imports", "modules", "page", "room_of"]
+
+PACKAGE = Path(__file__).resolve().parents[2] / "hudi_vector"
+HALVES = ("ground", "vectors", "blobs", "both")
+MOST_MODULES = 15
+
+
+@dataclass(frozen=True)
+class Room:
+    """A package: its name, its half, and the packages it imports, with blanks between them.
+
+    The ground imports no half, and the halves do not import each other. What is of both may import either.
+    """
+
+    name: str
+    half: str
+    imports: str
+
+    @property
+    def may_import(self) -> frozenset[str]:
+        """The packages it may import, and itself."""
+        return frozenset({self.name, *self.imports.split()})
+
+    @property
+    def duty(self) -> str:
+        """The first line of its docstring."""
+        path = PACKAGE / self.name.replace(".", "/")
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        return (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").splitlines()[0]
+
+
+_TABLE = """
+version                     ground
+errors                      ground
+options                     ground   errors
+schema                      ground   errors
+arguments                   ground   errors
+workers                     ground   errors
+jars                        ground   errors
+kernels                     ground   errors
+storage                     ground   errors
+table                       ground   errors schema storage
+read                        ground   errors kernels read.parquet read.predicate schema storage table
+read.parquet                ground   errors kernels options read read.predicate storage table
+read.predicate              ground   errors schema
+read.logs                   ground   errors kernels read read.parquet read.predicate storage table
+spark.catalyst              ground   errors read read.predicate schema table version workers
+spark                       ground   arguments errors options read read.predicate schema spark.catalyst storage table
+index                       vectors  errors index.calibration index.kinds kernels read read.logs read.parquet storage
+                                     table
+index.kinds                 vectors  errors index kernels read read.parquet
+index.calibration           vectors  errors index index.kinds kernels read read.parquet storage
+query                       vectors  arguments errors index index.calibration index.kinds kernels options
+                                     query.indexed query.lance read read.logs read.parquet read.predicate schema
+                                     storage table workers
+query.files                 vectors  errors read read.parquet schema storage table
+query.lance                 vectors  errors index.calibration kernels options query query.files read read.parquet
+                                     schema storage table
+query.indexed               vectors  errors index index.calibration index.kinds kernels query query.lance read
+                                     read.parquet storage table
+query.hybrid                vectors  arguments errors index.calibration kernels options query read read.logs
+                                     read.parquet
+query.join                  vectors  errors kernels options query query.indexed read read.predicate schema table
+query.opened                vectors  arguments errors index kernels options query query.files query.indexed
+                                     query.lance read read.predicate storage table
+query.changes               vectors  errors query query.opened read table
+spark.search                vectors  arguments errors kernels options query query.changes query.join query.lance read
+                                     read.predicate schema spark spark.catalyst storage table
+spark.hybrid                vectors  errors kernels options query query.hybrid query.join read schema spark
+                                     spark.catalyst spark.search workers
+spark.join                  vectors  arguments errors index kernels options query query.files query.join query.lance
+                                     read read.parquet read.predicate schema spark spark.catalyst spark.join.routes
+                                     spark.search storage table
+spark.join.routes           vectors  index kernels options query query.join query.lance query.opened read
+                                     read.predicate schema spark.catalyst spark.join spark.search table
+streaming                   vectors  arguments errors options query query.changes query.hybrid query.join
+                                     query.opened read read.predicate schema spark spark.catalyst spark.hybrid
+                                     spark.search storage streaming.snapshots table
+streaming.snapshots         vectors  errors index options query read.predicate spark spark.catalyst storage streaming
+                                     table
+writing.vectors             vectors  errors schema spark.catalyst
+table_services.vector_index vectors  arguments errors index index.calibration index.kinds kernels options query
+                                     query.files query.opened read spark spark.search storage table table_services
+blobs                       blobs    errors options schema storage
+blobs.containers            blobs    blobs errors storage
+blobs.uploads               blobs    blobs blobs.containers errors storage
+blobs.reading               blobs    blobs blobs.uploads errors read read.parquet storage table
+blobs.counts                blobs    blobs blobs.reading blobs.uploads errors storage
+blobs.copies                blobs    blobs blobs.containers blobs.reading errors storage
+blobs.storing               blobs    blobs blobs.containers blobs.uploads errors storage
+spark.blobs                 blobs    arguments blobs blobs.counts blobs.reading blobs.uploads errors options schema
+                                     spark spark.catalyst storage table workers
+writing.blobs               blobs    blobs blobs.containers blobs.storing blobs.uploads errors options schema spark
+                                     spark.catalyst storage table writing
+writing.rewriting           blobs    blobs blobs.containers blobs.copies errors kernels read schema spark.blobs
+                                     spark.catalyst storage table writing writing.blobs
+table_services.retention    blobs    blobs.uploads errors storage table
+table_services.plans        blobs    blobs blobs.uploads errors storage table
+table_services.references   blobs    blobs blobs.uploads errors read read.logs storage table table_services
+                                     table_services.retention workers
+table_services.trash        blobs    blobs errors storage table_services
+table_services.marking      blobs    blobs blobs.uploads errors storage table table_services table_services.plans
+                                     table_services.references table_services.retention table_services.trash
+table_services.cleaning     blobs    blobs blobs.uploads errors options spark.catalyst storage table table_services
+                                     table_services.marking table_services.plans table_services.references
+                                     table_services.retention table_services.trash writing
+table_services.compaction   blobs    blobs blobs.copies blobs.counts blobs.uploads errors options spark.blobs storage
+                                     table table_services table_services.cleaning table_services.marking
+                                     table_services.plans table_services.retention writing writing.blobs
+                                     writing.rewriting
+table_services.clustering   blobs    blobs errors read schema spark spark.blobs storage table table_services
+                                     table_services.compaction table_services.plans table_services.retention writing
+                                     writing.blobs writing.rewriting
+writing                     both     blobs.storing blobs.uploads errors options schema spark.catalyst storage table
+                                     writing.blobs writing.vectors
+table_services              both     arguments blobs blobs.uploads errors options spark storage table
+                                     table_services.references
+table_services.erasure      both     blobs blobs.uploads errors index read.logs storage table table_services
+                                     table_services.cleaning table_services.marking table_services.references
+                                     table_services.retention table_services.trash writing
+table_services.maintenance  both     blobs errors options spark.blobs spark.catalyst storage table_services
+                                     table_services.cleaning table_services.clustering table_services.compaction
+                                     table_services.plans table_services.trash table_services.vector_index
+sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
+session                     both     errors jars spark.catalyst sql
+cli                         both     blobs.counts errors jars options spark.catalyst table_services
+                                     table_services.cleaning table_services.clustering table_services.erasure
+                                     table_services.maintenance table_services.plans version
+__main__                    both     cli
+"""
+
+
+def _rooms() -> tuple[Room, ...]:
+    """Read the table: a line that begins with a blank goes on with the imports of the one before."""
+    rows: list[list[str]] = []
+    for line in _TABLE.strip().splitlines():
+        if line.startswith(" "):
+            rows[-1] += line.split()
+        else:
+            rows.append(line.split())
+    return tuple(Room(name, half, " ".join(imports)) for name, half, *imports in rows)
+
+
+ROOMS = _rooms()
+
+
+def modules() -> list[Path]:
+    """Every file of the package."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    """The name of a file's module below the package, such as ``read.spec``; empty for the root."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(module: str) -> str:
+    """The package of a module: the module itself where that is a package, or lies at the top."""
+    if (PACKAGE / module.replace(".", "/")).is_dir():
+        return module
+    return module.rpartition(".")[0] or module
+
+
+@lru_cache(maxsize=1)
+def _known() -> frozenset[str]:
+    return frozenset(map(module_of, modules()))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules of the package that a file imports anywhere in it, named below the package."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        names: Iterable[str] = ()
+        if isinstance(node, ast.Import):
+            names = (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+        for name in names:
+            top, _, rest = name.partition(".")
+            if top == "hudi_vector" and rest:
+                yield rest if rest in _known() else rest.rpartition(".")[0]
+
+
+def circles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Circles of a graph: one for each place where a walk comes back to where it is."""
+    found: list[list[str]] = []
+    state: dict[str, bool] = {}
+
+    def walk(node: str, way: list[str]) -> None:
+        state[node] = False
+        for other in edges.get(node, ()):
+            if state.get(other) is False:
+                found.append([*way[way.index(other) :], other])
+            elif other not in state:
+                walk(other, [*way, other])
+        state[node] = True
+
+    for start in edges:
+        if start not in state:
+            walk(start, [start])
+    return found
+
+
+def page() -> str:
+    """The table of docs/architecture.md."""
+    lines = ["| package | half | duty | imports |", "| --- | --- | --- | --- |"]
+    for room in ROOMS:
+        shown = ", ".join(f"`{name}`" for name in room.imports.split() if name != "errors")
+        lines.append(f"| `{room.name}` | {room.half} | {room.duty} | {shown} |")
+    return "\n".join(lines)
