@@ -50,6 +50,18 @@ def differences_page() -> str:
     return differences.page()
 
 
+def with_rooms(text: str) -> str:
+    """The page of the architecture with its table of packages, out of the rows that tests hold the code against."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    try:
+        from support import house
+    finally:
+        sys.path.pop(0)
+    begin, end = "<!-- of tests/support/house.py -->\n", "<!-- until here -->\n"
+    head, _, rest = text.partition(begin)
+    return f"{head}{begin}{house.page()}\n{end}{rest.partition(end)[2]}"
+
+
 def regions(text: str) -> list[tuple[str, str]]:
     """The runs and the tables that a page has a place for."""
     return [(found[2], found[3]) for found in _REGION.finditer(text)]
@@ -285,5 +297,7 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
 if __name__ == "__main__":
     (ROOT / "docs" / "options.md").write_text(options_page(), encoding="utf-8")
     (ROOT / "docs" / "differences-from-hudi.md").write_text(differences_page(), encoding="utf-8")
+    architecture = ROOT / "docs" / "architecture.md"
+    architecture.write_text(with_rooms(architecture.read_text(encoding="utf-8")), encoding="utf-8")
     for page in sorted((ROOT / "docs").glob("*.md")):
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

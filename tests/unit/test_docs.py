@@ -7,7 +7,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
-from support import differences
+from support import differences, house
 
 import hudi_vector as hv
 
@@ -27,7 +27,20 @@ def test_the_page_of_differences_is_generated_from_what_the_tests_show():
     assert len({each.name for each in differences.DIFFERENCES}) == len(differences.DIFFERENCES)
 
 
-@pytest.mark.parametrize("page", sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md"]), ids=lambda page: page.name)
+def test_the_table_of_packages_is_generated_from_the_rows_that_are_tested():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert house.page() in page
+    named = re.findall(
+        r"`([\w/]+\.py)(?::\w+)?(?:\.\w+)?`", page + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    )
+    known = [str(path.relative_to(ROOT)) for path in [*ROOT.glob("hudi_vector/**/*.py"), *ROOT.glob("tests/**/*.py")]]
+    for name in named:
+        assert any(path.endswith(f"/{name}") or path == name for path in known), name
+
+
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]), ids=lambda page: page.name
+)
 def test_links_lead_somewhere_and_functions_exist(page):
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):

@@ -251,6 +251,7 @@ def test_the_bundles_are_one_file_in_two_places() -> None:
     "name",
     [
         "README.md",
+        "CONTRIBUTING.md",
         "pyproject.toml",
         "Makefile",
         "hudi_vector",
