@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hudi_vector.spark.search.api import explain_search, search, search_batch
     from hudi_vector.spark.search.changes import search_changes
     from hudi_vector.streaming.api import vector_search
-    from hudi_vector.streaming.hybrid import hybrid_vector_search
     from hudi_vector.streaming.watch import watch_search
     from hudi_vector.writing.writer import write
 
@@ -52,7 +51,6 @@ _HOMES = {
     "nearest_by_join": "hudi_vector.spark.join.nearest_by",
     "hybrid_search": "hudi_vector.spark.hybrid.api",
     "hybrid_search_batch": "hudi_vector.spark.hybrid.api",
-    "hybrid_vector_search": "hudi_vector.streaming.hybrid",
     "last_reports": "hudi_vector.query.report",
     "open": "hudi_vector.query.opened.vector_table",
     "read_blob": "hudi_vector.spark.blobs.api",
@@ -84,7 +82,6 @@ __all__ = [
     "explain_search",
     "hybrid_search",
     "hybrid_search_batch",
-    "hybrid_vector_search",
     "index",
     "knn_join",
     "last_reports",

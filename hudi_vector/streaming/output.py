@@ -132,7 +132,6 @@ def output_of(
     clash: str,
     outer: bool,
     added: Sequence[tuple[StructField, str]] = (),
-    numbers: Sequence[StructField] = NUMBERS,
 ) -> Output:
     """The columns of the result.
 
@@ -142,7 +141,6 @@ def output_of(
         clash: ``prefix`` or ``suffix``: what becomes of the table's columns whose names are taken.
         outer: Whether a row may have no match.
         added: Further columns behind those that the search adds, each with the column of the asking row it shows.
-        numbers: The columns that the search adds.
 
     Returns:
         The output.
@@ -151,7 +149,7 @@ def output_of(
         InvalidArgumentError: The stream has a column of a name that the search adds.
     """
     behind = [
-        *((StructField(f.name, f.dataType, outer), Column(f.name, "added", f.name)) for f in numbers),
+        *((StructField(f.name, f.dataType, outer), Column(f.name, "added", f.name)) for f in NUMBERS),
         *((field, Column(field.name, "query", source)) for field, source in added),
     ]
     taken = {field.name.lower() for field, _ in behind}

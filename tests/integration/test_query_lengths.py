@@ -61,7 +61,6 @@ WAYS = {
 }  # fmt: skip
 STREAMED = {
     "stream": lambda s, t, v: hv.vector_search(asking(s, v), t, "emb", "v", 2),
-    "hybrid stream": lambda s, t, v: hv.hybrid_vector_search(asking(s, v), t, ["emb"], ["v"], 2),
 }
 
 
