@@ -47,7 +47,6 @@ __all__ = [
     "INDEX_BATCH_MAX_QUERIES",
     "INDEX_EXTERNAL_DIR",
     "INDEX_EXTERNAL_ENABLED",
-    "INDEX_READER_LEASE",
     "INDEX_READ_MAX_GAP",
     "INDEX_READ_THREADS",
     "INVALID_VECTORS",
@@ -337,14 +336,6 @@ INDEX_EXTERNAL_ENABLED: Option[str] = Option(
     "",
     "Whether searches look into that directory.",
     allowed=("true", "false"),
-)
-INDEX_READER_LEASE: Option[int] = Option(
-    "hoodie.vector.index.reader.lease.ms",
-    3_600_000,
-    MILLISECONDS,
-    "How long the lease of a table that `hv.open` gives keeps the generations of indexes it reads from "
-    "`hv.index.compact`, when the process no longer renews it; a second at least, 0 for no leases.",
-    minimum=0,
 )
 INDEX_READ_MAX_GAP: Option[int] = Option(
     "hoodie.vector.index.read.max.gap",
@@ -653,7 +644,6 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     INDEX_BATCH_MAX_QUERIES,
     INDEX_EXTERNAL_DIR,
     INDEX_EXTERNAL_ENABLED,
-    INDEX_READER_LEASE,
     INDEX_READ_MAX_GAP,
     INDEX_READ_THREADS,
     JOIN_TEMP_DIR,

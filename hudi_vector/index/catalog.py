@@ -9,7 +9,6 @@ from functools import cached_property
 from hudi_vector.index.files import indexes_folder, path_from, uri_from
 from hudi_vector.index.locations import IndexHome, IndexPlace, beside_table, columns_at
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, manifests_folder, newest_manifest
-from hudi_vector.index.readers import readers_folder
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
 from hudi_vector.storage.side_files import forget, is_side_file
 
@@ -144,7 +143,7 @@ def indexed_columns(table_uri: str, options: StorageOptions) -> list[str]:
 
 
 def drop_index(index: Index, options: StorageOptions) -> None:
-    """Remove an index; its manifests first, so that nobody begins to use what is going, then leases and measurements.
+    """Remove an index; its manifests first, so that nobody begins to use what is going, then measurements.
 
     Models and segments stay where other lists of files share them: `hudi_vector.index.compact` removes what none needs.
 
@@ -154,7 +153,6 @@ def drop_index(index: Index, options: StorageOptions) -> None:
     """
     storage = open_storage(index.folder, options)
     forget(storage, manifests_folder(index.folder, index.key), ())
-    forget(storage, readers_folder(index.folder, index.key), ())
     forget(storage, join(index.folder, "recall", index.key), ())
     if others_of(IndexPlace(index.table_uri, index.folder, index.key), options, most=1):
         return

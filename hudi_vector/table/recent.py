@@ -48,11 +48,6 @@ class Recent(Generic[K, V]):
                 self._keep(key, value)
             return self._entries[key]
 
-    def values(self) -> list[V]:
-        """What is kept, the value used last at the end."""
-        with self._lock:
-            return list(self._entries.values())
-
     def forget(self, chosen: Callable[[K], bool]) -> None:
         """Drop the entries whose key is chosen."""
         with self._lock:

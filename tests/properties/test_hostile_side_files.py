@@ -42,7 +42,6 @@ from hudi_vector.blobs.uploads.external_files import pinned_paths
 from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.manifest import IndexManifest
-from hudi_vector.index.readers import needed_by, publish_lease, readers_of
 from hudi_vector.index.recall_history import measurements_of, note_recall
 from hudi_vector.storage import open_storage
 from hudi_vector.storage.temp_area import TempArea
@@ -237,7 +236,7 @@ def test_a_stranger_publishes_the_last_generation(prepared: Any) -> None:
 
 def test_every_kind_of_side_file_is_here() -> None:
     """A kind that somebody adds is fed to a stranger too."""
-    source = Path(uploads.__file__).parents[1]
+    source = Path(uploads.__file__).parents[2]
     kinds = set()
     for path in source.rglob("*.py"):
         for line in path.read_text("utf-8").splitlines():
@@ -245,23 +244,19 @@ def test_every_kind_of_side_file_is_here() -> None:
                 r'_FOLDER, _KIND, _VERSION = "\w+", "([a-z-]+)", 1', line
             )
             kinds |= {found[1]} if found else set()
-    elsewhere = {"index-manifest", "index-reader", "index-recall", "temp", "stream-snapshot", "watch-start"}
+    elsewhere = {"index-manifest", "index-recall", "temp", "stream-snapshot", "watch-start"}
     assert kinds == set(BLOB_KINDS) | elsewhere
 
 
 def other_kinds(lair: Lair) -> dict[str, tuple[Path, Callable[[], Any]]]:
     """The side files that are no table's: a file of each, and what reads it and acts by it."""
     root = f"file://{lair.root}"
-    storage, folder, own = open_storage(root, LOCAL), f"{root}/index", lair.root / "index"
-    publish_lease(storage, folder, f"00000001-{'a' * 32}", "", NOW + DAY)
+    folder, own = f"{root}/index", lair.root / "index"
     index = Index(root, folder, IndexManifest("emb", "ivf_sq8", "l2", 4, "float", "m", {}, ()))
     note_recall(index, {"measured_ms": NOW, "recall": 0.9, "milliseconds": 1.5, "more": [1]}, LOCAL)
     pins = Pins(f"{root}/checkpoint", "file:///t", LOCAL)
     pins.of_batch(1, lambda: Moment("20260101000000000"))
     dead = TempArea(f"{root}/temp", LOCAL, "dead")
-
-    def leases() -> None:
-        needed_by(storage, folder, readers_of(storage, folder, DAY, NOW).leases)
 
     def swept() -> None:
         lease = Path(dead.folder.removeprefix("file://"), "lease")
@@ -270,7 +265,6 @@ def other_kinds(lair: Lair) -> dict[str, tuple[Path, Callable[[], Any]]]:
         TempArea(f"{root}/temp", LOCAL, "next").sweep()
 
     return {
-        "index-reader": (newest_of(own, "index-reader"), leases),
         "index-recall": (newest_of(own, "index-recall"), lambda: measurements_of(index, LOCAL)),
         "stream-snapshot": (
             newest_of(lair.root / "checkpoint", "stream-snapshot"),
@@ -280,7 +274,7 @@ def other_kinds(lair: Lair) -> dict[str, tuple[Path, Callable[[], Any]]]:
     }
 
 
-@pytest.mark.parametrize("kind", ["index-reader", "index-recall", "stream-snapshot", "temp"])
+@pytest.mark.parametrize("kind", ["index-recall", "stream-snapshot", "temp"])
 def test_a_stranger_changes_a_side_file_of_no_table(kind: str, tmp_path: Path) -> None:
     lair = Lair(tmp_path.resolve())
     path, act = other_kinds(lair)[kind]

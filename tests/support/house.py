@@ -71,12 +71,12 @@ query.files                 vectors  errors read read.parquet schema storage tab
 query.lance                 vectors  errors index.calibration kernels options query query.files read read.parquet
                                      schema storage table
 query.indexed               vectors  errors index index.calibration index.kinds kernels query query.lance read
-                                     read.parquet storage table
+                                     read.parquet table
 query.hybrid                vectors  arguments errors index.calibration kernels options query read read.logs
                                      read.parquet
 query.join                  vectors  errors kernels options query query.indexed read read.predicate schema table
-query.opened                vectors  arguments errors index kernels options query query.files query.indexed
-                                     query.lance read read.predicate storage table
+query.opened                vectors  arguments errors index kernels options query query.files query.lance read
+                                     read.predicate storage table
 query.changes               vectors  errors query query.opened read table
 spark.search                vectors  arguments errors kernels options query query.changes query.join query.lance read
                                      read.predicate schema spark spark.catalyst storage table
@@ -88,8 +88,8 @@ spark.join                  vectors  arguments errors index kernels options quer
 spark.join.routes           vectors  index kernels options query query.join query.lance query.opened read
                                      read.predicate schema spark.catalyst spark.join spark.search table
 streaming                   vectors  arguments errors options query query.changes query.hybrid query.join
-                                     query.opened read read.predicate schema spark spark.catalyst spark.hybrid
-                                     spark.search storage streaming.snapshots table
+                                     query.opened read read.predicate schema spark spark.catalyst spark.search
+                                     storage streaming.snapshots table
 streaming.snapshots         vectors  errors index options query read.predicate spark spark.catalyst storage streaming
                                      table
 writing.vectors             vectors  errors schema spark.catalyst

@@ -65,12 +65,6 @@ class KeptSnapshots:
         newest = self._newest
         return None if newest is None else newest.snapshot.identity
 
-    @property
-    def identities(self) -> set[str]:
-        """The states of the source whose snapshots are kept."""
-        kept = [*self._past.values(), *([self._newest] if self._newest is not None else [])]
-        return {chosen.snapshot.identity for chosen in kept}
-
     def get(self, as_of: AsOf | None = None) -> Snapshot:
         """The snapshot to search now."""
         kept = self._newest if as_of is None else self._past.get(as_of)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from hudi_vector.query.execute import open_slice
 from hudi_vector.query.files.deleted import Deleted, checked_deleted, without_deleted
 from hudi_vector.query.files.plain_files import DeltaFiles, PlainFiles
 from hudi_vector.query.index_choice import external_directory, known_indexes
-from hudi_vector.query.indexed.reader_leases import ReaderLeases
 from hudi_vector.query.lance.dataset import LanceDataset
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.opened.external import external_indexes
@@ -123,8 +120,6 @@ class VectorTable:
         self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every, self._forget_indexes)
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
         self._looked_for: Recent[str, bool] = Recent(8)
-        self._leases = ReaderLeases(name, settings.INDEX_READER_LEASE.read(options))
-        weakref.finalize(self, self._leases.end).atexit = False
         snapshot = self._snapshot(as_of)
         vector_column(snapshot, column, name, 1)
         without_deleted(snapshot, deleted or {})
@@ -136,12 +131,8 @@ class VectorTable:
         self.close()
 
     def close(self) -> None:
-        """Let go of the snapshots and give back what says that their indexes are read.
-
-        What the process's cache holds leaves it when others need the room.
-        """
+        """Forget the snapshots; what the process's cache holds leaves it when others need the room."""
         self._kept = None
-        self._leases.close()
 
     def refresh(self) -> bool:
         """Look for commits that completed since, and for what became of the indexes.
@@ -362,10 +353,7 @@ class VectorTable:
                 snapshot = without_deleted(snapshot, gone)
             names = None if wanted is None else self._names(snapshot, wanted)
             if len(vectors):
-                hits = _hits(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, len(vectors), batch)
-                # After the answer, so that the first one does not share the processor with the lease's thread.
-                self._leases.hold(partial(self._indexes_read, snapshot.identity), snapshot.source.options)
-                return hits
+                return _hits(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, len(vectors), batch)
             dimension = vector_column(snapshot, self.column, self.name, 1).dimension
             none = replace(asked, vectors=np.empty((0, dimension), np.float64))
             return _hits(none.find(snapshot, ()), names, 0, batch)
@@ -383,7 +371,7 @@ class VectorTable:
         return []
 
     def _forget_indexes(self) -> None:
-        """A table may get an index, or have it refreshed, without a commit; leases stay until others are known."""
+        """Look for indexes again at the next search: a table may get one, or have it refreshed, without a commit."""
         self._looked_for.forget(lambda _: True)
 
     def _known_indexes(self, snapshot: Snapshot, tuning: Tuning) -> Sequence[Index]:
@@ -397,13 +385,6 @@ class VectorTable:
             self._indexes.put(key, known)
             self._looked_for.put(key, True)
         return known
-
-    def _indexes_read(self, identity: str) -> list[Index]:
-        """The indexes of the snapshots that are kept and of this one; those of others are forgotten."""
-        kept = self._kept
-        identities = {identity, *(kept.identities if kept is not None else ())}
-        self._indexes.forget(lambda key: key not in identities)
-        return [index for known in self._indexes.values() for index in known]
 
     def _look_for_indexes(self, snapshot: Snapshot) -> Sequence[Index]:
         name = spelled(self.column, snapshot.schema, self.name)

@@ -1,8 +1,7 @@
-"""What can go of an index: files that no manifest names any more and that nobody reads."""
+"""What can go of an index: files that no manifest has named for a while."""
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,9 +11,8 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.catalog import Index, others_of
 from hudi_vector.index.locations import IndexPlace
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, newest_since, publish_manifest
-from hudi_vector.index.readers import needed_by, readers_of
 from hudi_vector.options import parse_duration
-from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage
+from hudi_vector.storage import Storage, StorageOptions, join, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.side_files import generation_of, is_side_file
 from hudi_vector.table_services.vector_index.places import IndexSubject, the_index
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["compact"]
-
-_LOG = logging.getLogger("hudi_vector.index")
 
 
 def compact(
@@ -42,8 +38,8 @@ def compact(
 ) -> list[str]:
     """Drop the segments of base files that are gone, and delete files that no manifest names any more.
 
-    A table that `hudi_vector.open` gave holds a lease on what it reads: those files stay whatever the grace, until it
-    is closed, or the lease of a process that died has run out. Where a lease cannot be read, nothing is deleted.
+    A table that `hudi_vector.open` gave goes on with the generation it found until it is refreshed. A segment of that
+    generation that is gone costs it a scan of the segment's file, and a warning; no answer changes.
 
     Args:
         spark: As for `create`; None for a path on this machine too.
@@ -90,7 +86,7 @@ def compact(
             if needless and old:
                 gone.append(file)
     # Whoever begins to read now reads the newest generation, which stays.
-    return _deleted(index.folder, storage, gone, window)
+    return [file.uri.removeprefix(index.folder + "/") for file in gone if storage.delete(file.uri)]
 
 
 def _without_gone_files(index: Index, storage: Storage, storage_options: StorageOptions) -> IndexManifest:
@@ -103,22 +99,6 @@ def _without_gone_files(index: Index, storage: Storage, storage_options: Storage
     if len(kept) == len(latest.entries):
         return latest
     return publish_manifest(storage, index.folder, replace(latest, entries=kept), index.key)
-
-
-def _deleted(folder: str, storage: Storage, going: Sequence[FileInfo], window: int) -> list[str]:
-    """Delete what no reader needs, and the leases that are over; what was deleted."""
-    readers = readers_of(storage, folder, window, clock_ms())
-    read, unclear = needed_by(storage, folder, readers.leases)
-    unclear = [*readers.unclear, *unclear]
-    if unclear:
-        _LOG.warning("%d files of '%s' that may be read are not deleted: %s", len(going), folder, "; ".join(unclear))
-        going = ()
-    kept = [file for file in going if file.name in read]
-    if kept:
-        holders = ", ".join(sorted({lease.holder for lease in readers.leases}))
-        _LOG.info("%d files of '%s' are not deleted, since they are read: by %s", len(kept), folder, holders)
-    files = [*(file for file in going if file.name not in read), *readers.over]
-    return [file.uri.removeprefix(folder + "/") for file in files if storage.delete(file.uri)]
 
 
 def _of_other_lists(index: Index, since_ms: int, storage_options: StorageOptions) -> tuple[set[str], set[str]]:
