@@ -146,7 +146,6 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--table", required=True, metavar="PATH", help="the path of a Hudi table, or its name")
     table.add_argument("--format", choices=("table", "json"), default="table", help="json is one object a line")
     inventory = of_blobs.add_parser("inventory", parents=[table], help="count blobs and bytes by where they lie")
-    inventory.add_argument("--picture", metavar="FILE.png", help="draw the bytes by column and partition too")
     inventory.set_defaults(run=_inventory)
     verify = of_blobs.add_parser("verify", parents=[table], help="list references that are wrong; exit code 1 if any")
     verify.add_argument("--deep", action="store_true", help="read the bytes and compare checksums")
@@ -352,14 +351,9 @@ def _bundles(_: argparse.Namespace) -> int:
 
 def _inventory(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
-    from hudi_vector.blobs.counts.picture import draw, require_matplotlib
 
-    if chosen.picture:
-        require_matplotlib()
     rows = _collected(hv.blobs.inventory(_session(chosen.conf), chosen.table), "column", "partition", "container")
     _print(rows, chosen.format)
-    if chosen.picture:
-        draw(rows, chosen.picture)
     return 0
 
 

@@ -14,7 +14,6 @@ from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.blobs.counts.picture import draw
 from hudi_vector.query.opened.standalone import search_table
 
 
@@ -304,8 +303,6 @@ def test_single_values_of_blobs(spark, b):
         list(hv.blobs.iter_bytes(3, "img"))
     with pytest.raises(errors.InvalidArgumentError, match="has no mark None; give the id"):
         hv.table_services.sweep_blobs(spark, b, None)
-    with pytest.raises(errors.InvalidArgumentError, match=r"the picture '/no/such/x.png' cannot be written"):
-        draw([], "/no/such/x.png")
     one = hv.table_services.clean_blobs(spark, b, dry_run=True, other_tables="/no/such")
     assert any("'/no/such'" in doubt or "/no/such" in doubt for doubt in one.doubts)
     assert len(one.doubts) == 1, "one name is one table, not a table for each letter"

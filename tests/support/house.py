@@ -137,9 +137,9 @@ table_services.maintenance  both     blobs errors options spark.blobs spark.cata
                                      table_services.plans table_services.trash table_services.vector_index
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
 session                     both     errors jars spark.catalyst sql
-cli                         both     blobs.counts errors jars options spark.catalyst table_services
-                                     table_services.cleaning table_services.clustering table_services.erasure
-                                     table_services.maintenance table_services.plans version
+cli                         both     errors jars options spark.catalyst table_services table_services.cleaning
+                                     table_services.clustering table_services.erasure table_services.maintenance
+                                     table_services.plans version
 __main__                    both     cli
 """
 

@@ -7,13 +7,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import hudi_vector as hv
 from hudi_vector import cli, options
-from hudi_vector.blobs.counts.picture import DEAD, bars, draw
 from hudi_vector.cli import main
 
 ROOT = Path(hv.__file__).parents[1]
@@ -50,7 +48,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["blobs", "inventory"],
         ["blobs", "inventory", "--table", "t", "--format", "xml"],
         ["blobs", "inventory", "--table", "t", "--deep"],
-        ["blobs", "verify", "--table", "t", "--picture", "x.png"],
+        ["blobs", "inventory", "--table", "t", "--picture", "x.png"],
         ["clean-blobs"],
         ["clean-blobs", "--table", "t", "--format", "xml"],
         ["clean-blobs", "--table", "t", "--max-share", "0.5"],
@@ -113,41 +111,6 @@ def test_a_misspelt_setting_is_refused_before_spark_starts(
     assert capsys.readouterr().err == (
         "hudi-vector: 'hoodie.blob.clean.gracee' is no setting; did you mean 'hoodie.blob.clean.grace'?\n"
     )
-
-
-def test_a_picture_needs_matplotlib(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert main(["blobs", "inventory", "--table", "t", "--picture", "x.png"]) == 1
-    assert capsys.readouterr().err == (
-        "hudi-vector: a picture of an inventory needs 'matplotlib': install it with pip install 'hudi-vector[demo]'\n"
-    )
-
-
-ROWS = [
-    {"column": "img", "partition": "d=2", "kind": "external", "bytes": 5 << 20, "dead_bytes": 0},
-    {"column": "img", "partition": "d=1", "kind": "managed", "bytes": 3 << 20, "dead_bytes": 4 << 20},
-    {"column": "img", "partition": "d=1", "kind": "inline", "bytes": 0, "dead_bytes": 0},
-    {"column": None, "partition": None, "kind": "managed", "bytes": 0, "dead_bytes": 1 << 20},
-]
-
-
-def test_the_bars_of_a_picture() -> None:
-    assert list(bars(ROWS).items()) == [
-        ("img d=1", {"managed": 3 << 20, DEAD: 4 << 20}),
-        ("img d=2", {"external": 5 << 20}),
-        ("files of no column", {DEAD: 1 << 20}),
-    ]
-    many = [{**ROWS[0], "partition": f"d={number}", "bytes": 100 - number} for number in range(45)]
-    shown = bars(many)
-    assert len(shown) == 41
-    assert shown["5 others"]["external"] == sum(100 - number for number in range(40, 45))
-    assert sum(sum(bar.values()) for bar in shown.values()) == sum(row["bytes"] for row in many)
-
-
-@pytest.mark.parametrize("rows", [ROWS, []], ids=["some", "none"])
-def test_a_picture_is_drawn(rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    draw(rows, str(tmp_path / "x.png"))
-    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_what_is_logged_has_no_frames(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
