@@ -14,7 +14,7 @@ from hudi_vector.index.drift import UNKNOWN, Quality
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.model import ELEMENTS, MODEL_ID, MOST_DIMENSIONS, IndexModel
 from hudi_vector.index.kinds.segment import FileFingerprint
-from hudi_vector.kernels.metrics import METRICS
+from hudi_vector.kernels.metrics import INDEXED
 from hudi_vector.storage import Storage, join
 from hudi_vector.storage.side_files import generation_of, is_side_file, names_of, publish, unseal
 from hudi_vector.storage.stored_values import named, shaped
@@ -245,7 +245,7 @@ def _require_sense(manifest: IndexManifest, uri: str) -> None:
     target = manifest.parameters.get("recall_target")
     fits = (
         manifest.kind in KINDS
-        and manifest.metric in METRICS
+        and manifest.metric in INDEXED
         and manifest.element in ELEMENTS
         and 1 <= manifest.dimension <= MOST_DIMENSIONS
         and all(min(each.rows, each.bytes, each.clipped) >= 0 for each in manifest.entries)

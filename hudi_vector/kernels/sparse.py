@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.kernels.metrics import Floats, exact_distances
+from hudi_vector.kernels.metrics import METRICS, Floats, Metric, exact_distances
 from hudi_vector.kernels.topk import Ints
 
 __all__ = ["Indices", "SparseBlock", "SparseVector", "make_sparse_block", "sparse_distances"]
@@ -141,10 +141,10 @@ def sparse_distances(block: SparseBlock, query: SparseVector, metric: str) -> Fl
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         ask = float(np.add.reduce(query.values * query.values)) if len(query.values) else 0.0
-        if metric == "l2":
-            distances, lost = _l2(block, query)
+        if METRICS[metric].sparse == "differences":
+            distances, lost = _by_differences(block, query)
         else:
-            distances, lost = _by_products(block, query, metric, ask)
+            distances, lost = _by_products(block, query, METRICS[metric], ask)
     if query.values.any() and not (_TINY <= ask < np.inf):
         lost = np.ones(len(block), np.bool_)
     if lost.any():
@@ -153,16 +153,12 @@ def sparse_distances(block: SparseBlock, query: SparseVector, metric: str) -> Fl
 
 
 def _by_products(
-    block: SparseBlock, query: SparseVector, metric: str, ask: float
+    block: SparseBlock, query: SparseVector, metric: Metric, ask: float
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     rows, products = _products(block, query)
     dots = np.bincount(rows, weights=products, minlength=len(block)).astype(np.float64)
     lost = block.odd | ~np.isfinite(dots)
-    if metric == "dot_product":
-        return 0.0 - dots, lost
-    norms = np.sqrt(block.squares) * np.sqrt(ask)
-    similarity = np.divide(dots, norms, out=np.zeros(len(block)), where=norms > 0)
-    return np.clip(1.0 - similarity, 0.0, 2.0), lost
+    return metric.of_products(dots, np.sqrt(block.squares) * np.sqrt(ask)), lost
 
 
 def _products(block: SparseBlock, query: SparseVector) -> tuple[Ints, Floats]:
@@ -184,7 +180,7 @@ def _named(block: SparseBlock, query: SparseVector) -> tuple[Ints, npt.NDArray[n
     return slots[wanted], wanted
 
 
-def _l2(block: SparseBlock, query: SparseVector) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _by_differences(block: SparseBlock, query: SparseVector) -> tuple[Floats, npt.NDArray[np.bool_]]:
     slots, wanted = _named(block, query)
     asked = np.zeros(len(block.terms))
     asked[slots] = query.values[wanted]
@@ -216,5 +212,5 @@ def _one_by_one(block: SparseBlock, query: SparseVector, metric: str, wanted: In
         if len(union):
             out[place] = exact_distances(mine, asked, metric)[0]
         else:
-            out[place] = 1.0 if metric == "cosine" else 0.0
+            out[place] = METRICS[metric].of_nothing
     return out

@@ -14,56 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.kernels.metrics import Floats, exact_distances
+from hudi_vector.kernels.blocks import Ints, Values, VectorBlock, make_block, product_dtype
+from hudi_vector.kernels.metrics import METRICS, Floats, Screen, exact_distances
 
-__all__ = ["Bounds", "Hits", "Screen", "TopK", "VectorBlock", "make_block", "product_dtype", "rank_within"]
-
-Ints = npt.NDArray[np.int64]
-Values = npt.NDArray[Any]
+__all__ = ["Bounds", "Hits", "Ints", "TopK", "VectorBlock", "make_block", "product_dtype", "rank_within"]
 
 _EXACT_CHUNK_ELEMENTS = 1 << 22
 _SCREEN_ELEMENTS = 1 << 21
-_AUGMENTED_FROM_QUERIES = 4
-
-
-@dataclass(frozen=True)
-class VectorBlock:
-    """Rows to be searched: their values, their positions in the slice, their norms.
-
-    `values` has shape (n, d) and the storage dtype; `positions` (n,) int64; `squares` (n,) the squared norms in
-    the precision of the product; `odd` the indices of rows whose squares leave that precision's safe range.
-    """
-
-    values: Values
-    positions: Ints
-    squares: Values
-    odd: Ints
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def select(self, mask: npt.NDArray[np.bool_]) -> VectorBlock:
-        """The rows under a mask of shape (n,)."""
-        if mask.all():
-            return self
-        odd_mask = np.zeros(len(self), np.bool_)
-        odd_mask[self.odd] = True
-        return VectorBlock(self.values[mask], self.positions[mask], self.squares[mask], np.flatnonzero(odd_mask[mask]))
-
-    def take(self, chosen: Ints) -> VectorBlock:
-        """The rows at these indices, in this order."""
-        odd = np.flatnonzero(np.isin(chosen, self.odd)) if len(self.odd) else self.odd
-        return VectorBlock(self.values[chosen], self.positions[chosen], self.squares[chosen], odd)
-
-    def part(self, start: int, stop: int) -> VectorBlock:
-        """The rows from start to stop, as views."""
-        odd = self.odd[(self.odd >= start) & (self.odd < stop)] - start if len(self.odd) else self.odd
-        return VectorBlock(self.values[start:stop], self.positions[start:stop], self.squares[start:stop], odd)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held in memory."""
-        return int(self.values.nbytes + self.positions.nbytes + self.squares.nbytes)
 
 
 @dataclass(frozen=True)
@@ -85,52 +42,6 @@ class Hits:
     def take(self, chosen: npt.NDArray[Any]) -> Hits:
         """The hits at these indices, or under this mask."""
         return Hits(self.query[chosen], self.distance[chosen], self.position[chosen])
-
-
-def product_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The precision candidates of a storage dtype are found in: float64 for doubles, float32 otherwise."""
-    return np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
-
-
-def make_block(values: Values, positions: Ints) -> tuple[VectorBlock, int]:
-    """Norms for rows as they were read; rows with NaN or infinite elements are left out.
-
-    Args:
-        values: Vectors, shape (n, d), float32, float64 or int8.
-        positions: Where each stands in its slice, shape (n,), int64.
-
-    Returns:
-        The block, and how many rows were left out as invalid.
-    """
-    precision = product_dtype(values.dtype)
-    squares = _squares(values, precision)
-    safe = np.finfo(precision)
-    low, high = float(safe.tiny) ** 0.8, float(safe.max) ** 0.8
-    strange = np.flatnonzero(~((squares >= low) & (squares <= high)))
-    if not len(strange):
-        return VectorBlock(values, positions, squares, strange), 0
-    rows = values[strange].astype(np.float64)
-    finite = np.isfinite(rows).all(axis=1)
-    odd = strange[finite & rows.any(axis=1)]
-    invalid = strange[~finite]
-    if not len(invalid):
-        return VectorBlock(values, positions, squares, odd), 0
-    kept = np.ones(len(values), np.bool_)
-    kept[invalid] = False
-    block = VectorBlock(values, positions, squares, odd).select(kept)
-    return block, len(invalid)
-
-
-def _squares(values: Values, precision: np.dtype[Any]) -> Values:
-    out = np.empty(len(values), precision)
-    step = max(1, (1 << 18) // max(1, values.shape[1]))
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        for start in range(0, len(values), step):
-            part = values[start : start + step]
-            if part.dtype != precision:
-                part = part.astype(precision)
-            np.einsum("ij,ij->i", part, part, out=out[start : start + step])
-    return out
 
 
 def rank_within(query: Ints, *keys: Any) -> tuple[npt.NDArray[np.intp], Ints]:
@@ -230,7 +141,7 @@ class TopK:
         precision = product_dtype(block.values.dtype)
         screen = self._screens.get(precision)
         if screen is None:
-            screen = self._screens[precision] = Screen(self.queries, self.metric, precision)
+            screen = self._screens[precision] = METRICS[self.metric].screen(self.queries, precision)
         lower = screen.lower_bounds(block)
         if len(block.odd):
             lower[block.odd] = -np.inf
@@ -293,109 +204,3 @@ class TopK:
         self._bound[pool.query[kth]] = np.minimum(self._bound[pool.query[kth]], pool.distance[kth])
         self._full[pool.query[kth]] = True
         self._pool = pool.take(pool.distance <= self._bound[pool.query])
-
-
-class Screen:
-    """Lower bounds of distances by one matrix product, in the rank units of the metric.
-
-    Rank units are −similarity for cosine, the squared distance without |q|² for l2, −x·q for dot_product.
-    """
-
-    def __init__(self, queries: Floats, metric: str, precision: np.dtype[Any]) -> None:
-        dimension = queries.shape[1]
-        unit = float(np.finfo(precision).eps) / 2
-        self._metric = metric
-        self._error = 1.25 * (dimension + 8) * unit
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._norms = np.sqrt(np.einsum("ij,ij->i", queries, queries))
-            # A query beyond the precision's range makes every bound useless: then all rows are scored exactly.
-            limit = float(np.finfo(precision).max) ** 0.4
-            self._useless = ~((self._norms < limit) & (self._norms > 1 / limit))
-            if metric == "cosine":
-                scaled = queries / np.where(self._norms > 0, self._norms, 1.0)[:, None]
-                self._weights = (-scaled).astype(precision).T
-            else:
-                self._weights = (queries * (-2.0 if metric == "l2" else -1.0)).astype(precision).T
-        self._precision = precision
-
-    def lower_bounds(self, block: VectorBlock) -> Values:
-        """A lower bound for every row and query, shape (n, m)."""
-        values = block.values if block.values.dtype == self._precision else block.values.astype(self._precision)
-        with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
-            norms = np.sqrt(block.squares)
-            if self._metric == "cosine":
-                lower = self._cosine(values, norms)
-            elif self._weights.shape[1] >= _AUGMENTED_FROM_QUERIES:
-                lower = self._augmented(values, block.squares, norms)
-            else:
-                lower = values @ self._weights
-                slack = self._slack(block.squares, norms)
-                lower += slack[0] if slack.shape[0] == 1 else slack
-        if self._useless.any():
-            lower[:, self._useless] = -np.inf
-        return lower
-
-    def limits(self, bounds: Floats) -> Floats:
-        """The rank units up to which a row may lie within each query's bound, shape (m,)."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self._metric == "cosine":
-                limits = bounds - 1.0 + 2.0 * self._error
-            elif self._metric == "l2":
-                limits = bounds * bounds * (1 + 1e-12) - self._norms**2 * (1 - self._error)
-            else:
-                limits = bounds + np.abs(bounds) * 1e-12
-        return np.where(self._useless, np.inf, np.asarray(limits, np.float64))
-
-    def spans(self, block: VectorBlock) -> tuple[Floats, Floats]:
-        """The least and the largest distance each row and query can have, two arrays of shape (n, m).
-
-        Infinite where nothing is known.
-        """
-        lower = self.lower_bounds(block).astype(np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            norms = np.sqrt(block.squares.astype(np.float64))
-            error = self._error * norms[:, None] * self._norms[None, :]
-            if self._metric == "cosine":
-                floors, ceilings = lower + (1.0 - 3.0 * self._error), lower + (1.0 + 3.0 * self._error)
-            elif self._metric == "l2":
-                squares = block.squares.astype(np.float64)[:, None]
-                least = lower + self._norms**2 * (1 - self._error)
-                largest = lower + self._norms**2 * (1 + self._error) + 2.5 * self._error * squares + 5.0 * error
-                floors = np.sqrt(np.maximum(least, 0.0)) * (1 - 1e-12)
-                ceilings = np.sqrt(np.maximum(largest, 0.0)) * (1 + 1e-12)
-            else:
-                floors, ceilings = lower - np.abs(lower) * 2e-12, lower + np.abs(lower) * 2e-12 + 2.5 * error
-        floors[:, self._useless], ceilings[:, self._useless] = -np.inf, np.inf
-        floors[block.odd], ceilings[block.odd] = -np.inf, np.inf
-        unknown = np.isnan(floors) | np.isnan(ceilings)
-        floors[unknown], ceilings[unknown] = -np.inf, np.inf
-        return floors, ceilings
-
-    def _cosine(self, values: Values, norms: Values) -> Values:
-        inverse = np.where(norms > 0, 1 / np.where(norms > 0, norms, 1), 0).astype(self._precision)
-        if self._weights.shape[1] >= _AUGMENTED_FROM_QUERIES:
-            lower: Values = (values * inverse[:, None]) @ self._weights
-        else:
-            lower = values @ self._weights
-            lower *= inverse[:, None]
-        return lower
-
-    def _slack(self, squares: Values, norms: Values) -> Values:
-        """What is added to the product, shape (n, m)."""
-        across = norms[:, None] * self._norms[None, :].astype(self._precision)
-        slack: Values = -self._error * across
-        if self._metric == "l2":
-            slack = (squares * (1 - self._error))[:, None] - 2 * self._error * across
-        return slack
-
-    def _augmented(self, values: Values, squares: Values, norms: Values) -> Values:
-        """The same by one larger product: the slack's factors become two more columns."""
-        rows = np.empty((len(values), values.shape[1] + 2), self._precision)
-        rows[:, :-2] = values
-        rows[:, -2] = squares
-        rows[:, -1] = norms
-        first = (1 - self._error) if self._metric == "l2" else 0.0
-        second = (-2 * self._error if self._metric == "l2" else -self._error) * self._norms
-        tail = np.stack([np.full(len(second), first), second]).astype(self._precision)
-        lower: Values = rows @ np.concatenate([self._weights, tail])
-        return lower

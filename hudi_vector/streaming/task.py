@@ -16,9 +16,9 @@ from pyspark.accumulators import Accumulator
 
 from hudi_vector import options
 from hudi_vector.errors import InstantNotAvailableError
+from hudi_vector.kernels.metrics import METRICS
 from hudi_vector.query.batch_rows import Column, query_vectors
 from hudi_vector.query.execute import Question
-from hudi_vector.query.hybrid.question import scores
 from hudi_vector.query.join.sides import PlannedSide
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.read.spec import VectorColumn
@@ -149,5 +149,5 @@ class StreamSearch:
         with self.plans.merging():
             found = PlannedSide(plan, self.physical).find(question, None, names)
             rows = found.columns(names)
-        numbers = [scores(found.distance, plan.metric), found.distance, found.winners.rank.astype(np.int32)]
+        numbers = [METRICS[plan.metric].scores(found.distance), found.distance, found.winners.rank.astype(np.int32)]
         return Answer(at[found.query], pa.table([pa.array(n) for n in numbers], schema=_NUMBERS), rows)

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, TimestampType
 
 from hudi_vector.errors import InvalidArgumentError, UnknownColumnError
+from hudi_vector.kernels.metrics import METRICS
 from hudi_vector.query.batch_rows import Column as Out
-from hudi_vector.query.hybrid.question import scores
 from hudi_vector.read.predicate.form import columns, evaluate, to_text
 from hudi_vector.read.predicate.nodes import Column, Compare, conjunction
 from hudi_vector.streaming.answer import Answer, assembled, joined
@@ -38,7 +38,7 @@ ASKING = pa.table({"n": [10, 11, 12, 13]})
 
 def answer(rows, ids, metric="cosine"):
     distance = np.arange(len(rows)) / 4
-    numbers = {"score": scores(distance, metric), "_distance": distance}
+    numbers = {"score": METRICS[metric].scores(distance), "_distance": distance}
     numbers["_rank"] = np.array([1 + rows[:i].count(row) for i, row in enumerate(rows)], np.int32)
     return Answer(np.array(rows, np.int64), pa.table(numbers), pa.table({"id": pa.array(ids, "int64")}))
 
@@ -79,9 +79,9 @@ def test_answers_of_groups_become_one_in_the_order_of_the_rows():
 
 def test_scores_are_larger_for_nearer_rows():
     distance = np.array([-2.0, 0.0, 3.0])
-    assert scores(distance, "dot_product").tolist() == [2.0, 0.0, -3.0]
-    assert scores(np.array([0.0, 3.0]), "l2").tolist() == [1.0, 0.25]
-    assert not np.signbit(scores(np.array([0.0]), "dot_product")).any()
+    assert METRICS["dot_product"].scores(distance).tolist() == [2.0, 0.0, -3.0]
+    assert METRICS["l2"].scores(np.array([0.0, 3.0])).tolist() == [1.0, 0.25]
+    assert not np.signbit(METRICS["dot_product"].scores(np.array([0.0]))).any()
 
 
 STREAM = [StructField("id", LongType()), StructField("at", TimestampType(), True, {"spark.watermarkDelayMs": 1000})]

@@ -26,7 +26,7 @@ class FaissLists:
 
     def __init__(self, model: IndexModel, offsets: Ints, codes: npt.NDArray[np.uint8]) -> None:
         self._faiss = library(model.kind)
-        is_dot = model.metric == "dot_product"
+        is_dot = model.by_products
         self._centroids = (self._faiss.IndexFlatIP if is_dot else self._faiss.IndexFlatL2)(model.dimension)
         self._centroids.add(model.centroids)
         metric = self._faiss.METRIC_INNER_PRODUCT if is_dot else self._faiss.METRIC_L2

@@ -294,7 +294,7 @@ class GraphView:
             scored += looked_at
         rank, entry = np.concatenate(ranks, axis=1), np.concatenate(entries, axis=1)
         if entry.shape[1] > count:
-            order = np.argpartition(-rank if self.model.metric == "dot_product" else rank, count - 1, axis=1)
+            order = np.argpartition(-rank if self.model.by_products else rank, count - 1, axis=1)
             entry = np.take_along_axis(entry, order[:, :count], axis=1)
         query = np.repeat(ask, entry.shape[1])
         return Found(

@@ -183,7 +183,7 @@ def new_index(model: IndexModel) -> Any:
     faiss = library(GRAPHS)
     scalar = faiss.ScalarQuantizer
     code = scalar.QT_4bit if model.num_bits == 4 else scalar.QT_8bit
-    metric = faiss.METRIC_INNER_PRODUCT if model.metric == "dot_product" else faiss.METRIC_L2
+    metric = faiss.METRIC_INNER_PRODUCT if model.by_products else faiss.METRIC_L2
     return faiss.IndexHNSWSQ(model.dimension, code, NEIGHBOURS, metric)
 
 
@@ -216,7 +216,7 @@ class _Parts:
     def header(self, name: bytes, model: IndexModel) -> None:
         """What stands before an index and before its storage."""
         found, dimension, _, _, _, _, metric = self.take("<4siqqq?i")
-        if found != name or dimension != model.dimension or metric != (0 if model.metric == "dot_product" else 1):
+        if found != name or dimension != model.dimension or metric != (0 if model.by_products else 1):
             raise ValueError(f"it is no {name.decode()} of the model")
 
 

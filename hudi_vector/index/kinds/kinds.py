@@ -5,8 +5,9 @@ from __future__ import annotations
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.kinds.faiss_library import library
 from hudi_vector.kernels import product
+from hudi_vector.kernels.metrics import INDEXED, metric_named
 
-__all__ = ["FAISS_KINDS", "GRAPHS", "KINDS", "check_choices", "require_kind"]
+__all__ = ["FAISS_KINDS", "GRAPHS", "KINDS", "check_choices", "indexed_metric", "require_kind"]
 
 GRAPHS = "hnsw"
 """The kind that has a graph for each base file in the place of lists and codes."""
@@ -71,3 +72,25 @@ def require_kind(kind: object) -> None:
     """
     if kind not in KINDS:
         raise InvalidArgumentError(f"unknown kind of index {kind!r}; give {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+
+
+def indexed_metric(metric: object) -> str:
+    """Return the name of a metric that indexes serve.
+
+    Args:
+        metric: A metric or an alias of one.
+
+    Raises:
+        InvalidArgumentError: There is no such metric, or no kind of index serves it.
+
+    Example:
+        >>> indexed_metric("euclidean")
+        'l2'
+    """
+    name = metric_named(metric)
+    if name not in INDEXED:
+        raise InvalidArgumentError(
+            f"no kind of index serves the metric {name}: its searches compare all vectors; give "
+            f"{' or '.join(sorted(INDEXED))}, or search without an index"
+        )
+    return name

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.kinds.faiss_library import train_codebook
-from hudi_vector.index.kinds.kinds import FAISS_KINDS, GRAPHS, check_choices
+from hudi_vector.index.kinds.kinds import FAISS_KINDS, GRAPHS, check_choices, indexed_metric
 from hudi_vector.kernels import kmeans, product, quantise
-from hudi_vector.kernels.metrics import METRICS, metric_named
+from hudi_vector.kernels.metrics import INDEXED, METRICS
 
 __all__ = [
     "ELEMENTS",
@@ -73,6 +73,11 @@ class IndexModel:
     def lists(self) -> int:
         """How many lists there are."""
         return len(self.centroids)
+
+    @property
+    def by_products(self) -> bool:
+        """Whether rows are ordered by their products with a query, and not by their distances from it."""
+        return METRICS[self.metric].order == "products"
 
     @property
     def code_dtype(self) -> np.dtype[Any]:
@@ -163,7 +168,7 @@ def working(values: npt.NDArray[Any], metric: str) -> tuple[Floats64, Mask]:
     rows = np.array(values, np.float64)
     with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
         squares = np.einsum("ij,ij->i", rows, rows)
-        if metric != "cosine":
+        if not METRICS[metric].on_sphere:
             return rows, (squares <= _SAFE_HIGH) & ((squares >= _SAFE_LOW) | ~rows.any(axis=1))
         fit = (squares >= 1e-280) & (squares <= 1e280)
         rows /= np.sqrt(squares)[:, None]
@@ -186,7 +191,7 @@ def read_model(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
     numbers = (dimension, bits, parts)
     if any(type(number) is not int for number in numbers) or not 1 <= dimension <= MOST_DIMENSIONS:
         raise ValueError(f"its numbers are {numbers}")
-    if header["metric"] not in METRICS or header["element"] not in ELEMENTS:
+    if header["metric"] not in INDEXED or header["element"] not in ELEMENTS:
         raise ValueError(f"it is of {header['element']!r} and {header['metric']!r}")
     named = {name: arrays[name] for name in ("centroids", "low", "scale")}
     named["codebook"] = arrays.get("codebook", _NONE)
@@ -250,7 +255,7 @@ def train_model(
         >>> model.lists, model.kind
         (10, 'ivf_sq8')
     """
-    metric = metric_named(metric)
+    metric = indexed_metric(metric)
     _check(sample, element)
     dimension = sample.shape[1]
     check_choices(

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel, working
+from hudi_vector.kernels.metrics import METRICS
 
 __all__ = ["EXTRA", "Asked", "extra_columns", "rounding"]
 
@@ -49,7 +50,7 @@ def extra_columns(model: IndexModel, square: Floats32, error: Floats32) -> Float
     """
     gamma = rounding(model.dimension)
     wide = error * np.float32(1 + 4 * gamma)
-    if model.metric == "dot_product":
+    if model.by_products:
         wide = wide + np.sqrt(square) * np.float32(3 * gamma)
     columns: Floats32 = np.stack([square, wide * wide * np.float32(1 + 4 * gamma), wide], axis=1)
     return columns
@@ -80,7 +81,7 @@ class Asked:
         """
         points, fit = working(queries, model.metric)
         points[~fit] = 0.0
-        is_dot = model.metric == "dot_product"
+        is_dot = model.by_products
         shifted = points if is_dot else points - model.base
         weights = shifted * (-1.0 if is_dot else -2.0)
         if model.kind == "ivf_sq8":
@@ -97,7 +98,7 @@ class Asked:
             points @ model.base if is_dot else np.zeros(len(points)),
             rounding(model.dimension),
             # What underflow may lose; for cosine, exact distances are 1 − similarity, off by some 1e-16.
-            (model.dimension + 8) * 1e-32 + (64 * slop if model.metric == "cosine" else 0.0),
+            (model.dimension + 8) * 1e-32 + (64 * slop if METRICS[model.metric].on_sphere else 0.0),
             4 * slop * (norms + model.base_length),
         )
 
@@ -107,7 +108,7 @@ class Asked:
     @property
     def is_dot(self) -> bool:
         """Whether ranks are −x·q."""
-        return self.model.metric == "dot_product"
+        return self.model.by_products
 
     def estimating(self) -> Floats32:
         """Weights, shape (d + 3, m), whose product orders rows by the ranks of their codes."""

@@ -7,18 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.kernels.sparse import SparseBlock
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, VectorBlock, rank_within
-from hudi_vector.query.hybrid.question import HybridQuestion, scores
+from hudi_vector.query.hybrid.question import HybridQuestion
 from hudi_vector.query.hybrid.screens import Screens, query_parts
 from hudi_vector.read.several import Together
 
 __all__ = ["BestRows", "Pool", "Scale", "Scored"]
 
 _EXACT_ELEMENTS = 1 << 22
-_LEAST = {"cosine": 0.0, "l2": 0.0, "dot_product": -np.inf}
-"""No distance is less."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ class BestRows:
             if isinstance(block, SparseBlock) or entry.weight < 0:
                 nearest = known[number] = self._screens.exact(number, blocks, first, last)
             elif entry.weight:
-                nearest = np.maximum(self._screens.spans(number, blocks, first, last)[0], _LEAST[entry.metric])
+                nearest = np.maximum(self._screens.spans(number, blocks, first, last)[0], METRICS[entry.metric].least)
             else:
                 continue
             with np.errstate(over="ignore", invalid="ignore"):
@@ -183,7 +181,7 @@ class BestRows:
     def _share(self, number: int, distances: Floats, asked: Any) -> Floats:
         """What a column adds to the score; never less for a smaller distance, if its weight is above 0."""
         entry = self._question.columns[number]
-        score = scores(distances, entry.metric)
+        score = METRICS[entry.metric].scores(distances)
         if self._scale is not None:
             span = self._scale.span[asked, number]
             score = np.where(span > 0, (score - self._scale.least[asked, number]) / np.where(span > 0, span, 1.0), 0.0)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.query.hybrid.best import Scale
-from hudi_vector.query.hybrid.question import RANK_CONSTANT, HybridQuestion, scores
+from hudi_vector.query.hybrid.question import RANK_CONSTANT, HybridQuestion
 from hudi_vector.query.hybrid.ranks import ranks_needed
 
 __all__ = ["by_rank", "kept_near", "limits_of", "scale_of", "score_of_ranks"]
@@ -25,8 +25,8 @@ def scale_of(question: HybridQuestion, passed: Iterable[tuple[Floats, Floats]]) 
         nearest = np.min([part[:, number] for part, _ in parts] or [np.full(shape[0], np.inf)], axis=0)
         farthest = np.max([part[:, number] for _, part in parts] or [np.full(shape[0], -np.inf)], axis=0)
         seen = nearest <= farthest
-        least[seen, number] = scores(farthest[seen], entry.metric)
-        span[seen, number] = scores(nearest[seen], entry.metric) - least[seen, number]
+        least[seen, number] = METRICS[entry.metric].scores(farthest[seen])
+        span[seen, number] = METRICS[entry.metric].scores(nearest[seen]) - least[seen, number]
     return Scale(least, span)
 
 

@@ -10,7 +10,7 @@ from hudi_vector.kernels.sparse import SparseBlock, SparseVector, sparse_distanc
 from hudi_vector.read.several import Block, SearchColumn
 from hudi_vector.read.spec import VectorColumn
 
-__all__ = ["RANK_CONSTANT", "HybridColumn", "HybridQuestion", "Probes", "question_of", "scores"]
+__all__ = ["RANK_CONSTANT", "HybridColumn", "HybridQuestion", "Probes", "question_of"]
 
 RANK_CONSTANT = 60
 """What is added to a rank before it divides a weight."""
@@ -76,19 +76,6 @@ class HybridQuestion:
         """The columns, metrics and weights as text, and what is made of them."""
         parts = [f"{entry.weight:g} × {entry.column.name} ({entry.metric})" for entry in self.columns]
         return f"{' + '.join(parts)}, {self.fusion}" + (", normalized" if self.normalize else "")
-
-
-def scores(distances: Floats, metric: str) -> Floats:
-    """Scores, larger is better: cosine 1 − distance, dot_product the product, l2 1 / (1 + distance).
-
-    Example:
-        >>> import numpy as np
-        >>> scores(np.array([0.25]), "cosine")
-        array([0.75])
-    """
-    if metric == "cosine":
-        return 1.0 - distances
-    return 0.0 - distances if metric == "dot_product" else 1.0 / (1.0 + distances)
 
 
 def question_of(

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hudi_vector.kernels.metrics import Floats, exact_distances
+from hudi_vector.kernels.metrics import METRICS, Floats, Screen, exact_distances
 from hudi_vector.kernels.sparse import SparseBlock
-from hudi_vector.kernels.topk import Screen, VectorBlock, product_dtype
+from hudi_vector.kernels.topk import VectorBlock, product_dtype
 from hudi_vector.query.hybrid.question import HybridQuestion
 from hudi_vector.read.several import Together
 
@@ -63,7 +63,7 @@ class Screens:
         if screen is None:
             entry, probes = self._question.columns[number], self._question.probes[number]
             assert isinstance(probes, np.ndarray)
-            screen = self._made[key] = Screen(np.ascontiguousarray(probes[first:last]), entry.metric, precision)
+            screen = self._made[key] = METRICS[entry.metric].screen(np.ascontiguousarray(probes[first:last]), precision)
         return screen.spans(block)
 
     def exact(self, number: int, blocks: Together, first: int, last: int) -> Floats:

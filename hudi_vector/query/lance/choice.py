@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.kernels.metrics import METRICS
 from hudi_vector.query.index_choice import IndexNeed
 from hudi_vector.query.plan import IndexUse, SliceAccess
 from hudi_vector.query.tuning import KINDS, Tuning
 from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.table.model import FragmentInfo, LanceIndex
 
-__all__ = ["LANCE_INDEX", "LANCE_METRICS", "LanceIndexUse", "choose_lance_index", "covered_by"]
+__all__ = ["LANCE_INDEX", "LanceIndexUse", "choose_lance_index", "covered_by"]
 
 LANCE_INDEX = "lance_index"
 """How a fragment is read that an index of its dataset covers."""
-LANCE_METRICS = {"l2": "l2", "cosine": "cosine", "dot_product": "dot"}
-"""The metrics in Lance's words."""
 
 _OURS = {"IVF_FLAT": "ivf_flat", "IVF_SQ": "ivf_sq8", "IVF_PQ": "ivf_pq"}
 # Lance keeps no calibration with an index: how far is looked for a recall, in lists and candidates for each row wanted.
@@ -61,7 +60,7 @@ def choose_lance_index(
                 "mode => 'approximate', or a recall_target below 1"
             )
         return None, "an index of Lance may miss rows, and nothing asked for that"
-    own = [index for index in indexes if index.column == column and index.metric == LANCE_METRICS[need.metric]]
+    own = [index for index in indexes if index.column == column and index.metric == METRICS[need.metric].lance]
     fitting = [index for index in own if asked in (None, _kind(index))]
     reason = "more rows are wanted than an index gives" if need.k > _MOST_K else ""
     if not fitting:

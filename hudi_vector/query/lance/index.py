@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.index.calibration.held_out import Each
-from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK
 from hudi_vector.query.execute import Question, joined, search_slice, settled
-from hudi_vector.query.lance.choice import LANCE_METRICS, LanceIndexUse
+from hudi_vector.query.lance.choice import LanceIndexUse
 from hudi_vector.query.merge import SliceHits
 from hudi_vector.query.plan import SliceAccess
 from hudi_vector.read.lance import LanceSlice
@@ -138,7 +138,7 @@ class _Probe:
             "column": self._spec.column.name,
             "q": vectors.astype(self._spec.column.dtype),
             "k": question.k * self._use.refine_factor,
-            "metric": LANCE_METRICS[question.metric],
+            "metric": METRICS[question.metric].lance,
             "nprobes": self._use.nprobes,
         }
         with reading(self._use.folder):

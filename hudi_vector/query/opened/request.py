@@ -13,7 +13,7 @@ import pyarrow as pa
 from hudi_vector.arguments import as_distance, as_k, as_text, as_vector
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
 from hudi_vector.index.catalog import Index
-from hudi_vector.kernels.metrics import Floats, metric_named
+from hudi_vector.kernels.metrics import Floats, metric_named, require_comparable
 from hudi_vector.options import require_known
 from hudi_vector.query.execute import Question
 from hudi_vector.query.index_choice import known_indexes
@@ -113,6 +113,7 @@ class Asked:
     def plan(self, snapshot: Snapshot, indexes: Sequence[Index] | None = None) -> SearchPlan:
         """What is done on this snapshot, with the indexes that are known, or those that are found now."""
         column = vector_column(snapshot, self.column, self.table, self.vectors.shape[1])
+        require_comparable(self.metric, column.name, column.element)
         for vector in self.vectors[:1]:
             as_vector(vector, column.dimension)
         request = SearchRequest(

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError
-from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.metrics import Floats, require_comparable
 from hudi_vector.kernels.sparse import SparseVector
 from hudi_vector.query.distributed import on_executors
 from hudi_vector.query.execute import Question
@@ -223,6 +223,9 @@ def checked_hybrid(
     )
     found = [searched_column(base.target, name) for name in names]
     columns = tuple(HybridColumn(*parts) for parts in zip(found, metric, weight, strict=True))
+    for entry in columns:
+        element = entry.column.element if isinstance(entry.column, VectorColumn) else None
+        require_comparable(entry.metric, entry.column.name, element)
     normalized = as_normalize(normalize, how)
     described = HybridQuestion(columns, (), base.k, how, normalized).describe()
     search = HybridSearch(

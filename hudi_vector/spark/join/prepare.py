@@ -12,7 +12,7 @@ from hudi_vector import options
 from hudi_vector.arguments import as_distance, as_k, as_text
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError
 from hudi_vector.index.build import indexable_files
-from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.kernels.metrics import metric_named, require_comparable
 from hudi_vector.query.files.deleted import checked_deleted
 from hudi_vector.query.join.parallel import few_rows
 from hudi_vector.query.join.routing import RightFacts, Route, choose_route
@@ -127,6 +127,7 @@ def prepare(
     else:
         source = decoded or right_source(session, found, vector, found_label)
     source = without_rows(source, checked_deleted(deleted))
+    require_comparable(measured, source.column.name, source.column.element)
     own = self_pairs(asking, found.schema, found_label, _key_fields(source), exclude_self)
     for schema, label in ((asking.schema, asking.label), (found.schema, found_label)):
         _require_free(schema.names, label, added)

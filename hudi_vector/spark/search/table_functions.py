@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.arguments import as_distance, as_k, as_text, as_vector
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
-from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.kernels.metrics import metric_named, require_comparable
 from hudi_vector.query.tuning import AS_SET, Tuning, checked_tuning
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.catalyst.arguments import Signature, bind, constant, is_deferred
@@ -176,12 +176,14 @@ def checked_search(
             f"the query vectors have {dimension} elements, column '{found.name}' of '{target.label}' has "
             f"{found.dimension}; give {found.dimension}"
         )
+    measured = metric_named("cosine" if metric is None else metric)
+    require_comparable(measured, found.name, found.element)
     text = as_text(filter, "filter", allow_null=True)
     search = TableSearch(
         spark=spark,
         target=target,
         column=found,
-        metric=metric_named("cosine" if metric is None else metric),
+        metric=measured,
         k=as_k(k),
         max_distance=as_distance(max_distance),
         filter=None if text is None else analyse_filter(spark, target.schema, text, target.label),

@@ -17,9 +17,9 @@ from hudi_vector.errors import InvalidTypeError
 from hudi_vector.index.build import Parameters, create_index, indexable_files, refresh_index
 from hudi_vector.index.catalog import Index, drop_index
 from hudi_vector.index.drift import mean_quality, retraining
+from hudi_vector.index.kinds.kinds import indexed_metric
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry
 from hudi_vector.index.recall_history import measurements_of
-from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.table_services.vector_index.places import IndexSubject, Place, chosen, the_index
 
 if TYPE_CHECKING:
@@ -417,7 +417,7 @@ def _parameters(kind: Any, metric: Any, sample: Any, recall_target: Any, **numbe
             raise InvalidTypeError(f"{name} must be a whole number, not {count!r}")
     return Parameters(
         kind=as_text(kind, "kind") or "",
-        metric=metric_named(metric),
+        metric=indexed_metric(metric),
         **numbers,
         sample=as_count(sample, "sample"),
         recall_target=as_share(recall_target, "recall_target"),

@@ -1,0 +1,50 @@
+"""``dot_product``: −x·q, so that smaller is nearer, as Hudi 1.2 computes it (RFC-102)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hudi_vector.kernels.metrics.metric import Metric, row_dots
+from hudi_vector.kernels.metrics.screen import Floats, ProductScreen
+
+__all__ = ["DotProduct"]
+
+
+class DotProduct(Metric):
+    """The negated product of vectors."""
+
+    name = "dot_product"
+    aliases = ("dot", "inner_product")
+    least = -np.inf
+    sparse = "products"
+    order = "products"
+    lance = "dot"
+
+    def distances(self, block: Floats, query: Floats) -> Floats:
+        """Compute the distances of rows to a query, or each to its own."""
+        return 0.0 - row_dots(block, query)
+
+    def screen(self, queries: Floats, precision: np.dtype[Any]) -> ProductScreen:
+        """Make a screen whose rank units are the distances."""
+        return _Screen(queries, precision)
+
+    def scores(self, distances: Floats) -> Floats:
+        """Return the product."""
+        return 0.0 - distances
+
+    def of_products(self, dots: Floats, norms: Floats) -> Floats:  # noqa: ARG002 - lengths do not matter here
+        """Compute the distances of sparse rows."""
+        return 0.0 - dots
+
+
+class _Screen(ProductScreen):
+    def weighted(self, queries: Floats) -> Floats:
+        return queries * -1.0
+
+    def within(self, bounds: Floats) -> Floats:
+        return bounds + np.abs(bounds) * 1e-12
+
+    def between(self, lower: Floats, squares: Floats, error: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
+        return lower - np.abs(lower) * 2e-12, lower + np.abs(lower) * 2e-12 + 2.5 * error
