@@ -162,5 +162,5 @@ def test_wrong_metrics(given: Any) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         metric_named(given)
     assert str(refused.value) == (
-        f"unknown metric {given!r}; give cosine, l2 (euclidean) or dot_product (dot, inner_product)"
+        f"unknown metric {given!r}; give cosine, l2 (euclidean), dot_product (dot, inner_product) or hamming"
     )

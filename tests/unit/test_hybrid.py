@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import hybrid
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVectorError
-from hudi_vector.kernels.metrics import METRICS, exact_distances
+from hudi_vector.kernels.metrics import INDEXED, METRICS, exact_distances
 from hudi_vector.kernels.sparse import SparseVector, make_sparse_block, sparse_distances
 from hudi_vector.kernels.topk import make_block
 from hudi_vector.query.files.plain_files import PlainFiles
@@ -167,7 +167,7 @@ def asking(rows, names, metrics, weights, seed=0):
 def test_the_rows_are_those_of_brute_force(written, names, how, k):
     files, rows = written
     weights = (0.3, 0.7, 1.5, 0.25)
-    metrics = [list(METRICS)[(k + len(how) + i) % 3] for i in range(len(names))]
+    metrics = [sorted(INDEXED)[(k + len(how) + i) % 3] for i in range(len(names))]
     asked = asking(rows, names, metrics, weights[: len(names)], seed=k)
     got, _ = found_in(files, asked, k, **how)
     hybrid.assert_same(got, hybrid.brute_force([one for _, one in asked], k, **how))
@@ -255,7 +255,7 @@ VALUES = st.floats(-1e3, 1e3).map(lambda value: round(value, 6))
 ENTRIES = st.dictionaries(st.integers(-50, 50), VALUES, max_size=8)
 
 
-@given(st.lists(ENTRIES, min_size=1, max_size=6), ENTRIES, st.sampled_from(list(METRICS)))
+@given(st.lists(ENTRIES, min_size=1, max_size=6), ENTRIES, st.sampled_from(sorted(INDEXED)))
 def test_sparse_distances_are_those_of_the_same_dense_vectors(rows, query, metric):
     row = np.repeat(np.arange(len(rows)), [len(entries) for entries in rows]).astype(np.int64)
     index = np.array([key for entries in rows for key in entries], np.int64)
@@ -284,7 +284,7 @@ def test_sparse_distances_beyond_the_range_of_squares(scale, metric):
 
 
 @settings(max_examples=30)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(list(METRICS)), st.sampled_from([np.float32, np.float64, np.int8]))
+@given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(INDEXED)), st.sampled_from([np.float32, np.float64, np.int8]))
 def test_no_row_is_nearer_than_its_floor_or_farther_than_its_ceiling(seed, metric, dtype):
     numbers = np.random.default_rng(seed)
     scale = 10.0 ** numbers.integers(-3, 4) if dtype != np.int8 else 40

@@ -14,13 +14,14 @@ import numpy.typing as npt
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.kernels.metrics.cosine import Cosine
 from hudi_vector.kernels.metrics.dot_product import DotProduct
+from hudi_vector.kernels.metrics.hamming import Hamming
 from hudi_vector.kernels.metrics.l2 import L2
 from hudi_vector.kernels.metrics.metric import Metric
 from hudi_vector.kernels.metrics.screen import Floats, Screen
 
 __all__ = ["INDEXED", "METRICS", "Floats", "Metric", "Screen", "exact_distances", "metric_named", "require_comparable"]
 
-METRICS: Mapping[str, Metric] = {metric.name: metric for metric in (Cosine(), L2(), DotProduct())}
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in (Cosine(), L2(), DotProduct(), Hamming())}
 _NAMED = {name: metric.name for metric in METRICS.values() for name in (metric.name, *metric.aliases)}
 INDEXED = frozenset(metric.name for metric in METRICS.values() if metric.order is not None)
 """The metrics that indexes serve."""
