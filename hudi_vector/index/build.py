@@ -29,7 +29,7 @@ from hudi_vector.index.files import (
     segments_folder,
 )
 from hudi_vector.index.kinds.joined import made_segment
-from hudi_vector.index.kinds.kinds import GRAPHS, check_choices
+from hudi_vector.index.kinds.kinds import GRAPHS, check_choices, indexed_metric
 from hudi_vector.index.kinds.model import IndexModel, default_partitions, sample_size, train_model, working
 from hudi_vector.index.locations import IndexHome, IndexPlace, beside_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
@@ -127,6 +127,7 @@ def create_index(
         MissingDependencyError: The kind needs faiss, which is not installed.
     """
     given = {name: getattr(parameters, name) for name in _NUMBERS}
+    indexed_metric(parameters.metric)
     check_choices(parameters.kind, spec.column.dimension, **given)
     place = parameters.place(home or beside_table(spec.table_uri, spec.column.name))
     known, files = opened_index(place, spec.options), indexable_files(snapshot)

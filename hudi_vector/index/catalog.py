@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from hudi_vector.index.files import indexes_folder, path_from, uri_from
-from hudi_vector.index.locations import IndexHome, IndexPlace, beside_table, columns_at
+from hudi_vector.index.files import path_from, uri_from
+from hudi_vector.index.locations import IndexHome, IndexPlace
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, manifests_folder, newest_manifest
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
 from hudi_vector.storage.side_files import forget, is_side_file
 
-__all__ = ["Index", "drop_index", "indexed_columns", "indexes_at", "list_indexes", "opened_index", "others_of"]
+__all__ = ["Index", "drop_index", "indexes_at", "opened_index", "others_of"]
 
 
 @dataclass(frozen=True)
@@ -61,23 +61,6 @@ class Index:
     def covered(self, files: Iterable[FileInfo]) -> list[tuple[FileInfo, ManifestEntry]]:
         """Those of some base files that have a segment, with its entry."""
         return [(file, entry) for file in files if (entry := self.entry_of(file)) is not None]
-
-
-def list_indexes(table_uri: str, column: str, options: StorageOptions) -> list[Index]:
-    """The indexes of a column, by metric and kind.
-
-    Args:
-        table_uri: The table, a normalised URI.
-        column: The column, as the table spells it.
-        options: How the storage is opened.
-
-    Returns:
-        Those with a whole manifest; none where the column has no index.
-
-    Raises:
-        UnsupportedTableError: A manifest has a version this package does not know.
-    """
-    return indexes_at(beside_table(table_uri, column), options)
 
 
 def indexes_at(home: IndexHome, options: StorageOptions) -> list[Index]:
@@ -130,16 +113,6 @@ def others_of(place: IndexPlace, options: StorageOptions, most: int | None = Non
     keys = sorted(times, key=lambda key: -times[key])[:most]
     found = (opened_index(IndexPlace(place.base, place.folder, key), options) for key in keys)
     return [index for index in found if index is not None]
-
-
-def indexed_columns(table_uri: str, options: StorageOptions) -> list[str]:
-    """The columns of a table that have a folder for indexes.
-
-    Args:
-        table_uri: The table, a normalised URI.
-        options: How the storage is opened.
-    """
-    return columns_at(indexes_folder(table_uri), options)
 
 
 def drop_index(index: Index, options: StorageOptions) -> None:

@@ -30,7 +30,7 @@ from hudi_vector.index.locations import in_directory
 from hudi_vector.index.reachable import require_reachable
 from hudi_vector.kernels.metrics import exact_distances
 from hudi_vector.query.files.plain_files import PlainFiles
-from hudi_vector.query.opened.external import build_external, external_index, external_indexes
+from hudi_vector.query.opened.external import build_external, external_indexes
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table.model import Source
@@ -317,10 +317,8 @@ def test_recall_is_measured(files: list[str], directory: str) -> None:
 def test_the_seam_that_joins_use(files: list[str], directory: str) -> None:
     snapshot = PlainFiles(files, StorageOptions(), "emb").snapshot()
     wanted = Parameters(metric="cosine", num_partitions=4)
-    assert external_index(snapshot, "emb", wanted, directory) is None
     assert external_indexes(snapshot, "emb", directory) == []
     made = build_external(snapshot, "EMB", wanted, directory)
-    assert external_index(snapshot, "emb", wanted, directory) == made
     assert external_indexes(snapshot, "emb", directory) == [made]
     assert build_external(snapshot, "emb", wanted, directory) == made
     assert [file.uri for file, _ in made.covered([entry.base_file for entry in snapshot.file_slices])] == [

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.build import Each, Parameters, create_index, indexable_files
-from hudi_vector.index.catalog import Index, indexes_at, opened_index
+from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.locations import IndexHome, of_files
 from hudi_vector.index.verified import verified
 from hudi_vector.query.opened.request import spelled, vector_column
@@ -18,7 +18,7 @@ from hudi_vector.read.list_length import stored_length
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.table.model import Snapshot
 
-__all__ = ["build_external", "external_home", "external_index", "external_indexes", "external_scan"]
+__all__ = ["build_external", "external_home", "external_indexes", "external_scan"]
 
 
 def external_home(snapshot: Snapshot, column: str, directory: str) -> IndexHome:
@@ -45,23 +45,6 @@ def external_indexes(snapshot: Snapshot, column: str, directory: str) -> list[In
     """
     found = indexes_at(external_home(snapshot, column, directory), snapshot.source.options)
     return [verified(index, indexable_files(snapshot), snapshot.source.options) for index in found]
-
-
-def external_index(snapshot: Snapshot, column: str, parameters: Parameters, directory: str) -> Index | None:
-    """The index of a column of files that was made so, or None.
-
-    Args:
-        snapshot: The files.
-        column: The column, as the files spell it.
-        parameters: How it was made, the metric and the kind among it.
-        directory: The directory of external indexes.
-
-    Returns:
-        The index, its files' footers compared.
-    """
-    home = external_home(snapshot, column, directory)
-    known = opened_index(parameters.place(home), snapshot.source.options)
-    return None if known is None else verified(known, indexable_files(snapshot), snapshot.source.options)
 
 
 def build_external(
