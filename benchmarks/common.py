@@ -194,7 +194,7 @@ def publish(name: str, given: argparse.Namespace, about: Mapping[str, Any], cont
     folder.mkdir(parents=True, exist_ok=True)
     noted = {
         "benchmark": name,
-        "command": " ".join(["python", os.path.relpath(sys.argv[0], RESULTS.parents[1]), *sys.argv[1:]]),
+        "command": " ".join(["python", os.path.relpath(sys.argv[0], RESULTS.parents[1]), *_said(sys.argv[1:])]),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "commit": _commit(),
         **about,
@@ -204,6 +204,14 @@ def publish(name: str, given: argparse.Namespace, about: Mapping[str, Any], cont
     path.write_text(json.dumps(noted, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"\nWritten: {path}")
     return path
+
+
+def _said(words: list[str]) -> list[str]:
+    """The words of a command without the folder of its tables, which is of one machine."""
+    if "--output" not in words:
+        return words
+    at = words.index("--output")
+    return words[:at] + words[at + 2 :]
 
 
 def _commit() -> str | None:
