@@ -1,1 +1,1 @@
-"""Between Catalyst and Python: arguments and plans in, lazy relations out."""
+"""What a name, a path or a plan leads to, and the snapshot that a statement sees."""
