@@ -279,7 +279,7 @@ def test_the_example_of_digits(spark, tmp_path):
         (("emb", "v", 1), {"config": {"retries": 1}}, "unknown config key 'retries'; the keys are "),
         (("emb", "v", 1), {"join_type": "outer"}, "unknown join_type 'outer'; give 'inner' or 'left_outer'"),
         (("emb", "v", 1), {"clash": "none"}, "unknown clash 'none'; give 'prefix' or 'suffix'"),
-        (("emb", "v", 1), {"metric": "hamming"}, "unknown metric 'hamming'"),
+        (("emb", "v", 1), {"metric": "manhattan"}, "unknown metric 'manhattan'"),
         (("emb", "v", 1), {"mode": "fast"}, "unknown mode 'fast'"),
         (("emb", "v", 1), {"nprobes": 0, "mode": "approximate"}, "nprobes must be a whole number, 1 or more, not 0"),
         (("emb", "v", 1), {"nprobes": 4}, "nprobes gives up exactness, and nothing asked for that"),

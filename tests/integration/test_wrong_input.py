@@ -150,7 +150,7 @@ PYTHON = [
     ({"k": 0}, errors.InvalidArgumentError, "from 1 to 100000, not 0"),
     ({"k": 1.5}, errors.InvalidArgumentError, "not 1.5"),
     ({"k": True}, errors.InvalidArgumentError, "not True"),
-    ({"metric": "hamming"}, errors.InvalidArgumentError, "unknown metric"),
+    ({"metric": "manhattan"}, errors.InvalidArgumentError, "unknown metric"),
     ({"filter": "prise > 1"}, errors.UnknownColumnError, "did you mean 'price'"),
     ({"filter": "price >"}, errors.InvalidFilterError, "price >"),
     ({"filter": 3}, errors.InvalidTypeError, "'filter' must be text"),

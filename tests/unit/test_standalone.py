@@ -205,7 +205,7 @@ def test_a_table_that_only_spark_reads_is_refused_with_the_reason(tmp_path: Path
         ({"k": 2.0}, InvalidArgumentError, "k must be a whole number from 1 to 100000, not 2.0"),
         ({"query": [1.0, 2.0]}, DimensionMismatchError, "the query vector has 2 elements, the column has 4; give 4"),
         ({"query": None}, HudiVectorError, "the query vector is NULL"),
-        ({"metric": "hamming"}, InvalidArgumentError, "unknown metric 'hamming'"),
+        ({"metric": "manhattan"}, InvalidArgumentError, "unknown metric 'manhattan'"),
         ({"column": "emd"}, UnknownColumnError, "did you mean 'emb'"),
         ({"column": "price"}, InvalidTypeError, "column 'price' of .* is double; a search needs a VECTOR"),
         ({"columns": ["nam"]}, UnknownColumnError, "did you mean 'name'"),
