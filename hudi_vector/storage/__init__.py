@@ -367,7 +367,10 @@ class Storage:
             return remove_file(path, self._reached_from(uri, root))
         if self.info(uri) is None:
             return False
-        self.filesystem.delete_file(path)
+        try:
+            self.filesystem.delete_file(path)
+        except FileNotFoundError:  # somebody else removed it since the look
+            return False
         return True
 
     def remove_folder(self, uri: str, root: str = "") -> bool:

@@ -415,3 +415,12 @@ class _CutOff:
                 self.written = real.write(piece)
 
         return Stream()
+
+
+def test_a_file_that_somebody_else_removes_meanwhile_is_no_error(monkeypatch):
+    storage = open_storage("memory:///", StorageOptions())
+    storage.publish("memory:///removed/twice", b"x")
+    seen = storage.info("memory:///removed/twice")
+    assert storage.delete("memory:///removed/twice")
+    monkeypatch.setattr(type(storage), "info", lambda *_: seen)
+    assert not storage.delete("memory:///removed/twice")
