@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -82,7 +83,9 @@ class Way:
 
 
 def in_turns(ways: Mapping[str, Way], repeats: int, warm: int = 1) -> dict[str, list[float]]:
-    """The seconds of ways that are run in turns: all as often, after as many rounds that are not timed.
+    """Time ways that are run in rounds: each once a round, in an order of its own that is the same in every run.
+
+    A fixed order would let one way always pay for what another leaves behind, such as memory to collect.
 
     Args:
         ways: What is run.
@@ -95,8 +98,7 @@ def in_turns(ways: Mapping[str, Way], repeats: int, warm: int = 1) -> dict[str, 
     names = list(ways)
     times: dict[str, list[float]] = {name: [] for name in names}
     for number in range(warm + repeats):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
+        for name in random.Random(number).sample(names, len(names)):
             ways[name].before()
             begun = time.perf_counter()
             ways[name].run()
