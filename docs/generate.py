@@ -6,12 +6,14 @@ the table. One run makes a table whole. A run that is not there leaves what lies
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from hudi_vector.options import markdown
@@ -42,24 +44,24 @@ def options_page() -> str:
 
 def differences_page() -> str:
     """The text of docs/differences-from-hudi.md, out of the list that tests/conformance shows."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    try:
-        from support import differences
-    finally:
-        sys.path.pop(0)
-    return differences.page()
+    return str(_support("differences").page())
 
 
 def with_rooms(text: str) -> str:
     """The page of the architecture with its table of packages, out of the rows that tests hold the code against."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    try:
-        from support import house
-    finally:
-        sys.path.pop(0)
     begin, end = "<!-- of tests/support/house.py -->\n", "<!-- until here -->\n"
     head, _, rest = text.partition(begin)
-    return f"{head}{begin}{house.page()}\n{end}{rest.partition(end)[2]}"
+    table = _support("house").page()
+    return f"{head}{begin}{table}\n{end}{rest.partition(end)[2]}"
+
+
+def _support(name: str) -> ModuleType:
+    """Import a module of tests/support/."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    try:
+        return importlib.import_module(f"support.{name}")
+    finally:
+        sys.path.pop(0)
 
 
 def regions(text: str) -> list[tuple[str, str]]:

@@ -164,7 +164,6 @@ def _task(
         request=request,
         table_fields=tuple(search.sparks_fields()),
         conf=tuple(search.conf().items()),
-        instead="hudi_vector.search_batch",
     )
     return StreamSearch(
         plans=plans,

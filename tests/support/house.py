@@ -12,7 +12,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["HALVES", "MOST_MODULES", "PACKAGE", "ROOMS", "Room", "circles", "imports", "modules", "page", "room_of"]
+__all__ = [
+    "HALVES",
+    "MOST_MODULES",
+    "PACKAGE",
+    "ROOMS",
+    "Room",
+    "circles",
+    "imports",
+    "module_of",
+    "modules",
+    "page",
+    "room_of",
+]
 
 PACKAGE = Path(__file__).resolve().parents[2] / "hudi_vector"
 HALVES = ("ground", "vectors", "blobs", "both")
@@ -29,11 +41,6 @@ class Room:
     name: str
     half: str
     imports: str
-
-    @property
-    def may_import(self) -> frozenset[str]:
-        """The packages it may import, and itself."""
-        return frozenset({self.name, *self.imports.split()})
 
     @property
     def duty(self) -> str:

@@ -64,7 +64,6 @@ def stream_search(
             request=SearchRequest(column, metric, k, predicate=predicate, execution="local", tuning=Tuning("exact")),
             table_fields=(),
             conf=(),
-            instead="hudi_vector.search_batch",
         ),
         physical=(("id", "id"), ("price", "price")),
         query=VectorColumn("v", 0, "float", is_vector=False),

@@ -34,43 +34,18 @@ def test_a_renewal_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -
     assert len(calls) == count, "nothing is renewed after the block"
 
 
-def test_a_renewal_may_be_called_for_and_the_end_need_not_be_waited_for() -> None:
-    done: list[str] = []
-    renewed, given_back = threading.Event(), threading.Event()
-
-    def renew() -> None:
-        done.append("renewed")
-        renewed.set()
-
-    def give_back() -> None:
-        done.append("given back")
-        given_back.set()
-
-    renewals = Renewals("the lease of x", renew, 3_600_000, give_back)
-    renewals.__enter__()
-    renewals.soon()
-    assert renewed.wait(10)
-    renewals.end()
-    assert given_back.wait(10)
-    renewals.join(10)
-    assert done == ["renewed", "given back"]
-
-
-def test_what_was_called_for_before_the_end_is_not_done_any_more() -> None:
+def test_the_block_ends_with_a_renewal_that_is_under_way() -> None:
     entered, go_on = threading.Event(), threading.Event()
     done: list[str] = []
 
     def renew() -> None:
-        done.append("renewed")
         entered.set()
         assert go_on.wait(10)
+        done.append("renewed")
 
-    with Renewals("the lease of x", renew, 3_600_000) as renewals:
-        renewals.soon()
+    with Renewals("the lease of x", renew, lease_ms=30):
         assert entered.wait(10)
-        renewals.soon()
-        renewals.end()
-        go_on.set()
+        threading.Timer(0.05, go_on.set).start()
     assert done == ["renewed"]
 
 

@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 
 from hudi_vector.kernels.blocks import Values
-from hudi_vector.kernels.metrics.metric import Metric, row_sums, unit_scaled
-from hudi_vector.kernels.metrics.screen import Floats, ProductScreen
+from hudi_vector.kernels.metrics.metric import SMALLEST_SQUARE, Metric, row_sums, unit_scaled
+from hudi_vector.kernels.metrics.screen import MANY_QUERIES, Floats, ProductScreen
 
 __all__ = ["Cosine"]
-
-_SMALLEST_SQUARE = 1e-290
-_SCALED_FROM_QUERIES = 4
 
 
 class Cosine(Metric):
@@ -32,7 +29,7 @@ class Cosine(Metric):
         query_norm = row_sums(np.atleast_2d(query * query))
         dots = row_sums(block * query)
         similarity = dots / (np.sqrt(norms) * np.sqrt(query_norm))
-        in_range = (norms >= _SMALLEST_SQUARE) & (query_norm >= _SMALLEST_SQUARE)
+        in_range = (norms >= SMALLEST_SQUARE) & (query_norm >= SMALLEST_SQUARE)
         in_range &= np.isfinite(norms) & np.isfinite(query_norm)
         odd = ~(in_range & np.isfinite(similarity))
         if odd.any():
@@ -68,7 +65,7 @@ class _Screen(ProductScreen):
 
     def products(self, values: Values, squares: Values, norms: Values) -> Values:  # noqa: ARG002
         inverse = np.where(norms > 0, 1 / np.where(norms > 0, norms, 1), 0).astype(self.precision)
-        if self.weights.shape[1] >= _SCALED_FROM_QUERIES:
+        if self.weights.shape[1] >= MANY_QUERIES:
             lower: Values = (values * inverse[:, None]) @ self.weights
         else:
             lower = values @ self.weights

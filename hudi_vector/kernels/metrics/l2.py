@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from hudi_vector.kernels.metrics.metric import Metric, row_sums
+from hudi_vector.kernels.metrics.metric import SMALLEST_SQUARE, Metric, row_sums
 from hudi_vector.kernels.metrics.screen import Floats, ProductScreen
 
 __all__ = ["L2"]
-
-_SMALLEST_SQUARE = 1e-290
 
 
 class L2(Metric):
@@ -27,7 +25,7 @@ class L2(Metric):
         """Compute the distances of rows to a query, or each to its own."""
         difference = block - query
         squares = row_sums(difference * difference)
-        lost = ~np.isfinite(squares) | ((squares < _SMALLEST_SQUARE) & (squares > 0)) | (squares == 0)
+        lost = ~np.isfinite(squares) | (squares < SMALLEST_SQUARE)
         distances = np.sqrt(squares)
         if lost.any():
             # Squares beyond float64's range: scale by the largest element first.

@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from hudi_vector.kernels.metrics.screen import Floats, Screen
 
-__all__ = ["Metric", "row_dots", "row_sums", "unit_scaled"]
+__all__ = ["SMALLEST_SQUARE", "Metric", "row_dots", "row_sums", "unit_scaled"]
+
+SMALLEST_SQUARE = 1e-290  # a sum of squares below it may have lost digits: vectors are scaled first
 
 
 class Metric(ABC):

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from hudi_vector.kernels.blocks import Values, VectorBlock
 
-__all__ = ["Floats", "ProductScreen", "Screen"]
+__all__ = ["MANY_QUERIES", "Floats", "ProductScreen", "Screen"]
 
 Floats = npt.NDArray[np.float64]
 
-_AUGMENTED_FROM_QUERIES = 4
+MANY_QUERIES = 4  # from here on it is quicker to change the rows before the product than the product
 
 
 class Screen(Protocol):
@@ -101,7 +101,7 @@ class ProductScreen(ABC):
 
     def products(self, values: Values, squares: Values, norms: Values) -> Values:
         """Multiply rows with the queries and add the slack, shape (n, m)."""
-        if self.weights.shape[1] >= _AUGMENTED_FROM_QUERIES:
+        if self.weights.shape[1] >= MANY_QUERIES:
             return self._augmented(values, squares, norms)
         lower: Values = values @ self.weights
         across = norms[:, None] * self.norms[None, :].astype(self.precision)

@@ -38,7 +38,7 @@ from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.batch import INDEX, Output, QueryRows, added_output, numbered, output_of, prefixed
 from hudi_vector.spark.search.spread import spread_plan
 
-__all__ = ["Asking", "HybridAnswers", "HybridQueries", "best_rows", "chosen_probes", "hybrid_batch_plan"]
+__all__ = ["Asking", "HybridAnswers", "HybridQueries", "best_rows", "hybrid_batch_plan"]
 
 _ROWS_AT_ONCE = 1 << 18
 _BATCH_BYTES = 64 << 20
@@ -114,7 +114,7 @@ class Asking:
         common = places[0]
         for at in places[1:]:
             common = np.intersect1d(common, at, assume_unique=True)
-        chosen = [chosen_probes(found, np.searchsorted(at, common)) for found, at in zip(probes, places, strict=True)]
+        chosen = [_chosen_probes(found, np.searchsorted(at, common)) for found, at in zip(probes, places, strict=True)]
         question = HybridQuestion(tuple(sized), tuple(chosen), self.k, self.fusion, self.normalize)
         return question, common, rows.num_rows - len(common)
 
@@ -131,7 +131,7 @@ class Asking:
         return block.vectors(), block.positions
 
 
-def chosen_probes(probes: Probes, places: npt.NDArray[np.intp]) -> Probes:
+def _chosen_probes(probes: Probes, places: npt.NDArray[np.intp]) -> Probes:
     """The queries of one column at some places."""
     return tuple(probes[place] for place in places) if isinstance(probes, tuple) else probes[places]
 

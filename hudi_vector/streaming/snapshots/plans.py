@@ -37,7 +37,7 @@ _INDEXES: Recent[tuple[Hashable, ...], tuple[float, list[Index]]] = Recent(32)
 class TablePlans:
     """A table and what is asked of it, checked: all that its plans are made of.
 
-    `number` tells it from others of the process, `instead` is what searches a table that only Spark reads.
+    `number` tells it from others of the process.
     """
 
     number: str
@@ -45,7 +45,6 @@ class TablePlans:
     request: SearchRequest
     table_fields: tuple[pa.Field, ...]
     conf: tuple[tuple[str, str], ...]
-    instead: str
 
     def plan(self, moment: Moment, dimension: int, values: Values = (), queries: int = 1) -> SearchPlan:
         """How the table is searched at a moment.
@@ -76,10 +75,7 @@ class TablePlans:
         request = replace(self.request, column=column, predicate=predicate, queries=queries)
         plan = make_plan(self.snapshot(moment).with_fields(self.table_fields), request, conf, indexes)
         if plan.execution == "spark":
-            raise UnsupportedTableError(
-                f"'{self.source.name}' cannot be searched by a stream now, since it must be {plan.reason}; compact the "
-                f"table, or search in foreachBatch with {self.instead}"
-            )
+            raise self._only_by_spark(f"must be {plan.reason}")
         _PLANS.put(key, plan)
         return plan
 
@@ -116,7 +112,10 @@ class TablePlans:
         try:
             yield
         except UnmergeableError as problem:
-            raise UnsupportedTableError(
-                f"'{self.source.name}' cannot be searched by a stream now, since it has log files that only Spark "
-                f"merges ({problem}); compact the table, or search in foreachBatch with {self.instead}"
-            ) from problem
+            raise self._only_by_spark(f"has log files that only Spark merges ({problem})") from problem
+
+    def _only_by_spark(self, reason: str) -> UnsupportedTableError:
+        return UnsupportedTableError(
+            f"'{self.source.name}' cannot be searched by a stream now, since it {reason}; compact the table, or "
+            "search in foreachBatch with hudi_vector.search_batch"
+        )
