@@ -319,17 +319,18 @@ def profiled(bench: SearchBench) -> str:
 
 def _without_spark(bench: SearchBench, table: Path) -> str:
     """The same search profiled in Python alone, on one thread so that the profiler sees the work."""
-    from hudi_vector.query.opened.standalone import search_table
+    import hudi_vector as hv
 
     conf = {"hoodie.vector.search.local.threads": "1"}
     query = bench._queries[0]
     profile = cProfile.Profile()
-    for _ in range(2):
-        search_table(str(table), "emb", query, K, columns=["id"], options=conf)
-    profile.enable()
-    for _ in range(10):
-        search_table(str(table), "emb", query, K, columns=["id"], options=conf)
-    profile.disable()
+    with hv.open(str(table), column="emb", options=conf) as opened:
+        for _ in range(2):
+            opened.search(query, K, columns=["id"])
+        profile.enable()
+        for _ in range(10):
+            opened.search(query, K, columns=["id"])
+        profile.disable()
     text = io.StringIO()
     pstats.Stats(profile, stream=text).strip_dirs().sort_stats("tottime").print_stats(12)
     return "Ten repeated searches without Spark, by time within the function\n" + text.getvalue().strip()

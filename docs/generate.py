@@ -27,7 +27,7 @@ generated from `hudi_vector/options.py` by `make docs`.
 
 A key that begins with `hoodie.vector.`, `hoodie.blob.` or `hoodie.storage.blob.` and is neither listed here nor one of
 Hudi's own is misspelt. It is an error that names the nearest right one, wherever it is given: in the session, at the
-next search, write or service; in `options` of `hv.write`, `hv.blobs.prepare`, `hv.open` and `search_table`; as `--conf`
+next search, write or service; in `options` of `hv.write`, `hv.blobs.prepare` and `hv.open`; as `--conf`
 of the command, before Spark starts. No setting is read from the properties of a table: a write warns of those that
 look like one.
 

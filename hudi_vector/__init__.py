@@ -14,6 +14,7 @@ from hudi_vector.version import __version__
 if TYPE_CHECKING:
     from hudi_vector import blobs, errors, index, table_services
     from hudi_vector.errors import HudiVectorError
+    from hudi_vector.query.explain import explain
     from hudi_vector.query.opened.vector_table import open  # noqa: A004 - hv.open
     from hudi_vector.query.report import last_reports
     from hudi_vector.schema import blob_field, vector_field
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     )
     from hudi_vector.spark.blobs.references import blob_references
     from hudi_vector.spark.hybrid.api import hybrid_search, hybrid_search_batch
-    from hudi_vector.spark.join.api import explain_join, knn_join
+    from hudi_vector.spark.join.api import knn_join
     from hudi_vector.spark.join.nearest_by import nearest_by_join
-    from hudi_vector.spark.search.api import explain_search, search, search_batch
+    from hudi_vector.spark.search.api import search, search_batch
     from hudi_vector.spark.search.changes import search_changes
     from hudi_vector.streaming.api import vector_search
     from hudi_vector.streaming.watch import watch_search
@@ -45,8 +46,7 @@ _HOMES = {
     "blob_ref": "hudi_vector.spark.blobs.api",
     "blob_references": "hudi_vector.spark.blobs.references",
     "configure": "hudi_vector.session",
-    "explain_join": "hudi_vector.spark.join.api",
-    "explain_search": "hudi_vector.spark.search.api",
+    "explain": "hudi_vector.query.explain",
     "knn_join": "hudi_vector.spark.join.api",
     "nearest_by_join": "hudi_vector.spark.join.nearest_by",
     "hybrid_search": "hudi_vector.spark.hybrid.api",
@@ -78,8 +78,7 @@ __all__ = [
     "blobs",
     "configure",
     "errors",
-    "explain_join",
-    "explain_search",
+    "explain",
     "hybrid_search",
     "hybrid_search_batch",
     "index",

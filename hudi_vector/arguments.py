@@ -2,18 +2,77 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
+from hudi_vector.errors import (
+    DimensionMismatchError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    InvalidVectorError,
+    did_you_mean,
+)
 
-__all__ = ["MAXIMUM_K", "as_count", "as_distance", "as_k", "as_share", "as_text", "as_vector", "checked_names"]
+__all__ = [
+    "MAXIMUM_K",
+    "as_count",
+    "as_distance",
+    "as_k",
+    "as_share",
+    "as_text",
+    "as_vector",
+    "checked_names",
+    "known_arguments",
+    "refuse_unknown",
+]
 
 MAXIMUM_K = 100_000
+
+_KNOWN = "__hudi_vector_arguments__"
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def known_arguments(*options: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a public function name the nearest argument when it is given one that it does not have.
+
+    Args:
+        options: The TypedDicts whose keys the function takes as ``**options``.
+
+    Returns:
+        A decorator. The function raises InvalidTypeError for an unknown argument, before anything else happens.
+    """
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        named = [p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        known = frozenset(named).union(*(option.__annotations__ for option in options))
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            if not known.issuperset(kwargs):
+                refuse_unknown(checked, kwargs)
+            return function(*args, **kwargs)
+
+        setattr(checked, _KNOWN, known)
+        return checked
+
+    return decorated
+
+
+def refuse_unknown(function: Callable[..., Any], given: Iterable[str]) -> None:
+    """Raise InvalidTypeError if a function with `known_arguments` lacks one of these argument names."""
+    known: frozenset[str] = getattr(function, _KNOWN)
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known) or "its arguments are " + ", ".join(sorted(known - {"self"}))
+            raise InvalidTypeError(f"{function.__name__} has no argument '{name}'; {hint}")
 
 
 def as_text(value: Any, name: str, allow_null: bool = False) -> str | None:

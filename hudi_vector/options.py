@@ -375,7 +375,7 @@ JOIN_PATH: Option[str] = Option(
     "The route of a KNN join: over the slices of a Hudi table or the files of a Parquet scan (`search`), over a Lance "
     "dataset (`lance`), with an external index over files (`external`), through a temporary Lance dataset (`temp`), "
     "with the right side in the memory of every process (`broadcast`), by Spark's comparison of all pairs "
-    "(`crossjoin`), or by the rule that `hv.explain_join` prints (`auto`).",
+    "(`crossjoin`), or by the rule that `hv.explain(hv.knn_join, …)` prints (`auto`).",
     allowed=("auto", "search", "lance", "external", "temp", "broadcast", "crossjoin"),
 )
 JOIN_BROADCAST_MAX_BYTES: Option[int] = Option(

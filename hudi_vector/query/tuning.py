@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from hudi_vector import options
 from hudi_vector.arguments import as_count, as_share, as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
 
-__all__ = ["AS_SET", "BRUTE_FORCE", "KINDS", "MODES", "Tuning", "checked_tuning"]
+__all__ = ["AS_SET", "BRUTE_FORCE", "KINDS", "MODES", "JoinOptions", "SearchOptions", "Tuning", "checked_tuning"]
 
 MODES = ("auto", "exact", "approximate")
 BRUTE_FORCE = "brute_force"
@@ -18,6 +18,30 @@ KINDS = ("ivf_sq8", "ivf_flat", "ivf_pq", "hnsw")
 """The kinds of indexes, the one that is taken where there are several first."""
 
 _USUAL_RECALL = 0.95
+
+
+class JoinOptions(TypedDict, total=False):
+    """Arguments that every search takes in addition to those of its signature, in SQL too.
+
+    Attributes:
+        nprobes: How many lists of an index are read, instead of the number that the recall target needs; for ``hnsw``,
+            how many rows a walk keeps as candidates.
+        refine_factor: How many candidates are scored exactly for each of the k rows.
+    """
+
+    nprobes: int | None
+    refine_factor: int | None
+
+
+class SearchOptions(JoinOptions, total=False):
+    """Further arguments of a search of one table.
+
+    Attributes:
+        algorithm: ``"brute_force"``, or the kind of index that has to be used: ``"ivf_sq8"``, ``"ivf_flat"``,
+            ``"ivf_pq"``, ``"hnsw"``.
+    """
+
+    algorithm: str | None
 
 
 @dataclass(frozen=True)
@@ -79,16 +103,21 @@ AS_SET = Tuning()
 
 
 def checked_tuning(
-    mode: Any = None, algorithm: Any = None, nprobes: Any = None, refine_factor: Any = None, recall_target: Any = None
+    mode: Any = None,
+    recall_target: Any = None,
+    *,
+    algorithm: Any = None,
+    nprobes: Any = None,
+    refine_factor: Any = None,
 ) -> Tuning:
     """Check the arguments of a search that say how an index is used.
 
     Args:
         mode: ``auto``, ``exact`` or ``approximate``.
-        algorithm: ``brute_force``, or the kind of index that has to be used.
-        nprobes: How many lists are looked at.
-        refine_factor: How many candidates are scored exactly for each of the k rows.
         recall_target: The share of the true nearest rows to be found, above 0, up to 1.
+        algorithm: As in `SearchOptions`.
+        nprobes: As in `SearchOptions`.
+        refine_factor: As in `SearchOptions`.
 
     Returns:
         The arguments.
@@ -97,7 +126,7 @@ def checked_tuning(
         InvalidArgumentError: One of them is not allowed.
 
     Example:
-        >>> checked_tuning("auto", recall_target=0.95).recall_target
+        >>> checked_tuning("auto", 0.95).recall_target
         0.95
     """
     return Tuning(

@@ -7,15 +7,15 @@ import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
-from hudi_vector.arguments import as_k, as_text, checked_names
+from hudi_vector.arguments import as_k, as_text, checked_names, known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
 from hudi_vector.query.planner import SearchRequest
-from hudi_vector.query.tuning import checked_tuning
+from hudi_vector.query.tuning import JoinOptions, checked_tuning
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.columns import vector_column
@@ -42,59 +42,60 @@ from hudi_vector.streaming.task import StreamSearch
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.native import NativeTable
 
-__all__ = ["one_of", "refusing", "session_of", "settings_of", "top_k_of", "vector_search"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["one_of", "refusing", "session_of", "settings_of", "vector_search"]
 
 _LOG = logging.getLogger("hudi_vector.streaming")
 
 
+@known_arguments(JoinOptions)
 def vector_search(
     stream: DataFrame,
-    search_table: str | os.PathLike[str] | DataFrame,
-    column_to_search: str,
-    column_to_query: str,
-    top_k: int,
+    table: str | os.PathLike[str] | DataFrame,
+    column: str,
+    query_column: str,
+    k: int,
     *,
-    on_time: str | None = None,
-    config: Mapping[str, Any] | None = None,
-    join_type: str = "inner",
     metric: str = "cosine",
-    max_distance: float | None = None,
     filter: str | None = None,  # noqa: A002 - the name SQL gives it
     columns: Sequence[str] | None = None,
+    mode: str | None = None,
+    recall_target: float | None = None,
+    on_time: str | None = None,
+    max_distance: float | None = None,
+    join_type: str = "inner",
     include_vector: bool = False,
     clash: str = "prefix",
-    mode: str | None = None,
-    nprobes: int | None = None,
-    refine_factor: int | None = None,
-    recall_target: float | None = None,
+    config: Mapping[str, Any] | None = None,
+    **options: Unpack[JoinOptions],
 ) -> DataFrame:
-    """The nearest rows of a Hudi table for each row of a DataFrame, streaming or not.
+    """Find the nearest rows of a Hudi table for each row of a DataFrame, streaming or not.
 
     Each micro-batch is searched at one snapshot, the newest when it is planned; new commits are seen without a restart.
 
     Args:
         stream: The rows that ask. Their watermark is kept.
-        search_table: A Hudi table by catalog name or path, a DataFrame over one, or a view that chooses columns and
-            rows.
-        column_to_search: The table's column: VECTOR, or an array of FLOAT, DOUBLE or TINYINT.
-        column_to_query: The stream's column of query vectors, an array of FLOAT or DOUBLE. A row whose vector is NULL,
-            or holds NULL, NaN or infinity, has no match.
-        top_k: How many rows each row gets at the most, 1 to 100,000.
-        on_time: A TIMESTAMP column of the stream, with a watermark: each row is answered from the snapshot that was
-            visible at its time. A row whose time is NULL, or before the first commit, has no match.
-        config: How searches are run: see docs/streaming.md.
-        join_type: ``"inner"``, or ``"left_outer"``: rows without a match stay, once, with NULLs.
-        metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
-        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        table: A Hudi table by catalog name or path, a DataFrame over one, or a view that chooses columns and rows.
+        column: The table's column: VECTOR, or an array of FLOAT, DOUBLE or TINYINT.
+        query_column: The stream's column of query vectors, an array of FLOAT or DOUBLE. A row whose vector is NULL, or
+            holds NULL, NaN or infinity, has no match.
+        k: How many rows each row gets at most, 1 to 100,000.
+        metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
         filter: A SQL condition on the table's rows, applied before distances; ``l.name`` is a column of the stream's.
         columns: The table's columns to return; all by default.
+        mode: ``"auto"``, ``"exact"`` or ``"approximate"``, as for `search`; the session's by default.
+        recall_target: As for `search`; the session's by default.
+        on_time: A TIMESTAMP column of the stream, with a watermark: each row is answered from the snapshot that was
+            visible at its time. A row whose time is NULL, or before the first commit, has no match.
+        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        join_type: ``"inner"``, or ``"left_outer"``: rows without a match stay, once, with NULLs.
         include_vector: Whether the searched column is among all columns.
         clash: What the table's columns are called whose names are taken: ``"prefix"`` for ``_hudi_search_id``,
             ``"suffix"`` for ``id0``.
-        mode: ``"auto"``, ``"exact"`` or ``"approximate"``, as for `search`; the session's by default.
-        nprobes: How many lists of an index are looked at; as for `search`.
-        refine_factor: As for `search`.
-        recall_target: As for `search`; the session's by default.
+        config: How searches are run: see docs/streaming.md.
+        options: ``nprobes`` and ``refine_factor``: see `JoinOptions`.
 
     Returns:
         The stream's columns, the table's columns, ``score`` (larger is nearer: for cosine 1 minus the distance, for
@@ -112,18 +113,18 @@ def vector_search(
     """
     spark = session_of(stream)
     checked = StreamConfig.of({} if config is None else config, settings_of(spark))
-    query = vector_column(stream.schema, as_text(column_to_query, "column_to_query") or "", "the stream", None)
+    query = vector_column(stream.schema, as_text(query_column, "query_column") or "", "the stream", None)
     outer = one_of(join_type, "join_type", JOINS) == "left_outer"
-    side = search_side(spark, search_table)
+    side = search_side(spark, table)
     search = checked_search(
         spark,
         side.target,
-        as_text(column_to_search, "column_to_search") or "",
+        as_text(column, "column") or "",
         query.dimension or None,
-        k=top_k_of(top_k),
+        k=as_k(k),
         metric=metric,
         max_distance=max_distance,
-        tuning=checked_tuning(mode, None, nprobes, refine_factor, recall_target),
+        tuning=checked_tuning(mode, recall_target, **options),
     )
     side = with_filter(spark, side, filter, stream.schema)
     wanted = chosen(
@@ -219,14 +220,6 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
     found = spark._jsparkSession.sessionState().conf().settings()
     settings = {str(key): str(found.get(key)) for key in found.keySet().toArray()}
     return {key: value for key, value in settings.items() if key.lower().startswith((PREFIX, "hoodie.vector."))}
-
-
-def top_k_of(value: Any) -> int:
-    """A checked number of rows, called top_k in messages."""
-    try:
-        return as_k(value)
-    except InvalidArgumentError as problem:
-        raise InvalidArgumentError(str(problem).replace("k must", "top_k must", 1)) from None
 
 
 def one_of(value: Any, name: str, allowed: Sequence[str]) -> str:

@@ -6,7 +6,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from hudi_vector.arguments import as_k, as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.query.tuning import JoinOptions
 from hudi_vector.spark.catalyst.arguments import Signature, bind, constant
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.streaming.api import vector_search
@@ -27,9 +29,8 @@ _SIGNATURE = Signature(
         "include_vector",
         "clash",
         "mode",
-        "nprobes",
-        "refine_factor",
         "recall_target",
+        *JoinOptions.__annotations__,
     ),
     aliases=(("distance_metric", "metric"),),
 )
@@ -45,15 +46,24 @@ def stream_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaO
     unfit = set(tables) - {"input", "search_table"}
     if unfit:
         raise InvalidTypeError(f"the argument '{unfit.pop()}' must be a constant, not a table")
+    column, query_column = (as_text(values[name], name) or "" for name in ("column_to_search", "column_to_query"))
     found = vector_search(
         tables["input"],
         tables["search_table"] if "search_table" in tables else values["search_table"],
-        values["column_to_search"],
-        values["column_to_query"],
-        values["top_k"],
+        column,
+        query_column,
+        _top_k(values["top_k"]),
         **{name: value for name, value in values.items() if name not in _SIGNATURE.required},
     )
     return found._jdf.queryExecution().analyzed()
+
+
+def _top_k(value: Any) -> int:
+    """Check the number of rows; messages name the argument as SQL does."""
+    try:
+        return as_k(value)
+    except InvalidArgumentError as problem:
+        raise InvalidArgumentError(str(problem).replace("k must", "top_k must", 1)) from None
 
 
 def _frame(spark: SparkSession, expression: JavaObject) -> DataFrame:

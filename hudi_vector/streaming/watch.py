@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector import options
-from hudi_vector.arguments import as_count, as_text
+from hudi_vector.arguments import as_count, as_text, known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.query.changes.task import ON_GAP, Noted, WatchTask
 from hudi_vector.query.opened.request import Asked, as_queries, require_readable
@@ -56,6 +56,7 @@ _FOLDER, _KIND, _VERSION = "hudi_vector_watch", "watch-start", 1
 _FOREVER = "36500d"
 
 
+@known_arguments()
 def watch_search(
     spark: SparkSession,
     table: str | os.PathLike[str],

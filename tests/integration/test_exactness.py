@@ -89,7 +89,7 @@ def test_secrets_are_absent_from_explain_and_reports(spark, workspace, caplog, c
     tables.write(tables.frame(spark, range(3)), path)
     spark.conf.set("spark.hadoop.fs.s3a.secret.key", "TOPSECRET")
     spark.conf.set("fs.s3a.secret.key", "TOPSECRET")
-    text = hv.explain_search(spark, str(path), "emb", [1.0] * 8)
+    text = hv.explain(hv.search, spark, str(path), "emb", [1.0] * 8)
     frame = hv.search(spark, str(path), "emb", [1.0] * 8)
     frame.collect()
     plan = frame._jdf.queryExecution().toString()

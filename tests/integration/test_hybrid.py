@@ -200,7 +200,9 @@ def test_rows_with_log_files_are_those_of_brute_force(spark, mixed, names, metri
 def test_what_only_spark_merges_is_searched_by_spark(spark, alike, names, metrics, weights, how):
     queries = {**QUERIES, "image": [1.0, 0.0, -1.0, 2.0, 0.0, 0.0, 1.0, 1.0]}
     asked = [queries[name] for name in names]
-    found = hv.hybrid_search(spark, alike, names, asked, weights, 12, metrics=metrics, filter="price < 30", **how)
+    found = hv.hybrid_search(
+        spark, alike, names, asked, 12, weights=weights, metrics=metrics, filter="price < 30", **how
+    )
     got = rows(found, names)
     hybrid.assert_same(got, expected(spark, alike, names, metrics, weights, 12, "price < 30", queries, **how))
     report = hv.last_reports()[0]
@@ -358,7 +360,7 @@ def test_each_row_of_a_batch_is_as_a_search_of_its_own(spark, mixed, asking, how
     names, weights = ["text", "terms", "words"], [1.0, 0.5, 0.25]
     metrics = ["cosine", "l2", "dot_product"]
     more = {"metrics": metrics, "filter": "price < 70", **how}
-    found = hv.hybrid_search_batch(spark, mixed, names, asking, names, weights, 4, **more)
+    found = hv.hybrid_search_batch(spark, mixed, names, asking, names, 4, weights=weights, **more)
     added = ["_distance_text", "_distance_terms", "_distance_words", "score", "_rank"]
     assert found.columns[-6:] == ["_hudi_query_index", *added]
     rows = found.collect()
@@ -368,7 +370,9 @@ def test_each_row_of_a_batch_is_as_a_search_of_its_own(spark, mixed, asking, how
     assert sorted(answers) == [f"q{i}" for i in range(6)]
     for asked in asking.filter("name != 'none'").collect()[:2]:
         queries = [asked["text"], (asked["terms"]["indices"], asked["terms"]["values"]), asked["words"]]
-        alone = hv.hybrid_search(spark, mixed, names, queries, weights, 4, **more).select("id", *added).collect()
+        alone = (
+            hv.hybrid_search(spark, mixed, names, queries, 4, weights=weights, **more).select("id", *added).collect()
+        )
         assert sorted(answers[asked["name"]], key=lambda row: row[-1]) == [list(row) for row in alone]
 
 

@@ -91,7 +91,7 @@ def test_a_batch_equals_its_single_queries_in_every_mode(spark, products):
 
 def test_approximate_looks_at_less_and_says_so(spark, products):
     query = clustered(5, 3)[0].astype(np.float64)
-    text = hv.explain_search(spark, products, "emb", query, metric="l2", mode="approximate", nprobes=1)
+    text = hv.explain(hv.search, spark, products, "emb", query, metric="l2", mode="approximate", nprobes=1)
     assert "ivf_sq8 for l2, 1 lists" in text
     found, report = answer(spark, products, query, 5, metric="l2", mode="approximate", nprobes=1)
     assert len(found) == 5
@@ -204,7 +204,7 @@ def test_an_index_of_another_metric_is_ignored_with_the_reason(spark, workspace)
     path = tables.fresh_path(workspace, "one_metric")
     write(spark, path, range(200))
     hv.index.create(spark, str(path), "emb", metric="l2")
-    text = hv.explain_search(spark, str(path), "emb", [1.0] * DIMENSION, metric="cosine")
+    text = hv.explain(hv.search, spark, str(path), "emb", [1.0] * DIMENSION, metric="cosine")
     assert "none: its index is for l2" in text
     assert_exact(spark, str(path), covered=0, metric="cosine")
 
@@ -226,7 +226,7 @@ def test_a_table_through_its_life(spark, workspace, table_type):
     )
     assert_exact(spark, str(path), covered=4, metric="l2", as_of=first)
     query = clustered(4, 77)[0].astype(np.float64)
-    changes = hv.search_changes(spark, str(path), "emb", query, 40, first, metric="l2").collect()
+    changes = hv.search_changes(spark, str(path), "emb", query, 40, from_instant=first, metric="l2").collect()
     ranks = [
         {row["_hoodie_record_key"]: row["_rank"] for row in found.select("_hoodie_record_key", "_rank").collect()}
         for found in (hv.search(spark, str(path), "emb", query, 40, metric="l2", as_of=at) for at in (first, None))

@@ -76,7 +76,7 @@ def test_a_join_with_an_indexed_table_finds_the_nearest(uncached, indexed, most,
     uncached.conf.set("hoodie.vector.index.exact.max.queries", "1000")  # more left rows are usually scanned for
     left = uncached.createDataFrame([(i, q.tolist()) for i, q in enumerate(QUERIES)], "lid LONG, v ARRAY<FLOAT>")
     asked = {"metric": "l2", "recall_target": target}
-    text = hv.explain_join(left, indexed, "v", "emb", K, **asked)
+    text = hv.explain(hv.knn_join, left, indexed, "v", "emb", K, **asked)
     assert ("ivf_sq8 for l2" in text) == bool(most or target), text
     pairs = hv.knn_join(left, indexed, "v", "emb", K, **asked).select("lid", "_rank", "id").collect()
     found = [[row["id"] for row in sorted(pairs) if row["lid"] == i] for i in range(len(QUERIES))]

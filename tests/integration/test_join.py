@@ -155,7 +155,7 @@ def test_filters_names_and_a_condition_over_both_sides(lefts, rights, kind):
 def test_sparks_comparison_of_all_pairs(few, rights):
     # What has no place in the pure form goes to Spark whole.
     text = "concat(category, '') = l.grp AND price < l.budget"
-    assert "route       crossjoin" in hv.explain_join(few, rights["plan"], "v", "emb", 3, condition=text)
+    assert "route       crossjoin" in hv.explain(hv.knn_join, few, rights["plan"], "v", "emb", 3, condition=text)
     found = hv.knn_join(few, rights["plan"], "v", "emb", 3, condition=text, join_type="left_outer", exclude_self="id")
     same = lambda a, b: a["grp"] == b["category"] and cheaper(a, b)  # noqa: E731
     check(found, "few", 3, "cosine", TIES["plan"], holds=same, outer=True)
@@ -165,7 +165,7 @@ def test_a_computed_side_is_written_once(spark, few, rights, workspace, clean_se
     folder = workspace / "temporary"
     spark.conf.set(options.JOIN_TEMP_DIR.key, str(folder))
     spark.conf.set(options.JOIN_BROADCAST_MAX_BYTES.key, "10")
-    text = hv.explain_join(few, rights["plan"], "v", "emb", 3)
+    text = hv.explain(hv.knn_join, few, rights["plan"], "v", "emb", 3)
     assert "route       temp: the right side is computed (a Union stands between" in text
     assert "not broadcast: its size is not known to fit, and no more than 10 bytes are held in memory" in text
     with hv.knn_join(few, rights["plan"], "v", "emb", 3, condition="price < l.budget") as found:
@@ -180,16 +180,16 @@ def test_files_with_an_index_beside_them(spark, lefts, rights, workspace, clean_
     spark.conf.set(options.INDEX_EXTERNAL_DIR.key, str(beside))
     files = rights["files"]
     few = lefts["few"]
-    text = hv.explain_join(few, files, "v", "emb", 3, mode="approximate")
+    text = hv.explain(hv.knn_join, few, files, "v", "emb", 3, mode="approximate")
     assert "route       search" in text
     assert "bytes are read sooner than an index of them" in text
     assert not beside.exists()
-    assert "not external: every vector is read once" in hv.explain_join(few, files, "v", "emb", 3)
+    assert "not external: every vector is read once" in hv.explain(hv.knn_join, few, files, "v", "emb", 3)
     spark.conf.set(options.JOIN_PATH.key, "external")
     for size in ("few", "many"):
         check(hv.knn_join(lefts[size], files, "v", "emb", 3, metric="l2"), size, 3, "l2", TIES["files"])
-    assert "index       ivf_sq8 for l2, until the answer is exact" in hv.explain_join(
-        few, files, "v", "emb", 3, metric="l2"
+    assert "index       ivf_sq8 for l2, until the answer is exact" in hv.explain(
+        hv.knn_join, few, files, "v", "emb", 3, metric="l2"
     )
     # Every list looked at, every candidate scored: nothing is missed.
     found = hv.knn_join(few, files, "v", "emb", 3, metric="l2", mode="approximate", nprobes=1000, refine_factor=100)
@@ -211,8 +211,8 @@ def test_rows_of_files_that_the_caller_says_are_deleted(spark, lefts, rights, wo
         spark.conf.set(options.JOIN_PATH.key, route)
         found = hv.knn_join(lefts[size], rights["files"], "v", "emb", 4, metric="l2", deleted=deleted)
         check(found, size, 4, "l2", TIES["files"], kept)
-        assert f"route       {route}" in hv.explain_join(
-            lefts[size], rights["files"], "v", "emb", 4, metric="l2", deleted=deleted
+        assert f"route       {route}" in hv.explain(
+            hv.knn_join, lefts[size], rights["files"], "v", "emb", 4, metric="l2", deleted=deleted
         )
     spark.conf.set(options.JOIN_PATH.key, "broadcast")
     with pytest.raises(errors.InvalidArgumentError, match="by their places in files, which the route 'broadcast'"):
@@ -252,7 +252,7 @@ def test_files_with_vectors_as_bytes(spark, lefts, workspace):
         )
     right = spark.read.parquet(str(folder))
     assert dict(right.dtypes)["emb"] == "binary"
-    assert "route       search: the right side is a scan" in hv.explain_join(lefts["few"], right, "v", "emb", 3)
+    assert "route       search: the right side is a scan" in hv.explain(hv.knn_join, lefts["few"], right, "v", "emb", 3)
     for size in ("few", "many"):
         found = hv.knn_join(lefts[size], right, "v", "emb", 3, metric="l2", condition="price < l.budget")
         check(found, size, 3, "l2", TIES["files"], holds=cheaper)
@@ -291,7 +291,7 @@ def test_files_in_folders_of_partitions(spark, lefts, workspace, clean_session):
     for size in ("few", "many"):
         check_join(right, size)
         check_join(chosen, size, [row for row in RIGHT_ROWS if row[2] == "c1" and row[0] % 4 != 1])
-    text = hv.explain_join(lefts["few"], right.where("odd = 1 AND day IS NULL"), "v", "emb", 3)
+    text = hv.explain(hv.knn_join, lefts["few"], right.where("odd = 1 AND day IS NULL"), "v", "emb", 3)
     assert "route       search: the right side is a scan of Parquet files" in text
     assert "slices      0" in text
     late = lambda a, b: a["budget"] is not None and (b["id"] % 2) * 60 > a["budget"]  # noqa: E731
@@ -363,22 +363,22 @@ def test_a_thousand_files_and_many_left_rows(spark, few, workspace):
 
 
 def test_the_rule_is_printed(few, lefts, rights):
-    text = hv.explain_join(few, "joined_hudi", "v", "emb", 3, condition="price < 50 AND price < l.budget")
+    text = hv.explain(hv.knn_join, few, "joined_hudi", "v", "emb", 3, condition="price < 50 AND price < l.budget")
     assert "  route       search: the right side is a Hudi table: its slices are searched" in text
     assert "on the right side, before distances: price < 50" in text
     assert "on both sides: price < l.budget; where few left values differ" in text
     assert "left        few rows: the driver asks" in text
     assert "filter      price < 50" in text
-    text = hv.explain_join(lefts["many"], rights["files"].where("price > 3"), "v", "emb", 3)
+    text = hv.explain(hv.knn_join, lefts["many"], rights["files"].where("price > 3"), "v", "emb", 3)
     assert "the right side is a scan of Parquet files" in text
     assert "left        one stage without a shuffle behind it, over" in text
     assert "filter      price > 3.0" in text
-    assert "route       lance: the right side is a Lance dataset" in hv.explain_join(
-        few, rights["lance"], "v", "emb", 3
+    assert "route       lance: the right side is a Lance dataset" in hv.explain(
+        hv.knn_join, few, rights["lance"], "v", "emb", 3
     )
-    text = hv.explain_join(few, rights["hudi"].where("soundex(category) = 'C000'"), "v", "emb", 3)
+    text = hv.explain(hv.knn_join, few, rights["hudi"].where("soundex(category) = 'C000'"), "v", "emb", 3)
     assert "route       broadcast: the right side is computed (a filter of it cannot be pushed down exactly" in text
-    text = hv.explain_join(few, rights["files"].groupBy("id").agg(F.first("emb").alias("emb")), "v", "emb", 3)
+    text = hv.explain(hv.knn_join, few, rights["files"].groupBy("id").agg(F.first("emb").alias("emb")), "v", "emb", 3)
     assert "route       broadcast: the right side is computed (a Aggregate stands between" in text
 
 

@@ -83,7 +83,7 @@ def test_a_computed_side_is_written_once_and_removed(spark, left, held, clean_se
     calls = spark.sparkContext.accumulator(0)
     counted = F.udf(lambda value: (calls.add(1), value)[1], "long").asNondeterministic()
     right = spark.createDataFrame(rows, "price DOUBLE, emb ARRAY<FLOAT>, id LONG").withColumn("id", counted("id"))
-    shown = hv.explain_join(left, right, "v", "emb", 3)
+    shown = hv.explain(hv.knn_join, left, right, "v", "emb", 3)
     assert "route       temp: as asked" in shown
     assert "Written when the join is made" in shown
     assert not list(tmp_path.iterdir())

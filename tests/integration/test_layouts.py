@@ -66,7 +66,7 @@ def test_the_search_equals_the_oracle(spark, shared, case):
 
 def test_explain_says_how_each_slice_is_read(spark, shared, case):
     path = layouts.path_of(spark, shared, case.history, case.stage)
-    text = hv.explain_search(spark, path, case.column, QUERY)
+    text = hv.explain(hv.search, spark, path, case.column, QUERY)
     assert set(re.findall(r"^ +(index|parquet|merged|lance|spark) +\d", text, re.MULTILINE)) == case.access, text
     assert case.reason in text
     # A table that was never written has no slices; Spark finds that out by itself.
@@ -110,5 +110,5 @@ def test_the_table_of_several_row_groups_has_them(spark, shared):
 
 def test_a_table_of_another_type_of_partition_is_pruned_by_its_path(spark, shared):
     path = layouts.path_of(spark, shared, "partitions_hive", "one_column")
-    text = hv.explain_search(spark, path, "emb", QUERY, filter="category = '50%'")
+    text = hv.explain(hv.search, spark, path, "emb", QUERY, filter="category = '50%'")
     assert "pruned by partition" in text

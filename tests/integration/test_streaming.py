@@ -275,7 +275,7 @@ def test_the_example_of_digits(spark, tmp_path):
         (("emb", "number", 1), {}, "column 'number' of 'the stream' is BIGINT; a search needs a VECTOR or an array"),
         (("emb", "nothing", 1), {}, "column 'nothing' does not exist in 'the stream'"),
         (("embs", "v", 1), {}, "column 'embs' does not exist in "),
-        (("emb", "v", 0), {}, "top_k must be a whole number from 1 to 100000, not 0"),
+        (("emb", "v", 0), {}, "k must be a whole number from 1 to 100000, not 0"),
         (("emb", "v", 1), {"config": {"retries": 1}}, "unknown config key 'retries'; the keys are "),
         (("emb", "v", 1), {"join_type": "outer"}, "unknown join_type 'outer'; give 'inner' or 'left_outer'"),
         (("emb", "v", 1), {"clash": "none"}, "unknown clash 'none'; give 'prefix' or 'suffix'"),

@@ -214,7 +214,9 @@ def test_what_changed_counts_ranks_itself(spark, clean_session, path):
     meta = "_hoodie_record_key, _hoodie_partition_path, _hoodie_commit_time"
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW taken_first AS SELECT {meta}, c0 AS `_rank`, emb FROM taken_rows")
     first = min(row[0] for row in spark.sql("SELECT _hoodie_commit_time FROM taken_rows").collect())
-    changes = hv.search_changes(spark, "taken_first", "emb", VECTORS[0].tolist(), ROWS, first, metric="l2").collect()
+    changes = hv.search_changes(
+        spark, "taken_first", "emb", VECTORS[0].tolist(), ROWS, from_instant=first, metric="l2"
+    ).collect()
     ranks = {row["_hoodie_record_key"]: (row["from_rank"], row["to_rank"]) for row in changes}
     assert ranks["0"] == (ROWS, 1)
     assert all(before + 1 == after for key, (before, after) in ranks.items() if key != "0")

@@ -84,14 +84,14 @@ def test_every_leaf_selected_from_the_function_equals_the_whole(spark, typed):
 def test_what_hudi_rs_cannot_merge_is_read_by_spark_and_the_report_says_so(spark, typed):
     hv.search(spark, typed, "emb", [1.0, 2.0, 3.0, 5.0], 10).select("a_struct").collect()
     report = hv.last_reports()[0]
-    logs = "log file" in hv.explain_search(spark, typed, "emb", [1.0, 2.0, 3.0, 5.0])
+    logs = "log file" in hv.explain(hv.search, spark, typed, "emb", [1.0, 2.0, 3.0, 5.0])
     assert (report.execution == "spark") == logs
     assert ("cannot be merged" in report.execution_reason) == logs
 
 
 def test_a_large_query_set_falls_back_too(spark, typed, clean_session):
     spark.conf.set(options.BATCH_COLLECT_MAX_BYTES.key, "0")
-    logs = "log file" in hv.explain_search(spark, typed, "emb", [1.0, 2.0, 3.0, 5.0])
+    logs = "log file" in hv.explain(hv.search, spark, typed, "emb", [1.0, 2.0, 3.0, 5.0])
     queries = np.array([[1.0, 2.0, 3.0, 5.0], [3.0, 1.0, 0.0, 0.0]])
     batch = hv.search_batch(spark, typed, "emb", queries, k=3).orderBy("_hudi_query_index", "_rank")
     assert ("MapInArrow" in batch._jdf.queryExecution().analyzed().toString()) != logs

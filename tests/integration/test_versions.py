@@ -41,7 +41,7 @@ def test_the_fixture_is_of_the_version_it_says_and_stays_so(spark, table):
     assert found.config.version == int(said[1])
     has_logs = any(entry.log_files for entry in found.snapshot().file_slices)
     assert has_logs == (said[2] == "mor")
-    text = hv.explain_search(spark, table, "emb", QUERY)
+    text = hv.explain(hv.search, spark, table, "emb", QUERY)
     assert bool(re.search(r"^ +(merged|spark) +\d", text, re.MULTILINE)) == has_logs
 
 

@@ -14,7 +14,6 @@ from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.query.opened.standalone import search_table
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +166,7 @@ def test_python(spark, t, changed, kind, sentence):
     arguments = {"table": "wrong", "column": "emb", "query": [1.0, 2.0, 3.0], "k": 3, **changed}
     table, column, query = arguments.pop("table"), arguments.pop("column"), arguments.pop("query")
     with pytest.raises(kind, match=sentence) as raised:
-        hv.explain_search(spark, table, column, query, **arguments)
+        hv.explain(hv.search, spark, table, column, query, **arguments)
     assert isinstance(raised.value, errors.HudiVectorError)
     assert isinstance(raised.value, (ValueError, TypeError, LookupError))
 
@@ -358,7 +357,7 @@ def test_a_misspelt_setting_of_the_session_is_named_wherever_it_would_hold(
     for ask in (
         lambda: hv.search(spark, t, "emb", [1.0, 2.0, 3.0], 1),
         lambda: hv.search_batch(spark, frame, "emb", [[1.0, 2.0, 3.0]], 1),
-        lambda: hv.knn_join(frame, t, left_vector="emb", right_vector="emb", k=1),
+        lambda: hv.knn_join(frame, t, query_column="emb", column="emb", k=1),
         lambda: hv.write(frame, t, record_key="id"),
         lambda: hv.write(frame, str(tmp_path / "new"), record_key="id"),
         lambda: hv.blobs.prepare(frame, t, blobs=["name"]),
@@ -398,7 +397,6 @@ def test_a_misspelt_option_is_named(spark, t, tmp_path):
         lambda given: hv.blobs.prepare(frame, t, blobs=["name"], options=given),
         lambda given: hv.open(t, column="emb", options=given),
         lambda given: hv.table_services.cluster(spark, t, order_by=["id"], options=given),
-        lambda given: search_table(t, "emb", [1.0, 2.0, 3.0], 1, options=given),
     ):
         with pytest.raises(errors.InvalidOptionError, match=r"'hoodie\.vector\.invalidd' is no setting; did you mean"):
             ask({"hoodie.vector.invalidd": "skip"})

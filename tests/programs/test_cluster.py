@@ -28,7 +28,7 @@ for filtered, metric in ((False, "cosine"), (True, "l2")):
     text = "price < 600" if filtered else None
     got = searched.search(spark, path, "emb", query, 9, metric=metric, filter=text, execution="distributed")
     searched.assert_found(got, expected.nearest(query, 9, metric, filtered))
-assert "execution   distributed" in hv.explain_search(spark, path, "emb", query, execution="distributed")
+assert "execution   distributed" in hv.explain(hv.search, spark, path, "emb", query, execution="distributed")
 batch = hv.search_batch(spark, path, "emb", np.stack([query, -query]), k=4, execution="distributed").collect()
 near = [row["id"] for row in batch if row["_hudi_query_index"] == 0]
 id_at = spark.read.format("hudi").load(path).drop("emb").columns.index("id")

@@ -59,7 +59,7 @@ for table in (path, "products"):
         expected.nearest(query, 6, "l2", filtered=True),
     )
     assert hv.last_reports()[0].execution == "spark"
-    shown.append(hv.explain_search(spark, table, "emb", query))
+    shown.append(hv.explain(hv.search, spark, table, "emb", query))
     shown.append(spark.sql("EXPLAIN EXTENDED " + sql).collect()[0][0])
     assert "merged    1" in shown[0], shown[0]
 
@@ -187,7 +187,7 @@ def check(name, access, reason=""):
         text = "price < 100" if filtered else None
         got = searched.search(spark, name, "emb", query, k, metric=metric, filter=text, execution=execution)
         searched.assert_found(got, expected.nearest(query, k, metric, filtered))
-    shown = hv.explain_search(spark, name, "emb", query)
+    shown = hv.explain(hv.search, spark, name, "emb", query)
     assert f"    {access}" in shown and reason in shown, shown
 
 make("cow", "cow")
@@ -227,7 +227,7 @@ rows = spark.range(60).selectExpr("id", "CASE id % 3 WHEN 0 THEN 'a %41' WHEN 1 
     "date_add(DATE'2026-01-01', cast(id % 2 AS INT)) AS day", "cast(array(id, 1, 2) AS array<float>) AS emb")
 
 def check_join(right, route, reason=""):
-    shown = hv.explain_join(asking, right, "q", "emb", 2, metric="l2")
+    shown = hv.explain(hv.knn_join, asking, right, "q", "emb", 2, metric="l2")
     assert f"route       {route}: " in shown and reason in shown, shown
     answers = []
     for path in ("auto", "crossjoin"):

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.opened import found_in
 from support.written_table import Row, WrittenTable, brute_force, rows_of
 
 from hudi_vector.errors import InstantNotAvailableError
-from hudi_vector.query.opened.standalone import search_table
 from hudi_vector.storage import FileInfo
 from hudi_vector.table.slices import latest_slices
 from hudi_vector.table.timeline import Instant, Timeline
@@ -366,7 +366,7 @@ def test_searches_equal_brute_force_at_every_instant(data: st.DataObject) -> Non
                 check(history, until, commit.requested, data)
             else:
                 with pytest.raises(InstantNotAvailableError, match="were cleaned away"):
-                    search_table(str(history.table.path), "emb", [1.0] * 4, as_of=commit.requested)
+                    found_in(history.table.path, [1.0] * 4, as_of=commit.requested)
         for commit in history.commits:
             visible = [other for other in history.commits if other.completed <= commit.completed]
             if max(other.requested for other in visible) >= history.horizon:
@@ -381,9 +381,8 @@ def check(history: TableHistory, commits: list[Commit], as_of: str | None, data:
     expected = brute_force(rows_at(commits), query, k)
     answers = []
     for threads in ("1", "2"):
-        found = search_table(
-            str(history.table.path),
-            "emb",
+        found = found_in(
+            history.table.path,
             query,
             k,
             metric="l2",
@@ -393,7 +392,7 @@ def check(history: TableHistory, commits: list[Commit], as_of: str | None, data:
                 "hoodie.vector.search.local.threads": threads,
                 "hoodie.vector.cache.max.bytes": data.draw(st.sampled_from(["0", "1000000"])),
             },
-        ).rows
+        )
         keys = zip(found["_hoodie_record_key"].to_pylist(), found["grp"].to_pylist(), strict=True)
         assert list(keys) == [(key, group) for _, key, group in expected]
         wanted = pytest.approx([distance for distance, _, _ in expected], rel=1e-12)

@@ -73,8 +73,8 @@ index                       vectors  errors index.calibration index.kinds kernel
 index.kinds                 vectors  errors index kernels kernels.metrics read read.parquet
 index.calibration           vectors  errors index index.kinds kernels kernels.metrics read read.parquet storage
 query                       vectors  arguments errors index index.calibration index.kinds kernels kernels.metrics
-                                     options query.indexed query.lance read read.logs read.parquet read.predicate
-                                     schema storage table workers
+                                     options query.indexed query.lance read read.logs read.parquet read.predicate schema
+                                     storage table workers
 query.files                 vectors  errors read read.parquet schema storage table
 query.lance                 vectors  errors index.calibration kernels kernels.metrics options query query.files read
                                      read.parquet schema storage table
@@ -84,27 +84,26 @@ query.hybrid                vectors  arguments errors index.calibration kernels 
                                      read.logs read.parquet
 query.join                  vectors  errors kernels kernels.metrics options query query.indexed read read.predicate
                                      schema table
-query.opened                vectors  arguments errors index kernels.metrics options query query.files query.lance
-                                     read read.predicate storage table
+query.opened                vectors  arguments errors index kernels.metrics options query query.files query.lance read
+                                     read.predicate storage table
 query.changes               vectors  errors query query.opened read table
 spark.search                vectors  arguments errors kernels kernels.metrics options query query.changes query.join
                                      query.lance read read.predicate schema spark spark.catalyst storage table
-spark.hybrid                vectors  errors kernels kernels.metrics options query query.hybrid query.join read schema
-                                     spark spark.catalyst spark.search workers
+spark.hybrid                vectors  arguments errors kernels kernels.metrics options query query.hybrid query.join read
+                                     schema spark spark.catalyst spark.search workers
 spark.join                  vectors  arguments errors index kernels.metrics options query query.files query.join
                                      query.lance read read.parquet read.predicate schema spark spark.catalyst
                                      spark.join.routes spark.search storage table
 spark.join.routes           vectors  index kernels.metrics options query query.join query.lance query.opened read
                                      read.predicate schema spark.catalyst spark.join spark.search table
 streaming                   vectors  arguments errors kernels.metrics options query query.changes query.join
-                                     query.opened read read.predicate schema spark spark.catalyst spark.search
-                                     storage streaming.snapshots table
+                                     query.opened read read.predicate schema spark spark.catalyst spark.search storage
+                                     streaming.snapshots table
 streaming.snapshots         vectors  errors index options query read.predicate spark spark.catalyst storage streaming
                                      table
 writing.vectors             vectors  errors schema spark.catalyst
-table_services.vector_index vectors  arguments errors index index.calibration index.kinds kernels.metrics options
-                                     query query.files query.opened read spark spark.search storage table
-                                     table_services
+table_services.vector_index vectors  arguments errors index index.calibration index.kinds kernels.metrics options query
+                                     query.files query.opened read spark spark.search storage table table_services
 blobs                       blobs    errors options schema storage
 blobs.containers            blobs    blobs errors storage
 blobs.uploads               blobs    blobs blobs.containers errors storage

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pytest
 
-from hudi_vector.arguments import as_distance, as_k, as_text, as_vector
+from hudi_vector.arguments import as_distance, as_k, as_text, as_vector, known_arguments
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.kernels.metrics import metric_named
 
@@ -164,3 +165,25 @@ def test_wrong_metrics(given: Any) -> None:
     assert str(refused.value) == (
         f"unknown metric {given!r}; give cosine, l2 (euclidean), dot_product (dot, inner_product) or hamming"
     )
+
+
+class _Options(TypedDict, total=False):
+    effort: int
+
+
+@known_arguments(_Options)
+def _ask(table: str, *, metric: str = "l2", **options: Any) -> tuple[Any, ...]:
+    """Ask."""
+    return table, metric, options
+
+
+def test_an_unknown_argument_gets_the_nearest_one() -> None:
+    assert _ask("t", metric="cosine", effort=3) == ("t", "cosine", {"effort": 3})
+    with pytest.raises(InvalidTypeError, match=r"^_ask has no argument 'metrik'; did you mean 'metric'\?$"):
+        _ask("t", metrik="l2")
+    with pytest.raises(TypeError, match=r"^_ask has no argument 'efort'; did you mean 'effort'\?$"):
+        _ask("t", efort=2)
+    with pytest.raises(InvalidTypeError, match="_ask has no argument 'zzz'; its arguments are effort, metric, table"):
+        _ask("t", zzz=1)
+    assert str(inspect.signature(_ask)).startswith("(table: ")
+    assert (_ask.__name__, _ask.__doc__) == ("_ask", "Ask.")

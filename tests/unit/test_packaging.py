@@ -166,9 +166,10 @@ def test_a_search_works_elsewhere(installed: Path, tmp_path: Path) -> None:
     table = WrittenTable(tmp_path / "t")
     table.commit({("a", "f1"): rows})
     code = (
-        "import hudi_vector; from hudi_vector.query.opened.standalone import search_table\n"
-        f"found = search_table({str(table.path)!r}, 'emb', {_QUERY}, 3, metric='l2')\n"
-        "print(hudi_vector.__file__); print(found.rows.column('_hoodie_record_key').to_pylist())"
+        "import hudi_vector\n"
+        f"with hudi_vector.open({str(table.path)!r}, column='emb') as table:\n"
+        f"    found = table.search({_QUERY}, 3, metric='l2', columns=['_hoodie_record_key'])\n"
+        "print(hudi_vector.__file__); print(found.column('_hoodie_record_key').to_pylist())"
     )
     where, keys = _run(installed / "python", "-c", code, folder=tmp_path).splitlines()
     assert Path(where).is_relative_to(installed.parent)

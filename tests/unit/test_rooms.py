@@ -210,7 +210,6 @@ def test_every_all_names_what_is_there() -> None:
         "import hudi_vector",
         "import hudi_vector.blobs",
         "import hudi_vector.table_services",
-        "import hudi_vector.query.opened.standalone",
         "import hudi_vector as hv; hv.open",
         "import hudi_vector.cli",
     ],

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.opened import found_in, plan_of
 from support.written_table import Row, WrittenTable, brute_force, rows_of
 
 from hudi_vector.errors import (
@@ -25,7 +26,6 @@ from hudi_vector.errors import (
     UnsupportedTableError,
 )
 from hudi_vector.query.opened import request as asked
-from hudi_vector.query.opened.standalone import explain_table, search_table
 
 QUERY = [0.3, -0.2, 0.9, 0.1]
 
@@ -44,7 +44,7 @@ def table(tmp_path: Path, rows: list[Row]) -> WrittenTable:
 
 def found_keys(table: WrittenTable, **arguments: Any) -> list[str]:
     settings = {"query": QUERY, "k": 5, "metric": "l2", **arguments}
-    return search_table(str(table.path), "emb", **settings).rows.column("_hoodie_record_key").to_pylist()
+    return found_in(table.path, **settings).column("_hoodie_record_key").to_pylist()
 
 
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot_product"])
@@ -54,34 +54,32 @@ def test_the_rows_are_the_nearest(tmp_path: Path, metric: str, element: str) -> 
     rows = [Row(i, "a", None, None, tuple(map(float, vector))) for i, vector in enumerate(numbers)]
     written = WrittenTable(tmp_path / "t", element=element)
     written.commit({("a", "f1"): rows[:25], ("a", "f2"): rows[25:]})
-    found = search_table(str(written.path), "emb", QUERY, 7, metric=metric)
+    found = found_in(written.path, QUERY, 7, metric=metric)
     expected = brute_force(rows, QUERY, 7, metric)
-    assert found.rows.column("_hoodie_record_key").to_pylist() == [key for _, key, _ in expected]
-    np.testing.assert_allclose(found.rows.column("_distance").to_numpy(), [row[0] for row in expected], rtol=1e-12)
-    assert found.rows.column("_rank").to_pylist() == list(range(1, 8))
+    assert found.column("_hoodie_record_key").to_pylist() == [key for _, key, _ in expected]
+    np.testing.assert_allclose(found.column("_distance").to_numpy(), [row[0] for row in expected], rtol=1e-12)
     assert found.report.reached_k
     assert found.report.rows == 60
 
 
 def test_all_columns_but_the_vector_come_by_default(table: WrittenTable) -> None:
-    found = search_table(str(table.path), "emb", QUERY, 2).rows
+    found = found_in(table.path, QUERY, 2)
     meta = [name for name in found.column_names if name.startswith("_hoodie_")]
     assert len(meta) == 5
-    assert found.column_names == [*meta, "id", "name", "price", "grp", "_distance", "_rank"]
+    assert found.column_names == [*meta, "id", "name", "price", "grp", "_distance"]
     assert found.schema.field("_distance").type == pa.float64()
-    assert found.schema.field("_rank").type == pa.int32()
 
 
 def test_columns_are_chosen_whatever_their_capitals(table: WrittenTable, rows: list[Row]) -> None:
-    found = search_table(str(table.path), "EMB", QUERY, 1, metric="l2", columns=["_rank", "ID", "emb"]).rows
-    assert found.column_names == ["_rank", "id", "emb", "_distance"]
+    found = found_in(table.path, QUERY, 1, column="EMB", metric="l2", columns=["ID", "emb"])
+    assert found.column_names == ["id", "emb", "_distance"]
     best = brute_force(rows, QUERY, 1)[0]
     row = next(row for row in rows if row.key == best[1])
-    assert found.to_pylist() == [{"_rank": 1, "id": row.id, "emb": list(row.emb or ()), "_distance": best[0]}]
+    assert found.to_pylist() == [{"id": row.id, "emb": list(row.emb or ()), "_distance": best[0]}]
 
 
-def test_no_columns_leave_distance_and_rank(table: WrittenTable) -> None:
-    assert search_table(str(table.path), "emb", QUERY, 3, columns=[]).rows.column_names == ["_distance", "_rank"]
+def test_no_columns_leave_the_distance(table: WrittenTable) -> None:
+    assert found_in(table.path, QUERY, 3, columns=[]).column_names == ["_distance"]
 
 
 def test_a_filter_is_applied_before_distances(table: WrittenTable, rows: list[Row]) -> None:
@@ -90,11 +88,9 @@ def test_a_filter_is_applied_before_distances(table: WrittenTable, rows: list[Ro
 
 
 def test_a_filter_prunes_partitions(table: WrittenTable, rows: list[Row]) -> None:
-    found = search_table(str(table.path), "emb", QUERY, 4, metric="l2", filter="grp = 'b'")
+    found = found_in(table.path, QUERY, 4, metric="l2", filter="grp = 'b'")
     assert found.report.slices_pruned == 2
-    assert found.rows.column("_hoodie_record_key").to_pylist() == [
-        key for _, key, _ in brute_force(rows[40:], QUERY, 4)
-    ]
+    assert found.column("_hoodie_record_key").to_pylist() == [key for _, key, _ in brute_force(rows[40:], QUERY, 4)]
 
 
 def test_max_distance_is_inclusive(table: WrittenTable, rows: list[Row]) -> None:
@@ -104,7 +100,7 @@ def test_max_distance_is_inclusive(table: WrittenTable, rows: list[Row]) -> None
 
 
 def test_fewer_rows_come_with_the_reason(table: WrittenTable) -> None:
-    report = search_table(str(table.path), "emb", QUERY, 100).report
+    report = found_in(table.path, QUERY, 100).report
     assert not report.reached_k
     assert report.why_fewer == "the table holds 70 rows"
 
@@ -113,8 +109,8 @@ def test_null_vectors_never_match(tmp_path: Path) -> None:
     written = WrittenTable(tmp_path / "t")
     rows = [Row(i, "a", None, None, None if i % 2 else (1.0 * i, 0.0, 0.0, 0.0)) for i in range(10)]
     written.commit({("a", "f1"): rows})
-    report = search_table(str(written.path), "emb", QUERY, 10, columns=["id"])
-    assert sorted(report.rows.column("id").to_pylist()) == [0, 2, 4, 6, 8]
+    report = found_in(written.path, QUERY, 10, columns=["id"])
+    assert sorted(report.column("id").to_pylist()) == [0, 2, 4, 6, 8]
     assert report.report.nulls == 5
     assert report.report.why_fewer == "5 rows have no vector"
 
@@ -137,7 +133,7 @@ def test_meta_fields_off(tmp_path: Path, rows: list[Row]) -> None:
     written = WrittenTable(tmp_path / "t", has_meta_fields=False)
     twins = [Row(i, "a", None, None, (1.0, 0.0, 0.0, 0.0)) for i in (5, 3, 4)]
     written.commit({("a", "f2"): twins[:1], ("a", "f1"): twins[1:]})
-    found = search_table(str(written.path), "emb", QUERY, 3, columns=["id", "_hoodie_record_key"]).rows
+    found = found_in(written.path, QUERY, 3, columns=["id", "_hoodie_record_key"])
     assert found.column("id").to_pylist() == [3, 4, 5], "ties are in the order of file and position"
     assert found.column("_hoodie_record_key").to_pylist() == [None] * 3
 
@@ -153,9 +149,9 @@ def test_equal_distances_are_ordered_by_key(tmp_path: Path) -> None:
 def test_an_empty_table_gives_no_rows(tmp_path: Path) -> None:
     written = WrittenTable(tmp_path / "t")
     written.commit({})
-    found = search_table(str(written.path), "emb", QUERY)
-    assert found.rows.num_rows == 0
-    assert "id" in found.rows.column_names
+    found = found_in(written.path, QUERY)
+    assert found.num_rows == 0
+    assert "id" in found.column_names
     assert found.report.why_fewer == "the table holds no rows at this instant"
 
 
@@ -163,10 +159,8 @@ def test_files_older_than_the_vector_column_have_none(tmp_path: Path, rows: list
     written = WrittenTable(tmp_path / "t")
     written.commit({("a", "f1"): rows[:10]}, with_vector=False)
     written.commit({("a", "f2"): rows[10:20]})
-    found = search_table(str(written.path), "emb", QUERY, 20, metric="l2")
-    assert found.rows.column("_hoodie_record_key").to_pylist() == [
-        key for _, key, _ in brute_force(rows[10:20], QUERY, 20)
-    ]
+    found = found_in(written.path, QUERY, 20, metric="l2")
+    assert found.column("_hoodie_record_key").to_pylist() == [key for _, key, _ in brute_force(rows[10:20], QUERY, 20)]
     assert found.report.nulls == 10
 
 
@@ -182,9 +176,7 @@ def test_several_row_groups_with_null_vectors_first_and_last(tmp_path: Path) -> 
 
 
 def test_explain_says_the_plan_and_reads_nothing(table: WrittenTable) -> None:
-    text = explain_table(
-        str(table.path), "emb", QUERY, 3, filter="grp = 'a'", storage_options={"fs.s3a.secret.key": "hidden"}
-    )
+    text = plan_of(table.path, QUERY, 3, filter="grp = 'a'", storage_options={"fs.s3a.secret.key": "hidden"})
     assert "execution   local: without Spark" in text
     assert "2 to read, 1 pruned by partition" in text
     assert "hidden" not in text
@@ -194,8 +186,8 @@ def test_a_table_that_only_spark_reads_is_refused_with_the_reason(tmp_path: Path
     written = WrittenTable(tmp_path / "t", properties={"hoodie.table.keygenerator.type": "TIMESTAMP"})
     written.commit({("a", "f1"): rows[:5]})
     with pytest.raises(UnsupportedTableError, match="key generator makes partition paths that are not"):
-        search_table(str(written.path), "emb", QUERY)
-    assert "spark" in explain_table(str(written.path), "emb", QUERY)
+        found_in(written.path, QUERY)
+    assert "spark" in plan_of(written.path, QUERY)
 
 
 @pytest.mark.parametrize(
@@ -216,18 +208,18 @@ def test_a_table_that_only_spark_reads_is_refused_with_the_reason(tmp_path: Path
         ({"zone": "Mars/Olympus"}, InvalidArgumentError, "no time zone"),
         ({"max_distance": float("nan")}, InvalidArgumentError, "max_distance is NaN"),
         ({"options": {"hoodie.vector.search.local.threads": "-1"}}, InvalidArgumentError, "is not allowed"),
-        ({"table": None}, InvalidTypeError, "the argument 'table' must be text, not NULL"),
+        ({"table": 7}, InvalidTypeError, "the argument 'table' must be text, not 7"),
     ],
 )
 def test_wrong_input(table: WrittenTable, changed: dict[str, Any], error: type[Exception], message: str) -> None:
     arguments = {"table": str(table.path), "column": "emb", "query": QUERY, **changed}
     with pytest.raises(error, match=message):
-        search_table(**arguments)
+        found_in(**arguments)
 
 
 def test_a_path_without_a_table(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError, match="there is no Hudi table at"):
-        search_table(str(tmp_path), "emb", QUERY)
+        found_in(tmp_path, QUERY)
 
 
 def test_a_table_with_a_column_of_the_searchs_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +228,7 @@ def test_a_table_with_a_column_of_the_searchs_own_name(tmp_path: Path, monkeypat
     monkeypatch.setattr(WrittenTable, "avro_schema", lambda self, with_vector=True: text)
     written.commit({})
     with pytest.raises(InvalidArgumentError, match="has a column '_distance'"):
-        search_table(str(written.path), "emb", QUERY)
+        found_in(written.path, QUERY)
 
 
 class _CleanInBetween:
@@ -302,9 +294,10 @@ class Absent:
             raise ImportError(f"{name} is not installed here")
 
 sys.meta_path.insert(0, Absent())
-from hudi_vector.query.opened.standalone import search_table
-found = search_table(sys.argv[1], "emb", [0.3, -0.2, 0.9, 0.1], 3, metric="l2", filter="price >= 0")
-print(found.rows.column("_hoodie_record_key").to_pylist())
+import hudi_vector as hv
+with hv.open(sys.argv[1], column="emb") as table:
+    found = table.search([0.3, -0.2, 0.9, 0.1], 3, metric="l2", filter="price >= 0", columns=["*"])
+print(found.column("_hoodie_record_key").to_pylist())
 """
 
 

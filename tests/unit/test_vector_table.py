@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -21,6 +22,7 @@ import hudi_vector as hv
 from hudi_vector.errors import (
     DataFileError,
     DimensionMismatchError,
+    HudiVectorError,
     InstantNotAvailableError,
     InvalidArgumentError,
     InvalidTypeError,
@@ -29,7 +31,6 @@ from hudi_vector.errors import (
     UnsupportedTableError,
 )
 from hudi_vector.query.files.plain_files import DeltaFiles
-from hudi_vector.query.opened.standalone import search_table
 from hudi_vector.read.cache import process_cache
 from hudi_vector.storage import StorageOptions
 
@@ -91,15 +92,15 @@ def test_a_path_object_names_a_table(table: WrittenTable, rows: list[Row]) -> No
     files = sorted(table.path.rglob("*.parquet"))
     with hv.open(files=files, column="emb") as t:
         assert len(t.search(QUERY, 3, metric="l2")) == 3
-    assert search_table(table.path, "emb", QUERY, 1, metric="l2", columns=["id"]).rows.num_rows == 1
 
 
-def test_it_finds_what_search_table_finds(table: WrittenTable) -> None:
+def test_a_star_names_all_columns_but_the_vectors(table: WrittenTable) -> None:
     with opened(table) as t:
-        for metric, text in (("cosine", None), ("l2", "price < 50"), ("dot_product", "grp = 'b'")):
-            one = t.search(QUERY, 5, metric=metric, filter=text, columns=["id", "name"])
-            other = search_table(str(table.path), "emb", QUERY, 5, metric=metric, filter=text, columns=["id", "name"])
-            assert one.table.equals(other.rows.drop_columns(["_rank"]))
+        every = t.search(QUERY, 5, columns=["*"])
+        named = t.search(QUERY, 5, columns=["name", "*", "id"])
+    assert [name for name in every.column_names if not name.startswith("_")] == ["id", "name", "price", "grp"]
+    assert named.column_names == ["name", *(name for name in every.column_names if name != "name")]
+    assert every.select(named.column_names).equals(named.table)
 
 
 def test_rows_come_in_the_callers_order_repeated_or_not(table: WrittenTable, rows: list[Row]) -> None:
@@ -190,8 +191,7 @@ def test_merged_rows_have_columns_and_no_place(tmp_path: Path) -> None:
         packed.extractall(tmp_path, filter="data")
     t = hv.open(str(tmp_path / "table"), column="emb")
     hits = t.search(QUERY, 5, metric="l2", columns=["id"])
-    same = search_table(str(tmp_path / "table"), "emb", QUERY, 5, metric="l2", columns=["id"]).rows
-    assert hits.table.equals(same.drop_columns(["_rank"]))
+    assert hits.num_rows == 5
     placed = t.search(QUERY, 5, metric="l2")
     assert placed.column("_distance").equals(hits.column("_distance"))
     assert placed.column("file_path").null_count == placed.column("row_index").null_count > 0
@@ -409,3 +409,26 @@ def test_pyspark_is_not_needed(table: WrittenTable, rows: list[Row]) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip() == f"{ids(rows, 3)} {ids(rows, 3) * 2}"
+
+
+def test_the_plan_of_a_call_is_explained(table: WrittenTable) -> None:
+    with opened(table) as t:
+        hits = t.search(QUERY, 5, filter="price < 50", columns=["id"])
+        assert hv.explain(t.search, QUERY, 5, filter="price < 50", columns=["id"]) == hits.plan.describe()
+        assert hv.explain(t.search, QUERY, 5, filter="price < 50") == hits.plan.describe()
+        many = t.search_batch([QUERY] * 3, k=2, metric="l2")
+        assert hv.explain(t.search_batch, [QUERY] * 3, k=2, metric="l2") == many.plan.describe()
+
+
+def test_what_cannot_be_explained_is_said(table: WrittenTable) -> None:
+    with opened(table) as t:
+        for wrong, said in (
+            (lambda: hv.explain(t.refresh), "explain takes search, search_batch or knn_join and then their arguments"),
+            (lambda: hv.explain("search"), "not str"),
+            (lambda: hv.explain(t.search), "search: missing a required argument: 'query'"),
+            (lambda: hv.explain(t.search, QUERY, effort=3), "no argument 'effort'"),
+            (lambda: hv.explain(t.search, QUERY, metric="manhattan"), "unknown metric 'manhattan'"),
+            (lambda: hv.explain(t.search, QUERY, columns=["nam"]), "did you mean 'name'"),
+        ):
+            with pytest.raises(HudiVectorError, match=re.escape(said)):
+                wrong()

@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_vector import options as settings
-from hudi_vector.arguments import as_text, as_vector, checked_names
+from hudi_vector.arguments import as_text, as_vector, checked_names, known_arguments
 from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.index.catalog import Index
 from hudi_vector.query.execute import open_slice
+from hudi_vector.query.explain import explained_by
 from hudi_vector.query.files.deleted import Deleted, checked_deleted, without_deleted
 from hudi_vector.query.files.plain_files import DeltaFiles, PlainFiles
 from hudi_vector.query.index_choice import external_directory, known_indexes
@@ -26,7 +27,7 @@ from hudi_vector.query.opened.kept_snapshots import KeptSnapshots, SnapshotSourc
 from hudi_vector.query.opened.request import Asked, Found, as_queries, spelled, vector_column
 from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import SearchReport
-from hudi_vector.query.tuning import Tuning, checked_tuning
+from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
 from hudi_vector.table.instants import parse_as_of
@@ -36,6 +37,7 @@ from hudi_vector.table.recent import Recent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from typing_extensions import Unpack
 
 __all__ = ["SearchHits", "VectorTable", "open"]
 
@@ -145,43 +147,70 @@ class VectorTable:
         before = kept.identity
         return kept.refresh().identity != before and before is not None
 
+    def _explained(
+        self,
+        metric: Any,
+        filter: Any,  # noqa: A002 - the name SQL gives it
+        as_of: Any,
+        max_distance: Any,
+        mode: Any,
+        recall_target: Any,
+        k: Any,
+        columns: Any,
+        deleted: Any,
+        query: Any = None,
+        queries: Any = None,
+        options: Any = None,
+    ) -> str:
+        """Describe the plan of `search` or `search_batch`; slices that only Spark reads are in it, with the reason."""
+        tuning = checked_tuning(mode, recall_target, **(options or {}))
+        vectors = as_vector(query, None)[None, :] if queries is None else as_queries(queries)
+        asked = self._asked(vectors, k, metric, filter, as_of, max_distance, tuning)
+        wanted, left_out = checked_names(columns), self._left_out(deleted)
+
+        def described(snapshot: Snapshot) -> str:
+            for gone in left_out:
+                snapshot = without_deleted(snapshot, gone)
+            if wanted is not None:
+                self._names(snapshot, wanted)
+            return asked.plan(snapshot, self._known_indexes(snapshot, tuning)).describe()
+
+        return self._snapshots().answer(asked.as_of, described)
+
+    @known_arguments(SearchOptions)
+    @explained_by(_explained)
     def search(
         self,
         query: Any,
         k: int = 10,
         *,
         metric: str = "cosine",
-        columns: Sequence[str] | None = None,
         filter: str | None = None,  # noqa: A002 - the name SQL gives it
+        columns: Sequence[str] | None = None,
+        mode: str | None = None,
+        recall_target: float | None = None,
         as_of: Any = None,
         max_distance: float | None = None,
-        mode: str | None = None,
-        algorithm: str | None = None,
-        nprobes: int | None = None,
-        refine_factor: int | None = None,
-        recall_target: float | None = None,
         deleted: Any = None,
+        **options: Unpack[SearchOptions],
     ) -> SearchHits:
-        """The k nearest rows to one vector.
+        """Find the k nearest rows to one vector.
 
         Args:
             query: A list or one-dimensional array of numbers, as long as the column's vectors.
             k: How many rows, 1 to 100,000.
-            metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
-            columns: The columns to return; by default none, but where each row lies.
+            metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
             filter: A condition over the table's columns, applied before distances.
+            columns: The columns to return, ``"*"`` for all but the vectors; by default none, but the place of each row.
+            mode: ``"exact"`` uses no index; ``"auto"``, the default, uses one where the answer stays exact or a recall
+                target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
+            recall_target: The share of the true nearest rows to be found on average, such as 0.95.
             as_of: An instant of the timeline, or a timestamp: what was visible then; by default what the table was
                 opened with.
             max_distance: The largest distance wanted, inclusive, in the metric's unit.
-            mode: ``"exact"`` uses no index; ``"auto"``, the default, uses one where the answer stays exact or a recall
-                target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
-            algorithm: ``"brute_force"``, or the kind of index that has to be used.
-            nprobes: How many lists of the index are looked at, instead of what the recall target takes; of ``hnsw``,
-                how many rows a walk keeps in view.
-            refine_factor: How many candidates are scored exactly for each of the k rows.
-            recall_target: The share of the true nearest rows to be found on average, such as 0.95.
-            deleted: Rows of files or of a Delta table that are left out, beside those that are deleted already: a
+            deleted: Rows of files or of a Delta table to leave out, in addition to those that are deleted already: a
                 mapping of file to a bool for each row or to row numbers, or pairs of file and row number.
+            options: ``algorithm``, ``nprobes`` and ``refine_factor``: see `SearchOptions`.
 
         Returns:
             The rows, ascending by distance: ``columns`` and ``_distance``, or ``file_path``, ``row_index`` and
@@ -198,43 +227,42 @@ class VectorTable:
             ...     t.search(q, k=5, columns=["id"]).column_names
             ['id', '_distance']
         """
-        tuning = checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target)
+        tuning = checked_tuning(mode, recall_target, **options)
         vectors = as_vector(query, None)[None, :]
-        return self._search(vectors, False, k, metric, columns, filter, as_of, max_distance, tuning, deleted)
+        asked = self._asked(vectors, k, metric, filter, as_of, max_distance, tuning)
+        return self._search(asked, False, columns, deleted)
 
+    @known_arguments(SearchOptions)
+    @explained_by(_explained)
     def search_batch(
         self,
         queries: Any,
         k: int = 10,
         *,
         metric: str = "cosine",
-        columns: Sequence[str] | None = None,
         filter: str | None = None,  # noqa: A002 - the name SQL gives it
+        columns: Sequence[str] | None = None,
+        mode: str | None = None,
+        recall_target: float | None = None,
         as_of: Any = None,
         max_distance: float | None = None,
-        mode: str | None = None,
-        algorithm: str | None = None,
-        nprobes: int | None = None,
-        refine_factor: int | None = None,
-        recall_target: float | None = None,
         deleted: Any = None,
+        **options: Unpack[SearchOptions],
     ) -> SearchHits:
-        """The k nearest rows to each of many vectors, one pass over the table for all.
+        """Find the k nearest rows to each of many vectors, by one pass over the table.
 
         Args:
             queries: An array of shape (m, d).
             k: How many rows each query gets.
             metric: As for `search`.
-            columns: As for `search`.
             filter: As for `search`.
+            columns: As for `search`.
+            mode: As for `search`.
+            recall_target: As for `search`.
             as_of: As for `search`.
             max_distance: As for `search`.
-            mode: As for `search`.
-            algorithm: As for `search`.
-            nprobes: As for `search`.
-            refine_factor: As for `search`.
-            recall_target: As for `search`.
             deleted: As for `search`.
+            options: As for `search`.
 
         Returns:
             As `search`, with the number of the query in ``_hudi_query_index`` before the other columns; by query, and
@@ -248,9 +276,9 @@ class VectorTable:
             ...     t.search_batch(Q, k=2).num_rows
             6
         """
-        tuning = checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target)
-        vectors = as_queries(queries)
-        return self._search(vectors, True, k, metric, columns, filter, as_of, max_distance, tuning, deleted)
+        tuning = checked_tuning(mode, recall_target, **options)
+        asked = self._asked(as_queries(queries), k, metric, filter, as_of, max_distance, tuning)
+        return self._search(asked, True, columns, deleted)
 
     def fetch_rows(self, refs: Iterable[tuple[str, int]], columns: Sequence[str] | None = None) -> pa.Table:
         """Columns of rows by their places.
@@ -328,23 +356,16 @@ class VectorTable:
         """
         return one_partition(spark, self.fetch_rows(refs, columns))
 
-    def _search(
-        self,
-        vectors: Any,
-        batch: bool,
-        k: Any,
-        metric: Any,
-        columns: Any,
-        text: Any,
-        as_of: Any,
-        max_distance: Any,
-        tuning: Tuning,
-        deleted: Any,
-    ) -> SearchHits:
+    def _asked(
+        self, vectors: Any, k: Any, metric: Any, text: Any, as_of: Any, max_distance: Any, tuning: Tuning
+    ) -> Asked:
         point = self._as_of if as_of is None else as_of
-        asked = Asked.of(
+        return Asked.of(
             self.name, self.column, vectors, k, metric, text, max_distance, point, self._options, self._zone, tuning
         )
+
+    def _search(self, asked: Asked, batch: bool, columns: Any, deleted: Any) -> SearchHits:
+        vectors, tuning = asked.vectors, asked.tuning
         wanted, left_out = checked_names(columns), self._left_out(deleted)
 
         def answer(chosen: Snapshot) -> SearchHits:
@@ -401,7 +422,9 @@ class VectorTable:
             raise InvalidArgumentError(
                 f"'{self.name}' has a column '{taken}', the name of a column that the search adds; leave columns out"
             )
-        return list(dict.fromkeys(spelled(n, snapshot.schema, self.name) for n in wanted if n not in added))
+        every = [name for name in snapshot.schema.names if name != spelled(self.column, snapshot.schema, self.name)]
+        named = [name for one in wanted for name in (every if one == "*" else [one])]
+        return list(dict.fromkeys(spelled(n, snapshot.schema, self.name) for n in named if n not in added))
 
     def _access(self, snapshot: Snapshot, uri: str, known: Mapping[str, FileSlice]) -> SliceAccess:
         """How rows of a file are read; of this table's files only."""
@@ -427,6 +450,7 @@ class VectorTable:
         return self._kept
 
 
+@known_arguments()
 def open(  # noqa: A001 - hv.open, as files are opened
     table: str | os.PathLike[str] | None = None,
     *,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
 from hudi_vector.spark.hybrid.batch import HybridQueries, hybrid_batch_plan
 from hudi_vector.spark.hybrid.search import checked_hybrid, hybrid_relation, probes_of
@@ -17,23 +18,24 @@ from hudi_vector.spark.search.api import chosen, frame_of, target_of
 __all__ = ["as_probes", "hybrid_search", "hybrid_search_batch"]
 
 
+@known_arguments()
 def hybrid_search(
     spark: SparkSession,
     table: str | os.PathLike[str] | DataFrame,
     search_columns: Sequence[str],
     queries: Sequence[Any],
-    weights: Sequence[float] | None = None,
     k: int = 10,
     *,
     metrics: str | Sequence[str] = "cosine",
+    filter: str | None = None,  # noqa: A002 - the name SQL gives it
+    columns: Sequence[str] | None = None,
+    as_of: Any = None,
+    weights: Sequence[float] | None = None,
     fusion: str = "weighted",
     normalize: bool = False,
-    filter: str | None = None,  # noqa: A002 - the name SQL gives it
-    as_of: Any = None,
-    columns: Sequence[str] | None = None,
     execution: str = "auto",
 ) -> DataFrame:
-    """The k best rows of a table by several vector columns together, exactly.
+    """Find the k best rows of a table by several vector columns together, exactly.
 
     Each column gives a row a score: cosine 1 − distance, dot_product the product, l2 1 / (1 + distance). The score of
     the row is the sum of weight × score, or of weight / (60 + rank) with ``fusion="rrf"``, where a row's rank in a
@@ -47,14 +49,15 @@ def hybrid_search(
             FLOAT> or STRUCT<indices: ARRAY<INT>, values: ARRAY<FLOAT>>. A column may be named twice.
         queries: A query for each column: numbers, or for a sparse column a dict from index to value or a pair of
             indices and values.
-        weights: A weight for each column, 1 each by default. Below 0 it drives rows away; not with ``"rrf"``.
         k: How many rows, 1 to 100,000.
-        metrics: ``"cosine"``, ``"l2"`` or ``"dot_product"`` for all columns, or a list with one for each.
+        metrics: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"`` for all columns, or a list with one for
+            each.
+        filter: A SQL condition over the table's columns, applied before scores and ranks.
+        columns: The columns to return; by default all without the searched ones, and those that are added.
+        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
+        weights: A weight for each column, 1 each by default. Below 0 it drives rows away; not with ``"rrf"``.
         fusion: ``"weighted"`` or ``"rrf"``.
         normalize: Whether each column's scores are brought to 0 … 1 first, by the least and the largest of all rows.
-        filter: A SQL condition over the table's columns, applied before scores and ranks.
-        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
-        columns: The columns to return; by default all without the searched ones, and those that are added.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
 
     Returns:
@@ -88,24 +91,25 @@ def hybrid_search(
     return chosen(found, columns)
 
 
+@known_arguments()
 def hybrid_search_batch(
     spark: SparkSession,
     table: str | os.PathLike[str] | DataFrame,
     search_columns: Sequence[str],
     queries: str | DataFrame,
     query_columns: Sequence[str],
-    weights: Sequence[float] | None = None,
     k: int = 10,
     *,
     metrics: str | Sequence[str] = "cosine",
+    filter: str | None = None,  # noqa: A002 - the name SQL gives it
+    columns: Sequence[str] | None = None,
+    as_of: Any = None,
+    weights: Sequence[float] | None = None,
     fusion: str = "weighted",
     normalize: bool = False,
-    filter: str | None = None,  # noqa: A002 - the name SQL gives it
-    as_of: Any = None,
-    columns: Sequence[str] | None = None,
     execution: str = "auto",
 ) -> DataFrame:
-    """The k best rows of a table by several vector columns together, for each row of a DataFrame of queries.
+    """Find the k best rows of a table by several vector columns together, for each row of a DataFrame of queries.
 
     Args:
         spark: A registered session.
@@ -113,14 +117,14 @@ def hybrid_search_batch(
         search_columns: As for `hybrid_search`.
         queries: A DataFrame or the name of a table.
         query_columns: The column of it that holds the query of each search column, dense for dense, sparse for sparse.
-        weights: As for `hybrid_search`.
         k: How many rows each query row gets, 1 to 100,000.
         metrics: As for `hybrid_search`.
+        filter: As for `hybrid_search`.
+        columns: The columns to return; all by default.
+        as_of: As for `hybrid_search`.
+        weights: As for `hybrid_search`.
         fusion: As for `hybrid_search`.
         normalize: As for `hybrid_search`.
-        filter: As for `hybrid_search`.
-        as_of: As for `hybrid_search`.
-        columns: The columns to return; all by default.
         execution: As for `hybrid_search`.
 
     Returns:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from hudi_vector.arguments import known_arguments
+from hudi_vector.query.explain import explained_by
 from hudi_vector.query.join.task import JoinTask
+from hudi_vector.query.tuning import JoinOptions
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.relation import lazy_relation
@@ -20,54 +23,63 @@ from hudi_vector.spark.join.routes.ways import Way
 from hudi_vector.spark.join.sentences import described
 from hudi_vector.spark.search.spread import spread_plan
 
-__all__ = ["JoinedFrame", "explain_join", "join_plan", "joined_frame", "knn_join"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["JoinedFrame", "join_plan", "joined_frame", "knn_join"]
 
 
+def _explained(left: Any, right: Any, query_column: Any, column: Any, k: Any, options: Any = None, **asked: Any) -> str:
+    """Describe the plan of `knn_join`."""
+    return described(prepare(left, right, query_column, column, k, run=False, **asked, **(options or {})))
+
+
+@known_arguments(JoinOptions)
+@explained_by(_explained)
 def knn_join(
     left: str | DataFrame,
     right: str | DataFrame,
-    left_vector: str,
-    right_vector: str,
+    query_column: str,
+    column: str,
     k: int | None = None,
     *,
     metric: str = "cosine",
-    join_type: str = "inner",
-    mode: str = "auto",
-    max_distance: float | None = None,
     condition: str | None = None,
+    mode: str = "auto",
+    recall_target: float | None = None,
+    max_distance: float | None = None,
+    join_type: str = "inner",
     exclude_self: bool | str | Sequence[str] | None = None,
     rank_column: str = "_rank",
     distance_column: str = "_distance",
-    nprobes: int | None = None,
-    refine_factor: int | None = None,
-    recall_target: float | None = None,
     deleted: Any = None,
+    **options: Unpack[JoinOptions],
 ) -> JoinedFrame:
-    """The k nearest right rows of every left row.
+    """Join every left row with the k nearest right rows.
 
     Args:
         left: The rows that ask: a DataFrame, a catalog name, a view or the path of a Hudi table.
-        right: The rows that are found, given in the same ways; `explain_join` says how they are searched.
-        left_vector: The left rows' vectors: a VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
-        right_vector: The right rows' vectors.
+        right: The rows that are found, given in the same forms; ``hv.explain(hv.knn_join, …)`` says how they are
+            searched.
+        query_column: The left rows' vectors: a VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
+        column: The right rows' vectors.
         k: How many right rows each left row gets, 1 to 100,000; None for all within `max_distance`.
-        metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
-        join_type: ``"inner"``, or ``"left_outer"`` to keep left rows without a match, once each, NULL on the right.
-        mode: ``"exact"`` uses no index; ``"auto"``, the session's setting, uses one where the answer stays exact or a
-            recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
-        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
         condition: A SQL condition that pairs must meet, applied before the k are counted: a bare name is a column of
             the right side, ``l.name`` one of the left, ``r.name`` the right side's where both have the name.
+        mode: ``"exact"`` uses no index; ``"auto"``, the session's setting, uses one where the answer stays exact or a
+            recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
+        recall_target: The share of the true nearest rows to be found on average; as for `search`.
+        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        join_type: ``"inner"``, or ``"left_outer"`` to keep left rows without a match, once each, NULL on the right.
         exclude_self: For a join of a table with itself: the column or columns by which a row is known to be the same,
             or True for the record key of a Hudi table. Where one of them is NULL, nothing is excluded.
         rank_column: The name of the rank, from 1.
         distance_column: The name of the distance.
-        nprobes: How many lists of an index are looked at; as for `search`.
-        refine_factor: How many candidates are scored exactly for each of the k rows; as for `search`.
-        recall_target: The share of the true nearest rows to be found on average; as for `search`.
-        deleted: Rows that are left out of a right side of Parquet files or of a Delta table by its path, beside what
-            its log says is deleted: a mapping of files to a bool for each row (True: deleted) or to row numbers, or
+        deleted: Rows to leave out of a right side of Parquet files or of a Delta table by its path, in addition to
+            those that its log deletes: a mapping of files to a bool for each row (True: deleted) or to row numbers, or
             pairs of file and row number, as Iceberg's position deletes are.
+        options: ``nprobes`` and ``refine_factor``: see `JoinOptions`.
 
     Returns:
         A DataFrame: the left columns, the right columns (those whose name the left side or the join has too with the
@@ -89,8 +101,8 @@ def knn_join(
     prepared = prepare(
         left,
         right,
-        left_vector,
-        right_vector,
+        query_column,
+        column,
         k,
         metric=metric,
         join_type=join_type,
@@ -100,88 +112,11 @@ def knn_join(
         exclude_self=exclude_self,
         rank_column=rank_column,
         distance_column=distance_column,
-        nprobes=nprobes,
-        refine_factor=refine_factor,
-        recall_target=recall_target,
         deleted=deleted,
+        recall_target=recall_target,
+        **options,
     )
     return joined_frame(prepared)
-
-
-def explain_join(
-    left: str | DataFrame,
-    right: str | DataFrame,
-    left_vector: str,
-    right_vector: str,
-    k: int | None = None,
-    *,
-    metric: str = "cosine",
-    join_type: str = "inner",
-    mode: str = "auto",
-    max_distance: float | None = None,
-    condition: str | None = None,
-    exclude_self: bool | str | Sequence[str] | None = None,
-    rank_column: str = "_rank",
-    distance_column: str = "_distance",
-    nprobes: int | None = None,
-    refine_factor: int | None = None,
-    recall_target: float | None = None,
-    deleted: Any = None,
-) -> str:
-    """How `knn_join` with the same arguments would run, without running it.
-
-    Args:
-        left: As for `knn_join`.
-        right: As for `knn_join`.
-        left_vector: As for `knn_join`.
-        right_vector: As for `knn_join`.
-        k: As for `knn_join`.
-        metric: As for `knn_join`.
-        join_type: As for `knn_join`.
-        mode: As for `knn_join`.
-        max_distance: As for `knn_join`.
-        condition: As for `knn_join`.
-        exclude_self: As for `knn_join`.
-        rank_column: As for `knn_join`.
-        distance_column: As for `knn_join`.
-        nprobes: As for `knn_join`.
-        refine_factor: As for `knn_join`.
-        recall_target: As for `knn_join`.
-        deleted: As for `knn_join`.
-
-    Returns:
-        The plan as text: the route and why, the routes passed over and why, how the condition is applied, where the
-        left rows ask, and the plan of the search itself.
-
-    Raises:
-        InvalidArgumentError: An argument is not allowed.
-        InvalidTypeError: An argument, or a vector column, is of the wrong type.
-        TableNotFoundError: There is no such table.
-
-    Example:
-        >>> print(hv.explain_join(users, "products", "taste", "embedding", k=3))
-    """
-    prepared = prepare(
-        left,
-        right,
-        left_vector,
-        right_vector,
-        k,
-        metric=metric,
-        join_type=join_type,
-        mode=mode,
-        max_distance=max_distance,
-        condition=condition,
-        exclude_self=exclude_self,
-        rank_column=rank_column,
-        distance_column=distance_column,
-        nprobes=nprobes,
-        refine_factor=refine_factor,
-        recall_target=recall_target,
-        deleted=deleted,
-        run=False,
-    )
-    return described(prepared)
 
 
 def join_plan(prepared: Prepared) -> JavaObject:

@@ -6,6 +6,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from hudi_vector.arguments import as_text
+from hudi_vector.query.tuning import JoinOptions
 from hudi_vector.spark.catalyst.arguments import Signature, bind, constant
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.spark.join.api import join_plan
@@ -13,24 +15,23 @@ from hudi_vector.spark.join.prepare import prepare
 
 __all__ = ["join_function"]
 
-_DEFAULTS = {
-    "metric": "cosine",
-    "join_type": "inner",
-    "mode": "auto",
-    "max_distance": None,
-    "condition": None,
-    "exclude_self": None,
-    "rank_column": "_rank",
-    "distance_column": "_distance",
-    "nprobes": None,
-    "refine_factor": None,
-    "recall_target": None,
-}
+_NAMED = (
+    "metric",
+    "join_type",
+    "mode",
+    "recall_target",
+    "max_distance",
+    "condition",
+    "exclude_self",
+    "rank_column",
+    "distance_column",
+    *JoinOptions.__annotations__,
+)
 _SIGNATURE = Signature(
     "hudi_knn_join",
     ("left", "right", "left_vector", "right_vector", "k"),
     ("left", "right", "left_vector", "right_vector"),
-    named_only=tuple(_DEFAULTS),
+    named_only=_NAMED,
     aliases=(("left_table", "left"), ("right_table", "right"), ("distance_metric", "metric")),
 )
 
@@ -38,14 +39,14 @@ _SIGNATURE = Signature(
 def join_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
     """The plan of ``hudi_knn_join(left, right, left_vector, right_vector, k, …)``; a side is a name or a TABLE."""
     given = bind(_SIGNATURE, expressions)
-    values = {name: constant(given[name], name) for name in _DEFAULTS if name in given}
-    vectors = [constant(given[name], name) for name in ("left_vector", "right_vector")]
+    values = {name: constant(given[name], name) for name in _NAMED if name in given}
+    vectors = [as_text(constant(given[name], name), name) for name in ("left_vector", "right_vector")]
     k = constant(given["k"], "k") if "k" in given else None
     excluded = values.get("exclude_self")
     if isinstance(excluded, str) and "," in excluded:
         values["exclude_self"] = [name.strip() for name in excluded.split(",")]
     left, right = (_side(spark, given[name], name) for name in ("left", "right"))
-    return join_plan(prepare(left, right, vectors[0], vectors[1], k, spark=spark, **{**_DEFAULTS, **values}))
+    return join_plan(prepare(left, right, vectors[0], vectors[1], k, spark=spark, **values))
 
 
 def _side(spark: SparkSession, expression: JavaObject, name: str) -> Any:

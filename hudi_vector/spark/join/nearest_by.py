@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import MapType
 
-from hudi_vector.arguments import as_k
+from hudi_vector.arguments import as_k, known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidFilterError, InvalidTypeError, UnknownColumnError
 from hudi_vector.schema import quoted, quoted_if_needed
 from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, node_name
@@ -40,6 +40,7 @@ class _Vectors:
     metric: str
 
 
+@known_arguments()
 def nearest_by_join(
     left: DataFrame,
     other: DataFrame,

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from hudi_vector import options
+from hudi_vector import options as settings
 from hudi_vector.arguments import as_distance, as_k, as_text
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError
 from hudi_vector.index.build import indexable_files
@@ -58,50 +58,28 @@ class Prepared:
 def prepare(
     left: Any,
     right: Any,
-    left_vector: Any,
-    right_vector: Any,
+    query_column: Any,
+    column: Any,
     k: Any,
     *,
-    metric: Any,
-    join_type: Any,
-    mode: Any,
-    max_distance: Any,
-    condition: Any,
-    exclude_self: Any,
-    rank_column: Any,
-    distance_column: Any,
-    nprobes: Any = None,
-    refine_factor: Any = None,
+    metric: Any = "cosine",
+    condition: Any = None,
+    mode: Any = "auto",
     recall_target: Any = None,
+    max_distance: Any = None,
+    join_type: Any = "inner",
+    exclude_self: Any = None,
+    rank_column: Any = "_rank",
+    distance_column: Any = "_distance",
     deleted: Any = None,
     spark: SparkSession | None = None,
     run: bool = True,
+    **options: Any,
 ) -> Prepared:
-    """Check the arguments of a join, those of `hudi_vector.knn_join`, and choose how it runs.
+    """Check the arguments of `hudi_vector.knn_join` and choose how the join runs.
 
-    Args:
-        left: See there, and so on.
-        right: See there.
-        left_vector: See there.
-        right_vector: See there.
-        k: See there.
-        metric: See there.
-        join_type: See there.
-        mode: See there.
-        max_distance: See there.
-        condition: See there.
-        exclude_self: See there.
-        rank_column: See there.
-        distance_column: See there.
-        nprobes: See there.
-        refine_factor: See there.
-        recall_target: See there.
-        deleted: See there.
-        spark: The session; that of the sides by default.
-        run: Whether what the route needs is made now: what is held in memory, a temporary dataset, an index.
-
-    Returns:
-        The join.
+    `spark` is the session, by default that of the sides. `run` says whether to make now what the route needs: rows
+    held in memory, a temporary dataset, an index.
     """
     session = spark or _session(left, right)
     farthest = as_distance(max_distance)
@@ -110,13 +88,13 @@ def prepare(
     wanted = None if k is None else as_k(k)
     measured = metric_named(metric)
     kind = one_of(join_type, "join_type", _TYPES)
-    tuning = checked_tuning(None if mode == "auto" else mode, None, nprobes, refine_factor, recall_target)
+    tuning = checked_tuning(None if mode == "auto" else mode, recall_target, **options)
     added = _added_names(rank_column, distance_column)
 
-    asking = _left_side(session, left, left_vector)
+    asking = _left_side(session, left, query_column)
     found, found_label, stored = _frame(session, right, "right")
     require_distinct(found, found_label)
-    vector = as_text(right_vector, "right_vector") or ""
+    vector = as_text(column, "column") or ""
     decoded = None if stored else bytes_source(session, found, vector, found_label)
     found = decoded.frame if decoded else found
     asked = asked_condition(session, asking, found.schema, found_label, condition)
@@ -154,7 +132,7 @@ def prepare(
 
 def _routed(request: JoinRequest, run: bool) -> Prepared:
     right, conf = request.right, request.conf
-    asked, limit = options.JOIN_PATH.read(conf), options.JOIN_BROADCAST_MAX_BYTES.read(conf)
+    asked, limit = settings.JOIN_PATH.read(conf), settings.JOIN_BROADCAST_MAX_BYTES.read(conf)
     few = request.left.has_no_more_than(few_rows(request.spark.sparkContext.defaultParallelism))
     queries = few_rows(1) if few else _MANY
     by_spark = "" if request.asked.right_only else request.asked.by_spark
@@ -237,7 +215,7 @@ def _left_side(spark: SparkSession, left: Any, vector: Any) -> LeftSide:
     if frame.isStreaming:
         raise InvalidArgumentError("the left side is a stream; use it batch by batch, in foreachBatch")
     require_distinct(frame, label)
-    return LeftSide(label, frame, vector_column(frame.schema, as_text(vector, "left_vector") or "", label, None))
+    return LeftSide(label, frame, vector_column(frame.schema, as_text(vector, "query_column") or "", label, None))
 
 
 def require_distinct(frame: DataFrame, label: str) -> None:

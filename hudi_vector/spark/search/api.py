@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
-from hudi_vector.arguments import as_text, as_vector, checked_names
+from hudi_vector.arguments import as_text, as_vector, checked_names, known_arguments
 from hudi_vector.errors import InvalidTypeError
-from hudi_vector.query.tuning import checked_tuning
+from hudi_vector.query.explain import explained_by
+from hudi_vector.query.tuning import SearchOptions, checked_tuning
 from hudi_vector.schema import quoted
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.columns import DISTANCE
@@ -22,9 +23,43 @@ from hudi_vector.spark.search.single import constant_query, single_relation
 from hudi_vector.spark.search.table_functions import checked_search
 from hudi_vector.storage import path_text
 
-__all__ = ["chosen", "explain_search", "frame_of", "search", "search_batch", "target_of"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["chosen", "frame_of", "search", "search_batch", "target_of"]
+
+_MANY = 1 << 20  # queries, more than any limit of a plan
 
 
+def _explained(
+    spark: SparkSession, table: Any, column: str, query: Any, columns: Any, options: Any = None, **asked: Any
+) -> str:
+    """Describe the plan of `search`, whose columns do not change it."""
+    vector = as_vector(query, None)
+    checked_names(columns)
+    return _checked(spark, table, column, len(vector), options=options or {}, **asked).explain(len(vector), 1)
+
+
+def _batch_explained(
+    spark: SparkSession,
+    table: Any,
+    column: str,
+    queries: Any,
+    query_column: Any,
+    columns: Any,
+    options: Any = None,
+    **asked: Any,
+) -> str:
+    """Describe the plan of `search_batch`; only an array says how many queries there are, others are taken as many."""
+    rows = _query_rows(spark, queries, query_column)
+    checked_names(columns)
+    checked = _checked(spark, table, column, rows.dimension, options=options or {}, **asked)
+    count = _MANY if rows.matrix is None else len(rows.matrix)
+    return checked.explain(rows.dimension or checked.column.dimension, count)
+
+
+@known_arguments(SearchOptions)
+@explained_by(_explained)
 def search(
     spark: SparkSession,
     table: str | os.PathLike[str] | DataFrame,
@@ -34,17 +69,15 @@ def search(
     *,
     metric: str = "cosine",
     filter: str | None = None,  # noqa: A002 - the name SQL gives it
-    max_distance: float | None = None,
-    as_of: Any = None,
     columns: Sequence[str] | None = None,
-    execution: str = "auto",
     mode: str | None = None,
-    algorithm: str | None = None,
-    nprobes: int | None = None,
-    refine_factor: int | None = None,
     recall_target: float | None = None,
+    as_of: Any = None,
+    max_distance: float | None = None,
+    execution: str = "auto",
+    **options: Unpack[SearchOptions],
 ) -> DataFrame:
-    """The exact k nearest rows of a table to one vector.
+    """Find the exact k nearest rows of a table to one vector.
 
     Args:
         spark: A registered session.
@@ -52,19 +85,16 @@ def search(
         column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
         query: The query vector: a list or one-dimensional array of numbers, as long as the column's vectors.
         k: How many rows, 1 to 100,000.
-        metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
+        metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
         filter: A SQL condition over the table's columns, applied before distances.
-        max_distance: The largest distance wanted, inclusive, in the metric's unit.
-        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
         columns: The columns to return, and ``_distance``; all without the vector by default.
-        execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
         mode: ``"exact"`` uses no index; ``"auto"``, the setting's default, uses one where the answer stays exact or
             a recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
-        algorithm: ``"brute_force"``, or the kind of index that has to be used: ``"ivf_sq8"``, ``"ivf_flat"``,
-            ``"ivf_pq"``, ``"hnsw"``.
-        nprobes: How many lists of the index are looked at, instead of what the recall target takes.
-        refine_factor: How many candidates are scored exactly for each of the k rows.
         recall_target: The share of the true nearest rows to be found on average, such as 0.95.
+        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
+        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
+        options: ``algorithm``, ``nprobes`` and ``refine_factor``: see `SearchOptions`.
 
     Returns:
         A lazy DataFrame, ascending by ``_distance``. ``_rank`` (from 1), ``_hudi_distance`` and the vector can be
@@ -78,25 +108,17 @@ def search(
         >>> hv.search(spark, "products", "embedding", [1.0, 2.0, 3.0], k=10).count()
         10
     """
-    target = target_of(spark, table)
     vector = as_vector(query, None)
-    checked = checked_search(
-        spark,
-        target,
-        as_text(column, "column") or "",
-        len(vector),
-        k=k,
-        metric=metric,
-        filter=filter,
-        max_distance=max_distance,
-        as_of=as_of,
-        execution=execution,
-        tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
-    )
+    checked = _checked(
+        spark, table, column, len(vector), mode, recall_target, options,
+        k=k, metric=metric, filter=filter, as_of=as_of, max_distance=max_distance, execution=execution,
+    )  # fmt: skip
     found = frame_of(spark, single_relation(checked, constant_query(vector, checked.column.dimension)))
     return chosen(found, columns, (DISTANCE,))
 
 
+@known_arguments(SearchOptions)
+@explained_by(_batch_explained)
 def search_batch(
     spark: SparkSession,
     table: str | os.PathLike[str] | DataFrame,
@@ -107,17 +129,15 @@ def search_batch(
     *,
     metric: str = "cosine",
     filter: str | None = None,  # noqa: A002 - the name SQL gives it
-    max_distance: float | None = None,
-    as_of: Any = None,
     columns: Sequence[str] | None = None,
-    execution: str = "auto",
     mode: str | None = None,
-    algorithm: str | None = None,
-    nprobes: int | None = None,
-    refine_factor: int | None = None,
     recall_target: float | None = None,
+    as_of: Any = None,
+    max_distance: float | None = None,
+    execution: str = "auto",
+    **options: Unpack[SearchOptions],
 ) -> DataFrame:
-    """The exact k nearest rows of a table to each of many vectors.
+    """Find the exact k nearest rows of a table to each of many vectors.
 
     Args:
         spark: A registered session.
@@ -127,19 +147,16 @@ def search_batch(
             (queries, dimension).
         query_column: The column of the query vectors; not given for an array.
         k: How many rows each query gets, 1 to 100,000.
-        metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
+        metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
         filter: A SQL condition over the table's columns, applied before distances.
-        max_distance: The largest distance wanted, inclusive, in the metric's unit.
-        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
         columns: The columns to return, and ``_distance``; all by default.
-        execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
         mode: ``"exact"`` uses no index; ``"auto"``, the setting's default, uses one where the answer stays exact or
             a recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
-        algorithm: ``"brute_force"``, or the kind of index that has to be used: ``"ivf_sq8"``, ``"ivf_flat"``,
-            ``"ivf_pq"``, ``"hnsw"``.
-        nprobes: How many lists of the index are looked at, instead of what the recall target takes.
-        refine_factor: How many candidates are scored exactly for each of the k rows.
         recall_target: The share of the true nearest rows to be found on average, such as 0.95.
+        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
+        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
+        options: ``algorithm``, ``nprobes`` and ``refine_factor``: see `SearchOptions`.
 
     Returns:
         A lazy DataFrame: the table's columns without the vector, the queries' columns (clashing names with the
@@ -154,101 +171,27 @@ def search_batch(
         >>> hv.search_batch(spark, "products", "embedding", Q, k=2).count()
         6
     """
-    target = target_of(spark, table)
     rows = _query_rows(spark, queries, query_column)
-    checked = checked_search(
-        spark,
-        target,
-        as_text(column, "column") or "",
-        rows.dimension,
-        k=k,
-        metric=metric,
-        filter=filter,
-        max_distance=max_distance,
-        as_of=as_of,
-        execution=execution,
-        tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
-    )
+    checked = _checked(
+        spark, table, column, rows.dimension, mode, recall_target, options,
+        k=k, metric=metric, filter=filter, as_of=as_of, max_distance=max_distance, execution=execution,
+    )  # fmt: skip
     found = frame_of(spark, batch_plan(checked, rows, BatchShape.CORPUS_FIRST))
     return chosen(found, columns, (DISTANCE,))
 
 
-def explain_search(
+def _checked(
     spark: SparkSession,
     table: str | os.PathLike[str] | DataFrame,
     column: str,
-    query: Any,
-    k: int = 10,
-    *,
-    metric: str = "cosine",
-    filter: str | None = None,  # noqa: A002 - the name SQL gives it
-    max_distance: float | None = None,
-    as_of: Any = None,
-    columns: Sequence[str] | None = None,
-    execution: str = "auto",
-    mode: str | None = None,
-    algorithm: str | None = None,
-    nprobes: int | None = None,
-    refine_factor: int | None = None,
-    recall_target: float | None = None,
-) -> str:
-    """What `search` with the same arguments would do now, without doing it.
-
-    Args:
-        spark: A registered session.
-        table: As for `search`.
-        column: As for `search`.
-        query: As for `search`.
-        k: As for `search`.
-        metric: As for `search`.
-        filter: As for `search`.
-        max_distance: As for `search`.
-        as_of: As for `search`.
-        columns: As for `search`; they do not change how the search runs.
-        execution: As for `search`.
-        mode: As for `search`.
-        algorithm: As for `search`.
-        nprobes: As for `search`.
-        refine_factor: As for `search`.
-        recall_target: As for `search`.
-
-    Returns:
-        The plan as text: the instant, the slices by access path with reasons, the bytes to read.
-
-    Raises:
-        InvalidArgumentError: An argument is not allowed.
-        TableNotFoundError: There is no such table.
-
-    Example:
-        >>> print(hv.explain_search(spark, "products", "embedding", [1.0, 2.0, 3.0]))
-    """
-    del columns
-    target = target_of(spark, table)
-    vector = as_vector(query, None)
-    checked = checked_search(
-        spark,
-        target,
-        as_text(column, "column") or "",
-        len(vector),
-        k=k,
-        metric=metric,
-        filter=filter,
-        max_distance=max_distance,
-        as_of=as_of,
-        execution=execution,
-        tuning=checked_tuning(mode, algorithm, nprobes, refine_factor, recall_target),
-    )
-    return _described(checked, len(vector))
-
-
-def _described(search: TableSearch, dimension: int) -> str:
-    plan = search.plan(dimension, search.conf())
-    if plan is not None:
-        return plan.describe()
-    return (
-        f"Search of {search.target.label}\n"
-        f"  execution   spark: searched by Spark over the plan itself, because {search.target.reason}"
-    )
+    dimension: int | None,
+    mode: str | None,
+    recall_target: float | None,
+    options: Mapping[str, Any],
+    **asked: Any,
+) -> TableSearch:
+    name, tuning = as_text(column, "column") or "", checked_tuning(mode, recall_target, **options)
+    return checked_search(spark, target_of(spark, table), name, dimension, tuning=tuning, **asked)
 
 
 def target_of(spark: SparkSession, table: str | os.PathLike[str] | DataFrame) -> Target:

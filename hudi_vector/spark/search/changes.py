@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
 from hudi_vector.query.changes.compare import changes_between
 from hudi_vector.spark.search.api import search
@@ -20,20 +21,21 @@ _SCHEMA = (
 )
 
 
+@known_arguments()
 def search_changes(
     spark: SparkSession,
     table: str | os.PathLike[str],
     column: str,
     query: Any,
     k: int = 10,
+    *,
     from_instant: Any = None,
     to_instant: Any = None,
-    *,
     metric: str = "cosine",
     filter: str | None = None,  # noqa: A002 - the name SQL gives it
     max_distance: float | None = None,
 ) -> DataFrame:
-    """Which rows entered the k nearest, left them, or moved in them, between two points of a table's history.
+    """Find the rows that entered the k nearest, left them or moved in them, between two points of a table's history.
 
     Both answers are exact.
 
@@ -43,8 +45,8 @@ def search_changes(
         column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
         query: The query vector, as for `search`.
         k: How many rows, 1 to 100,000.
-        from_instant: The earlier point: an instant of the timeline (14 or 17 digits), or a timestamp, which stands for
-            what was visible then.
+        from_instant: The earlier point: an instant of the timeline (14 or 17 digits), or a timestamp, for what was
+            visible then.
         to_instant: The later point; now by default.
         metric: As for `search`.
         filter: As for `search`.
@@ -62,7 +64,7 @@ def search_changes(
 
     Example:
         >>> written = spark.table("products").first()["_hoodie_commit_time"]
-        >>> hv.search_changes(spark, "products", "embedding", q, 10, written).count()
+        >>> hv.search_changes(spark, "products", "embedding", q, from_instant=written).count()
         0
     """
     if from_instant is None:

@@ -103,6 +103,16 @@ class TableSearch:
         indexes = known_indexes(source, request.column.name, conf, self.tuning)
         return make_plan(snapshot.with_fields(self.sparks_fields()), request, conf, indexes)
 
+    def explain(self, dimension: int, queries: int) -> str:
+        """Describe how so many queries of a length would be answered now."""
+        plan = self.plan(dimension, self.conf(), queries=queries)
+        if plan is not None:
+            return plan.describe()
+        return (
+            f"Search of {self.target.label}\n"
+            f"  execution   spark: searched by Spark over the plan itself, because {self.target.reason}"
+        )
+
     def run(self, vectors: npt.NDArray[np.float64], names: Sequence[str], unusable: int = 0) -> Found:
         """Search, and read the columns asked for.
 

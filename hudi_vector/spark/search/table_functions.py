@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_vector.arguments import as_distance, as_k, as_text, as_vector
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
 from hudi_vector.kernels.metrics import metric_named, require_comparable
-from hudi_vector.query.tuning import AS_SET, Tuning, checked_tuning
+from hudi_vector.query.tuning import AS_SET, JoinOptions, Tuning, checked_tuning
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.catalyst.arguments import Signature, bind, constant, is_deferred
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
@@ -28,7 +28,7 @@ __all__ = ["as_of_argument", "batch_function", "checked_search", "search_functio
 
 _TABLE_ALIASES = (("table_name", "table"), ("table_path", "table"))
 _METRIC_ALIASES = (("metric", "distance_metric"),)
-_TUNING = ("mode", "nprobes", "refine_factor", "recall_target")
+_TUNING = ("mode", "recall_target", *JoinOptions.__annotations__)
 
 _SINGLE = Signature(
     "hudi_vector_search",
