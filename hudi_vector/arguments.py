@@ -1,4 +1,4 @@
-"""Check the arguments that public functions share: names, counts, distances, vectors."""
+"""Checks of the arguments that public functions share: names, counts, distances, vectors."""
 
 from __future__ import annotations
 
@@ -76,11 +76,7 @@ def refuse_unknown(function: Callable[..., Any], given: Iterable[str]) -> None:
 
 
 def as_text(value: Any, name: str, allow_null: bool = False) -> str | None:
-    """A text argument.
-
-    Raises:
-        InvalidTypeError: It is something else, or holds nothing but spaces.
-    """
+    """Return a text argument, or None if `allow_null`; raise InvalidTypeError if it is not text, or blank."""
     if value is None and allow_null:
         return None
     if not isinstance(value, str):
@@ -93,11 +89,7 @@ def as_text(value: Any, name: str, allow_null: bool = False) -> str | None:
 
 
 def checked_names(columns: Any) -> tuple[str, ...] | None:
-    """A list of columns, or None for none given.
-
-    Raises:
-        InvalidTypeError: It is no list of names.
-    """
+    """Return a list of column names, or None for None; raise InvalidTypeError if it is not a list of names."""
     if columns is None:
         return None
     if isinstance(columns, str) or not isinstance(columns, Iterable):
@@ -106,11 +98,7 @@ def checked_names(columns: Any) -> tuple[str, ...] | None:
 
 
 def as_k(value: Any) -> int:
-    """The number of neighbours.
-
-    Raises:
-        InvalidArgumentError: It is no whole number from 1 to 100,000.
-    """
+    """Return the number of neighbours; raise InvalidArgumentError unless it is a whole number from 1 to 100,000."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or not 1 <= int(value) <= MAXIMUM_K:
         raise InvalidArgumentError(f"k must be a whole number from 1 to {MAXIMUM_K}, not {_shown(value)}")
@@ -118,11 +106,7 @@ def as_k(value: Any) -> int:
 
 
 def as_count(value: Any, name: str, least: int = 1) -> int | None:
-    """How many of something, or None.
-
-    Raises:
-        InvalidArgumentError: It is no whole number, or too small.
-    """
+    """Return a count, or None for None; raise InvalidArgumentError unless it is a whole number of at least `least`."""
     if value is None:
         return None
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or int(value) < least:
@@ -131,11 +115,7 @@ def as_count(value: Any, name: str, least: int = 1) -> int | None:
 
 
 def as_share(value: Any, name: str) -> float | None:
-    """A share of a whole, or None.
-
-    Raises:
-        InvalidArgumentError: It is no number above 0, up to 1.
-    """
+    """Return a share, or None for None; raise InvalidArgumentError unless it is a number above 0, up to 1."""
     if value is None:
         return None
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
@@ -145,11 +125,9 @@ def as_share(value: Any, name: str) -> float | None:
 
 
 def as_distance(value: Any) -> float | None:
-    """The largest distance wanted, or None.
+    """Return the largest wanted distance, or None for None.
 
-    Raises:
-        InvalidArgumentError: It is NaN.
-        InvalidTypeError: It is no number.
+    Raises InvalidTypeError if it is not a number, and InvalidArgumentError if it is NaN.
     """
     if value is None:
         return None
@@ -161,16 +139,11 @@ def as_distance(value: Any) -> float | None:
 
 
 def as_vector(value: Any, dimension: int | None) -> npt.NDArray[np.float64]:
-    """A query vector, shape (d,), float64.
+    """Return a query vector, given as a list, tuple or 1-d array of numbers, as float64 of shape (d,).
 
-    Args:
-        value: A list, tuple or 1-d array of numbers.
-        dimension: The column's dimension, or None if the column does not say.
-
-    Raises:
-        InvalidVectorError: It is NULL or empty, or holds NULL, NaN or infinite elements.
-        InvalidTypeError: It is no array of numbers.
-        DimensionMismatchError: It has another length than the column.
+    `dimension` is the column's, or None if unknown. Raises InvalidVectorError if the vector is NULL or empty or holds
+    NULL, NaN or infinity, InvalidTypeError if it is not an array of numbers, and DimensionMismatchError if its length
+    is not `dimension`.
     """
     if value is None:
         raise InvalidVectorError("the query vector is NULL; give an array of numbers")

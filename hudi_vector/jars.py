@@ -1,7 +1,7 @@
-"""Which Hudi bundle belongs to which Spark.
+"""The choice of the Hudi bundle for a Spark version.
 
-The choice, first found wins: the argument, the environment variable ``HUDI_VECTOR_BUNDLE``, a bundle put by
-hand into ``jars/``, the Maven coordinate of ``bundles.toml``.
+The first of these that exists is taken: the argument, the environment variable ``HUDI_VECTOR_BUNDLE``, a bundle put
+into ``jars/`` by hand, the Maven coordinate of ``bundles.toml``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _JAR_DIRECTORIES = (_PACKAGE.parent / "jars",)
 
 @dataclass(frozen=True)
 class Bundle:
-    """A Hudi bundle: a Maven coordinate that Spark resolves, or a jar file that is there."""
+    """A Hudi bundle: a Maven coordinate that Spark resolves, or an existing jar file."""
 
     location: str
     is_file: bool
@@ -37,10 +37,7 @@ class Bundle:
 
 
 def known_bundles() -> dict[str, Bundle]:
-    """The Maven coordinates of ``bundles.toml``, by Spark's major.minor version.
-
-    Returns:
-        One bundle per Spark version.
+    """Return the bundles of ``bundles.toml``, as Maven coordinates, by Spark's major.minor version.
 
     Example:
         >>> known_bundles()["3.5"].location
@@ -64,20 +61,12 @@ def bundle_for(
     environment: Mapping[str, str] | None = None,
     directories: tuple[Path, ...] = _JAR_DIRECTORIES,
 ) -> Bundle:
-    """The bundle to load into a Spark of this version.
+    """Return the bundle to load into a Spark version, given as ``pyspark.__version__`` (``"3.5.9"``).
 
-    Args:
-        spark_version: As ``pyspark.__version__`` gives it, for example ``"3.5.9"``.
-        requested: A jar file or a Maven coordinate ``group:artifact:version``, if the caller has one.
-        environment: Where ``HUDI_VECTOR_BUNDLE`` is looked up; the process environment by default.
-        directories: Where jar files put by hand are looked for.
-
-    Returns:
-        The bundle.
-
-    Raises:
-        InvalidArgumentError: What was asked for is neither a jar file nor a Maven coordinate.
-        SessionError: No bundle is known for this Spark.
+    `requested` is a jar file or a Maven coordinate ``group:artifact:version``, or None. ``HUDI_VECTOR_BUNDLE`` is
+    looked up in `environment`, by default that of the process, and jar files in `directories`. Raises
+    InvalidArgumentError if the requested bundle is neither an existing jar file nor a Maven coordinate, and
+    SessionError if no bundle is known for this Spark.
 
     Example:
         >>> bundle_for("3.5.9", environment={}, directories=()).location

@@ -1,7 +1,7 @@
-"""The VECTOR and BLOB logical types: their descriptors, their Spark and Arrow fields, their checks.
+"""The VECTOR and BLOB logical types: descriptors, Spark and Arrow fields, checks of their values.
 
-The descriptor text follows RFC-99 as Hudi 1.2 writes it into the field metadata ``hudi_type``:
-``VECTOR(128)``, ``VECTOR(128, DOUBLE)``, ``VECTOR(128, INT8)``; FLOAT is the default and left out.
+The descriptor text follows RFC-99 as Hudi 1.2 writes it into the field metadata ``hudi_type``: ``VECTOR(128)``,
+``VECTOR(128, DOUBLE)``, ``VECTOR(128, INT8)``. FLOAT is the default and left out.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ __all__ = [
 ]
 
 HUDI_TYPE = "hudi_type"
-"""The key of the field metadata in which Hudi keeps a logical type."""
+"""The field metadata key under which Hudi stores a logical type."""
 
 BLOB = "BLOB"
-"""The descriptor of RFC-100's type."""
+"""The descriptor of the BLOB type of RFC-100."""
 
 _DESCRIPTOR = re.compile(r"\s*VECTOR\s*\(\s*(\d+)\s*(?:,\s*(\w+)\s*)?\)\s*", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -46,7 +46,7 @@ _ARROW = {"float": pa.float32(), "double": pa.float64(), "int8": pa.int8()}
 
 @dataclass(frozen=True)
 class VectorType:
-    """A vector's number of elements and their type."""
+    """The number of elements of a vector and their type."""
 
     dimension: int
     element: str = "float"
@@ -63,16 +63,9 @@ class VectorType:
 
     @classmethod
     def parse(cls, descriptor: str) -> VectorType:
-        """Read a descriptor such as ``VECTOR(128, DOUBLE)``.
+        """Parse a descriptor (``VECTOR(128, DOUBLE)``), in any case; BYTE is a synonym of INT8.
 
-        Args:
-            descriptor: The text, in any case; BYTE is another name of INT8.
-
-        Returns:
-            The type it describes.
-
-        Raises:
-            InvalidArgumentError: The text is no VECTOR descriptor.
+        Raises InvalidArgumentError if the text is not a VECTOR descriptor.
 
         Example:
             >>> VectorType.parse("VECTOR(3, DOUBLE)")
@@ -87,41 +80,42 @@ class VectorType:
 
     @property
     def descriptor(self) -> str:
-        """The text Hudi keeps in ``hudi_type``."""
+        """Return the text that Hudi stores in ``hudi_type``."""
         suffix = "" if self.element == "float" else f", {self.element.upper()}"
         return f"VECTOR({self.dimension}{suffix})"
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The little-endian numpy type of one element, as RFC-99 stores it."""
+        """Return the little-endian numpy type of one element, as RFC-99 stores it."""
         return np.dtype(_DTYPES[self.element])
 
     @property
     def width(self) -> int:
-        """Bytes of one vector in storage."""
+        """Return the bytes of one stored vector."""
         return self.dimension * self.dtype.itemsize
 
     @property
     def arrow_element(self) -> pa.DataType:
-        """The Arrow type of one element."""
+        """Return the Arrow type of one element."""
         return _ARROW[self.element]
 
 
 def vector_field(name: str, dim: int, element: str = "float", nullable: bool = True) -> StructField:
-    """A Spark schema field that Hudi stores as ``VECTOR(dim, element)``.
+    """Make a Spark schema field that Hudi stores as ``VECTOR(dim, element)``.
 
     Args:
         name: The column's name.
-        dim: Elements of each vector, 1 or more.
-        element: ``"float"``, ``"double"`` or ``"int8"``.
-        nullable: Whether a row may have no vector; elements are never NULL.
+        dim: The number of elements of each vector, 1 or more.
+        element: The type of the elements: ``"float"``, ``"double"`` or ``"int8"``.
+        nullable: Whether a row may have no vector. Elements are never NULL.
 
     Returns:
-        An ``ArrayType`` field without NULL elements, carrying Hudi's ``hudi_type`` metadata.
+        An ``ArrayType`` field without NULL elements, with Hudi's ``hudi_type`` metadata.
 
     Raises:
-        InvalidArgumentError: The dimension or the element type is not allowed.
-        MissingDependencyError: pyspark is not installed.
+        InvalidArgumentError: If the dimension or the element type is not allowed.
+        InvalidTypeError: If the dimension is not an integer.
+        MissingDependencyError: If pyspark is not installed.
 
     Example:
         >>> vector_field("embedding", 3).metadata
@@ -139,13 +133,9 @@ def vector_field(name: str, dim: int, element: str = "float", nullable: bool = T
 
 
 def blob_struct() -> StructType:
-    """RFC-100's struct as a Spark type: ``{type, data, reference{external_path, offset, length, managed}}``.
+    """Return RFC-100's struct as a Spark type: ``{type, data, reference{external_path, offset, length, managed}}``.
 
-    Returns:
-        The type; every field is nullable, as Hudi shows it.
-
-    Raises:
-        MissingDependencyError: pyspark is not installed.
+    Every field is nullable, as in Hudi. Raises MissingDependencyError if pyspark is not installed.
 
     Example:
         >>> blob_struct().fieldNames()
@@ -169,17 +159,17 @@ def blob_struct() -> StructType:
 
 
 def blob_field(name: str, nullable: bool = True) -> StructField:
-    """A Spark schema field that Hudi stores as ``BLOB``.
+    """Make a Spark schema field that Hudi stores as ``BLOB``.
 
     Args:
         name: The column's name.
         nullable: Whether a row may have no blob.
 
     Returns:
-        A struct field carrying Hudi's ``hudi_type`` metadata.
+        A struct field with Hudi's ``hudi_type`` metadata.
 
     Raises:
-        MissingDependencyError: pyspark is not installed.
+        MissingDependencyError: If pyspark is not installed.
 
     Example:
         >>> blob_field("img").metadata
@@ -192,13 +182,7 @@ def blob_field(name: str, nullable: bool = True) -> StructField:
 
 
 def quoted(*names: str) -> str:
-    """Return a column's name, or the path of a field, as Spark's expressions and DDL take any name: in back-ticks.
-
-    Args:
-        names: The name of a column, and those of the fields that lead to one inside of it.
-
-    Returns:
-        The text.
+    """Return the name of a column, or the path of a nested field, in back-ticks for Spark's expressions and DDL.
 
     Example:
         >>> quoted("a`b"), quoted("doc", "page.no")
@@ -208,13 +192,7 @@ def quoted(*names: str) -> str:
 
 
 def quoted_if_needed(name: str) -> str:
-    """Return a column's name as one writes it in an expression: in back-ticks where it is more than a plain word.
-
-    Args:
-        name: The name.
-
-    Returns:
-        The text.
+    """Return a column's name for an expression: in back-ticks unless it is a plain word.
 
     Example:
         >>> quoted_if_needed("price"), quoted_if_needed("list price")
@@ -224,22 +202,17 @@ def quoted_if_needed(name: str) -> str:
 
 
 def free_names(names: Sequence[str], taken: Collection[str], prefix: str) -> list[str]:
-    """Return names with a prefix in front of those that are taken, as often as it takes to make them free.
+    """Return the names, with `prefix` put before each taken one until it is free; free names stay as they are.
 
-    Args:
-        names: Names of one side, no two of which are equal when case is ignored.
-        taken: Names that are taken, in any case.
-        prefix: What is put in front.
-
-    Returns:
-        A name for each. None is taken, no two are equal, and one that is free stays as it is.
+    `names` must differ even when case is ignored, and case is ignored in `taken`. In the result no name is taken and no
+    two are equal.
 
     Example:
         >>> free_names(["id", "q_id", "name"], ["ID"], "q_")
         ['q_q_id', 'q_id', 'name']
     """
     used = {name.lower() for name in taken}
-    # A free name is its own column's: no other column is renamed to it.
+    # A free name stays with its column, so no other column may be renamed to it.
     kept = {name.lower() for name in names} - used
     found = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Work dealt out to Spark's Python workers, and what Spark raises where they cannot do it."""
+"""Distribution of work to Spark's Python workers, and recognition of the errors of unsuitable workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _REMEDY = (
 
 
 def unfit_workers(problem: BaseException) -> SessionError | None:
-    """What Spark raised, if it is that Python workers lack this package or run another Python; else None."""
+    """Return a SessionError if Spark's error means that its Python workers are unsuitable, else None.
+
+    Workers are unsuitable if they cannot be started, run another Python than the driver, or lack this package.
+    """
     text = str(problem)
     if other := _OTHER_VERSION.search(text):
         said = f"run Python {other[1].replace(', ', '.')} and the driver runs {other[2]}"
@@ -37,14 +40,9 @@ def unfit_workers(problem: BaseException) -> SessionError | None:
 
 
 def balanced(sizes: list[int], groups: int) -> list[list[int]]:
-    """Divide items into groups of nearly equal size, the largest items first.
+    """Divide items into at most `groups` groups of nearly equal total size, the largest items first.
 
-    Args:
-        sizes: The size of each item.
-        groups: How many groups at the most.
-
-    Returns:
-        The items' indices, group by group; no group is empty.
+    Returns the items' indices, group by group; no group is empty.
 
     Example:
         >>> balanced([5, 1, 4], 2)

@@ -1,15 +1,15 @@
-"""The room of BLOB columns: their references, containers and readers.
+"""BLOB columns: references, containers and readers.
 
-    inventory     count what a table's blobs take, and what of it nothing needs
-    verify        find references of a table that are wrong
+    inventory     count a table's blobs, their bytes, and the bytes that nothing refers to
+    verify        find the wrong references of a table
     get           read the blobs of some rows, by record key
     open          open a blob as a file
     iter_bytes    stream the bytes of many blobs
-    prepare       store the blobs of a DataFrame for a write of your own
+    prepare       store the blobs of a DataFrame that the caller writes to Hudi
     finish        note that prepared rows were committed
     relocate      point the references of a copied table to its own containers
 
-Each is loaded when it is first used, so that importing this room loads neither Spark nor Arrow.
+Each function is loaded at its first use, so importing this package loads neither Spark nor Arrow.
 """
 
 from __future__ import annotations

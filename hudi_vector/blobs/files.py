@@ -1,4 +1,4 @@
-"""The files that hold blobs: looked at once, then read in ranges, straight into memory that is there already."""
+"""Files that hold blobs: looked up once, then read in ranges directly into memory that the caller provides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["BlobFile", "BlobFiles", "Trouble", "default_threads", "in_threads", 
 T = TypeVar("T")
 R = TypeVar("R")
 
-# A handle of a remote file is small, but not nothing; a container is asked for again and again.
+# Handles of remote files take memory, so their number is bounded; containers are looked up many times.
 _KNOWN_FILES = 8192
 _MOST_VIEWS = 1024  # IOV_MAX of Linux and macOS
 _LOCAL_THREADS, _REMOTE_THREADS = 4, 16
@@ -30,7 +30,7 @@ _LOCAL_THREADS, _REMOTE_THREADS = 4, 16
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why the bytes of a file cannot be had, as the end of "… cannot be read: …"."""
+    """The reason why a file cannot be read, phrased as the end of "… cannot be read: …"."""
 
     reason: str
 
@@ -45,18 +45,21 @@ class LocalFile:
         self.size = size
 
     def open(self) -> OpenLocalFile:
-        """Open it; the caller closes it."""
+        """Open the file; the caller must close the result. Raises OSError."""
         return OpenLocalFile(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC))
 
 
 class OpenLocalFile:
-    """A descriptor to read ranges from."""
+    """An open file descriptor from which ranges are read."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def read_into(self, views: Sequence[memoryview], offset: int) -> int:
-        """Fill the views, one after the other, from a place in the file; return how many bytes there were."""
+        """Fill the views in order with the bytes from `offset` on; return the number of bytes read.
+
+        The number is smaller than the views' total where the file ends.
+        """
         done, pending = 0, views
         while pending:
             got = os.preadv(self._descriptor, pending[:_MOST_VIEWS], offset + done)
@@ -72,7 +75,7 @@ class OpenLocalFile:
 
 
 class RemoteFile:
-    """A file on another file system: an open handle that takes no lock and keeps no connection."""
+    """A file on another file system: an open handle that takes no lock and holds no connection."""
 
     local = False
 
@@ -81,11 +84,11 @@ class RemoteFile:
         self.size = size
 
     def open(self) -> RemoteFile:
-        """Itself: threads read from one handle."""
+        """Return the file itself: threads share one handle."""
         return self
 
     def read_into(self, views: Sequence[memoryview], offset: int) -> int:
-        """Fill the views, one after the other, by one request; return how many bytes there were."""
+        """Fill the views in order with the bytes from `offset` on, in one request; return the number of bytes read."""
         content = memoryview(self._source.read_at(sum(len(view) for view in views), offset))
         done = 0
         for view in views:
@@ -95,20 +98,20 @@ class RemoteFile:
         return done
 
     def close(self) -> None:
-        """Nothing: the handle is closed when nobody holds it any more."""
+        """Do nothing: the handle is closed when it is garbage collected."""
 
 
 BlobFile = LocalFile | RemoteFile
 
 
 class BlobFiles:
-    """The files that references name, each looked at once; kept for as long as one column is read.
+    """A cache of the files that references name; each is looked up once while one column is read.
 
     Args:
         options: Hadoop's storage settings.
-        table: The base path of the table, for relative paths.
-        threads: How many files on an object store are looked at together; None for the default.
-        from_remote: Whether the references come from object stores, where the table is not known.
+        table: The base path of the table, for relative paths; None if not known.
+        threads: The number of files on an object store that are looked up at a time; None for the default.
+        from_remote: Whether the references come from object stores; used only if the table is not known.
     """
 
     def __init__(
@@ -121,17 +124,10 @@ class BlobFiles:
         self._known: OrderedDict[str, BlobFile | Trouble] = OrderedDict()
 
     def look(self, paths: Iterable[str]) -> list[BlobFile | Trouble]:
-        """The files of some paths, or why there is none.
+        """Return, for each path, its file or the trouble with it.
 
-        Args:
-            paths: Paths as references have them.
-
-        Returns:
-            A file or the trouble with it, for each path.
-
-        Raises:
-            InvalidBlobError: A path is not one.
-            MissingDependencyError: A scheme needs a package that is not installed.
+        Raises InvalidBlobError if a path is invalid, MissingDependencyError if a scheme needs a package that is not
+        installed.
         """
         asked = list(paths)
         held = {path: self._known[path] for path in asked if path in self._known}
@@ -157,19 +153,19 @@ class BlobFiles:
         except MissingDependencyError as absent:
             raise MissingDependencyError(f"the blob at '{uri}' cannot be read: {absent}") from absent
         except UnsupportedTableError as unsupported:
-            known = scheme in ("s3", "gs")  # and its settings are what cannot be followed
+            known = scheme in ("s3", "gs")  # then a storage setting is unsupported, not the scheme
             return Trouble(str(unsupported) if known else f"there is no driver for the scheme '{scheme}://'")
         except OSError as problem:
             return Trouble(reason_of(problem))
 
 
 def default_threads(*, local: bool) -> int:
-    """How many threads read at once: a disk is busy with few, requests to an object store mostly wait."""
+    """Return how many threads read at once: few saturate a disk, while requests to an object store mostly wait."""
     return _LOCAL_THREADS if local else _REMOTE_THREADS
 
 
 def in_threads(function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """The function's results for each item, in order, by no more threads than there is work for."""
+    """Return the function's result for each item, in order, computed by at most `threads` threads."""
     if threads == 1 or len(items) < 2:
         return [function(item) for item in items]
     with ThreadPoolExecutor(min(threads, len(items)), "hudi-vector-blobs") as pool:
@@ -177,7 +173,7 @@ def in_threads(function: Callable[[T], R], items: Sequence[T], threads: int) -> 
 
 
 def reason_of(problem: OSError) -> str:
-    """What an error of a file system means, in our words."""
+    """Return the meaning of a file system's error in this package's own words."""
     text = str(problem.strerror or problem)
     if isinstance(problem, (FileNotFoundError, NotADirectoryError)):
         return "the file is gone, or was never there"
@@ -198,13 +194,13 @@ def _look_local(uri: str) -> BlobFile | Trouble:
         return Trouble(reason_of(problem))
     if stat.S_ISDIR(status.st_mode):
         return Trouble("it is a directory")
-    if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for, a device never ends
+    if not stat.S_ISREG(status.st_mode):  # a read would block on a pipe and never end on a device
         return Trouble("it is no regular file")
     return LocalFile(path, status.st_size)
 
 
 def _is_of_this_machine(storage: Storage) -> bool:
-    """Whether a driver of fsspec reads local files: under its scheme nothing here would know them for such."""
+    """Return True if fsspec's driver reads local files, which this package cannot recognise by the driver's scheme."""
     driver = storage.fsspec
     if driver is None:
         return False
@@ -222,7 +218,7 @@ def _remote(storage: Storage, uri: str) -> RemoteFile:
     try:
         opened = storage.filesystem.open_input_file(path)
     except FileNotFoundError:
-        # Object stores have no folders that could be opened: only the listing tells one from nothing.
+        # Object stores report a folder as not found: only a listing distinguishes it from a missing file.
         if storage.filesystem.get_file_info(path).type == pafs.FileType.Directory:
             raise IsADirectoryError(path) from None
         raise
@@ -230,7 +226,7 @@ def _remote(storage: Storage, uri: str) -> RemoteFile:
 
 
 class _FsspecSource:
-    """Ranges through fsspec: `cat_file` is one request, an opened file would read ahead."""
+    """Ranges of a file through fsspec, by `cat_file`: one request each, where an opened file would read ahead."""
 
     def __init__(self, driver: Any, path: str) -> None:
         self._driver = driver
@@ -251,12 +247,12 @@ class _FsspecSource:
             return function(*arguments, **named)
         except OSError:
             raise
-        except Exception as problem:  # drivers raise errors of their own, under no common class
+        except Exception as problem:  # drivers' errors have no common base class
             raise OSError(f"{type(problem).__name__}: {problem}") from problem
 
 
 def _unfilled(views: Sequence[memoryview], got: int) -> Sequence[memoryview]:
-    """What is left of the views when their first bytes are filled."""
+    """Return the rest of the views after their first `got` bytes are filled."""
     for index, view in enumerate(views):
         if got < len(view):
             return [view[got:], *views[index + 1 :]]

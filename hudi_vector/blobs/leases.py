@@ -1,4 +1,4 @@
-"""Who holds the lease of a service of a table, or held it last."""
+"""Readers of the leases that a table's services hold."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ __all__ = ["CLEAN", "COMPACT", "LEASES", "LEASE_KIND", "LEASE_VERSION", "HeldLea
 LEASES = ".hoodie/blob_service/v1/leases"
 LEASE_KIND, LEASE_VERSION = "lease", 1
 CLEAN = "clean"
-"""The service whose lease all that moves or deletes blobs shares."""
+"""The service whose lease everything that moves or deletes blobs must hold."""
 
 COMPACT = "compact"
-"""The service whose lease keeps two compactions of one table apart, and clusterings from both."""
+"""The service whose lease keeps compactions and clusterings of one table from running at the same time."""
 
 _LOOKS = 5
 
 
 @dataclass(frozen=True)
 class HeldLease:
-    """The newest state of a service's lease: whose it is, in words too, and until when (milliseconds, UTC)."""
+    """The newest state of a service's lease.
+
+    `owner` is the holder's id, `holder` a description for messages, and `until_ms` the end in milliseconds since 1970,
+    UTC.
+    """
 
     generation: int
     owner: str
@@ -32,23 +36,15 @@ class HeldLease:
 
 
 def read_lease(storage: Storage, table: str, service: str) -> HeldLease | None:
-    """Who holds the lease of a service, or held it last.
+    """Return the newest whole state of a service's lease, or None if there is none.
 
-    Args:
-        storage: The table's storage.
-        table: The table's base path, normalised.
-        service: The service.
-
-    Returns:
-        The newest state, None where there is none that is whole.
-
-    Raises:
-        DataFileError: It says what no lease says.
+    The lease may have expired: the state then names its last holder. `table` is the normalised base path. Raises
+    DataFileError if the content is not that of a lease.
     """
     for _ in range(_LOOKS - 1):
         try:
             return _look(storage, table, service)
-        except FileNotFoundError:  # it was followed and removed between the listing and the read
+        except FileNotFoundError:  # a newer state replaced the file between the listing and the read
             continue
     return _look(storage, table, service)
 

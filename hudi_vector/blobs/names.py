@@ -1,10 +1,10 @@
-"""What containers and writes are called, and where they lie.
+"""Names and paths of containers, and the ids of writes.
 
 ``{table}/.hoodie/blobs/{partition}/{column}/{write id}/{write id}-{task:05d}-{attempt}-{number}.{blob|lance|parquet}``
 
-`column` is the dotted path of the column. A name says which write, task attempt and position in it made a file, so no
-two attempts ever share one, and a cleaner finds the write's manifest from the name alone. Beside a Lance container
-lies ``.tmp`` and six letters while Lance fills it; a process that is killed leaves that file.
+`column` is the dotted path of the column. A name holds the write, the task attempt and the number of the file within
+the attempt, so two attempts never share a name, and a cleaner finds the write's manifest from the name alone. While
+Lance fills a container, the same folder holds a file named ``.tmp`` and six letters; a killed process leaves it behind.
 """
 
 from __future__ import annotations
@@ -32,20 +32,19 @@ __all__ = [
 
 BLOB_AREA = ".hoodie/blobs"
 STAGING = ".hoodie/blob_service/v1/staging"
-"""Where rows and references wait for a commit, in a folder for each write or plan, from the table's folder."""
+"""The folder, relative to the table, where rows and references wait for a commit; one subfolder per write or plan."""
 EXTENSIONS = {"raw": "blob", "lance": "lance", "parquet": "parquet"}
 
 WRITE_ID = re.compile(r"\d{17}_[0-9a-f]{12}", re.ASCII)
-"""What the ids of writes, plans, sweeps, marks and erasures look like, which are names of folders."""
+"""The form of the ids of writes, plans, sweeps, marks and erasures; these ids are names of folders."""
 _FILE = re.compile(rf"({WRITE_ID.pattern})-(\d{{5,}})-(\d+)-(\d+)\.({'|'.join(EXTENSIONS.values())})", re.ASCII)
 _UNFINISHED = re.compile(r"\.tmp[A-Za-z0-9]{6}", re.ASCII)
 
 
 def reference_base(table: str) -> str:
-    """A table's base path as references spell it: Hadoop may know s3a and not s3, so the caller's scheme stays.
+    """Return a table's base path as references spell it.
 
-    Args:
-        table: The base path; local ones need a scheme to be URIs.
+    The caller's scheme stays (Hadoop may know ``s3a`` and not ``s3``); local paths become ``file:`` URIs.
 
     Example:
         >>> reference_base("/t/"), reference_base("s3a://b/t/")
@@ -55,13 +54,9 @@ def reference_base(table: str) -> str:
 
 
 def new_write_id(now_ms: int) -> str:
-    """An id for one write: ids sort by time, and no two are equal.
+    """Return a unique id for a write: `now_ms` (milliseconds since 1970, UTC) as 17 digits, and 48 random bits.
 
-    Args:
-        now_ms: UTC, in milliseconds since 1970.
-
-    Returns:
-        The time to the millisecond and 48 random bits.
+    Ids sort by time.
 
     Example:
         >>> new_write_id(0)[:18]
@@ -72,10 +67,7 @@ def new_write_id(now_ms: int) -> str:
 
 
 def written_ms(write_id: str) -> int | None:
-    """When an id was made, milliseconds since 1970; None where its digits are no time.
-
-    Args:
-        write_id: What `new_write_id` made.
+    """Return the time in an id of `new_write_id`, in milliseconds since 1970; None if its digits are not a time.
 
     Example:
         >>> written_ms(new_write_id(1234))
@@ -89,13 +81,13 @@ def written_ms(write_id: str) -> int | None:
 
 
 def is_write_id(text: object) -> bool:
-    """Whether a text has the form of an id that `new_write_id` makes."""
+    """Return True if a value is a string of the form that `new_write_id` makes."""
     return isinstance(text, str) and WRITE_ID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)
 class ContainerName:
-    """The parts of a container's path; `partition` is the table partition's path, empty without one."""
+    """The parts of a container's path; `partition` is the table partition's path, empty without partitions."""
 
     partition: str
     column: str
@@ -106,13 +98,7 @@ class ContainerName:
     extension: str
 
     def uri(self, table: str) -> str:
-        """The container below a table.
-
-        Args:
-            table: The table's base path, in any spelling.
-
-        Returns:
-            The path, in the same spelling.
+        """Return the path of the container, with the table's base path spelled as given.
 
         Example:
             >>> ContainerName("d=1", "img", "20260101000000000_0123456789ab", 3, 17, 0, "blob").uri("s3a://b/t")[:35]
@@ -123,14 +109,9 @@ class ContainerName:
 
     @classmethod
     def parse(cls, table: str, uri: str) -> ContainerName | None:
-        """Read a path back.
+        """Return the parts of a file's path, or None if it is not a container's name below the table's blob area.
 
-        Args:
-            table: The table's base path, spelled as in `uri`.
-            uri: A file.
-
-        Returns:
-            The parts, or None where the file is not below the table's blob area or does not bear such a name.
+        `table` must be spelled as in `uri`.
 
         Example:
             >>> ContainerName.parse("/t", "/t/.hoodie/blobs/img/cat.png") is None
@@ -153,14 +134,9 @@ class ContainerName:
 
 
 def write_of(table: str, uri: str) -> str | None:
-    """The write that made a file in the blob area.
+    """Return the id of the write that made a file of the blob area, or None for a file that this package did not name.
 
-    Args:
-        table: The table's base path, spelled as in `uri`.
-        uri: A file.
-
-    Returns:
-        The write's id; None where the file is no container, and none that Lance had not finished.
+    Containers and the unfinished ``.tmp`` files of Lance have a write. `table` must be spelled as in `uri`.
 
     Example:
         >>> folder = "/t/.hoodie/blobs/img/20260101000000000_0123456789ab"

@@ -1,4 +1,4 @@
-"""A column of a record batch made into or out of a blob column, wherever it is nested."""
+"""Replacement of one column of a record batch, which may be nested in structs."""
 
 from __future__ import annotations
 
@@ -19,21 +19,12 @@ _BLOB = {HUDI_TYPE: "BLOB"}
 def replace_column(
     batch: pa.RecordBatch, path: str, convert: Convert, table: str, metadata: Mapping[str, str] | None = None
 ) -> pa.RecordBatch:
-    """Convert one column to blobs, or blobs to something else.
+    """Return the rows with one column converted to blobs, or from blobs to something else.
 
-    Args:
-        batch: The rows.
-        path: The column's dotted path; all but the last part name structs.
-        convert: Makes the new column of the old one, which is NULL where a struct around it is NULL.
-        table: How the user named the table, for messages.
-        metadata: What the new column's field is marked with; None to mark it as BLOB.
-
-    Returns:
-        The rows with that column replaced.
-
-    Raises:
-        UnknownColumnError: There is no such column.
-        InvalidBlobError: The column lies within an array or a map.
+    `path` is the column's dotted path; all but its last part name structs. `convert` gets the old column, which is NULL
+    where a struct around it is NULL. `table` is the table's name as the user gave it, for messages. `metadata` is added
+    to the new column's field; None marks it as BLOB. Raises UnknownColumnError if there is no such column,
+    InvalidBlobError if the column lies within an array or a map.
     """
     whole = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
     changed = _replaced(whole, path.split("."), 0, convert, table, _BLOB if metadata is None else metadata)

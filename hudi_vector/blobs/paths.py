@@ -1,7 +1,7 @@
-"""Where a reference points: paths as Hadoop reads them, to URIs of this package.
+"""Conversion of the paths of blob references to URIs of this package.
 
-A path is a URI (``s3a://bucket/key``, ``file:///x``), an absolute path, or relative to the table. As in Hadoop's Path
-every character stands for itself: ``%20`` is three characters of a name, a blank needs no escape.
+A path is a URI (``s3a://bucket/key``, ``file:///x``), an absolute path, or a path relative to the table. As in Hadoop's
+Path nothing is escaped: ``%20`` is three characters of a name, and a blank is written as a blank.
 """
 
 from __future__ import annotations
@@ -15,17 +15,11 @@ __all__ = ["file_uri"]
 
 
 def file_uri(path: str, table: str | None) -> str:
-    """The one spelling of a reference's path.
+    """Return the URI of a reference's `external_path`, as `hudi_vector.storage.normalise` spells it.
 
-    Args:
-        path: The ``external_path`` of a reference.
-        table: The base path of the table that holds the reference, for relative paths; None if it has none.
-
-    Returns:
-        A URI as `hudi_vector.storage.normalise` spells it.
-
-    Raises:
-        InvalidBlobError: The path is empty, holds a NUL, is relative without a table, or climbs out of where it begins.
+    `table` is the base path of the table that holds the reference, for relative paths; None if there is no table.
+    Raises InvalidBlobError if the path is empty, contains NUL, is relative without a table, or leads out of its root
+    with ``..``.
 
     Example:
         >>> file_uri("s3a://lake/videos//a b%20.mp4", None), file_uri(".hoodie/blobs/x", "/tables/t")
@@ -49,7 +43,7 @@ def file_uri(path: str, table: str | None) -> str:
 
 
 def _parts(path: str) -> tuple[str, str]:
-    """Where a path begins ("" for a relative one), and the path from there."""
+    """Return the root of a path ("" for a relative path) and the path below that root."""
     if path.startswith("/"):
         return "the root", path
     scheme = scheme_of(path)

@@ -1,8 +1,8 @@
-"""Which files the references of a table may name: what lies in rows was written by others than those who read it.
+"""The rule about which files a table's references may name: whoever wrote the rows may not be trusted by their reader.
 
-Every reader of blobs asks here before it looks at a file. Two rules hold, each for the place that a path leads to in
-the end: a table on an object store names no file of the machine that reads it, and where `hoodie.blob.read.allowed`
-lists places, files lie below one of these, or below the table itself.
+Every reader of blobs asks here before it looks at a file. There are two rules, both applied to the path after symbolic
+links are resolved. A table on an object store may not name files of the reading machine. If `hoodie.blob.read.allowed`
+lists places, a file must lie below one of them or below the table.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _KEY = ALLOWED_BLOBS.key
 
 @dataclass(frozen=True)
 class Reach:
-    """The files that references may name.
+    """The rule about which files the references of one table may name.
 
     Attributes:
-        options: The settings of storage, which the setting of this rule travels with.
-        table: The base path of the table that holds the references; None where it is not known.
-        from_remote: Whether the references come from object stores, where the table is not known.
+        options: Hadoop's storage settings; they hold `hoodie.blob.read.allowed`.
+        table: The base path of the table that holds the references; None if not known.
+        from_remote: Whether the references come from object stores; used only if the table is not known.
     """
 
     options: StorageOptions
@@ -35,10 +35,9 @@ class Reach:
     from_remote: bool = False
 
     def refusal(self, uri: str) -> str | None:
-        """Return why a file must not be read, as the end of "… cannot be read: …", or None.
+        """Return why a file must not be read, as the end of "… cannot be read: …", or None if it may be read.
 
-        Args:
-            uri: The file, as `hudi_vector.blobs.paths.file_uri` spells it.
+        `uri` is the file, as `hudi_vector.blobs.paths.file_uri` spells it.
 
         Example:
             >>> Reach(StorageOptions(), "s3://lake/t").refusal("file:///etc/passwd")[:45]
@@ -58,7 +57,7 @@ class Reach:
         return f"it lies in no place that {_KEY} lists; add the one it lies in, if its files may be read"
 
     def opened(self, uri: str) -> str:
-        """Return what is opened for a file: where places are listed the one that was compared with them, not a link."""
+        """Return the URI to open for a file: if places are listed, the resolved URI that was checked against them."""
         return uri if self._places is None else _resolved(uri)
 
     @property
@@ -67,7 +66,7 @@ class Reach:
 
     @cached_property
     def _places(self) -> tuple[str, ...] | None:
-        """The places whose files may be read, None for any."""
+        """Return the resolved places whose files may be read, including the table; None if all files may be read."""
         given = parse_names(self.options.get(_KEY) or "")
         if not given:
             return None
@@ -75,10 +74,10 @@ class Reach:
 
 
 def _resolved(uri: str) -> str:
-    """The place that a URI leads to in the end: links of a local path are followed."""
+    """Return a URI without a trailing slash, with the symbolic links of a local path resolved."""
     if not uri.startswith(_LOCAL):
         return uri.rstrip("/")
     try:
         return _LOCAL + os.path.realpath(uri.removeprefix(_LOCAL)).rstrip("/")
-    except (OSError, ValueError):  # a loop, or a NUL in the path: no file at all
+    except (OSError, ValueError):  # a loop of links or a NUL in the path: there is no such file
         return uri

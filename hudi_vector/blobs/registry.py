@@ -1,13 +1,14 @@
-"""The registry: which tables may refer to each other's blobs, so that no cleaner takes what another table needs.
+"""The registry of tables that may refer to each other's blobs; cleaners keep what registered tables refer to.
 
-A table lists the others in ``{table}/.hoodie/blob_service/v1/registry/{hash of the other's path}/``, where the newest
-side file (`hudi_vector.storage.side_files`) names the other table and says in which state it is:
+A table lists the others in ``{table}/.hoodie/blob_service/v1/registry/{hash of the other's path}/``. The newest side
+file there (`hudi_vector.storage.side_files`) holds the other table's path and its state:
 
     registered → leaving → left, or registered again
 
-The cleaner of a table reads all tables that are *registered* or *leaving*. Writes keep references to blobs of tables in
-whose registry their own is *registered*. *leaving* is for the time in which references are looked for: killed there,
-nothing is lost. Each entry has a folder of its own, so that two registrations at once cannot undo each other.
+The cleaner of a table reads all tables that are *registered* or *leaving*. A write keeps a reference to another
+table's blobs only if that table lists the written table as *registered*. *leaving* covers the time during which
+references are searched for, so nothing is lost if that search is killed. Each entry has a separate folder, so that
+concurrent registrations do not overwrite each other.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _FOLDER = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class _Listed:
-    """Another table, and in which state it is."""
+    """Another table and its state in the registry."""
 
     table: str
     state: str
@@ -41,18 +42,10 @@ class _Listed:
 
 
 def read_registry(table: str, options: StorageOptions = _LOCAL) -> dict[str, str]:
-    """The tables that a table lists.
+    """Return the state (REGISTERED or LEAVING) of each table that a table lists, by normalised base path.
 
-    Args:
-        table: The table's base path.
-        options: How storage is opened.
-
-    Returns:
-        REGISTERED or LEAVING by base path, normalised; those that left are not in it.
-
-    Raises:
-        DataFileError: An entry is damaged.
-        UnsupportedTableError: Another version of this package wrote one.
+    Tables that left are not returned. Raises DataFileError if an entry is damaged, UnsupportedTableError if another
+    version of this package wrote one.
 
     Example:
         >>> import tempfile
@@ -68,17 +61,9 @@ def read_registry(table: str, options: StorageOptions = _LOCAL) -> dict[str, str
 
 
 def enter(table: str, other: str, state: str, options: StorageOptions = _LOCAL) -> None:
-    """Change one entry, durable when this returns.
+    """Set the state of `other` (REGISTERED, LEAVING or LEFT) in the registry of `table`; durable on return.
 
-    Args:
-        table: The base path of the table that lists.
-        other: The base path of the table that is listed.
-        state: REGISTERED, LEAVING or LEFT.
-        options: How storage is opened.
-
-    Raises:
-        DataFileError: The entry is damaged.
-        UnsupportedTableError: Another version of this package wrote it.
+    Raises DataFileError if the entry is damaged, UnsupportedTableError if another version of this package wrote it.
     """
     root, listed = normalise(table), normalise(other)
     folder = _folder_of(listed)
@@ -89,19 +74,11 @@ def enter(table: str, other: str, state: str, options: StorageOptions = _LOCAL) 
 
 
 def lenders(table: str, options: StorageOptions = _LOCAL) -> tuple[str, ...]:
-    """The tables whose blobs the rows of a table may refer to.
+    """Return the normalised base paths of the tables whose blobs the rows of a table may refer to, sorted.
 
-    Args:
-        table: The table's base path.
-        options: How storage is opened.
-
-    Returns:
-        Their base paths, normalised: those that the table lists and that list it. One whose registry cannot be read
-        now lends nothing.
-
-    Raises:
-        DataFileError: An entry of the table itself is damaged.
-        UnsupportedTableError: Another version of this package wrote one.
+    These are the tables that are registered with this one in both directions; a table whose registry cannot be read is
+    left out. Raises DataFileError if an entry of the table itself is damaged, UnsupportedTableError if another version
+    of this package wrote one.
     """
     root = normalise(table)
     return tuple(
@@ -123,7 +100,10 @@ def _folder_of(listed: str) -> str:
 
 
 def _entry(root: str, folder: str, options: StorageOptions) -> _Listed | None:
-    """The newest file of an entry: an older one could say that a table left which is registered again."""
+    """Return the entry in a folder of the registry, or None if the folder has no side file.
+
+    Raises DataFileError if its newest file is damaged: an older one could say "left" for a table that registered again.
+    """
     storage, home = open_storage(root, options), join(root, REGISTRY, folder)
     names = [info.name for info in storage.list_files(home) if info.name[:1].isdigit()]
     if not names:

@@ -1,4 +1,4 @@
-"""How the blobs of a column are stored: RFC-100's settings, read, checked and overridden per column."""
+"""RFC-100's settings of how blobs are stored: read, checked, and overridden per column."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OPTIONS: dict[str, Option[int] | Option[str]] = {
 
 @dataclass(frozen=True)
 class BlobSettings:
-    """Where the blobs of a column go; sizes in bytes, the lease in milliseconds."""
+    """The settings of how the blobs of a column are stored; sizes in bytes, `lease_ms` in milliseconds."""
 
     inline_threshold: int = BLOB_INLINE_THRESHOLD.default
     max_element_size: int = BLOB_MAX_ELEMENT_SIZE.default
@@ -64,17 +64,11 @@ class BlobSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> BlobSettings:
-        """Read the settings of a write.
+        """Return the settings among the options of a write, with defaults for those not set.
 
-        Args:
-            options: Keys and values as text, as a write has them; keys of other concerns are passed over.
-
-        Returns:
-            The settings, defaults where nothing was said.
-
-        Raises:
-            InvalidOptionError: A key under ``hoodie.storage.blob.`` or ``hoodie.blob.write.`` is unknown, a value is
-                not allowed, or two values contradict each other.
+        Keys that do not begin with ``hoodie.storage.blob.`` or ``hoodie.blob.write.`` are ignored. Raises
+        InvalidOptionError if a key below these prefixes is unknown, a value is not allowed, or two values contradict
+        each other.
 
         Example:
             >>> BlobSettings.of({"hoodie.storage.blob.inline.threshold": "64KB"}).inline_threshold
@@ -85,17 +79,15 @@ class BlobSettings:
         return cls(**_parsed(fields))  # type: ignore[arg-type]
 
     def for_column(self, column: str, options: Mapping[str, str]) -> BlobSettings:
-        """The settings of one column that differs from the rest of the write.
+        """Return these settings with the overrides of one column.
 
         Args:
-            column: The column, for messages.
-            options: The same keys, in full or shortened to their last parts (``inline.threshold``, ``format``).
-
-        Returns:
-            These settings with the column's own put over them.
+            column: The column's name, used in messages.
+            options: Overrides by full key or by the end of a key (``inline.threshold``, ``format``).
 
         Raises:
-            InvalidOptionError: As for `of`; also where the lease, which belongs to the write, is set.
+            InvalidOptionError: As for `of`; also if a setting is given twice, or if the lease is set, which belongs to
+                the whole write.
 
         Example:
             >>> BlobSettings().for_column("img", {"inline.threshold": "0", "format": "lance"}).format
@@ -112,10 +104,7 @@ class BlobSettings:
             raise InvalidOptionError(f"column '{column}': {wrong}") from None
 
     def to_options(self) -> dict[str, str]:
-        """The settings as keys and values, such that ``of`` reads them back.
-
-        Returns:
-            Every setting with its full key.
+        """Return every setting as full key and text value; `of` reads them back.
 
         Example:
             >>> BlobSettings.of(BlobSettings(format="lance").to_options()).format
@@ -134,7 +123,10 @@ def _parsed(fields: Mapping[str, str]) -> dict[str, int | str]:
 
 
 def _field_of(key: str, shortened: bool) -> str:
-    """The field that a key, or the end of one, sets."""
+    """Return the field that a key sets, or the end of a key if `shortened`.
+
+    Raises InvalidOptionError if it is unknown.
+    """
     wanted = key.strip().lower()
     for field, option in _OPTIONS.items():
         known = option.key.lower()

@@ -1,4 +1,4 @@
-"""Blobs without their bytes: what tells where each is stored, and whether it says so without contradiction."""
+"""Blob structs without their bytes: where each blob is stored, and whether its fields are consistent."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ __all__ = ["TO_THE_END", "StoredBlobs"]
 Ints = npt.NDArray[np.int64]
 
 TO_THE_END = -1
-"""The length of a reference that has none."""
+"""The count of a reference without length: the rest of its file."""
 
 
 @dataclass(frozen=True)
 class StoredBlobs:
-    """The fields of n blobs. `size` has the bytes of INLINE data; `file` is the path in its one spelling.
+    """The fields of n blobs.
 
-    `file` is NULL where a blob is not OUT_OF_LINE, and where its path stands for no file.
+    `size` is the number of bytes of INLINE data. `file` is the URI of the path; it is NULL if a blob is not OUT_OF_LINE
+    or if its path is invalid.
     """
 
     kind: pa.StringArray
@@ -49,14 +50,9 @@ class StoredBlobs:
 
     @classmethod
     def of(cls, array: pa.StructArray, area: BlobArea) -> StoredBlobs:
-        """Take blobs apart.
+        """Return the fields of an array of structs with kind, size, path, offset, length and managed.
 
-        Args:
-            array: Structs of kind, size, path, offset, length and managed, as the fields are called here.
-            area: Where the table keeps its blobs, for relative paths.
-
-        Returns:
-            The fields.
+        `area` resolves relative paths.
 
         Example:
             >>> fields = dict.fromkeys(("size", "offset", "length", "managed"), pa.nulls(1, pa.int64()))
@@ -74,17 +70,17 @@ class StoredBlobs:
 
     @property
     def inline(self) -> Flags:
-        """Whether each blob lies in its row."""
+        """Return which blobs are consistent and stored in their row, shape (n,)."""
         return as_flags(pc.equal(self.kind, INLINE)) & ~self.contradicts
 
     @property
     def outside(self) -> Flags:
-        """Whether each blob is a reference to a file."""
+        """Return which blobs are consistent references to a file, shape (n,)."""
         return as_flags(pc.equal(self.kind, OUT_OF_LINE)) & ~self.contradicts
 
     @property
     def contradicts(self) -> Flags:
-        """Whether each is no blob a reader would take."""
+        """Return which blobs a reader would refuse because their fields contradict each other, shape (n,)."""
         has_size, has_path, has_file = (as_flags(array.is_valid()) for array in (self.size, self.path, self.file))
         outside = as_flags(pc.equal(self.kind, OUT_OF_LINE))
         wrong: Flags = outside & ~has_file
@@ -97,12 +93,12 @@ class StoredBlobs:
 
     @property
     def begin(self) -> Ints:
-        """The first byte of each reference."""
+        """Return the first byte of each reference, shape (n,); 0 without an offset."""
         return np.asarray(pc.fill_null(self.offset, 0))
 
     @property
     def count(self) -> Ints:
-        """The bytes of each reference, `TO_THE_END` for the rest of its file."""
+        """Return the number of bytes of each reference, shape (n,); `TO_THE_END` without a length."""
         return np.asarray(pc.fill_null(self.length, TO_THE_END))
 
 

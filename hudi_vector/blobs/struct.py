@@ -38,7 +38,7 @@ Flags = npt.NDArray[np.bool_]
 INLINE, OUT_OF_LINE = "INLINE", "OUT_OF_LINE"
 
 MAX_VALUE_BYTES = 2**31 - 1
-"""The bytes that one value of a Spark column, or one array of values, can have."""
+"""The largest number of bytes in one value of a Spark column, and in one array of values."""
 
 REFERENCE_TYPE = pa.struct(
     [
@@ -55,7 +55,7 @@ BLOB_TYPE = pa.struct(
 
 @dataclass(frozen=True)
 class BlobColumns:
-    """The fields of n blobs; NULL blobs are NULL in `kind`, fields that a blob does not have are NULL too."""
+    """The fields of n blobs; `kind` is NULL for a NULL blob, and fields that a blob does not have are NULL."""
 
     kind: pa.StringArray
     data: pa.BinaryArray
@@ -69,17 +69,10 @@ class BlobColumns:
 
     @classmethod
     def of(cls, array: Any, label: str = "the column") -> BlobColumns:
-        """Take blob structs apart, whatever physical types a file or Spark gave them.
+        """Return the fields of blob structs, cast to the types of `BLOB_TYPE`.
 
-        Args:
-            array: A struct array or chunked array; enums come as dictionaries or bytes, NULLs at every level.
-            label: How messages name it.
-
-        Returns:
-            The fields.
-
-        Raises:
-            InvalidBlobError: The type is not that of a blob.
+        `array` is a struct array or chunked array in any physical types: enums may be dictionaries or bytes, and NULLs
+        may be at every level. `label` names it in messages. Raises InvalidBlobError if its type is not that of a blob.
         """
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
@@ -100,12 +93,12 @@ class BlobColumns:
         )
 
     def slice(self, start: int, stop: int) -> BlobColumns:
-        """The blobs from start to stop, as views."""
+        """Return the blobs from `start` to `stop` (exclusive) without copying."""
         fields = (self.kind, self.data, self.path, self.offset, self.length, self.managed)
         return BlobColumns(*(field.slice(start, stop - start) for field in fields))
 
     def array(self) -> pa.StructArray:
-        """The blobs as one struct array of `BLOB_TYPE`."""
+        """Return the blobs as one struct array of `BLOB_TYPE`."""
         reference = pa.StructArray.from_arrays(
             [self.path, self.offset, self.length, self.managed],
             fields=list(REFERENCE_TYPE),
@@ -117,7 +110,7 @@ class BlobColumns:
 
 
 class Contradiction(enum.Enum):
-    """How the fields of a blob can contradict each other."""
+    """The kinds of contradiction between the fields of a blob."""
 
     UNKNOWN_TYPE = enum.auto()
     NO_TYPE = enum.auto()
@@ -130,23 +123,20 @@ class Contradiction(enum.Enum):
 
 
 TAKEN_BY_READERS = frozenset({Contradiction.INLINE_WITH_PATH, Contradiction.OUT_OF_LINE_WITH_DATA})
-"""What is refused in a write, and harmless to read."""
+"""Contradictions that a write refuses and a reader accepts."""
 
 
 def contradictions(
     kind: pa.StringArray, has_data: Flags, has_path: Flags, offset: pa.Int64Array, length: pa.Int64Array
 ) -> Iterator[tuple[Contradiction, Flags]]:
-    """The rows of each contradiction, in the order in which they are told.
+    """Yield each kind of contradiction with the rows that have it, shape (n,), in the order of the enum.
 
     Args:
         kind: The types of n blobs.
-        has_data: Whether each has bytes of its own.
-        has_path: Whether each has a reference that names a path.
-        offset: The first bytes of references.
-        length: Their lengths.
-
-    Yields:
-        A contradiction, and whether each row has it, shape (n,).
+        has_data: Whether each has inline bytes.
+        has_path: Whether each has a reference with a path.
+        offset: The first byte of each reference.
+        length: The number of bytes of each reference.
     """
     typed = as_flags(kind.is_valid())
     inline, outside = as_flags(pc.equal(kind, INLINE)), as_flags(pc.equal(kind, OUT_OF_LINE))
@@ -161,12 +151,12 @@ def contradictions(
 
 
 def as_flags(array: pa.BooleanArray) -> Flags:
-    """Booleans as numpy has them; NULL is False."""
+    """Return booleans as a numpy array; NULL becomes False."""
     return np.asarray(pc.fill_null(array, False))
 
 
 def blob_array(kind: Any, data: Any, path: Any, offset: Any, length: Any, managed: Any) -> pa.StructArray:
-    """Blob structs from their fields.
+    """Return an array of `BLOB_TYPE` made from its fields.
 
     Args:
         kind: INLINE, OUT_OF_LINE or None (a NULL blob) for each row.
@@ -174,10 +164,7 @@ def blob_array(kind: Any, data: Any, path: Any, offset: Any, length: Any, manage
         path: The path of OUT_OF_LINE rows, None elsewhere.
         offset: The first byte, None for a whole file.
         length: The number of bytes, None for a whole file.
-        managed: Whether the table owns the bytes, None where there is no path.
-
-    Returns:
-        An array of `BLOB_TYPE`.
+        managed: Whether the table owns the bytes, None if there is no path.
 
     Example:
         >>> blob_array(["INLINE"], [b"x"], [None], [None], [None], [None])[0]["data"].as_py()
@@ -194,7 +181,7 @@ def blob_array(kind: Any, data: Any, path: Any, offset: Any, length: Any, manage
 
 
 def is_blob_type(kind: pa.DataType) -> bool:
-    """Whether an Arrow type is that of a blob: the three fields, the four below, in any nullability."""
+    """Return True if the field names of an Arrow type, and of its reference, are those of `BLOB_TYPE`."""
     if not pa.types.is_struct(kind) or [field.name for field in kind] != [field.name for field in BLOB_TYPE]:
         return False
     inner = kind.field("reference").type
@@ -214,5 +201,5 @@ def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _masked(array: pa.Array, valid: npt.NDArray[np.bool_]) -> pa.Array:
-    """The array with NULL where a parent is NULL."""
+    """Return the array with NULL where its parent is NULL."""
     return array if valid.all() else pc.if_else(pa.array(valid), array, pa.scalar(None, array.type))

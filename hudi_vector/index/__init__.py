@@ -1,15 +1,15 @@
-"""The room of vector indexes: a model, an immutable segment for each base file, a joined view of them.
+"""Vector indexes: one model, an immutable segment per base file, and a joined view for searches.
 
-    create              make an index of a vector column, or make it anew
-    build_if_missing    make an index where there is none, else bring it up to date
+    create              make an index of a vector column, or make it again
+    build_if_missing    make an index if there is none, else bring it up to date
     refresh             bring an index up to date with its table
     describe            list the indexes of a table, and how much of it they cover
     recall              measure an index's recall and latency against exact search
-    verify              compare every file of an index with what it was made of
-    compact             drop what an index no longer needs
+    verify              compare every file of an index with what it was made from
+    compact             remove files that an index no longer needs
     drop                remove indexes of a column
 
-Each is loaded when it is first used, so that importing this room loads neither Spark nor Arrow.
+Each function is loaded on first use, so importing this package loads neither Spark nor Arrow.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _HOMES = {
 __all__ = ["build_if_missing", "compact", "create", "describe", "drop", "recall", "refresh", "verify"]
 
 
-if not TYPE_CHECKING:  # else every misspelt name would have the type Any
+if not TYPE_CHECKING:  # otherwise every misspelt name would have the type Any
 
     def __getattr__(name: str) -> Any:
-        """Load a public function from the module it lives in."""
+        """Load a public function from the module that defines it."""
         if name not in _HOMES:
             raise absent_name("hudi_vector.index", name, __all__)
         return getattr(import_module(_HOMES[name]), name)

@@ -1,7 +1,7 @@
-"""An index made and brought up to date: a sample, a model, a segment for each base file, a manifest over all.
+"""Creation and refresh of an index: a sample, a model, a segment per base file, and a manifest that lists them.
 
-Each step takes a way to go through files, `map` or one that sends them to executors: only names, the model's name and
-counts travel. Nothing that is there is written again, so that a build that was stopped goes on where it was.
+Each step takes a function like `map` to process files, which may send them to executors: only file names, the model's
+id and counts travel. Existing whole files are not written again, so a build that was stopped resumes where it was.
 """
 
 from __future__ import annotations
@@ -44,23 +44,16 @@ from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.table.model import Snapshot
 
 _MOST_OTHERS = 16
-"""How many other lists of files are looked through for segments that can be shared."""
+"""The most other lists of files that are searched for segments to share."""
 
 _MOST_STARTS = 3
-"""How often a refresh begins anew since another job made the index anew."""
+"""The most attempts of a refresh; it starts again when another job has made the index again."""
 
 __all__ = ["Each", "Parameters", "create_index", "indexable_files", "lacking", "refresh_index"]
 
 
 def indexable_files(snapshot: Snapshot) -> list[FileInfo]:
-    """The base files of a snapshot that a segment can be made of.
-
-    Args:
-        snapshot: The table.
-
-    Returns:
-        Its Parquet base files, also those that have log files now.
-    """
+    """Return the Parquet base files of a snapshot, including those that have log files."""
     bases = (file_slice.base_file for file_slice in snapshot.file_slices)
     return [base for base in bases if base is not None and base.name.endswith(".parquet")]
 
@@ -70,17 +63,17 @@ _NUMBERS = ("num_partitions", "num_sub_vectors", "num_bits", "max_iters", "sampl
 
 @dataclass(frozen=True)
 class Parameters:
-    """How an index is made; None stands for what suits the table's size.
+    """The settings of an index to be made; None selects what suits the table's size.
 
     Attributes:
         kind: ``ivf_sq8``, ``ivf_flat``, ``ivf_pq`` or ``hnsw``.
-        metric: The metric it answers.
-        num_partitions: Lists of the coarse quantiser.
-        num_sub_vectors: ``ivf_pq``: into how many parts vectors are cut.
-        num_bits: Bits of a part's code (``ivf_pq``) or of an element's (``hnsw``).
-        max_iters: Rounds of k-means.
-        sample: Vectors the model is trained on.
-        recall_target: The recall that searches without one of their own aim at.
+        metric: The metric that the index answers.
+        num_partitions: The number of lists of the coarse quantiser.
+        num_sub_vectors: The number of parts into which vectors are cut (``ivf_pq``).
+        num_bits: The bits of a part's code (``ivf_pq``) or of an element's code (``hnsw``).
+        max_iters: The most iterations of k-means.
+        sample: The number of vectors that the model is trained on.
+        recall_target: The recall of searches that do not set one.
     """
 
     kind: str = "ivf_sq8"
@@ -93,7 +86,7 @@ class Parameters:
     recall_target: float | None = None
 
     def place(self, home: IndexHome) -> IndexPlace:
-        """Where an index that is made so lies."""
+        """Return where an index with these settings is stored."""
         of_segments = {key: value for key, value in asdict(self).items() if key not in _NOT_OF_SEGMENTS}
         return home.place(self.metric, self.kind, of_segments)
 
@@ -111,20 +104,11 @@ def create_index(
 ) -> Index:
     """Train a model on a sample of the vectors, and make and publish an index with it.
 
-    Args:
-        snapshot: The table.
-        spec: The column, and how its files are opened; without a predicate.
-        parameters: How the index is made.
-        each: How files are gone through.
-        retrain: Whether a model that is there already is left for a new one.
-        home: Where the index lies; beside the table by default.
-
-    Returns:
-        The index as it was published.
-
-    Raises:
-        InvalidArgumentError: A parameter is not allowed.
-        MissingDependencyError: The kind needs faiss, which is not installed.
+    `spec` names the column and how its files are opened, and has no predicate. `each` is `map` or a function like it.
+    Without `retrain`, an existing index is refreshed instead; if there is none, model and segments of an index of
+    mostly the same files are used where possible. `home` says where the index is stored; None means in the table.
+    Raises InvalidArgumentError if a setting is not allowed, and MissingDependencyError if the kind needs faiss and it
+    is not installed.
     """
     given = {name: getattr(parameters, name) for name in _NUMBERS}
     indexed_metric(parameters.metric)
@@ -152,14 +136,18 @@ def create_index(
 
 
 def _brought_up(done: Index, model_id: str, snapshot: Snapshot, spec: ScanSpec, each: Each) -> Index:
-    """An index that was made, or that which another job made meanwhile, brought up to date."""
+    """Return `done` if it has this model; otherwise another job published its index meanwhile, which is refreshed."""
     return done if done.manifest.model_id == model_id else refresh_index(snapshot, spec, done, each)
 
 
 def _akin(
     place: IndexPlace, files: Sequence[FileInfo], parameters: Parameters, options: StorageOptions
 ) -> Index | None:
-    """What another list of files has for these: a model and segments, if they are of half of the bytes at least."""
+    """Return an index of another list of files whose segments cover at least half of the bytes of `files`, or None.
+
+    Of several, that with the most bytes is taken. The result is an index of `files`: it has that index's model, the
+    covering segments, and the key of `place`.
+    """
     total, best, most = sum(file.size for file in files), None, 0
     for other in others_of(place, options, _MOST_OTHERS):
         covered = other.covered(files)
@@ -173,21 +161,13 @@ def _akin(
 
 
 def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each = map, *, deep: bool = False) -> Index:
-    """Make the segments that an index lacks with its own model, and publish it anew.
+    """Make the segments that an index lacks, with its own model, and publish it.
 
-    Args:
-        snapshot: The table.
-        spec: The column, and how its files are opened; without a predicate.
-        known: The index.
-        each: How files are gone through.
-        deep: Whether all segments are read, to make anew also the damaged ones that have the length they had.
+    `spec` names the column and how its files are opened, and has no predicate. `each` is `map` or a function like it.
+    With `deep`, all segments are read, and damaged ones of the right length are made again too.
 
-    Returns:
-        The index as it is then: the same where nothing was lacking. One that another job made anew meanwhile, with
-        another model, is the one that is refreshed.
-
-    Raises:
-        RefusedError: Others made the index anew again and again.
+    Returns the refreshed index, or `known` itself if nothing was missing. If another job has made the index again with
+    another model meanwhile, that index is refreshed. Raises RefusedError if this happens three times.
     """
     files = indexable_files(snapshot)
     for _ in range(_MOST_STARTS):
@@ -205,16 +185,7 @@ def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each =
 
 
 def lacking(index: Index, files: Sequence[FileInfo], options: StorageOptions) -> list[FileInfo]:
-    """The files that have no segment, or whose segment is there no more or not of the length it had.
-
-    Args:
-        index: The index.
-        files: Base files.
-        options: How the storage is opened.
-
-    Returns:
-        The files.
-    """
+    """Return the files without a segment, and those whose segment file is missing or has another length."""
     listed = open_storage(index.folder, options).list_files(segments_folder(index.folder))
     sizes = {file.name: file.size for file in listed}
     entries = ((file, index.entry_of(file)) for file in files)
@@ -222,7 +193,7 @@ def lacking(index: Index, files: Sequence[FileInfo], options: StorageOptions) ->
 
 
 def _to_make(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> list[FileInfo]:
-    """The files that have no segment, or whose segment is not whole: all are read."""
+    """Return the files that have no segment or a damaged one; all segments are read."""
     missing = lacking(index, files, spec.options)
     gone = {file.uri for file in missing}
     there = [(file, entry) for file, entry in index.covered(files) if file.uri not in gone]
@@ -233,7 +204,7 @@ def _to_make(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each
 
 @dataclass(frozen=True)
 class _Existing:
-    """What reading one segment takes: executors get it."""
+    """The input of the check of one segment, sent to executors."""
 
     folder: str
     model_id: str
@@ -253,7 +224,7 @@ def _is_whole(work: _Existing) -> bool:
 
 
 def _hashes_keys(snapshot: Snapshot) -> bool:
-    """Whether log files may name rows of the base files by their keys."""
+    """Return True if log files may refer to rows of the base files by their keys."""
     return snapshot.config.merge_on_read and snapshot.config.populates_meta_fields
 
 
@@ -267,7 +238,11 @@ def _completed(
     held: HeldOut | None = None,
     replaces: bool = False,
 ) -> Index:
-    """Make the missing segments, and publish; what another model has become meanwhile only where this replaces it."""
+    """Make the missing segments and publish the index.
+
+    If another job has published another model meanwhile, its index is returned and nothing is published, unless
+    `replaces`.
+    """
     storage, model_id = open_storage(index.folder, spec.options), index.manifest.model_id
     works = [_SegmentWork(index.folder, index.table_uri, model_id, file, spec, hashes_keys) for file in missing]
     made = {entry.file.path: entry for entry in each(_make_segment, works)}
@@ -277,7 +252,7 @@ def _completed(
     if not manifest.calibration:
         measured = calibrated(replace(index, manifest=manifest), files, spec, each, held)
         manifest = replace(manifest, calibration=measured)
-    # Another builder may have published meanwhile: what it made with this model is kept.
+    # Another builder may have published meanwhile: segments that it made with this model are kept.
     latest = newest_manifest(storage, index.folder, index.key)
     if latest is not None and latest.model_id == model_id:
         entries = {**index.entries, **{entry.file.path: entry for entry in latest.entries}, **made}
@@ -289,7 +264,7 @@ def _completed(
 
 @dataclass(frozen=True)
 class _SegmentWork:
-    """What making one segment takes: executors get it, and open everything themselves."""
+    """The input of making one segment, sent to executors, which open all files themselves."""
 
     folder: str
     base: str
@@ -343,7 +318,7 @@ class _SampleWork:
 
 
 def _sampled(work: _SampleWork) -> VectorBlock:
-    """Vectors of rows chosen by chance, the same each time for one file."""
+    """Return the vectors of randomly chosen rows; the choice depends only on the file's name and the row counts."""
     seed = int.from_bytes(hashlib.sha256(work.file.name.encode()).digest()[:8], "little")
     chosen = np.random.default_rng(seed).choice(work.rows, min(work.wanted, work.rows), replace=False)
     reader = ParquetSlice(work.file, work.spec, keep=False)
@@ -353,9 +328,9 @@ def _sampled(work: _SampleWork) -> VectorBlock:
 def _trained(
     files: Sequence[FileInfo], rows: Sequence[int], spec: ScanSpec, parameters: Parameters, each: Each
 ) -> tuple[IndexModel, HeldOut | None]:
-    """The model, and sampled vectors that it was not trained on."""
+    """Return the model, and sampled vectors that it was not trained on or None if there are none."""
     if parameters.kind == GRAPHS:
-        rows = [0] * len(files)  # nothing is trained
+        rows = [0] * len(files)  # a graph has no training, so no sample is read
     total = sum(rows)
     wanted = parameters.sample or sample_size(parameters.num_partitions or default_partitions(total))
     share = min(1.0, (wanted + HELD_OUT) / max(total, 1))
@@ -388,6 +363,9 @@ def _trained(
 
 
 def _held_out(sample: npt.NDArray[Any], metric: str) -> Ints:
-    """Which vectors of a sample are not trained on but ask in the calibration: such as have a code, a third at most."""
+    """Return the numbers of the sampled vectors kept out of training as calibration queries.
+
+    Only vectors that have a code are chosen, and at most a third of them.
+    """
     able = np.flatnonzero(working(sample, metric)[1])
     return np.sort(np.random.default_rng(1).choice(able, min(HELD_OUT, len(able) // 3), replace=False))

@@ -1,4 +1,4 @@
-"""The indexes of a table: which there are, what each covers, and how far a search has to look in them."""
+"""The indexes of a table and the segments that each has for the table's files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["Index", "drop_index", "indexes_at", "opened_index", "others_of"]
 
 @dataclass(frozen=True)
 class Index:
-    """An index, as its newest manifest has it.
+    """An index, as its newest manifest describes it.
 
-    `table_uri` is what its base files are named from, empty for files that are no table's; `folder` is where it lies,
-    and `key` the list of files it is of, where several lists share that folder.
+    `table_uri` is the table that base file paths are relative to, empty for files outside a table. `folder` is where
+    the index is stored. `key` identifies its list of files if several lists share that folder.
     """
 
     table_uri: str
@@ -30,78 +30,56 @@ class Index:
 
     @property
     def name(self) -> str:
-        """Metric, kind and generation, for people."""
+        """Return metric, kind and generation as a text for people."""
         return f"{self.manifest.metric}-{self.manifest.kind}, generation {self.manifest.generation}"
 
     @property
     def recall_target(self) -> float | None:
-        """The recall that searches without one of their own aim at."""
+        """Return the recall of searches that do not set one, or None."""
         target: float | None = self.manifest.parameters.get("recall_target")
         return target
 
     @cached_property
     def entries(self) -> Mapping[str, ManifestEntry]:
-        """The segments by their base file's path, relative to the table."""
+        """Return the manifest entries by the path of their base file, relative to the table."""
         return {entry.file.path: entry for entry in self.manifest.entries}
 
     def entry_at(self, file: FileInfo) -> ManifestEntry | None:
-        """The entry of the base file of this name, whatever its content is now."""
+        """Return the entry of the base file with this name, whatever content the file has now, or None."""
         return self.entries.get(path_from(self.table_uri, file.uri))
 
     def uri_of(self, path: str) -> str:
-        """The URI of the base file that an entry is of."""
+        """Return the URI of the base file at an entry's path."""
         return uri_from(self.table_uri, path)
 
     def entry_of(self, file: FileInfo) -> ManifestEntry | None:
-        """The entry of a base file; None where it has none, or the listing shows that it was written anew."""
+        """Return the entry of a base file, or None if it has none or its size or mtime differs from the entry's."""
         entry = self.entry_at(file)
         fits = entry is not None and (entry.file.size, entry.file.mtime_ns) == (file.size, file.mtime_ns)
         return entry if fits else None
 
     def covered(self, files: Iterable[FileInfo]) -> list[tuple[FileInfo, ManifestEntry]]:
-        """Those of some base files that have a segment, with its entry."""
+        """Return the base files that have a segment, each with its entry."""
         return [(file, entry) for file in files if (entry := self.entry_of(file)) is not None]
 
 
 def indexes_at(home: IndexHome, options: StorageOptions) -> list[Index]:
-    """The indexes in a home, by metric and kind.
+    """Return the indexes in a home that have a whole manifest, ordered by metric and kind.
 
-    Args:
-        home: The home.
-        options: How the storage is opened.
-
-    Returns:
-        Those with a whole manifest.
-
-    Raises:
-        UnsupportedTableError: A manifest has a version this package does not know.
+    Raises UnsupportedTableError if a manifest has a version that this package does not know.
     """
     found = (opened_index(place, options) for place in home.places(options))
     return [index for index in found if index is not None]
 
 
 def opened_index(place: IndexPlace, options: StorageOptions) -> Index | None:
-    """The index at a place, or None.
-
-    Args:
-        place: The place.
-        options: How the storage is opened.
-    """
+    """Return the index at a place, or None."""
     manifest = newest_manifest(open_storage(place.folder, options), place.folder, place.key)
     return None if manifest is None else Index(place.base, place.folder, manifest, place.key)
 
 
 def others_of(place: IndexPlace, options: StorageOptions, most: int | None = None) -> list[Index]:
-    """The indexes of other lists of files that share a place's models and segments, the youngest first.
-
-    Args:
-        place: The place.
-        options: How the storage is opened.
-        most: How many at the most.
-
-    Returns:
-        The indexes.
-    """
+    """Return the indexes of other lists of files that share a place's folder, newest first, at most `most`."""
     if not place.key:
         return []
     storage = open_storage(place.folder, options)
@@ -116,13 +94,9 @@ def others_of(place: IndexPlace, options: StorageOptions, most: int | None = Non
 
 
 def drop_index(index: Index, options: StorageOptions) -> None:
-    """Remove an index; its manifests first, so that nobody begins to use what is going, then measurements.
+    """Remove an index: first its manifests, so that no new search begins to use it, then its measurements and files.
 
-    Models and segments stay where other lists of files share them: `hudi_vector.index.compact` removes what none needs.
-
-    Args:
-        index: The index.
-        options: How the storage is opened.
+    Models and segments stay if other lists of files share them; `hudi_vector.index.compact` removes the unneeded ones.
     """
     storage = open_storage(index.folder, options)
     forget(storage, manifests_folder(index.folder, index.key), ())

@@ -1,4 +1,4 @@
-"""Whether vectors drifted away from those that an index's model was trained on, told by figures of its segments."""
+"""Detection of vectors that drifted away from those that an index's model was trained on, from segment statistics."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _EXACT_KINDS = frozenset({"ivf_flat", "hnsw"})
 class Quality:
     """How well a model fits vectors.
 
-    `error` is the mean distance of a vector from its code; `imbalance` how many times more codes a probe of one list
-    looks at than if all lists were of one length, 1 at the least but for chance.
+    `error` is the mean distance of a vector from its code. `imbalance` is how many times more codes a probe of one list
+    scores than if all lists had equal length: about 1 or more.
     """
 
     error: float = 0.0
@@ -31,36 +31,22 @@ class Quality:
 
 
 UNKNOWN = Quality()
-"""Of what nobody measured."""
+"""The quality of segments without statistics."""
 
 
 def quality_of(segment: AnySegment) -> Quality:
-    """The quality of one segment.
-
-    Args:
-        segment: The segment.
-
-    Returns:
-        Its quality; zeros where it has less than two codes, or a graph.
-    """
+    """Return the quality of one segment, all zeros if it has fewer than two codes or is a graph."""
     count = len(segment)
     if count < 2 or not isinstance(segment, Segment):
         return UNKNOWN
     sizes = np.diff(segment.offsets).astype(np.float64)
-    # Of pairs of rows, how many share a list: so a small file tells no more imbalance than a large one.
+    # The share of row pairs in one list, which does not depend on the number of rows in the file.
     shared = float((sizes * (sizes - 1)).sum()) / (count * (count - 1.0))
     return Quality(float(segment.error.mean(dtype=np.float64)), shared * len(sizes))
 
 
 def mean_quality(parts: Iterable[tuple[int, Quality]]) -> Quality:
-    """The quality of several segments.
-
-    Args:
-        parts: The rows and the quality of each; those without figures do not count.
-
-    Returns:
-        The mean by rows.
-    """
+    """Return the mean quality of several segments, weighted by rows; segments without statistics do not count."""
     told = [(rows, quality) for rows, quality in parts if quality.imbalance]
     rows = sum(weight for weight, _ in told)
     if not rows:
@@ -72,14 +58,10 @@ def mean_quality(parts: Iterable[tuple[int, Quality]]) -> Quality:
 
 
 def retraining(kind: str, trained: Quality, now: Quality, clipped: int, rows: int) -> str:
-    """Why an index should be made anew, as one sentence, or nothing.
+    """Return why an index should be made again, as one sentence, or an empty text.
 
-    Args:
-        kind: The kind of index.
-        trained: The quality of the segments that were made when the model was.
-        now: The quality of those of the newest snapshot.
-        clipped: Their rows with a value outside of the model's range.
-        rows: Their rows.
+    `trained` is the quality of the segments made together with the model, and `now` that of the newest snapshot's
+    segments. These have `rows` rows, of which `clipped` have a value outside the model's range.
 
     Example:
         >>> retraining("ivf_sq8", Quality(0.1, 1.5), Quality(0.2, 1.5), 0, 100)[:60]

@@ -1,6 +1,7 @@
-"""Where an index lies beside its table, and its models and segments as files.
+"""The folder of a table's indexes, and their models and segments as files.
 
-Models and segments are named by what they are made of: whoever writes one writes the same, and what is there is kept.
+The name of a model or segment is derived from its content or inputs, so every process that writes it writes the same,
+and an existing whole file is kept.
 """
 
 from __future__ import annotations
@@ -51,23 +52,15 @@ _SEGMENT = re.compile(r"(.+)-[0-9a-f]{16}-[^-]+\.arrow", re.ASCII | re.DOTALL)
 
 
 def indexes_folder(table_uri: str) -> str:
-    """The folder of all indexes of a table, one folder a column."""
+    """Return the folder of all indexes of a table, which has one folder per column."""
     return join(table_uri, _ROOT)
 
 
 def fingerprint_of(storage: Storage, table_uri: str, file: FileInfo) -> FileFingerprint:
-    """Which content a base file has now; reads its footer.
+    """Return a base file's fingerprint: size and mtime as listed, and a hash of its footer, which is read.
 
-    Args:
-        storage: The file system.
-        table_uri: The table, a normalised URI; empty for files of none.
-        file: The base file, as the listing shows it.
-
-    Returns:
-        The fingerprint. The footer is Parquet's, of any length; of other files the last 64 KiB.
-
-    Raises:
-        DataFileError: The file is gone or cannot be read.
+    The path in it is relative to `table_uri`, or the full URI if that is empty. The footer is Parquet's, of any length;
+    of other files it is the last 64 KiB. Raises DataFileError if the file is missing or cannot be read.
     """
     with storage.open(file.uri, mapped=False) as stream:
         try:
@@ -83,7 +76,7 @@ def fingerprint_of(storage: Storage, table_uri: str, file: FileInfo) -> FileFing
 
 
 def path_from(base: str, uri: str) -> str:
-    """How a file is named from a table's folder on; in full where there is no table.
+    """Return the path of a file relative to a table's folder, or the full URI if there is no table.
 
     Example:
         >>> path_from("file:///t", "file:///t/a/1.parquet"), path_from("", "file:///1.parquet")
@@ -93,26 +86,17 @@ def path_from(base: str, uri: str) -> str:
 
 
 def uri_from(base: str, path: str) -> str:
-    """The URI of a file that was named so."""
+    """Return the URI of a file from a path that `path_from` returned."""
     return join(base, path) if base else path
 
 
 def model_uri(folder: str, model_id: str) -> str:
-    """Where the model of an index lies; a DataFileError where that is no id of one and could lead anywhere."""
+    """Return the URI of an index's model; raise DataFileError if the id is malformed, since it could lead anywhere."""
     return join(folder, "models", f"{named(folder, 'model', model_id, MODEL_ID)}.arrow")
 
 
 def save_model(storage: Storage, folder: str, model: IndexModel) -> str:
-    """Write a model, unless it is there and whole; when this returns it is durable.
-
-    Args:
-        storage: The file system.
-        folder: The index's folder.
-        model: The model.
-
-    Returns:
-        Its URI.
-    """
+    """Write a model durably, unless a whole file is there, and return its URI."""
     header = {name: getattr(model, name) for name in ("model_id", "kind", "metric", "dimension", "element")}
     header["lists"] = model.lists
     arrays = {name: getattr(model, name) for name in ("centroids", "low", "scale")}
@@ -128,17 +112,8 @@ def save_model(storage: Storage, folder: str, model: IndexModel) -> str:
 def load_model(storage: Storage, folder: str, model_id: str) -> IndexModel:
     """Read a model.
 
-    Args:
-        storage: The file system.
-        folder: The index's folder.
-        model_id: The model's id.
-
-    Returns:
-        The model.
-
-    Raises:
-        DataFileError: It is gone, damaged, or another one.
-        UnsupportedTableError: Another version of this package wrote it.
+    Raises DataFileError if it is missing, damaged or another model, and UnsupportedTableError if another version of
+    this package wrote it.
     """
     uri = model_uri(folder, model_id)
     header, arrays = unpack("model", storage.open(uri), uri)
@@ -153,14 +128,14 @@ def load_model(storage: Storage, folder: str, model_id: str) -> IndexModel:
 
 
 def segment_name(file: FileFingerprint, model_id: str) -> str:
-    """The name of the segment of a base file: of the file, of its content, and of the model."""
+    """Return the name of a base file's segment, derived from the file's name, its fingerprint and the model."""
     stem = posixpath.basename(file.path).rpartition(".")[0] or posixpath.basename(file.path)
     print_ = hashlib.sha256(repr((file.path, file.size, file.mtime_ns, file.footer)).encode()).hexdigest()[:16]
     return f"{stem}-{print_}-{model_id}.arrow"
 
 
 def file_of_segment(name: str) -> str | None:
-    """The name of the base file that a segment was made of, without its ending; None where it is no segment's name.
+    """Return the name, without extension, of a segment's base file, or None if `name` is not a segment's name.
 
     Example:
         >>> file_of_segment("f1_0-1-2_20260101000000000-0123456789abcdef-9f.arrow")
@@ -171,29 +146,21 @@ def file_of_segment(name: str) -> str | None:
 
 
 def segments_folder(folder: str) -> str:
-    """Where the segments of an index lie."""
+    """Return the folder of an index's segments."""
     return join(folder, "segments")
 
 
 def segment_uri(folder: str, name: str) -> str:
-    """Where a segment of an index lies; a DataFileError where that is no name of one and could lead anywhere."""
+    """Return the URI of a segment; raise DataFileError if its name is malformed, since it could lead anywhere."""
     return join(segments_folder(folder), named(folder, "segment", name, SEGMENT))
 
 
 def save_segment(
     storage: Storage, folder: str, model: IndexModel, segment: AnySegment, keys: KeyHashes | None = None
 ) -> tuple[str, int]:
-    """Write a segment, unless it is there and whole; when this returns it is durable.
+    """Write a segment durably, unless a whole file is there, and return its name and its size in bytes.
 
-    Args:
-        storage: The file system.
-        folder: The index's folder.
-        model: The model it was made by.
-        segment: The segment.
-        keys: The hashes of its base file's keys, where log files may touch that.
-
-    Returns:
-        Its name, and how many bytes it has.
+    `keys` are the hashes of the base file's record keys, needed if log files may change its rows, else None.
     """
     name = segment_name(segment.file, model.model_id)
     header = {
@@ -212,21 +179,10 @@ def save_segment(
 
 
 def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, file: FileFingerprint) -> AnySegment:
-    """Read a segment, and check that it is of this model and of this content of its base file.
+    """Read a segment, and check that it belongs to this model and to this content of its base file.
 
-    Args:
-        storage: The file system.
-        folder: The index's folder.
-        name: The segment's name.
-        model: The index's model.
-        file: The base file as it is now.
-
-    Returns:
-        The segment; its arrays are views of the file where that is on a local disk.
-
-    Raises:
-        DataFileError: It is gone, damaged, of another model or of another content.
-        UnsupportedTableError: Another version of this package wrote it.
+    Its arrays are views of the file if that is on a local disk. Raises DataFileError if the segment is missing,
+    damaged, or of another model or file content, and UnsupportedTableError if another version of this package wrote it.
     """
     uri = segment_uri(folder, name)
     header, arrays = unpack("segment", storage.open(uri), uri)
@@ -237,28 +193,18 @@ def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, fi
         segment = read_segment(model, found, header, arrays)
     except (LookupError, ValueError, TypeError) as problem:
         raise DataFileError(f"the segment '{uri}' does not fit its model: {problem}") from problem
-    if _PAGES not in arrays:  # written before segments had page tables, or of a file whose pages are left to pyarrow
+    if _PAGES not in arrays:  # an old segment without page tables, or a file whose pages only pyarrow reads
         return segment
     width = model.dimension * VectorColumn("", model.dimension, model.element).dtype.itemsize
-    # A view of a mapped file would hold all of it on the disk once it is deleted.
+    # A view would keep the mapped file's disk space in use after the file is deleted.
     return replace(segment, pages=PageTable(width, segment.rows, found.size, arrays[_PAGES].copy()))
 
 
 def load_segment_keys(storage: Storage, folder: str, name: str, file: FileFingerprint) -> KeyHashes | None:
-    """Read the hashes of the keys of a segment's base file, and nothing else of the segment.
+    """Read only the key hashes of a segment's base file, or return None if the segment has none.
 
-    Args:
-        storage: The file system.
-        folder: The index's folder.
-        name: The segment's name.
-        file: The base file as it is now.
-
-    Returns:
-        The hashes, views of the file where that is on a local disk; None where the segment has none.
-
-    Raises:
-        DataFileError: It is gone, damaged or of another content.
-        UnsupportedTableError: Another version of this package wrote it.
+    The hashes are views of the file if that is on a local disk. Raises DataFileError if the segment is missing, damaged
+    or of another file content, and UnsupportedTableError if another version of this package wrote it.
     """
     uri = segment_uri(folder, name)
     header, arrays = unpack_apart("segment", storage.open(uri), uri, _KEYS)
@@ -272,7 +218,7 @@ def load_segment_keys(storage: Storage, folder: str, name: str, file: FileFinger
 
 
 def _file_of(header: Mapping[str, Any], uri: str, file: FileFingerprint) -> FileFingerprint:
-    """The base file a segment is of, if that is this one."""
+    """Return the fingerprint in a segment's header; raise DataFileError if it is not that of `file`."""
     found = shaped(FileFingerprint, header.get("file"), uri)
     if found != file:
         raise DataFileError(f"the segment '{uri}' is of '{found.path}' with another content than that file has now")
@@ -280,7 +226,7 @@ def _file_of(header: Mapping[str, Any], uri: str, file: FileFingerprint) -> File
 
 
 def _settle(storage: Storage, kind: str, uri: str, header: Mapping[str, Any], content: Callable[[], bytes]) -> int:
-    """Write a file whose name its content decides, unless it is there and whole; how many bytes it has."""
+    """Write a file whose name determines its content, unless a whole one is there, and return its size in bytes."""
     found = storage.info(uri)
     if found is not None:
         with suppress(DataFileError):
@@ -288,6 +234,6 @@ def _settle(storage: Storage, kind: str, uri: str, header: Mapping[str, Any], co
                 return found.size
         storage.delete(uri)
     made = content()
-    with suppress(FileExistsError):  # on an object store, somebody else was quicker with the same
+    with suppress(FileExistsError):  # on an object store, another process wrote the same content first
         storage.publish(uri, made)
     return len(made)

@@ -1,4 +1,4 @@
-"""What searches need of an index, kept in the process's cache between them: the joined view, and hashes of keys."""
+"""The parts of an index that searches need, kept in the process's cache: the joined view and the key hashes."""
 
 from __future__ import annotations
 
@@ -23,26 +23,15 @@ _LOADING: Recent[tuple[object, ...], threading.Lock] = Recent(256)
 def load_view(
     folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions, keep: bool
 ) -> View:
-    """Read segments and join them, or take the view that is kept.
+    """Return the joined view of segments, read from their files or, with `keep`, taken from the process's cache.
 
-    Args:
-        folder: The index's folder.
-        model_id: The model of the segments.
-        entries: The segments, and the files they were made of.
-        options: How the storage is opened.
-        keep: Whether the view is kept in the process's cache.
-
-    Returns:
-        The view; candidates name segments by their places.
-
-    Raises:
-        DataFileError: The model or a segment is gone or damaged.
-        MissingDependencyError: The kind needs faiss, which is not installed.
+    Candidates refer to segments by their position in `entries`. Raises DataFileError if the model or a segment is
+    missing or damaged, and MissingDependencyError if the kind needs faiss and it is not installed.
     """
     if not keep:
         return _joined(folder, model_id, entries, options)
     key = _key(folder, model_id, entries)
-    # Threads that ask at once would each hold one.
+    # Without the lock, concurrent threads would each build a view.
     with _LOADING.first(key, threading.Lock()):
         found = kept_view(folder, model_id, entries)
         if found is None:
@@ -60,17 +49,7 @@ def _joined(folder: str, model_id: str, entries: Sequence[ManifestEntry], option
 def damaged_segments(
     folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions
 ) -> dict[str, str]:
-    """What is wrong with segments: those that cannot be read, each with the reason.
-
-    Args:
-        folder: The index's folder.
-        model_id: The model of the segments.
-        entries: The segments.
-        options: How the storage is opened.
-
-    Returns:
-        The reason by the segment's name; without the model, all of them.
-    """
+    """Return why segments cannot be read, by segment name; if the model cannot be read, all are returned."""
     storage, wrong = open_storage(folder, options), {}
     try:
         model = load_model(storage, folder, model_id)
@@ -85,39 +64,23 @@ def damaged_segments(
 
 
 def kept_view(folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> View | None:
-    """The view of segments that is in the process's cache, or None.
-
-    Args:
-        folder: The index's folder.
-        model_id: The model of the segments.
-        entries: The segments.
-    """
+    """Return the view of segments from the process's cache, or None."""
     found: View | None = process_cache().get(_key(folder, model_id, entries))
     return found
 
 
 def load_key_hashes(folder: str, entry: ManifestEntry, options: StorageOptions, keep: bool) -> KeyHashes | None:
-    """The hashes of the record keys of a base file, out of its segment; codes are not read for them.
+    """Return the hashes of a base file's record keys from its segment, without reading codes; None if it has none.
 
-    Args:
-        folder: The index's folder.
-        entry: The segment, and the file it was made of.
-        options: How the storage is opened.
-        keep: Whether they are kept in the process's cache.
-
-    Returns:
-        The hashes; None where the segment has none.
-
-    Raises:
-        DataFileError: The segment is gone or damaged.
-        UnsupportedTableError: Another version of this package wrote it.
+    With `keep`, the process's cache is used. Raises DataFileError if the segment is missing or damaged, and
+    UnsupportedTableError if another version of this package wrote it.
     """
     key = ("key hashes", folder, entry.segment)
     found: KeyHashes | None = process_cache().get(key) if keep else None
     if found is None:
         found = load_segment_keys(open_storage(folder, options), folder, entry.segment, entry.file)
         if keep and found is not None:
-            # Views of a mapped file would hold all of it on the disk once it is deleted.
+            # Views would keep the mapped file's disk space in use after the file is deleted.
             found = found.copy()
             process_cache().put(key, found, found.nbytes)
     return found

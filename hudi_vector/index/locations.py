@@ -1,8 +1,8 @@
-"""Where the indexes of a column lie: beside their table, or in a directory that the caller names.
+"""The locations of a column's indexes: in the table's ``.hoodie``, or in a directory that the caller names.
 
-In a directory, an index of files that are no table's is named by what it is asked for with: the SHA-256 of the sorted
-files, the column and the parameters. Lists of files that lie together share models and segments, so that a list that
-gained or lost some files needs only the new ones' segments.
+In such a directory, an index of files outside a table is identified by the SHA-256 of the sorted files, the column and
+the parameters. Lists of files with a common folder share models and segments, so that a changed list needs only
+segments for its new files.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _DIGITS = 16
 
 @dataclass(frozen=True)
 class IndexPlace:
-    """Where one index lies.
+    """The location of one index.
 
-    `base` is what its base files are named from, empty where they are named in full; `folder` holds models and
-    segments, and `key` names the list of files in it that its manifests are of: none for a table.
+    `base` is the URI that base file paths are relative to, empty if they are full URIs. `folder` holds models and
+    segments. `key` identifies the list of files that its manifests describe, and is empty for a table.
     """
 
     base: str
@@ -40,7 +40,7 @@ class IndexPlace:
 
 @dataclass(frozen=True)
 class IndexHome:
-    """What holds the indexes of one column: `root`, with a folder for each column, and in it one for each index."""
+    """The location of a column's indexes: `root` has a folder per column, with a folder per index."""
 
     root: str
     base: str
@@ -49,16 +49,14 @@ class IndexHome:
 
     @property
     def folder(self) -> str:
-        """The column's folder."""
+        """Return the column's folder."""
         return join(self.root, quote(self.column, safe=""))
 
     def place(self, metric: str, kind: str, parameters: Mapping[str, Any]) -> IndexPlace:
-        """Where an index lies, or would lie.
+        """Return the location of an index, whether or not it exists.
 
-        Args:
-            metric: Its metric.
-            kind: Its kind.
-            parameters: What else its models and segments are made with; of a table there is one whatever they are.
+        `parameters` are its further settings. They are part of the location only for files outside a table: a table has
+        one index per metric and kind.
         """
         name = f"{metric}-{kind}"
         if self.files:
@@ -67,11 +65,7 @@ class IndexHome:
         return self._place(name)
 
     def places(self, options: StorageOptions) -> list[IndexPlace]:
-        """Where indexes of the column may lie, by name.
-
-        Args:
-            options: How the storage is opened.
-        """
+        """Return the locations where the column may have indexes, ordered by name."""
         return [self._place(name) for name in sorted(open_storage(self.root, options).list_folders(self.folder))]
 
     def _place(self, name: str) -> IndexPlace:
@@ -80,11 +74,7 @@ class IndexHome:
 
 
 def beside_table(table_uri: str, column: str) -> IndexHome:
-    """The home of a table's own indexes.
-
-    Args:
-        table_uri: The table, a normalised URI.
-        column: The column, as the table spells it.
+    """Return the home of a table's own indexes; the column is spelled as in the table.
 
     Example:
         >>> beside_table("file:///t", "emb").folder
@@ -94,26 +84,14 @@ def beside_table(table_uri: str, column: str) -> IndexHome:
 
 
 def in_directory(directory: str, table_uri: str, column: str) -> IndexHome:
-    """The home of a table's indexes in another directory.
-
-    Args:
-        directory: The directory, a path or URI.
-        table_uri: The table, a normalised URI.
-        column: The column, as the table spells it.
-    """
+    """Return the home of a table's indexes in another directory (a path or URI)."""
     return IndexHome(join(normalise(directory), _VERSION, "tables", _named(table_uri)), table_uri, column)
 
 
 def of_files(directory: str, files: Iterable[str], column: str) -> IndexHome:
-    """The home of the indexes of files that are no table's.
+    """Return the home, in a directory (a path or URI), of the indexes of files that belong to no table.
 
-    Args:
-        directory: The directory, a path or URI.
-        files: The files, normalised URIs, at least one.
-        column: The column, as the files spell it.
-
-    Raises:
-        InvalidArgumentError: There is no file.
+    The files are normalised URIs. Raises InvalidArgumentError if there are none.
     """
     listed = tuple(sorted(set(files)))
     if not listed:
@@ -123,17 +101,12 @@ def of_files(directory: str, files: Iterable[str], column: str) -> IndexHome:
 
 
 def columns_at(root: str, options: StorageOptions) -> list[str]:
-    """The columns that have a folder in a home's root.
-
-    Args:
-        root: The root.
-        options: How the storage is opened.
-    """
+    """Return the columns that have a folder in a home's root, sorted."""
     return sorted(unquote(name) for name in open_storage(root, options).list_folders(root))
 
 
 def _named(uri: str) -> str:
-    """A name for what lies at a URI that people recognise and nothing else has."""
+    """Return a unique folder name for a URI that people can recognise."""
     return f"{quote(posixpath.basename(uri), safe='')[:40]}-{_digest(uri)}"
 
 

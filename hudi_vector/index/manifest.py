@@ -1,4 +1,4 @@
-"""Manifests: one for each generation of an index, naming its model, its segments and what each was made of."""
+"""Manifests: one per generation of an index, with its model, its segments and their base files."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ __all__ = [
 
 MANIFEST_VERSION = 1
 SEGMENT = re.compile(r"[^/\0]+\.arrow")
-"""What the names of the files of segments look like."""
+"""The form of segment file names."""
 _KIND = "index-manifest"
 _LOG = logging.getLogger("hudi_vector.index")
 
 
 @dataclass(frozen=True)
 class ManifestEntry:
-    """A segment: the base file it covers, that file's rows, its own name and its bytes.
+    """A segment: the covered base file, that file's number of rows, the segment's name and its bytes.
 
-    `clipped` counts the rows with a value outside of the model's range; `quality` says how well the model fits.
+    `clipped` counts the rows with a value outside the model's range; `quality` says how well the model fits.
     """
 
     file: FileFingerprint
@@ -57,11 +57,11 @@ class ManifestEntry:
 
 @dataclass(frozen=True)
 class Setting:
-    """How many lists to look at and candidates to take, for searches of k rows, and what that gave on held-out queries.
+    """A calibrated search setting for k rows: the number of lists and candidates, and the result on held-out queries.
 
-    `recall` is the part of the true nearest that was among the candidates; `scored` how many codes a query cost;
-    `margin` by how much the recall of other queries may be lower, as far as so few queries can tell. Manifests that
-    name no k are of a time when only k = 10 was measured, those without a margin of one when none was taken.
+    `recall` is the share of the true nearest rows among the candidates, and `scored` the number of codes that a query
+    scored. `margin` is how much lower the recall of other queries may be, given the few queries measured. Manifests
+    without k date from when only k = 10 was measured, and those without a margin from when none was computed.
     """
 
     nprobes: int
@@ -73,15 +73,16 @@ class Setting:
 
     @property
     def least(self) -> float:
-        """The recall that can be counted on."""
+        """Return the recall less its margin."""
         return self.recall - self.margin
 
 
 @dataclass(frozen=True)
 class IndexManifest:
-    """An index at one generation. `created_ms` is milliseconds since 1970, `name` that of its file.
+    """An index at one generation.
 
-    All three are set when it is published. `trained` is the quality of the segments that were made when the model was.
+    `created_ms` is milliseconds since 1970, and `name` is the name of the manifest's file; both and `generation` are
+    set on publication. `trained` is the quality of the segments that were made together with the model.
     """
 
     column: str
@@ -102,34 +103,20 @@ class IndexManifest:
     def of(
         cls, column: str, model: IndexModel, parameters: dict[str, Any], entries: tuple[ManifestEntry, ...]
     ) -> IndexManifest:
-        """The manifest of an index that has this model.
-
-        Args:
-            column: The column's name.
-            model: The model.
-            parameters: What the index was asked for with; what JSON can hold.
-            entries: Its segments.
-        """
+        """Return the manifest of an index with this model; `parameters` are the requested settings, in JSON values."""
         return cls(
             column, model.kind, model.metric, model.dimension, model.element, model.model_id, parameters, entries
         )
 
 
-# Every search looks for the newest manifest: none is read twice, since names are never used again.
+# Every search needs the newest manifest. Names are never used again, so a manifest need not be read twice.
 _READ: Recent[tuple[str, str], IndexManifest] = Recent(32)
 
 
 def publish_manifest(storage: Storage, folder: str, manifest: IndexManifest, key: str = "") -> IndexManifest:
-    """Make a manifest the newest of its index, in one atomic step; when this returns it is durable.
+    """Publish a manifest durably as the newest of its index, in one atomic step, and return it as published.
 
-    Args:
-        storage: The file system.
-        folder: The index's folder.
-        manifest: The manifest; its models and segments are there already.
-        key: The list of files it is of, where several share the folder.
-
-    Returns:
-        It as it was published.
+    Its model and segments must be written already. `key` identifies its list of files if several share the folder.
     """
     names = names_of(storage, manifests_folder(folder, key))
     generation = generation_of(names[0]) + 1 if names else 1
@@ -141,18 +128,10 @@ def publish_manifest(storage: Storage, folder: str, manifest: IndexManifest, key
 
 
 def newest_manifest(storage: Storage, folder: str, key: str = "") -> IndexManifest | None:
-    """The newest manifest of an index that is whole.
+    """Return the newest valid manifest of an index, or None; damaged and invalid manifests are skipped.
 
-    Args:
-        storage: The file system.
-        folder: The index's folder.
-        key: The list of files it is of, where several share the folder.
-
-    Returns:
-        The manifest, or None where there is none; one that says what no index says is passed over.
-
-    Raises:
-        UnsupportedTableError: A newer one is of a version that this package does not know.
+    `key` identifies the list of files if several share the folder. Raises UnsupportedTableError if a newer manifest has
+    a version that this package does not know.
     """
     manifests = manifests_folder(folder, key)
     names = names_of(storage, manifests)
@@ -171,20 +150,10 @@ def newest_manifest(storage: Storage, folder: str, key: str = "") -> IndexManife
 
 
 def manifest_named(storage: Storage, folder: str, name: str, key: str = "") -> IndexManifest | None:
-    """A manifest of an index by the name of its file, the newest or not.
+    """Return the manifest with this file name, or None if it is missing or not whole.
 
-    Args:
-        storage: The file system.
-        folder: The index's folder.
-        name: The name.
-        key: The list of files it is of, where several share the folder.
-
-    Returns:
-        The manifest, or None where it is gone or not whole.
-
-    Raises:
-        DataFileError: It says what no index says, or the name is none.
-        UnsupportedTableError: It is of a version that this package does not know.
+    `key` identifies the list of files if several share the folder. Raises DataFileError if the manifest is invalid or
+    the name is not a manifest's, and UnsupportedTableError if this package does not know its version.
     """
     if not is_side_file(name):
         raise DataFileError(f"{name!r} is not the name of a manifest of the index in '{folder}'")
@@ -195,16 +164,10 @@ def manifest_named(storage: Storage, folder: str, name: str, key: str = "") -> I
 
 
 def newest_since(storage: Storage, folder: str, since_ms: int, key: str = "") -> list[IndexManifest]:
-    """The newest manifest of an index, and each that was it at some time since: searches of then may still read it.
+    """Return the newest manifest and all that were the newest at some time since `since_ms`, newest first.
 
-    Args:
-        storage: The file system.
-        folder: The index's folder.
-        since_ms: The time, milliseconds since 1970.
-        key: The list of files it is of, where several share the folder.
-
-    Returns:
-        Those that are whole, the newest first.
+    Searches begun since then may still use them. `since_ms` is in milliseconds since 1970; `key` identifies the list of
+    files if several share the folder. Damaged and invalid manifests are left out.
     """
     files = [file for file in storage.list_files(manifests_folder(folder, key)) if is_side_file(file.name)]
     read, followed_ms = [], math.inf
@@ -238,7 +201,7 @@ def _manifest(manifests: str, name: str, body: dict[str, Any]) -> IndexManifest:
 
 
 def _require_sense(manifest: IndexManifest, uri: str) -> None:
-    """Refuse what leads to files that are none of the index's, and numbers that no index has."""
+    """Raise DataFileError for names of files outside the index, and for numbers that no index has."""
     named(uri, "model", manifest.model_id, MODEL_ID)
     for entry in manifest.entries:
         named(uri, "segment", entry.segment, SEGMENT)
@@ -258,10 +221,5 @@ def _require_sense(manifest: IndexManifest, uri: str) -> None:
 
 
 def manifests_folder(folder: str, key: str = "") -> str:
-    """Where the manifests of an index lie.
-
-    Args:
-        folder: The index's folder.
-        key: The list of files they are of, where several share the folder.
-    """
+    """Return the folder of an index's manifests; `key` identifies the list of files if several share the folder."""
     return join(folder, "manifests", key)

@@ -1,4 +1,4 @@
-"""Whether the processes that build and search an index reach the directory it lies in."""
+"""The check that executors reach the directory in which an index is to be stored."""
 
 from __future__ import annotations
 
@@ -13,18 +13,11 @@ __all__ = ["require_reachable"]
 
 
 def require_reachable(directory: str, master: str, processes: int, options: StorageOptions, each: Each) -> None:
-    """Refuse a directory that executors do not see, before anything is made in it.
+    """Raise InvalidArgumentError if executors do not see a directory (a path or URI), before an index is made in it.
 
-    Args:
-        directory: The directory, a path or URI.
-        master: Spark's master, such as ``local[4]`` or ``yarn``.
-        processes: How many executors' tasks look.
-        options: How the storage is opened.
-        each: A way to go through items on the executors.
-
-    Raises:
-        InvalidArgumentError: It is a local path and the executors are elsewhere, or one of them does not see what is
-            written there.
+    This is so if it is a local path and the executors are on other machines, or if one of `processes` tasks does not
+    see a file written there. `master` is Spark's master (``local[4]``, ``yarn``); with a local one nothing is checked.
+    `each` runs a function for each item on the executors.
     """
     if master.startswith("local"):
         return

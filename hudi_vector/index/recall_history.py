@@ -1,4 +1,4 @@
-"""What recall of an index was measured when, kept beside it: a side file for each measurement."""
+"""The history of an index's measured recall, stored with the index as one side file per measurement."""
 
 from __future__ import annotations
 
@@ -18,26 +18,16 @@ _SHOWN = 100
 
 
 def note_recall(index: Index, measured: Mapping[str, Any], options: StorageOptions) -> None:
-    """Keep a measurement.
-
-    Args:
-        index: The index.
-        measured: What was measured, in values that JSON can hold: `measured_ms`, `recall`, `milliseconds` and others.
-        options: How the storage is opened.
-    """
+    """Store a measurement: JSON values under `measured_ms`, `recall`, `milliseconds` and other names."""
     storage, folder = open_storage(index.folder, options), _folder(index)
     names = names_of(storage, folder)
     publish(storage, folder, _KIND, _VERSION, generation_of(names[0]) + 1 if names else 1, dict(measured))
 
 
 def measurements_of(index: Index, options: StorageOptions) -> tuple[tuple[int, float, float], ...]:
-    """When an index was measured, its recall and its latency: the last hundred times, the oldest first.
+    """Return the last hundred measurements of an index, oldest first, as (time, recall, latency).
 
-    Times are in milliseconds since 1970, latencies the median of a search in milliseconds.
-
-    Args:
-        index: The index.
-        options: How the storage is opened.
+    Times are in milliseconds since 1970; a latency is the median of a search, in milliseconds.
     """
     storage, folder = open_storage(index.folder, options), _folder(index)
     uris = [join(folder, name) for name in names_of(storage, folder)[:_SHOWN]]
@@ -47,7 +37,7 @@ def measurements_of(index: Index, options: StorageOptions) -> tuple[tuple[int, f
 
 
 def _measured(body: Mapping[str, Any], uri: str) -> tuple[int, float, float] | None:
-    """A measurement; None where it says what none says."""
+    """Return a measurement, or None if a value is missing or of another type."""
     kinds = {"measured_ms": int, "recall": float, "milliseconds": float}
     try:
         time_ms, recall, milliseconds = (value_of(kind, body.get(name), uri, name) for name, kind in kinds.items())

@@ -1,9 +1,9 @@
-"""Arrays of different lengths in one Arrow IPC file, with a header that says what they are and proves them whole.
+"""Arrays of different lengths in one Arrow IPC file, with a header that describes them and checksums.
 
-The file has one row. Each array is a column of type large_list, its elements in the array's C order. The schema's
-metadata has two keys: ``hudi_vector_index``, the header as JSON, and ``sha256``, over the header's bytes and, for each
-array in the order of the columns, a line with its name, numpy type and length, and its bytes. The field of an array
-that is read apart from the others has a ``sha256`` of its own, over the header's bytes, its line and its bytes.
+The file has one row. Each array is a column of type large_list, with its elements in the array's C order. The schema's
+metadata has two keys: ``hudi_vector_index``, the header as JSON, and ``sha256``, a checksum of the header's bytes and,
+for each array in the order of the columns, of a line with its name, numpy type and length, and of its bytes. The field
+of an array that can be read alone has a separate ``sha256``, of the header's bytes, the array's line and its bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["FORMAT_VERSION", "Arrays", "pack", "unpack", "unpack_apart"]
 MAGIC = "HUDI-VECTOR-INDEX"
 FORMAT_VERSION = 1
 _HEADER, _CHECKSUM = b"hudi_vector_index", b"sha256"
-# What pyarrow and the JSON of whoever may write there can raise.
+# The errors that pyarrow and the JSON parser raise on damaged or hostile files.
 _UNREADABLE = (
     pa.ArrowException,
     OSError,
@@ -43,16 +43,10 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def pack(kind: str, header: Mapping[str, Any], arrays: Arrays, apart: Arrays = MappingProxyType({})) -> bytes:
-    """The content of a file of arrays.
+    """Return the content of a file of arrays, an Arrow IPC file.
 
-    Args:
-        kind: What it is: ``"model"`` or ``"segment"``.
-        header: What JSON can hold.
-        arrays: Arrays by name; their shapes are the reader's to know.
-        apart: Further arrays, each of which can be read and proved whole without the others.
-
-    Returns:
-        An Arrow IPC file.
+    `kind` is ``"model"`` or ``"segment"``, and `header` holds JSON values. Shapes are not stored. Each array in `apart`
+    can be read and checked without the others.
     """
     text = json.dumps({"magic": MAGIC, "format_version": FORMAT_VERSION, "what": kind, **header}, sort_keys=True)
     flat = {name: np.ascontiguousarray(array).reshape(-1) for name, array in {**arrays, **apart}.items()}
@@ -70,19 +64,10 @@ def pack(kind: str, header: Mapping[str, Any], arrays: Arrays, apart: Arrays = M
 
 
 def unpack(kind: str, source: Any, uri: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """The header and the arrays of a file, checked.
+    """Return the header and the one-dimensional arrays by name of a file, checked.
 
-    Args:
-        kind: What it must be.
-        source: What pyarrow reads from: bytes in a buffer, or an open file. Arrays are views of a mapped one.
-        uri: Where it lies, for the message.
-
-    Returns:
-        The header, and one-dimensional arrays by name.
-
-    Raises:
-        DataFileError: The file is no such file, or damaged.
-        UnsupportedTableError: Another version of this package wrote it.
+    `source` is a buffer, or an open file; arrays are views of a mapped file. Raises DataFileError, naming `uri`, if the
+    file is not of this kind or damaged, and UnsupportedTableError if another version of this package wrote it.
     """
     held = _held(kind, source, uri)
     if _checksum(held.text, held.arrays) != held.checksum:
@@ -93,21 +78,10 @@ def unpack(kind: str, source: Any, uri: str) -> tuple[dict[str, Any], dict[str, 
 def unpack_apart(
     kind: str, source: Any, uri: str, names: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """The header and those arrays of a file that are read apart from the others, checked; nothing else is read.
+    """Return the header and the named arrays, packed as `apart`, of a file, reading and checking nothing else.
 
-    Args:
-        kind: What it must be.
-        source: As for `unpack`.
-        uri: Where it lies, for the message.
-        names: The arrays.
-
-    Returns:
-        The header, and one-dimensional arrays by name: none where the file lacks one of them. The header is proved with
-        the arrays, and not without any.
-
-    Raises:
-        DataFileError: The file is no such file, or damaged.
-        UnsupportedTableError: Another version of this package wrote it.
+    If the file lacks one of the arrays, none is returned and the header is not checked. Arguments and errors are those
+    of `unpack`.
     """
     held = _held(kind, source, uri, names)
     for name, array in held.arrays.items():
@@ -118,7 +92,7 @@ def unpack_apart(
 
 @dataclass(frozen=True)
 class _Held:
-    """What a file holds, its checksums not compared: the one over all arrays, and those of single ones."""
+    """The content of a file before checksums are compared: `checksum` covers all arrays, `own` single ones."""
 
     text: str
     header: dict[str, Any]
@@ -128,10 +102,10 @@ class _Held:
 
 
 def _held(kind: str, source: Any, uri: str, names: Sequence[str] | None = None) -> _Held:
-    """The header, and all arrays of a file or those of some names: none where it lacks one of these."""
+    """Return all arrays of a file, or the named ones: none if it lacks one of these. Checksums are not compared."""
     try:
         opened = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
-        if names is None:  # all at once, which is one request on an object store and none of a mapped file
+        if names is None:  # one request on an object store, and no copy of a mapped file
             opened = pa.BufferReader(opened.read_buffer())
         require_uncompressed(opened)
         file = pa.ipc.open_file(opened)
@@ -160,7 +134,7 @@ def _held(kind: str, source: Any, uri: str, names: Sequence[str] | None = None) 
 
 
 def _columns(file: pa.ipc.RecordBatchFileReader, source: Any, names: Sequence[str]) -> pa.Table:
-    """Columns of a file, the bytes of no others read; none where it lacks one of them."""
+    """Return the named columns of a file without reading others, or an empty table if it lacks one of them."""
     if list(names) == file.schema.names:
         return file.read_all()
     chosen = [file.schema.get_field_index(name) for name in names]

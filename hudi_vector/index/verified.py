@@ -1,4 +1,4 @@
-"""Whether the files that an index was made of are still what they were, by size, time and footer."""
+"""The check that the base files of an index are unchanged since it was made, by size, mtime and footer."""
 
 from __future__ import annotations
 
@@ -20,20 +20,14 @@ _THREADS = 16
 _NEVER = -1
 _MOST_COMPARED = 1 << 18
 
-# A file that was compared once is known by its time from then on.
+# Results of comparisons by URI, mtime and segment.
 _SAME: dict[tuple[str, int, str], bool] = {}
 
 
 def verified(index: Index, files: Sequence[FileInfo], options: StorageOptions) -> Index:
-    """An index without the segments of files that were written anew since; these are scanned, and logged as a warning.
+    """Return an index without the segments of files that were rewritten since, and log a warning if there are any.
 
-    Args:
-        index: The index.
-        files: The files as they are listed now.
-        options: How the storage is opened.
-
-    Returns:
-        The index, in which the entries of such files fit no file.
+    The entries of such files match no file, so that these files are scanned.
     """
     covered = index.covered(files)
     changed = {index.entry_at(file): file for file in files if index.entry_at(file) and not index.entry_of(file)}
@@ -53,7 +47,7 @@ def verified(index: Index, files: Sequence[FileInfo], options: StorageOptions) -
 
 
 def _same(covered: Sequence[tuple[FileInfo, ManifestEntry]], options: StorageOptions) -> list[bool]:
-    """Whether the footers are those that were indexed; a file that cannot be read is for its reader to tell."""
+    """Return, for each file, whether its footer is the indexed one."""
     if len(covered) < 2:
         return [is_as_indexed(file, entry, options) for file, entry in covered]
     with ThreadPoolExecutor(min(_THREADS, len(covered))) as threads:
@@ -61,25 +55,14 @@ def _same(covered: Sequence[tuple[FileInfo, ManifestEntry]], options: StorageOpt
 
 
 def was_as_indexed(file: FileInfo, entry: ManifestEntry) -> bool | None:
-    """What the comparison of a base file with its segment said in this process; None before there was one.
-
-    Args:
-        file: The file, as it is listed now.
-        entry: Its segment.
-    """
+    """Return the result of an earlier `is_as_indexed` in this process for the file as listed, or None without one."""
     return _SAME.get((file.uri, file.mtime_ns, entry.segment))
 
 
 def is_as_indexed(file: FileInfo, entry: ManifestEntry, options: StorageOptions) -> bool:
-    """Whether a base file has the footer that was indexed.
+    """Return True if a base file has the size and footer that were indexed.
 
-    Args:
-        file: The file, as it is listed now.
-        entry: Its segment.
-        options: How the storage is opened.
-
-    Returns:
-        False too where the file cannot be read, which is for its reader to tell.
+    Returns False if the file cannot be read; whoever reads it later reports the error.
     """
     try:
         found = fingerprint_of(open_storage(file.uri, options), "", file)

@@ -1,1 +1,1 @@
-"""Numbers only: distances and the k smallest of them, on numpy arrays."""
+"""Numeric kernels on numpy arrays: distances, top-k selection, k-means and quantisation."""

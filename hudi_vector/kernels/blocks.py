@@ -1,4 +1,4 @@
-"""Blocks of vectors: rows as they were read, with their squared lengths."""
+"""Blocks of vectors: rows as read, with their positions and squared norms."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ Values = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class VectorBlock:
-    """Rows to be searched: their values, their positions in the slice, their norms.
+    """Rows to search, with their positions and norms.
 
-    `values` has shape (n, d) and the storage dtype; `positions` (n,) int64; `squares` (n,) the squared norms in
-    the precision of the product; `odd` the indices of rows whose squares leave that precision's safe range.
+    Attributes:
+        values: Vectors, shape (n, d), in the storage dtype.
+        positions: Row positions in the file slice, shape (n,).
+        squares: Squared norms, shape (n,), in the dtype of `product_dtype`.
+        odd: Indices of the non-zero rows whose squared norm is outside the safe range of that dtype, ascending.
     """
 
     values: Values
@@ -31,7 +34,7 @@ class VectorBlock:
         return len(self.values)
 
     def select(self, mask: npt.NDArray[np.bool_]) -> VectorBlock:
-        """The rows under a mask of shape (n,)."""
+        """Return the rows where the mask, shape (n,), is True."""
         if mask.all():
             return self
         odd_mask = np.zeros(len(self), np.bool_)
@@ -39,35 +42,30 @@ class VectorBlock:
         return VectorBlock(self.values[mask], self.positions[mask], self.squares[mask], np.flatnonzero(odd_mask[mask]))
 
     def take(self, chosen: Ints) -> VectorBlock:
-        """The rows at these indices, in this order."""
+        """Return the rows at the given indices, in the order of the indices."""
         odd = np.flatnonzero(np.isin(chosen, self.odd)) if len(self.odd) else self.odd
         return VectorBlock(self.values[chosen], self.positions[chosen], self.squares[chosen], odd)
 
     def part(self, start: int, stop: int) -> VectorBlock:
-        """The rows from start to stop, as views."""
+        """Return the rows from `start` to `stop` (exclusive) as views."""
         odd = self.odd[(self.odd >= start) & (self.odd < stop)] - start if len(self.odd) else self.odd
         return VectorBlock(self.values[start:stop], self.positions[start:stop], self.squares[start:stop], odd)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory."""
+        """Return the size of the arrays in bytes, without `odd`."""
         return int(self.values.nbytes + self.positions.nbytes + self.squares.nbytes)
 
 
 def product_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The precision candidates of a storage dtype are found in: float64 for doubles, float32 otherwise."""
+    """Return the dtype of the matrix product that finds candidates: float64 for float64 vectors, float32 otherwise."""
     return np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
 
 
 def make_block(values: Values, positions: Ints) -> tuple[VectorBlock, int]:
-    """Norms for rows as they were read; rows with NaN or infinite elements are left out.
+    """Return a block without the rows that have NaN or infinite elements, and the number of rows left out.
 
-    Args:
-        values: Vectors, shape (n, d), float32, float64 or int8.
-        positions: Where each stands in its slice, shape (n,), int64.
-
-    Returns:
-        The block, and how many rows were left out as invalid.
+    `values` has shape (n, d) and dtype float32, float64 or int8; `positions` in the file slice has shape (n,).
     """
     precision = product_dtype(values.dtype)
     squares = _squares(values, precision)

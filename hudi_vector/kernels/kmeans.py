@@ -1,4 +1,4 @@
-"""k-means on a sample: a coarse division of vectors, by numpy alone."""
+"""k-means clustering of a sample of vectors, in plain numpy."""
 
 from __future__ import annotations
 
@@ -17,21 +17,11 @@ _BLOCK_ELEMENTS = 1 << 20
 
 
 def train(sample: npt.NDArray[Any], clusters: int, *, iterations: int = 8, seed: int = 0) -> Floats:
-    """Find the centres of clusters, by Lloyd's iterations from random rows.
+    """Return cluster centres, float32 of shape (clusters, d), by Lloyd's algorithm with random rows as initial centres.
 
-    The same sample and seed give the same centres on one machine.
-
-    Args:
-        sample: Vectors, shape (n, d), finite; n at least as many as clusters.
-        clusters: How many centres.
-        iterations: How often the centres are moved, at most; fewer if none moves any more.
-        seed: Chooses the rows to begin with, and those that replace a centre to which nothing is near.
-
-    Returns:
-        The centres, float32, shape (clusters, d).
-
-    Raises:
-        InvalidArgumentError: There are fewer vectors than clusters, or no clusters.
+    `sample` holds finite vectors, shape (n, d). `iterations` is a maximum: the algorithm stops once no row changes its
+    cluster. `seed` selects the initial rows and the rows that replace the centre of an empty cluster; the same sample
+    and seed give the same centres on one machine. Raises InvalidArgumentError unless 1 <= clusters <= n.
 
     Example:
         >>> train(np.array([[0.0], [1.0], [10.0], [11.0]]), 2).sum()
@@ -53,14 +43,9 @@ def train(sample: npt.NDArray[Any], clusters: int, *, iterations: int = 8, seed:
 
 
 def nearest(rows: npt.NDArray[Any], centres: Floats) -> npt.NDArray[np.int32]:
-    """The nearest centre of each vector, by squared distance; the first of equally near ones.
+    """Return the index of each row's nearest centre, int32 of shape (n,); the first centre wins a tie.
 
-    Args:
-        rows: Vectors, shape (n, d).
-        centres: Centres, shape (k, d).
-
-    Returns:
-        Places among the centres, int32, shape (n,).
+    `rows` has shape (n, d) and `centres` (k, d); distances are squared L2.
 
     Example:
         >>> nearest(np.array([[0.0], [9.0]]), np.array([[10.0], [1.0]], np.float32)).tolist()
@@ -71,7 +56,7 @@ def nearest(rows: npt.NDArray[Any], centres: Floats) -> npt.NDArray[np.int32]:
     found = np.empty(len(rows), np.int32)
     step = max(64, _BLOCK_ELEMENTS // max(len(centres), 1))
     for start in range(0, len(rows), step):
-        # |row|² is the same for all centres of a row and is left out.
+        # |row|² is left out: it is the same for all centres.
         ranks = np.asarray(rows[start : start + step], np.float32) @ weights
         ranks += squares
         found[start : start + step] = np.argmin(ranks, axis=1)
@@ -79,7 +64,7 @@ def nearest(rows: npt.NDArray[Any], centres: Floats) -> npt.NDArray[np.int32]:
 
 
 def _means(rows: Floats, label: npt.NDArray[np.int32], clusters: int, chance: np.random.Generator) -> Floats:
-    """The mean of the rows of each cluster; a random row where there are none."""
+    """Return the mean of each cluster's rows; an empty cluster gets a random row."""
     order = np.argsort(label, kind="stable")
     count = np.bincount(label, minlength=clusters)
     filled = np.flatnonzero(count)

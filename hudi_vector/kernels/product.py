@@ -1,6 +1,7 @@
-"""Product quantisation: vectors cut into parts, each part one of a few that a codebook lists.
+"""Product quantisation: vectors cut into parts, each replaced by the number of an entry of a codebook.
 
-Codes lie as faiss lays them: 8 bits a part fill a byte, 4 bits half of one, the first part in the lower half.
+Codes are packed as in faiss: a part takes one byte with 8 bits and half a byte with 4 bits; the first of two parts is
+in the lower half.
 """
 
 from __future__ import annotations
@@ -14,15 +15,11 @@ Floats32 = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.uint8]
 
 BITS = (4, 8)
-"""How many bits the code of a part may have."""
+"""The allowed numbers of bits in the code of a part."""
 
 
 def code_bytes(parts: int, bits: int) -> int:
-    """How many bytes the code of a vector has.
-
-    Args:
-        parts: Parts of a vector.
-        bits: Bits of a part's code.
+    """Return the size in bytes of a vector's code, with `bits` bits for each part.
 
     Example:
         >>> code_bytes(32, 8), code_bytes(3, 4)
@@ -32,11 +29,7 @@ def code_bytes(parts: int, bits: int) -> int:
 
 
 def usual_parts(dimension: int, bits: int) -> int:
-    """How many parts make codes of about two bits for each element; a number that divides the dimension.
-
-    Args:
-        dimension: Elements of a vector.
-        bits: Bits of a part's code.
+    """Return a number of parts that divides the dimension and gives codes of about two bits per element.
 
     Example:
         >>> usual_parts(128, 8), usual_parts(128, 4), usual_parts(17, 8)
@@ -47,14 +40,9 @@ def usual_parts(dimension: int, bits: int) -> int:
 
 
 def decode(codes: Codes, codebook: Floats32) -> Floats32:
-    """The vectors that codes stand for.
+    """Return the vectors, shape (n, parts · elements of a part), that codes of shape (n, bytes) stand for.
 
-    Args:
-        codes: Codes, shape (n, bytes).
-        codebook: What each code of each part stands for, shape (parts, 2^bits, elements of a part).
-
-    Returns:
-        Vectors, shape (n, parts · elements of a part).
+    `codebook` has shape (parts, 2^bits, elements of a part).
 
     Example:
         >>> decode(np.array([[1, 0]], np.uint8), np.arange(4, dtype=np.float32).reshape(2, 2, 1))

@@ -1,4 +1,4 @@
-"""Scalar quantisation: one byte for each element, by a range for each dimension."""
+"""Scalar quantisation: one byte per element, with a value range for each dimension."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ LEVELS = 255
 
 
 def ranges(sample: Floats64) -> tuple[Floats32, Floats32]:
-    """The range of each dimension, as its low end and the width of one level.
+    """Return the low end of each dimension and the width of one level, both float32 of shape (d,).
 
-    Args:
-        sample: Vectors, shape (n, d), finite, within float32's range; n at least 1.
-
-    Returns:
-        Low ends and widths, float32, shape (d,); the width is 0 where all values are the same float32.
+    `sample` has shape (n, d), n >= 1, with finite values within the range of float32. The width is 0 where all values
+    are the same float32.
 
     Example:
         >>> low, scale = ranges(np.array([[0.0, 7.0], [255.0, 7.0]]))
@@ -32,7 +29,7 @@ def ranges(sample: Floats64) -> tuple[Floats32, Floats32]:
     least, most = sample.min(axis=0), sample.max(axis=0)
     low = least.astype(np.float32)
     constant = low == most.astype(np.float32)
-    # The ends are rounded outwards: what was seen in training is inside.
+    # The ends are rounded outwards so that every value of the sample is inside the range.
     low = np.where(~constant & (low > least), np.nextafter(low, np.float32(-np.inf)), low)
     exact = (most - low.astype(np.float64)) / LEVELS
     scale = exact.astype(np.float32)
@@ -41,15 +38,9 @@ def ranges(sample: Floats64) -> tuple[Floats32, Floats32]:
 
 
 def encode(rows: Floats64, low: Floats32, scale: Floats32) -> tuple[Codes, npt.NDArray[np.bool_]]:
-    """The nearest code of each element.
+    """Return the nearest codes, uint8 of shape (n, d), and a mask, shape (n,), of rows with an element out of range.
 
-    Args:
-        rows: Vectors, shape (n, d), finite.
-        low: Low ends, shape (d,).
-        scale: Widths of a level, shape (d,).
-
-    Returns:
-        Codes, uint8, shape (n, d), and which rows have an element outside of its dimension's range, shape (n,).
+    `rows` holds finite vectors, shape (n, d); `low` and `scale` come from `ranges`.
 
     Example:
         >>> codes, clipped = encode(np.array([[3.2], [300.0]]), np.zeros(1, "f4"), np.ones(1, "f4"))
@@ -70,15 +61,9 @@ def encode(rows: Floats64, low: Floats32, scale: Floats32) -> tuple[Codes, npt.N
 
 
 def decode(codes: Codes, low: Floats32, scale: Floats32) -> Floats64:
-    """The vectors that codes stand for, in float64: ``low + scale · code``.
+    """Return the float64 vectors, shape (n, d), that codes stand for: ``low + scale · code``.
 
-    Args:
-        codes: Codes, shape (n, d).
-        low: Low ends, shape (d,).
-        scale: Widths of a level, shape (d,).
-
-    Returns:
-        Vectors, float64, shape (n, d).
+    `low` and `scale` come from `ranges`.
 
     Example:
         >>> decode(np.array([[2]], np.uint8), np.array([1.0], "f4"), np.array([0.5], "f4"))

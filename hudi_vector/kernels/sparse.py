@@ -1,7 +1,7 @@
-"""Sparse vectors: blocks of rows by term, a query, and their exact distances.
+"""Sparse vectors: blocks of rows sorted by term, queries, and exact distances.
 
-A row's sums run over its own entries in ascending order of their indices, whatever rows are beside it, so that a
-distance is the same bits in every file layout.
+The sum of a row always runs over its own entries in ascending order of their indices. So a distance has the same bits
+in every file layout, whatever other rows are in the block.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from hudi_vector.kernels.topk import Ints
 __all__ = ["Indices", "SparseBlock", "SparseVector", "make_sparse_block", "sparse_distances"]
 
 Indices = npt.NDArray[Any]
-"""Whole numbers as int64, or texts as objects, which are their UTF-8 bytes; in ascending order."""
+"""Indices in ascending order: integers as int64, or texts as an object array of their UTF-8 bytes."""
 
-# Squares below this have lost digits.
+# Sums of squares below this may have lost digits.
 _TINY = 1e-290
 _TEXT_BYTES = 64
 
 
 @dataclass(frozen=True)
 class SparseVector:
-    """A query: indices, ascending and each once, and their values, both of shape (s,)."""
+    """One sparse vector: distinct ascending indices and their values, both of shape (s,)."""
 
     indices: Indices
     values: Floats
@@ -36,10 +36,16 @@ class SparseVector:
 
 @dataclass(frozen=True)
 class SparseBlock:
-    """Rows to be searched, their entries sorted by index and row.
+    """Sparse rows to search, with entries sorted by index, then by row.
 
-    `terms` holds the distinct indices, ascending; the entries of ``terms[t]`` are ``rows[begins[t]:begins[t + 1]]`` and
-    `values` likewise. `positions` and `squares` (the squared norms) have an element for each row.
+    Attributes:
+        terms: The distinct indices, ascending, shape (t,).
+        begins: Where the entries of each term begin, shape (t + 1,): ``terms[i]`` has the entries
+            ``begins[i]:begins[i + 1]`` of `rows` and `values`.
+        rows: The row number of each entry, shape (e,).
+        values: The value of each entry, shape (e,).
+        positions: Row positions in the file slice, shape (n,).
+        squares: Squared norms, shape (n,).
     """
 
     terms: Indices
@@ -54,14 +60,14 @@ class SparseBlock:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory."""
+        """Return the size in bytes; each text is counted with a fixed estimate."""
         arrays = (self.terms, self.begins, self.rows, self.values, self.positions, self.squares)
         texts = _TEXT_BYTES * len(self.terms) if self.terms.dtype == object else 0
         return int(sum(array.nbytes for array in arrays)) + texts
 
     @cached_property
     def odd(self) -> npt.NDArray[np.bool_]:
-        """Which rows have squares beyond float64's safe range."""
+        """Return a mask, shape (n,), of the non-zero rows whose squared norm is outside the safe range of float64."""
         unsafe = ~((self.squares >= _TINY) & np.isfinite(self.squares))
         if unsafe.any():
             filled = np.zeros(len(self), np.bool_)
@@ -70,7 +76,7 @@ class SparseBlock:
         return unsafe
 
     def vectors(self) -> tuple[SparseVector, ...]:
-        """Each row as a vector of its own."""
+        """Return each row as a separate vector, in row order."""
         order = np.argsort(self.rows, kind="stable")
         index = np.repeat(self.terms, np.diff(self.begins))[order]
         ends = np.cumsum(np.bincount(self.rows, minlength=len(self)))[:-1]
@@ -78,7 +84,7 @@ class SparseBlock:
         return tuple(SparseVector(*part) for part in parts) if len(self) else ()
 
     def select(self, mask: npt.NDArray[np.bool_]) -> SparseBlock:
-        """The rows under a mask of shape (n,)."""
+        """Return the rows where the mask, shape (n,), is True."""
         if mask.all():
             return self
         kept = mask[self.rows]
@@ -93,17 +99,14 @@ class SparseBlock:
 def make_sparse_block(
     row: Ints, index: Ints, value: Floats, positions: Ints, texts: Indices | None = None
 ) -> tuple[SparseBlock, int]:
-    """A block of entries as they were read; rows with NaN, infinite or repeated entries are left out.
+    """Return a block without the rows that have NaN, infinite or repeated entries, and the number of rows left out.
 
     Args:
-        row: The row of each entry, from 0, shape (e,).
-        index: The index of each, shape (e,).
-        value: The value of each, shape (e,).
-        positions: Where each row stands in its slice, shape (n,).
-        texts: What the indices stand for, ascending, if they are places in an array of texts.
-
-    Returns:
-        The block, and how many rows were left out as invalid.
+        row: The row number of each entry, from 0, shape (e,).
+        index: The index of each entry, shape (e,).
+        value: The value of each entry, shape (e,).
+        positions: Row positions in the file slice, shape (n,).
+        texts: The array of ascending texts that `index` points into; None if `index` holds the indices themselves.
     """
     order = np.lexsort((row, index))
     row, index, value = row[order], index[order], value[order]
@@ -124,15 +127,9 @@ def make_sparse_block(
 
 
 def sparse_distances(block: SparseBlock, query: SparseVector, metric: str) -> Floats:
-    """The distances of sparse rows to one sparse query; an index a vector does not name has the value 0.
+    """Return the float64 distances, shape (n,), of sparse rows to one sparse query; a missing index has the value 0.
 
-    Args:
-        block: The rows.
-        query: The query.
-        metric: A name from `hudi_vector.kernels.metrics.METRICS`.
-
-    Returns:
-        Distances, shape (n,), float64.
+    `metric` is a name in `hudi_vector.kernels.metrics.METRICS`.
 
     Example:
         >>> block, _ = make_sparse_block(np.array([0, 0]), np.array([7, 3]), np.array([2.0, 1.0]), np.array([0]))
@@ -162,7 +159,7 @@ def _by_products(
 
 
 def _products(block: SparseBlock, query: SparseVector) -> tuple[Ints, Floats]:
-    """The rows of the entries that the query names too, ascending by index, and both values multiplied."""
+    """Return row numbers and products of the entries whose index the query has too, in ascending order of index."""
     slots, wanted = _named(block, query)
     if not len(slots):
         return np.empty(0, np.int64), np.empty(0, np.float64)
@@ -172,7 +169,7 @@ def _products(block: SparseBlock, query: SparseVector) -> tuple[Ints, Floats]:
 
 
 def _named(block: SparseBlock, query: SparseVector) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """The places of the query's indices among the block's terms, and which of them are there."""
+    """Return the positions in `block.terms` of the shared indices, and a mask of which query indices are shared."""
     slots = np.searchsorted(block.terms, query.indices)
     wanted = np.zeros(len(slots), np.bool_)
     inside = slots < len(block.terms)
@@ -197,7 +194,10 @@ def _by_differences(block: SparseBlock, query: SparseVector) -> tuple[Floats, np
 
 
 def _one_by_one(block: SparseBlock, query: SparseVector, metric: str, wanted: Ints) -> Floats:
-    """The same over the union of a row's indices and the query's, by the arithmetic of dense vectors."""
+    """Compute distances with the dense kernels over the union of each row's and the query's indices.
+
+    The dense kernels scale vectors whose squares leave the range of float64. `wanted` holds row numbers.
+    """
     entries = np.flatnonzero(np.isin(block.rows, wanted))
     entries = entries[np.argsort(block.rows[entries], kind="stable")]
     rows = block.rows[entries]

@@ -1,9 +1,9 @@
-"""The k nearest rows of every query, found in blocks with bounded memory.
+"""Search for the k nearest rows of many queries, block by block with bounded memory.
 
-A matrix product in the rows' own precision gives each (row, query) pair a lower bound of its distance: the
-computed value less the largest error that rounding can have caused, γ·|x||q| with γ ≈ d·u. Pairs whose bound lies
-within the k-th distance so far are scored exactly, in float64, from their own row alone; so a product in float32
-never decides an answer, it only leaves out what cannot be one.
+A matrix product in the precision of the rows gives each (row, query) pair a lower bound of its distance: the computed
+value minus the largest possible rounding error, γ·|x||q| with γ ≈ d·u. Pairs whose lower bound does not exceed the
+current k-th distance are scored exactly in float64, each from its own row alone. So the float32 product never decides
+an answer: it only excludes rows that cannot be among the k nearest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCREEN_ELEMENTS = 1 << 21
 
 @dataclass(frozen=True)
 class Hits:
-    """Rows found: for each its query, its exact distance and its position, three arrays of shape (h,)."""
+    """Rows found: query number, exact distance and row position of each, three arrays of shape (h,)."""
 
     query: Ints
     distance: Floats
@@ -33,26 +33,21 @@ class Hits:
 
     @classmethod
     def none(cls) -> Hits:
-        """No rows."""
+        """Return hits of length 0."""
         return cls(np.empty(0, np.int64), np.empty(0, np.float64), np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.query)
 
     def take(self, chosen: npt.NDArray[Any]) -> Hits:
-        """The hits at these indices, or under this mask."""
+        """Return the hits at the given indices, or where the given mask is True."""
         return Hits(self.query[chosen], self.distance[chosen], self.position[chosen])
 
 
 def rank_within(query: Ints, *keys: Any) -> tuple[npt.NDArray[np.intp], Ints]:
-    """Order hits by query and then by keys, and number them within each query.
+    """Sort hits by query, then by `keys` (the most significant first), and rank them within each query.
 
-    Args:
-        query: The query of each hit, shape (h,).
-        *keys: Arrays of shape (h,), the most significant first.
-
-    Returns:
-        The order, and for each place in it the rank within its query, from 0.
+    All arrays have shape (h,). Return the sorting indices and, in sorted order, each hit's rank in its query, from 0.
     """
     order = np.lexsort((*reversed(keys), query))
     ordered = query[order]
@@ -63,10 +58,14 @@ def rank_within(query: Ints, *keys: Any) -> tuple[npt.NDArray[np.intp], Ints]:
 
 @dataclass(frozen=True)
 class Bounds:
-    """For each query the distance beyond which no row is wanted, shared by searches over parts of the rows.
+    """The distance of each query beyond which no row is wanted, shared by searches over parts of the rows.
 
-    Threads may write at once: every value ever written is the distance of a k-th row that was found (or the
-    largest distance asked for), so a write that is lost costs time and never an answer.
+    Threads write without a lock: every value ever written is the distance of a k-th row found so far or the largest
+    distance asked for, so a lost write costs time and never changes an answer.
+
+    Attributes:
+        distance: Inclusive limits, shape (m,); infinite where nothing limits a query yet.
+        is_full: Whether k rows have been found for each query, shape (m,).
     """
 
     distance: Floats
@@ -74,18 +73,13 @@ class Bounds:
 
     @classmethod
     def of(cls, queries: int, max_distance: float | None = None) -> Bounds:
-        """No rows found yet.
-
-        Args:
-            queries: How many queries there are.
-            max_distance: The largest distance asked for, inclusive, or None.
-        """
+        """Make the initial bounds for a number of queries; `max_distance` is inclusive, None means no limit."""
         start = np.inf if max_distance is None else max_distance
         return cls(np.full(queries, start, np.float64), np.zeros(queries, np.bool_))
 
 
 class TopK:
-    """Collects the k nearest rows, ties at the k-th distance included, for m queries at once.
+    """A collector of the k nearest rows of each of m queries, including ties at the k-th distance.
 
     Example:
         >>> block, _ = make_block(np.eye(3, dtype="f4"), np.arange(3))
@@ -107,34 +101,24 @@ class TopK:
         self._screens: dict[np.dtype[Any], Screen] = {}
 
     def offer(self, block: VectorBlock) -> None:
-        """Consider the rows of a block.
-
-        Args:
-            block: The rows.
-        """
+        """Compare every row of a block with every query."""
         queries = len(self.queries)
         step = max(256, _SCREEN_ELEMENTS // max(queries, 1)) if queries > 1 else 1 << 16
         for start in range(0, len(block), step):
             self._offer(block if len(block) <= step else block.part(start, start + step))
 
     def offer_pairs(self, block: VectorBlock, rows: Ints, queries: Ints) -> None:
-        """Consider single rows of a block, each for one query.
-
-        Args:
-            block: The rows.
-            rows: Indices into the block, shape (p,).
-            queries: The query each is considered for, shape (p,).
-        """
+        """Compare single (row, query) pairs: indices into the block and query numbers, both of shape (p,)."""
         if len(rows):
             self._score(block, rows, queries)
 
     def hits(self) -> Hits:
-        """What was found, by query and distance; more than k rows for a query only where distances tie."""
+        """Return the rows found, sorted by query and distance; a query has more than k rows only if distances tie."""
         self._reduce()
         return self._pool
 
     def candidates(self) -> Ints:
-        """The positions of the rows that are still among the nearest, in no order, some of them twice."""
+        """Return the positions of the rows that may still be among the nearest, unordered and with duplicates."""
         return np.concatenate([self._pool.position, *(found.position for found in self._fresh)])
 
     def _offer(self, block: VectorBlock) -> None:
@@ -158,7 +142,10 @@ class TopK:
             self._score(block, rows, columns)
 
     def _seed(self, block: VectorBlock, lower: Values) -> None:
-        """Bound the queries that have no k rows yet by k rows of this block."""
+        """Bound each query that is not full by the exact distances of the k most promising rows of this block.
+
+        A block with fewer than k rows bounds nothing.
+        """
         if len(block) < self.k:
             return
         open_queries = np.flatnonzero(~self._full)

@@ -1,1 +1,1 @@
-"""From file slices to Arrow: one reader per kind of slice, and the predicates evaluated on the way."""
+"""Readers of file slices: vectors and columns as Arrow data, one reader for each kind of slice."""

@@ -1,6 +1,6 @@
-"""Decoded columns kept in memory, under one byte budget per process, the least recently used leaving first.
+"""An LRU cache of decoded columns, with one byte budget for the process.
 
-Keys hold the identity of the file (URI, size, modification time), so that a file written anew is read anew.
+Keys contain the identity of the file (URI, size, modification time), so a file that was written again is read again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["ByteCache", "process_cache"]
 
 
 class ByteCache:
-    """A mapping that forgets the least recently used entries beyond a number of bytes.
+    """A mapping that removes the least recently used entries when they exceed a number of bytes.
 
     Example:
         >>> cache = ByteCache(100)
@@ -32,22 +32,22 @@ class ByteCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Return the bytes in use."""
         return self._bytes
 
     @property
     def budget(self) -> int:
-        """Bytes that may be held."""
+        """Return the largest number of bytes to hold."""
         return self._budget
 
     def resize(self, budget: int) -> None:
-        """Change the budget, forgetting what no longer fits."""
+        """Change the budget and remove the entries that no longer fit."""
         with self._lock:
             self._budget = budget
             self._shrink()
 
     def get(self, key: Hashable) -> Any | None:
-        """The value kept under a key, or None."""
+        """Return the value of a key, or None if the cache does not hold it."""
         with self._lock:
             found = self._entries.get(key)
             if found is None:
@@ -56,7 +56,7 @@ class ByteCache:
             return found[0]
 
     def put(self, key: Hashable, value: Any, nbytes: int) -> None:
-        """Keep a value, unless it alone is larger than the budget."""
+        """Store a value, unless it alone is larger than the budget."""
         with self._lock:
             if nbytes > self._budget:
                 return
@@ -66,7 +66,7 @@ class ByteCache:
             self._shrink()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         with self._lock:
             self._entries.clear()
             self._bytes = 0
@@ -84,5 +84,5 @@ _PROCESS_CACHE = ByteCache(0)
 
 
 def process_cache() -> ByteCache:
-    """The one cache of this process."""
+    """Return the cache of this process."""
     return _PROCESS_CACHE

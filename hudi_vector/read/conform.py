@@ -1,7 +1,7 @@
-"""Columns of a file, in the types of the table.
+"""Conversion of the columns of a data file to the types of the table.
 
-Files outlive schemas: a column may be absent from an older file, narrower in it, or stored in another physical
-type of the same meaning. What cannot be brought to the table's type is said, never guessed.
+An older file may lack a column, hold it in a narrower type, or store it in another physical type of the same meaning.
+A column that cannot be converted to the table's type raises an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["conform", "vector_type"]
 
 
 def vector_type(field: pa.Field) -> VectorType | None:
-    """The VECTOR a field of the table's schema is, or None if it is none."""
+    """Return the VECTOR type of a field of the table's schema, or None if the field is not a VECTOR."""
     text = (field.metadata or {}).get(HUDI_TYPE.encode())
     if text is None or not text.upper().startswith(b"VECTOR"):
         return None
@@ -27,17 +27,10 @@ def vector_type(field: pa.Field) -> VectorType | None:
 
 
 def conform(table: pa.Table | pa.RecordBatch, fields: list[pa.Field]) -> pa.Table:
-    """The given columns in the table's types, columns the file lacks filled with NULL.
+    """Return exactly the columns `fields`, in this order and in these types, of data read from a file.
 
-    Args:
-        table: What a file held.
-        fields: The wanted columns, as the table's schema has them.
-
-    Returns:
-        A table with exactly these columns, in this order.
-
-    Raises:
-        UnsupportedTableError: A column cannot be brought to its type.
+    Columns that the file lacks are NULL; names are compared without case. Raises UnsupportedTableError if a column
+    cannot be converted.
     """
     present = {name.lower(): index for index, name in enumerate(table.schema.names)}
     columns = []
@@ -83,16 +76,7 @@ def _array(array: pa.Array, wanted: pa.DataType, vector: VectorType | None, name
 
 
 def vectors_as_lists(array: pa.Array, vector: VectorType, wanted: pa.DataType) -> pa.Array:
-    """Stored vectors (fixed-size binary, little-endian) as Arrow lists.
-
-    Args:
-        array: The stored vectors.
-        vector: Their dimension and element type.
-        wanted: The list type to give.
-
-    Returns:
-        Lists of the elements, NULL where the vector is NULL.
-    """
+    """Convert stored vectors (fixed-size binary, little-endian) to Arrow lists of type `wanted`; NULL stays NULL."""
     width = vector.width
     raw = np.frombuffer(array.buffers()[1], np.uint8)[array.offset * width : (array.offset + len(array)) * width]
     values = pa.array(raw.view(vector.dtype))

@@ -1,4 +1,4 @@
-"""Which rows of many files pass a filter: columns in memory are looked at together, the others file by file."""
+"""Evaluation of a predicate on many files: cached columns in one call, other files one by one."""
 
 from __future__ import annotations
 
@@ -19,22 +19,15 @@ __all__ = ["allowed_rows"]
 Bools = npt.NDArray[np.bool_]
 
 _TASKS = 64
-"""Many files are cut into so many parts: to hand one to a thread costs more than a look at its statistics."""
+"""The number of tasks for many files: handing a file to a thread costs more than checking its statistics."""
 
 
 def allowed_rows(
     readers: Sequence[ParquetSlice], spec: ScanSpec, counts: ScanCounts, each: Callable[..., Iterable[Any]] = map
 ) -> list[Bools]:
-    """Which rows of files are there and pass the predicate, counted on the way.
+    """Return for each file a mask over its rows of the live rows that pass the predicate, and add to `counts`.
 
-    Args:
-        readers: The files.
-        spec: What they are read for.
-        counts: Where rows, pruned and filtered ones are counted.
-        each: How files are gone through whose columns have to be read.
-
-    Returns:
-        For each file a bool for each of its rows.
+    `each` is a function like `map`, perhaps with threads, that goes through the files whose columns must be read.
     """
     masks = _in_memory(readers, spec, counts)
 
@@ -51,7 +44,10 @@ def allowed_rows(
 
 
 def _in_memory(readers: Sequence[ParquetSlice], spec: ScanSpec, counts: ScanCounts) -> dict[int, Bools]:
-    """The same of the files whose columns are in memory, by their places: evaluating costs a call more than a row."""
+    """Return the masks of the files whose filter columns are cached, by index in `readers`.
+
+    All of them are evaluated together: the cost of an evaluation is more per call than per row.
+    """
     held = {number: columns for number, reader in enumerate(readers) if (columns := reader.kept_filter_columns())}
     if not held:
         return {}

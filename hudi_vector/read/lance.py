@@ -1,4 +1,4 @@
-"""Slices of a Lance base file alone, and fragments of Lance datasets, through pylance."""
+"""Readers of Lance base files without log files, and of fragments of Lance datasets, through pylance."""
 
 from __future__ import annotations
 
@@ -29,12 +29,9 @@ _SUITED = RangeReads()
 
 
 class LanceSlice:
-    """One Lance base file, or one fragment of a Lance dataset, opened for one search.
+    """A reader of one Lance base file, or one fragment of a Lance dataset, for one search.
 
-    Args:
-        file: The base file or fragment.
-        spec: What is read.
-        keep: Whether decoded vectors are kept in the process's cache.
+    With `keep`, decoded vectors are cached in the process.
     """
 
     def __init__(self, file: FileInfo, spec: ScanSpec, keep: bool) -> None:
@@ -43,7 +40,7 @@ class LanceSlice:
         self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
-        """The rows under the predicate that have a vector, counted on the way."""
+        """Yield the rows that pass the predicate and have a vector, and add to `counts`."""
         key = self._blocks_key(self._spec.predicate)
         kept = self._cache.get(key) if self._cache is not None else None
         if kept is not None:
@@ -64,7 +61,7 @@ class LanceSlice:
             self._cache.put(key, (blocks, own), sum(block.nbytes for block in blocks) + 1024)
 
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
-        """Columns of the rows at these positions, in the table's types and in this order."""
+        """Return columns of the rows at these positions, in the table's types and in the order of `positions`."""
         stored = self._stored()
         held = [name for name in names if name in stored.names]
         wanted, back = np.unique(positions, return_inverse=True)
@@ -81,18 +78,10 @@ class LanceSlice:
         counts: ScanCounts,
         reads: RangeReads = _SUITED,  # noqa: ARG002 - pylance plans its own reads
     ) -> VectorBlock:
-        """The vectors of some rows, whatever the predicate says of them, by pylance's own random access.
+        """Return the vectors at positions in any order, regardless of the predicate, by pylance's random access.
 
-        Args:
-            positions: Rows of the file, shape (n,), in any order.
-            counts: Where NULL and invalid vectors are counted; rows are not.
-            reads: As for Parquet files; of no effect here.
-
-        Returns:
-            Those of the rows that have a vector, ascending by position, each once.
-
-        Raises:
-            DataFileError: The file is damaged, or has no such row.
+        The block is ascending by position, without duplicates and rows that have no vector. NULL and invalid vectors
+        are added to `counts`, rows are not. Raises DataFileError if the file is damaged or has no such row.
         """
         stored, name = self._stored(), self._spec.column.name
         wanted = rows_within(positions, stored.rows, self._file.uri)
@@ -107,11 +96,14 @@ class LanceSlice:
 
     @property
     def live(self) -> int:
-        """How many rows are not deleted."""
+        """Return the number of rows that are not deleted."""
         return self._stored().live
 
     def allowed(self, counts: ScanCounts) -> npt.NDArray[np.bool_]:
-        """Which rows are there and under the predicate, a bool for each position; counted on the way."""
+        """Return a mask over all positions of the live rows that pass the predicate, and add to `counts`.
+
+        The specification must have a predicate.
+        """
         spec, stored = self._spec, self._stored()
         mask = np.zeros(stored.rows, np.bool_)
         held = [name for name in spec.filter_columns if name in stored.names]
@@ -174,18 +166,10 @@ class _FileRows:
 
 
 def lance_reader(uri: str, options: StorageOptions, columns: list[str] | None = None) -> Any:
-    """A reader of a Lance file.
+    """Return a ``lance.file.LanceFileReader`` for a URI in the form of `hudi_vector.storage.normalise`.
 
-    Args:
-        uri: The file, as `hudi_vector.storage.normalise` spells it.
-        options: How storage is opened.
-        columns: The columns that are read, fields of structs with dots; all by default.
-
-    Returns:
-        A ``lance.file.LanceFileReader``.
-
-    Raises:
-        DataFileError: The file is gone or no whole Lance file.
+    `columns` selects columns, with dots for fields of structs; None selects all. Raises DataFileError if the file is
+    missing or not a complete Lance file.
     """
     from lance.file import LanceFileReader
 

@@ -1,4 +1,4 @@
-"""Fragments of Lance datasets: their live rows, by their offsets in the fragment."""
+"""Fragments of Lance datasets: their live rows, addressed by offset in the fragment."""
 
 from __future__ import annotations
 
@@ -26,30 +26,25 @@ _SCHEMES = frozenset({"file", "s3", "gs", "az", "abfss", "oss"})
 
 
 class StoredRows(Protocol):
-    """Rows as Lance keeps them: `names` are the columns there are, `live` of the `rows` are not deleted."""
+    """Rows stored by Lance: `names` are the stored columns, `rows` counts all rows, `live` those not deleted."""
 
     names: Sequence[str]
     rows: int
     live: int
 
     def batches(self, names: Sequence[str]) -> Iterator[tuple[Ints, pa.RecordBatch]]:
-        """Columns of the live rows, and their positions."""
+        """Yield the positions of the live rows together with their columns."""
         ...
 
     def take(self, positions: Ints, names: Sequence[str]) -> pa.Table:
-        """Columns of the rows at these positions, which are ascending and each there once."""
+        """Return columns of the rows at distinct ascending positions."""
         ...
 
 
 class FragmentRows:
     """The rows of one fragment at one version of its dataset.
 
-    Args:
-        info: The fragment.
-        options: How storage is opened.
-
-    Raises:
-        DataFileError: The dataset no longer has that version.
+    The constructor raises DataFileError if the dataset does not have that version or the version not the fragment.
     """
 
     def __init__(self, info: FragmentInfo, options: StorageOptions) -> None:
@@ -64,20 +59,16 @@ class FragmentRows:
         self.live = self.rows - int(found.num_deletions)
 
     def batches(self, names: Sequence[str]) -> Iterator[tuple[Ints, pa.RecordBatch]]:
-        """Columns of the rows that are not deleted, and their offsets in the fragment."""
+        """Yield the offsets in the fragment of the rows that are not deleted, together with their columns."""
         with reading(self._uri):
             for batch in self._fragment.to_batches(columns=list(names), batch_size=_BATCH_ROWS, with_row_address=True):
                 yield _offsets(batch), batch
 
     def take(self, positions: Ints, names: Sequence[str]) -> pa.Table:
-        """Columns of the rows at these offsets, which are ascending and each there once.
-
-        Raises:
-            DataFileError: One of them was deleted.
-        """
+        """Return columns of the rows at distinct ascending offsets; raise DataFileError if one of them was deleted."""
         if self.live == self.rows:
             return self._fragment.take(positions.tolist(), columns=list(names))
-        # pylance counts the rows that are left.
+        # pylance's `take` counts only the rows that are not deleted.
         counted = np.searchsorted(self._left, positions)
         gone = positions[(counted == len(self._left)) | (self._left[counted % len(self._left)] != positions)]
         if len(gone):
@@ -86,25 +77,17 @@ class FragmentRows:
 
     @cached_property
     def _left(self) -> Ints:
-        """The offsets of the rows that are not deleted."""
+        """Return the offsets of the rows that are not deleted, ascending."""
         batches = self._fragment.to_batches(columns=[], with_row_address=True)
         return np.concatenate([np.empty(0, np.int64), *(_offsets(batch) for batch in batches)])
 
 
 def open_dataset(uri: str, version: int | str | None, options: StorageOptions) -> Any:
-    """A Lance dataset at one version, opened once for each process.
+    """Open a Lance dataset, a ``lance.LanceDataset``, at a version: a number, a tag, or None for the newest.
 
-    Args:
-        uri: The dataset, as `hudi_vector.storage.normalise` spells it.
-        version: Its number; a tag or None for the newest are looked up each time.
-        options: How storage is opened.
-
-    Returns:
-        A ``lance.LanceDataset``.
-
-    Raises:
-        DataFileError: It is not there.
-        UnsupportedTableError: Lance does not open such storage.
+    `uri` has the form of `hudi_vector.storage.normalise`. A version number is cached in the process; a tag and the
+    newest version are looked up each time. Raises DataFileError if the dataset or version does not exist, and
+    UnsupportedTableError if Lance cannot open this kind of storage.
     """
     require_lance_storage(uri)
     if isinstance(version, int):
@@ -113,14 +96,7 @@ def open_dataset(uri: str, version: int | str | None, options: StorageOptions) -
 
 
 def require_lance_storage(uri: str) -> None:
-    """Refuse storage that Lance does not open.
-
-    Args:
-        uri: A normalised URI.
-
-    Raises:
-        UnsupportedTableError: It does not.
-    """
+    """Raise UnsupportedTableError if Lance cannot open the storage of a normalised URI."""
     if scheme_of(uri) not in _SCHEMES:
         raise UnsupportedTableError(
             f"Lance does not open '{scheme_of(uri)}://', and '{uri}' was named; it opens {', '.join(sorted(_SCHEMES))}"
@@ -128,7 +104,7 @@ def require_lance_storage(uri: str) -> None:
 
 
 def lance_path(uri: str) -> str:
-    """A place as pylance wants it.
+    """Return a URI in pylance's form: a plain path for local files.
 
     Example:
         >>> lance_path("file:///data/a.lance"), lance_path("s3://bucket/a.lance")
@@ -155,7 +131,7 @@ def _open(uri: str, version: int | str | None, options: StorageOptions) -> Any:
 
 @lru_cache(maxsize=1)
 def _session() -> Any:
-    """The caches of all datasets of this process: pylance's own default is several GiB for each."""
+    """Return the session that all datasets of this process share: pylance's default caches several GiB for each."""
     import lance
 
     return lance.Session(index_cache_size_bytes=_INDEX_CACHE_BYTES, metadata_cache_size_bytes=_METADATA_CACHE_BYTES)

@@ -1,4 +1,4 @@
-"""How long the vectors of a column of lists are."""
+"""The length of the vectors in a column of lists, read from data files."""
 
 from __future__ import annotations
 
@@ -15,25 +15,17 @@ _BATCH_ROWS = 256
 
 
 def stored_length(files: Iterable[FileInfo], column: str, options: StorageOptions) -> int | None:
-    """The length of the first list in a column of Parquet files that holds something.
+    """Return the length of the first list in a column of Parquet files, or None if no file has one.
 
-    Args:
-        files: The files.
-        column: The column, as the files spell it.
-        options: How the storage is opened.
-
-    Returns:
-        The length, or None where no file has such a list.
-
-    Raises:
-        DataFileError: A file cannot be read.
+    In each file only the first list that is not NULL counts; files where it is empty are skipped. `column` is spelled
+    as in the files. Raises DataFileError if a file cannot be read.
     """
     lengths = (_first_length(file, column, options) for file in files)
     return next((length for length in lengths if length), None)
 
 
 def _first_length(file: FileInfo, column: str, options: StorageOptions) -> int | None:
-    """The length of the first list that is not NULL; None where there is none, or not the column."""
+    """Return the length of a file's first list that is not NULL; None if it has no such list or not the column."""
     data = DataFile(file, options, mapped=False)
     if column not in data.names:
         return None

@@ -1,4 +1,4 @@
-"""Several vector columns of the same rows, side by side: rows that lack a vector in one of them are left out."""
+"""Blocks of several vector columns over the same rows, without the rows that lack a vector in one of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Block", "SearchColumn", "Together", "blocks_of", "in_step", "togethe
 Block = VectorBlock | SparseBlock
 SearchColumn = VectorColumn | SparseColumn
 Together = tuple[Block, ...]
-"""A block of each column, over the same rows in the same order."""
+"""One block for each column, over the same rows in the same order."""
 
 
 def blocks_of(
@@ -30,17 +30,11 @@ def blocks_of(
     mask: npt.NDArray[np.bool_] | None,
     counts: ScanCounts,
 ) -> Together | None:
-    """Vectors of several columns as they were read.
+    """Return a block for each column over the rows that have a vector in all columns.
 
-    Args:
-        batch: Rows with these columns; a column that is not there is NULL in all of them.
-        columns: The columns.
-        positions: The rows' positions in what is read, shape (n,).
-        mask: The rows that are wanted; all without it.
-        counts: Where rows are counted that lack a vector; of several columns, why is not told apart.
-
-    Returns:
-        A block of each column over the rows that have all of them, or None where no row is left.
+    Return None if a column is missing in the batch, which counts as NULL in all rows, or if no row is wanted.
+    `positions` holds the row positions, shape (n,); `mask`, shape (n,), selects rows, None selects all. With several
+    columns, every row that lacks a vector is counted as NULL, whatever the reason.
     """
     wanted = positions if mask is None else positions[mask]
     places = [batch.schema.get_field_index(column.name) for column in columns]
@@ -67,14 +61,7 @@ def blocks_of(
 
 
 def together(blocks: Sequence[Block]) -> Together:
-    """The rows that every block has.
-
-    Args:
-        blocks: One of each column, ascending by position.
-
-    Returns:
-        The same columns over these rows.
-    """
+    """Return the blocks, each ascending by position, reduced to the rows that all of them have."""
     common = blocks[0].positions
     for block in blocks[1:]:
         if not np.array_equal(common, block.positions):
@@ -91,14 +78,10 @@ def _of_positions(block: Block, wanted: Ints) -> Block:
 
 
 def in_step(streams: Sequence[Iterator[Any]]) -> Iterator[Together]:
-    """Streams of blocks, each ascending by position, brought together row by row.
+    """Yield blocks over the rows that all streams have, from one stream of blocks for each column.
 
-    Args:
-        streams: One for each column.
-
-    Yields:
-        The rows that all streams have, at most `BLOCK_ROWS` at once; no more of a stream is held than the others have
-        not reached.
+    Streams are ascending by position. The blocks yielded span at most `BLOCK_ROWS` positions; of each stream at most
+    one block is held.
     """
     held: list[Block | None] = [None] * len(streams)
     while True:
@@ -118,7 +101,7 @@ def in_step(streams: Sequence[Iterator[Any]]) -> Iterator[Together]:
 
 
 def _split(block: Block, last: int) -> tuple[Block, Block | None]:
-    """The rows up to a position, and those behind it."""
+    """Split a block into the rows up to a position (inclusive) and the rows after it; None if there are none after."""
     at = int(np.searchsorted(block.positions, last, "right"))
     if at == len(block):
         return block, None

@@ -26,9 +26,13 @@ BLOCK_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class SparseColumn:
-    """A searched column of sparse vectors: a MAP, or a STRUCT whose fields of indices and values are named here.
+    """A searched column of sparse vectors.
 
-    `texts` says that indices are texts and no whole numbers.
+    Attributes:
+        name: The column.
+        indices: The field of the indices if the column is a STRUCT; empty if it is a MAP.
+        values: The field of the values if the column is a STRUCT; empty if it is a MAP.
+        texts: Whether the indices are texts instead of integers.
     """
 
     name: str
@@ -38,12 +42,12 @@ class SparseColumn:
 
     @property
     def is_map(self) -> bool:
-        """Whether it is a MAP."""
+        """Return True if the column is a MAP."""
         return not self.indices
 
 
 def sparse_column_of(field: pa.Field) -> SparseColumn | None:
-    """The sparse column a field of a schema is, or None if it is none."""
+    """Return the sparse column that a field of a schema describes, or None if it does not hold sparse vectors."""
     kind = field.type
     if pa.types.is_map(kind):
         texts = _is_text(kind.key_type)
@@ -69,16 +73,9 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def sparse_block_of(array: pa.Array, column: SparseColumn, positions: Ints, counts: ScanCounts) -> SparseBlock:
-    """Sparse vectors as they were read, without the rows that have none or an invalid one.
+    """Return maps or structs of two lists as a block, without NULL and invalid rows, which are added to `counts`.
 
-    Args:
-        array: Maps, or structs of two lists.
-        column: What the table says of the column.
-        positions: The rows' positions in the slice, shape (n,).
-        counts: Where NULL and invalid rows are counted.
-
-    Returns:
-        The block.
+    `positions` holds the positions of the rows in the file slice, shape (n,).
     """
     if array.null_count:
         counts.nulls += array.null_count
@@ -106,7 +103,7 @@ def sparse_block_of(array: pa.Array, column: SparseColumn, positions: Ints, coun
 
 
 def _sorted_texts(index: pa.Array) -> tuple[Ints, Indices]:
-    """The place of each text among the distinct ones, and these as UTF-8 bytes, ascending."""
+    """Return the index of each text in the array of distinct texts, and that array: UTF-8 bytes, ascending."""
     encoded = index.cast(pa.binary()).dictionary_encode()
     distinct = encoded.dictionary
     order = np.asarray(pc.sort_indices(distinct), dtype=np.int64)
@@ -124,7 +121,7 @@ def _of_map(array: pa.MapArray) -> tuple[npt.NDArray[np.int64], pa.Array, pa.Arr
 
 
 def _of_two_lists(array: Any, column: SparseColumn, positions: Ints, counts: ScanCounts) -> tuple[Any, Ints]:
-    """The structs whose lists are there and equally long."""
+    """Return the structs whose two lists are not NULL and equally long, and their positions; others are invalid."""
     indices, values = array.field(column.indices), array.field(column.values)
     equal = pc.equal(pc.list_value_length(indices), pc.list_value_length(values)).fill_null(False)
     right = np.asarray(equal)
@@ -137,18 +134,10 @@ def _of_two_lists(array: Any, column: SparseColumn, positions: Ints, counts: Sca
 def sparse_blocks(
     reader: ParquetSlice, file: FileInfo, spec: ScanSpec, column: SparseColumn, keep: bool, counts: ScanCounts
 ) -> Iterator[SparseBlock]:
-    """The rows of a Parquet base file under the predicate that have a sparse vector.
+    """Yield the rows of a Parquet base file that pass the predicate and have a sparse vector, ascending by position.
 
-    Args:
-        reader: The file, opened; it knows which rows are wanted.
-        file: The file.
-        spec: What is read.
-        column: The column, in the place of the one that `spec` names.
-        keep: Whether decoded blocks are kept in the process's cache.
-        counts: What becomes of the rows.
-
-    Yields:
-        Blocks, ascending by position.
+    `reader` is the opened file, which says which rows are live and pass; it is closed before the vectors are read.
+    `column` replaces the column of `spec`. With `keep`, decoded blocks are cached in the process.
     """
     allowed = reader.allowed(counts)
     reader.close()
@@ -159,7 +148,7 @@ def sparse_blocks(
 def _decoded(
     file: FileInfo, spec: ScanSpec, column: SparseColumn, keep: bool, counts: ScanCounts
 ) -> Iterator[SparseBlock]:
-    """All vectors of a file, whatever the predicate says."""
+    """Yield all vectors of a file, regardless of the predicate, from the process cache if they are there."""
     cache = process_cache() if keep and process_cache().budget else None
     key = (file, "sparse", column)
     kept = cache.get(key) if cache is not None else None

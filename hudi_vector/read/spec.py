@@ -1,4 +1,4 @@
-"""What is read of a slice, and what came out: the words all readers share."""
+"""The specification of a scan, its row counts, and the interface of slice readers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from hudi_vector.storage import StorageOptions
 __all__ = ["TIE_COLUMNS", "ScanCounts", "ScanSpec", "SliceReader", "VectorColumn"]
 
 TIE_COLUMNS = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_commit_seqno")
-"""What orders rows of equal distance, the most significant first."""
+"""The columns that order rows of equal distance in tables with record keys, the most significant first."""
 
 
 @dataclass(frozen=True)
 class VectorColumn:
-    """The searched column: its dimension, its element type, and whether it is a VECTOR or a plain array."""
+    """The searched column: its dimension, its element type (float, double or int8), and whether it is a VECTOR.
+
+    A column that is not a VECTOR is a plain array.
+    """
 
     name: str
     dimension: int
@@ -33,15 +36,16 @@ class VectorColumn:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The numpy type of one element."""
+        """Return the numpy dtype of one element."""
         return np.dtype({"float": "<f4", "double": "<f8", "int8": "i1"}[self.element])
 
 
 @dataclass(frozen=True)
 class ScanSpec:
-    """What every slice of a search is read for. Picklable: executors get it.
+    """The specification of a scan, the same for every file slice of a search; picklable, since executors receive it.
 
-    `ties` are the columns that order rows of equal distance where there are no keys; without them it is their place.
+    `ties` names the columns that order rows of equal distance in a table without record keys; if it is empty, their
+    position in storage does.
     """
 
     table_uri: str
@@ -54,11 +58,7 @@ class ScanSpec:
     options: StorageOptions = field(default=StorageOptions(), repr=False)
 
     def fields(self, names: Sequence[str]) -> list[pa.Field]:
-        """The table's fields of these names.
-
-        Raises:
-            UnknownColumnError: The table has no such column.
-        """
+        """Return the fields with these names; raise UnknownColumnError if the table does not have one of them."""
         for name in names:
             if self.schema.get_field_index(name) < 0:
                 raise UnknownColumnError.of(name, self.schema.names, self.table_uri)
@@ -66,12 +66,12 @@ class ScanSpec:
 
     @property
     def tie_columns(self) -> tuple[str, ...]:
-        """The columns that order rows of equal distance, the most significant first; none where their place does."""
+        """Return the columns that order rows of equal distance, the most significant first; empty if position does."""
         return TIE_COLUMNS if self.has_keys else self.ties
 
     @cached_property
     def filter_columns(self) -> tuple[str, ...]:
-        """The columns the predicate needs, in the table's order."""
+        """Return the names of the columns that the predicate needs, in the table's order."""
         if self.predicate is None:
             return ()
         needed = columns(self.predicate)
@@ -79,13 +79,24 @@ class ScanSpec:
 
     @cached_property
     def filter_schema(self) -> pa.Schema:
-        """The same with their types."""
+        """Return the schema of the columns that the predicate needs."""
         return pa.schema(self.fields(self.filter_columns))
 
 
 @dataclass
 class ScanCounts:
-    """What became of the rows of a scan. `uneven` are those of `invalid` whose list has another length."""
+    """Counts of the rows of a scan, by what happened to them.
+
+    Attributes:
+        rows: Rows that are not deleted.
+        pruned: Rows of these that were excluded by statistics without reading them.
+        filtered: Rows that did not pass the predicate.
+        nulls: Rows without a vector.
+        invalid: Rows with an invalid vector.
+        bytes_read: Bytes read from storage.
+        cached_slices: File slices whose vectors came from the cache.
+        uneven: Rows of `invalid` whose list has another length than the column.
+    """
 
     rows: int = 0
     pruned: int = 0
@@ -97,18 +108,18 @@ class ScanCounts:
     uneven: int = 0
 
     def add(self, other: ScanCounts) -> None:
-        """Count another scan's rows too."""
+        """Add the counts of another scan."""
         for name in self.__dataclass_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class SliceReader(Protocol):
-    """One slice, opened for one search."""
+    """A reader of one file slice, opened for one search."""
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
-        """The rows under the predicate that have a vector, counted on the way."""
+        """Yield the rows that pass the predicate and have a vector, and add to `counts`."""
         ...
 
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
-        """Columns of the rows at these positions, in the table's types and in this order."""
+        """Return columns of the rows at these positions, in the table's types and in the order of `positions`."""
         ...

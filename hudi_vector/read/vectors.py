@@ -1,4 +1,4 @@
-"""Arrow columns of vectors as blocks for the kernels."""
+"""Conversion of Arrow columns of vectors to blocks for the kernels."""
 
 from __future__ import annotations
 
@@ -17,19 +17,11 @@ __all__ = ["block_of", "chosen_of", "joined", "rows_within"]
 
 
 def block_of(array: pa.Array, column: VectorColumn, positions: Ints, counts: ScanCounts) -> VectorBlock:
-    """Vectors as they were read, without the rows that have none or an invalid one.
+    """Return vectors as a block, without NULL and invalid rows, which are added to `counts`.
 
-    Args:
-        array: Fixed-size binary as RFC-99 stores VECTOR, or lists.
-        column: What the table says of the column.
-        positions: The rows' positions in the slice, shape (n,).
-        counts: Where NULL and invalid rows are counted.
-
-    Returns:
-        The block; its values are a view of the Arrow buffer where that is possible.
-
-    Raises:
-        DataFileError: The column is stored with another width than the table declares.
+    `array` is fixed-size binary, as RFC-99 stores VECTOR, or lists; `positions` in the file slice has shape (n,). The
+    values are a view of the Arrow buffer if possible. Raises DataFileError if the column is stored with another width
+    than the table declares.
     """
     if array.null_count:
         counts.nulls += array.null_count
@@ -50,18 +42,9 @@ def block_of(array: pa.Array, column: VectorColumn, positions: Ints, counts: Sca
 
 
 def rows_within(positions: Ints, rows: int, uri: str) -> Ints:
-    """The rows that are asked for, ascending, each once.
+    """Return the distinct positions, ascending.
 
-    Args:
-        positions: Rows of a file, in any order.
-        rows: How many rows the file has.
-        uri: The file.
-
-    Returns:
-        The rows.
-
-    Raises:
-        DataFileError: The file has no such row: it is not the file that positions were noted of.
+    Raises DataFileError if one is outside a file of `rows` rows: the positions then belong to another file.
     """
     wanted = np.unique(positions).astype(np.int64, copy=False)
     if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < rows:
@@ -71,15 +54,10 @@ def rows_within(positions: Ints, rows: int, uri: str) -> Ints:
 
 
 def chosen_of(blocks: Iterable[VectorBlock], positions: Ints, counts: ScanCounts) -> VectorBlock:
-    """The vectors at some positions, of blocks that hold all vectors of a file or of a part of it.
+    """Return the vectors at distinct ascending positions, ascending, from blocks with all vectors of a file or a part.
 
-    Args:
-        blocks: At least one, ascending by position within each and from one to the next; only what is chosen is held.
-        positions: Ascending, each once.
-        counts: Where positions without a vector are counted, as NULL: why a block lacks a row is not known any more.
-
-    Returns:
-        The vectors there are, ascending by position.
+    There must be at least one block; blocks are ascending by position, also from one to the next. Only the selected
+    rows are held. Positions without a vector are counted as NULL: the reason is no longer known.
     """
     found = []
     for block in blocks:
@@ -93,14 +71,7 @@ def chosen_of(blocks: Iterable[VectorBlock], positions: Ints, counts: ScanCounts
 
 
 def joined(blocks: Sequence[VectorBlock]) -> VectorBlock:
-    """Blocks of one dimension and element type, one after the other, as one.
-
-    Args:
-        blocks: At least one.
-
-    Returns:
-        All their rows.
-    """
+    """Concatenate one or more blocks of the same dimension and element type."""
     filled = [block for block in blocks if len(block)] or list(blocks[:1])
     if len(filled) == 1:
         return filled[0]
@@ -126,7 +97,10 @@ def _from_binary(array: pa.FixedSizeBinaryArray, column: VectorColumn) -> npt.ND
 
 
 def _from_lists(array: Any, column: VectorColumn) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], int]:
-    """Values of the lists of the right length without NULL elements, which they are, how many have another length."""
+    """Return the values of the valid lists, a mask of which lists are valid, and how many have another length.
+
+    A list is valid if it has the column's dimension and no NULL element.
+    """
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         flat = array.flatten()

@@ -1,4 +1,4 @@
-"""Paths, schemes and file systems, opened with Hadoop's settings (`hudi_vector.storage.credentials`)."""
+"""Paths, schemes and file systems, opened with Hadoop's storage settings."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _WRAPPERS = frozenset(
         *("simplecache", "tar", "zip"),
     }
 )
-"""Schemes of fsspec whose drivers read through another one, local files among them."""
+"""Schemes of fsspec whose drivers read through another file system, which may be the local one."""
 _ONE_COPY_BYTES = 5 << 30
-"""What S3 copies in one request."""
+"""The largest object that S3 copies in one request."""
 _PIECE_BYTES = 8 << 20
 _FIRST_PIECE_BYTES = 256 << 10
 _SMALL_BYTES = 1 << 30
@@ -65,7 +65,7 @@ _HALF_PUBLISHED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp", re.ASCII | re.DOTALL)
 
 @dataclass(frozen=True)
 class FileInfo:
-    """A file as a listing shows it: its URI, its bytes and its modification time in nanoseconds."""
+    """A listed file: its normalised URI, its size in bytes and its modification time in nanoseconds."""
 
     uri: str
     size: int
@@ -73,12 +73,12 @@ class FileInfo:
 
     @property
     def name(self) -> str:
-        """The last part of the URI."""
+        """Return the last part of the URI."""
         return posixpath.basename(self.uri)
 
 
 def scheme_of(uri: str) -> str:
-    """The scheme of a URI in lower case; ``file`` for a plain path, ``s3`` for s3a and s3n too."""
+    """Return the scheme of a URI in lower case: ``file`` for a plain path, ``s3`` also for s3a and s3n."""
     scheme, found, _ = uri.partition(":")
     if not found or "/" in scheme or len(scheme) < 2:
         return "file"
@@ -87,13 +87,9 @@ def scheme_of(uri: str) -> str:
 
 
 def normalise(uri: str) -> str:
-    """One spelling for one place: ``file:///x`` for a local path, ``s3://`` for s3a and s3n.
+    """Return the one normalised spelling of a path or URI, without a slash at its end.
 
-    Args:
-        uri: A path or URI in any of the spellings Hadoop knows.
-
-    Returns:
-        The URI without a slash at its end.
+    A local path becomes ``file:///x``; s3a and s3n become ``s3://``. All spellings that Hadoop accepts are accepted.
 
     Example:
         >>> normalise("file:/tables//a/"), normalise("s3a://bucket/a")
@@ -111,9 +107,9 @@ def normalise(uri: str) -> str:
 
 
 def path_text(value: Any) -> Any:
-    """Return a path object as text, and everything else as it is: whoever takes the path of a table takes both.
+    """Return a path object as text, and any other value unchanged.
 
-    A path is no name in a catalog, so that one without a slash gets one.
+    A path object never means a name in a catalog, so one without a slash gets a leading ``./``.
 
     Example:
         >>> import pathlib
@@ -127,12 +123,12 @@ def path_text(value: Any) -> Any:
 
 
 def join(base: str, *parts: str) -> str:
-    """A URI below another; empty parts add nothing."""
+    """Return a URI below `base`; empty parts are skipped."""
     return "/".join([base, *[part for part in parts if part]])
 
 
 def is_half_published(name: str) -> bool:
-    """Whether a name is that of a file which `Storage.publish` has not given its own name yet.
+    """Return True if a name is the temporary name of a file that `Storage.publish` has not renamed yet.
 
     Example:
         >>> is_half_published(f".00000001-x.{'0' * 32}.tmp"), is_half_published("00000001-x")
@@ -142,7 +138,7 @@ def is_half_published(name: str) -> bool:
 
 
 class NewFile:
-    """A file that was not there before, written once from its start to its end."""
+    """A newly created file, written once from start to end."""
 
     def __init__(self, stream: BinaryIO | pa.NativeFile, local_path: str | None) -> None:
         self.stream = stream
@@ -159,7 +155,7 @@ class NewFile:
             self._on_their_way = self._written
 
     def close(self) -> None:
-        """Close the file; when this returns, its bytes and its name outlive a crash of the machine."""
+        """Close the file; when this returns, a local file's content and name survive a crash of the machine."""
         if self._local_path is None:
             self.stream.close()
             return
@@ -169,20 +165,20 @@ class NewFile:
         sync(os.path.dirname(self._local_path))
 
     def discard(self) -> None:
-        """Close the file without waiting for its bytes, which stay where they are."""
+        """Close the file without syncing it; what was written is not removed."""
         self.stream.close()
 
 
 class Storage:
-    """One file system, opened once: lists, reads and writes what lies on it."""
+    """A file system, opened once, with operations on normalised URIs."""
 
     def __init__(self, filesystem: pafs.FileSystem, root: str, path_root: str = "") -> None:
-        """Nothing is asked of it yet.
+        """Wrap a pyarrow file system without accessing it.
 
         Args:
-            filesystem: As pyarrow knows it.
-            root: How its normalised URIs begin, from `root_of`.
-            path_root: What stands in its paths for that.
+            filesystem: The pyarrow file system.
+            root: The beginning of its normalised URIs, from `root_of`.
+            path_root: What replaces `root` in the paths that pyarrow takes.
         """
         self.filesystem = filesystem
         self.scheme = scheme_of(root)
@@ -191,27 +187,19 @@ class Storage:
 
     @property
     def fsspec(self) -> Any | None:
-        """The driver of fsspec below, or None where pyarrow has its own."""
+        """Return the underlying fsspec driver, or None if pyarrow has its own."""
         return self.filesystem.handler.fs if isinstance(self.filesystem, pafs.PyFileSystem) else None
 
     def path(self, uri: str) -> str:
-        """The path pyarrow wants for a normalised URI."""
+        """Return pyarrow's path for a normalised URI."""
         return self._path_root + uri[len(self._root) :]
 
     def uri(self, path: str) -> str:
-        """The normalised URI of a path pyarrow gave."""
+        """Return the normalised URI of a pyarrow path."""
         return self._root + path[len(self._path_root) :]
 
     def list_files(self, uri: str, recursive: bool = False) -> list[FileInfo]:
-        """The files in a folder; a folder that is not there has none.
-
-        Args:
-            uri: The folder.
-            recursive: Whether to look into the folders in it too.
-
-        Returns:
-            The files, in the order of the listing.
-        """
+        """Return the files in a folder, in the order of the listing; a missing folder has no files."""
         if self.scheme == "file":
             found = scan(self.path(uri), recursive)
             return [FileInfo(self.uri(path), status.st_size, status.st_mtime_ns) for path, status in found]
@@ -222,7 +210,7 @@ class Storage:
         ]
 
     def list_folders(self, uri: str) -> list[str]:
-        """The names of the folders in a folder."""
+        """Return the names of the folders in a folder; a missing folder has none."""
         if self.scheme == "file":
             try:
                 with os.scandir(self.path(uri)) as entries:
@@ -236,15 +224,9 @@ class Storage:
         ]
 
     def read(self, uri: str, most: int = _SMALL_BYTES) -> bytes:
-        """The whole content of a small file.
+        """Return the whole content of a small file; reading stops once there are more than `most` bytes.
 
-        Args:
-            uri: The file.
-            most: How many bytes it may have; no more are held in memory.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            DataFileError: It has more bytes.
+        Raises FileNotFoundError if there is no such file, and DataFileError if the file has more than `most` bytes.
         """
         pieces, held = [], 0
         with self.filesystem.open_input_stream(self.path(uri)) as stream:
@@ -256,21 +238,16 @@ class Storage:
         return b"".join(pieces)
 
     def info(self, uri: str) -> FileInfo | None:
-        """Size and time of a file, or None where there is none."""
+        """Return a file's size and modification time, or None if there is no such file."""
         entry = self.filesystem.get_file_info(self.path(uri))
         if entry.type != pafs.FileType.File:
             return None
         return FileInfo(uri, entry.size, int(entry.mtime_ns or 0))
 
     def open(self, uri: str, mapped: bool = True) -> pa.NativeFile:
-        """Open a data file for reading at random.
+        """Open a data file for random reads; raise DataFileError if it is missing or cannot be opened.
 
-        Args:
-            uri: The file.
-            mapped: Whether a local file is mapped into memory, which is quickest where most of it is read at once.
-
-        Raises:
-            DataFileError: The file is gone or cannot be opened.
+        With `mapped`, a local file is mapped into memory, which is fastest where most of it is read at once.
         """
         try:
             if self.scheme == "file" and mapped:
@@ -280,12 +257,10 @@ class Storage:
             raise DataFileError(f"the data file '{uri}' cannot be opened: {problem}") from problem
 
     def create(self, uri: str) -> NewFile:
-        """Begin a file, and the folders it lies in; a file that is there is never touched.
+        """Create a file and the folders above it; raise FileExistsError if the name is taken.
 
-        An object store has no exclusive creation: there a look comes before the write, so names must be unique.
-
-        Raises:
-            FileExistsError: Something has that name.
+        An existing file is never touched. An object store has no exclusive creation: existence is checked before the
+        write, so callers must use unique names.
         """
         path = self.path(uri)
         if self.scheme == "file":
@@ -295,14 +270,10 @@ class Storage:
         return NewFile(self.filesystem.open_output_stream(path), None)
 
     def publish(self, uri: str, content: bytes) -> None:
-        """Make a small file appear as a whole, durable.
+        """Write a small file durably, so that readers see either all of it or nothing.
 
-        Args:
-            uri: The name: one nobody else uses, or one that its content decides.
-            content: All of it.
-
-        Raises:
-            FileExistsError: An object store has something under that name.
+        The name must be one that no other process uses, or be derived from the content. A local file of that name is
+        replaced; an object store raises FileExistsError.
         """
         if self.scheme != "file":
             file = self.create(uri)  # an object appears when it is closed, as a whole
@@ -310,7 +281,7 @@ class Storage:
             file.close()
             return
         folder, name = os.path.split(self.path(uri))
-        # Two that publish one name at once, and one after a crash, must not stumble over each other's half.
+        # The temporary name is unique, so concurrent writers of one name and leftovers of a crash do not collide.
         hidden = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
         file = self.create(self.uri(hidden))
         file.write(content)
@@ -319,23 +290,18 @@ class Storage:
         sync(folder)
 
     def move(self, uri: str, target: str, renew: bool = False, root: str = "") -> None:
-        """Give a file another place on the same file system, durable when this returns.
+        """Move a file within its file system, durably; folders of the new path are made.
 
-        A local file changes its place in one step, and no symbolic link below a table's folder is followed to either
-        place. An object is copied and then deleted, so that a crash leaves both, and the copy has the present time as
-        its modification time.
+        A local file moves in one step, and gets the present time as its modification time if `renew`. An object is
+        copied and then deleted: a crash may leave both, and the copy always has the present time as its modification
+        time.
 
-        Args:
-            uri: The file.
-            target: Its new place; the folders it lies in are made.
-            renew: Whether a local file gets the present time as well.
-            root: The folder below which no link is followed to a place that is not below a table's ``.hoodie``.
+        For a path below a table's ``.hoodie`` no symbolic link is followed below the table's folder; for any other
+        local path, none is followed below `root`, which defaults to the file's folder.
 
-        Raises:
-            FileNotFoundError: There is no such file.
-            FileExistsError: Something has the new name. A local file is then never touched; an object store has no
-                copy that fails where something is, so there a look comes before.
-            DataFileError: A symbolic link stands in the path to one of the places.
+        Raises FileNotFoundError if there is no such file, and DataFileError if a symbolic link is in either path.
+        Raises FileExistsError if the new name is taken: a local file is then never touched, whereas an object store can
+        only check before it copies.
         """
         if self.scheme == "file":
             roots = self._reached_from(uri, root), self._reached_from(target, root)
@@ -350,17 +316,10 @@ class Storage:
         self.delete(uri)
 
     def delete(self, uri: str, root: str = "") -> bool:
-        """Remove a file for good; a link is removed, not what it leads to.
+        """Remove a file permanently and return True, or return False if there was none.
 
-        Args:
-            uri: The file.
-            root: As for `move`.
-
-        Returns:
-            False where there was none.
-
-        Raises:
-            DataFileError: A symbolic link stands in the path to it.
+        A symbolic link itself is removed, not its target; DataFileError is raised if a link is in the path to the file.
+        See `move` for `root`.
         """
         path = self.path(uri)
         if self.scheme == "file":
@@ -369,22 +328,15 @@ class Storage:
             return False
         try:
             self.filesystem.delete_file(path)
-        except FileNotFoundError:  # somebody else removed it since the look
+        except FileNotFoundError:  # another process removed it after the check
             return False
         return True
 
     def remove_folder(self, uri: str, root: str = "") -> bool:
-        """Remove a folder with all that is in it; a link is not followed.
+        """Remove a folder with its content and return True, or return False if there was none.
 
-        Args:
-            uri: The folder; never the root of a file system.
-            root: As for `move`.
-
-        Returns:
-            False where there was none.
-
-        Raises:
-            DataFileError: It is a symbolic link, or one stands in the path to it.
+        Links are not followed; DataFileError is raised if the folder is a symbolic link or one is in the path to it.
+        The folder must be within another folder. See `move` for `root`.
         """
         path = self.path(uri)
         assert path.strip("/").count("/") >= 1, "a folder within another"
@@ -398,12 +350,10 @@ class Storage:
         return True
 
     def remove_empty_folders(self, uri: str) -> None:
-        """Remove a folder, and those in it, as far as they hold nothing; links stay, and object stores have no folders.
+        """Remove a local folder and the folders in it as far as they are empty; links stay.
 
-        What somebody puts into them meanwhile stays, and `create` and `move` make a folder again that goes under them.
-
-        Args:
-            uri: The folder.
+        A folder that another process fills meanwhile stays, and `create` and `move` make a removed folder again. Does
+        nothing on object stores, which have no folders.
         """
         if self.scheme != "file":
             return
@@ -411,14 +361,14 @@ class Storage:
             remove_empty(self.path(uri), self._reached_from(uri, ""))
 
     def sync(self, uri: str) -> None:
-        """Make a file durable that another library wrote and closed; object stores did so themselves."""
+        """Make a file durable that another library wrote and closed; on an object store it is durable already."""
         if self.scheme == "file":
             path = self.path(uri)
             sync(path)
             sync(os.path.dirname(path))
 
     def _reached_from(self, uri: str, root: str) -> str:
-        """The folder below which no link is followed to a place: of its table, else one that is given, else its own."""
+        """Return the path below which no link is followed: the table's folder, else `root`, else the file's folder."""
         table, found, _ = uri.partition("/.hoodie/")
         return self.path(table if found else root.rstrip("/") or uri.rpartition("/")[0])
 
@@ -427,7 +377,7 @@ class Storage:
         move_new(path, root, target, target_root, renew)
 
     def _copy(self, source: FileInfo, target: str) -> None:
-        """All of an object under another name, or nothing."""
+        """Copy an object completely; raise OSError, and delete the copy, if its size differs."""
         if source.size <= _ONE_COPY_BYTES:
             self.filesystem.copy_file(self.path(source.uri), self.path(target))
         else:
@@ -446,7 +396,7 @@ class Storage:
                 while piece := stream.read(_PIECE_BYTES):
                     sink.write(piece)
         except BaseException:
-            # A stream that is closed on the way out makes an object of what it has.
+            # Closing the output stream on an error publishes a partial object.
             self.delete(target)
             raise
 
@@ -457,13 +407,7 @@ class Storage:
 
 
 def root_of(uri: str) -> str:
-    """What one file system serves: a scheme, or a scheme and whose storage it is.
-
-    Args:
-        uri: Any place on it.
-
-    Returns:
-        The beginning of every normalised URI on that file system.
+    """Return what all normalised URIs on one file system begin with: the scheme, with the authority for Azure and HDFS.
 
     Example:
         >>> root_of("s3a://lake/t"), root_of("hdfs://name:8020/t")
@@ -476,18 +420,10 @@ def root_of(uri: str) -> str:
 
 
 def open_storage(uri: str, options: StorageOptions) -> Storage:
-    """The file system a place lies on, opened once per process and settings.
+    """Return the file system of a URI, opened once per process and settings.
 
-    Args:
-        uri: The place.
-        options: Hadoop's settings for it.
-
-    Returns:
-        The file system.
-
-    Raises:
-        MissingDependencyError: The scheme needs a package that is not installed.
-        UnsupportedTableError: Nothing in this process can open that scheme.
+    Raises MissingDependencyError if the scheme needs a package that is not installed, and UnsupportedTableError if only
+    Spark can open the scheme, or if a setting has no counterpart here.
     """
     return _opened(root_of(uri), options.at(uri))
 

@@ -1,8 +1,8 @@
-"""Whether the batches of an Arrow IPC file are compressed, before any of them is read.
+"""The check that an Arrow IPC file is not compressed, made before any batch is read.
 
-A compressed buffer says itself how long it becomes, and pyarrow takes that much memory at once. Files of ours are not
-compressed, so that none needs more memory than it has bytes. The layout is that of Arrow's ``File.fbs`` and
-``Message.fbs``, read as FlatBuffers.
+A compressed buffer states its uncompressed size, and pyarrow allocates that much memory at once. This package's files
+are not compressed, so reading one never needs more memory than the file has bytes. The layout is that of Arrow's
+``File.fbs`` and ``Message.fbs``, read as FlatBuffers.
 """
 
 from __future__ import annotations
@@ -16,18 +16,12 @@ __all__ = ["require_uncompressed"]
 _MAGIC = b"ARROW1"
 _TAIL = 4 + len(_MAGIC)
 _BLOCK = 24
-# Fields of these tables by their numbers.
+# Field numbers in the FlatBuffers tables Footer, Message and RecordBatch.
 _FOOTER_DICTIONARIES, _FOOTER_BATCHES, _MESSAGE_HEADER, _BATCH_COMPRESSION = 2, 3, 2, 3
 
 
 def require_uncompressed(source: pa.NativeFile) -> None:
-    """Refuse an Arrow IPC file whose batches are compressed, or that has dictionaries.
-
-    Args:
-        source: The file, open for reading at random.
-
-    Raises:
-        ValueError: It is one, or no such file.
+    """Raise ValueError if a file, open for random reads, is not an Arrow IPC file, is compressed or has dictionaries.
 
     Example:
         >>> table, sink = pa.table({"n": [1, 2, 3]}), pa.BufferOutputStream()
@@ -56,7 +50,7 @@ def require_uncompressed(source: pa.NativeFile) -> None:
 
 
 def _require_uncompressed_batch(framed: bytes) -> None:
-    """Refuse a compressed batch, given as its message with the frame around it."""
+    """Raise ValueError if a batch, given as its framed message, is compressed."""
     message = framed[8:] if framed.startswith(b"\xff\xff\xff\xff") else framed[4:]
     root = _pointed(message, 0)
     header = _field(message, root, _MESSAGE_HEADER)
@@ -74,12 +68,12 @@ def _taken(source: pa.NativeFile, offset: int, length: int, size: int) -> bytes:
 
 
 def _pointed(content: bytes, at: int) -> int:
-    """Where an offset leads that lies at a position; it counts from there."""
+    """Return the position that the offset stored at `at` points to; offsets count from where they are stored."""
     return at + _number("<I", content, at)
 
 
 def _field(content: bytes, table: int, number: int) -> int | None:
-    """Where a field of a table lies, or None where the table lacks it."""
+    """Return the position of a table's field, or None if the table lacks it."""
     layout = table - _number("<i", content, table)
     slot = 4 + 2 * number
     if slot >= _number("<H", content, layout):
@@ -89,7 +83,7 @@ def _field(content: bytes, table: int, number: int) -> int | None:
 
 
 def _count(content: bytes, table: int, number: int) -> tuple[int, int]:
-    """Where the elements of a table's vector begin, and how many there are."""
+    """Return the position of the first element of a table's vector, and the number of elements."""
     at = _field(content, table, number)
     if at is None:
         return 0, 0

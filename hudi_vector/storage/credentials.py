@@ -1,6 +1,6 @@
-"""Hadoop's storage settings in the words of pyarrow, fsspec and hudi-rs.
+"""Translation of Hadoop's storage settings for pyarrow, fsspec and hudi-rs.
 
-What cannot be said in them is refused, and never dropped.
+A setting that the storage cannot be opened without, and that has no counterpart, is refused and never dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AZURE_CLIENT = "fs.azure.account.oauth2.client."
 
 
 def gcs_arguments(options: StorageOptions) -> dict[str, Any]:
-    """Arguments of ``gcsfs.GCSFileSystem``; without a key file it finds Google's default credentials itself."""
+    """Return the arguments of ``gcsfs.GCSFileSystem``; without a key file, gcsfs finds Google's default credentials."""
     keyfile = options.get("fs.gs.auth.service.account.json.keyfile")
     anonymous = (options.get("fs.gs.auth.type") or "").upper() == "UNAUTHENTICATED"
     arguments = {
@@ -34,14 +34,11 @@ def gcs_arguments(options: StorageOptions) -> dict[str, Any]:
 
 
 def azure_arguments(host: str, options: StorageOptions) -> dict[str, Any]:
-    """Arguments of ``pyarrow.fs.AzureFileSystem``; without any it finds Azure's default credentials itself.
+    """Return the arguments of ``pyarrow.fs.AzureFileSystem``; without credentials, pyarrow finds Azure's default ones.
 
-    Args:
-        host: Of the account, such as ``name.dfs.core.windows.net``.
-        options: Hadoop's settings, of the account (``fs.azure.account.key.{host}``) or of all accounts.
-
-    Raises:
-        UnsupportedTableError: The account is one of another cloud than Azure's own, or OAuth is configured in part.
+    The host is that of the account (``name.dfs.core.windows.net``). A setting of the account
+    (``fs.azure.account.key.{host}``) overrides that of all accounts. Raises UnsupportedTableError if the account is not
+    in Azure's public cloud.
     """
     account, _, service = host.partition(".")
 
@@ -59,24 +56,17 @@ def azure_arguments(host: str, options: StorageOptions) -> dict[str, Any]:
         "sas_token": setting("fs.azure.sas.fixed.token"),
         "client_id": setting(_AZURE_CLIENT + "id"),
         "client_secret": setting(_AZURE_CLIENT + "secret"),
-        # Hadoop has it inside https://login.microsoftonline.com/{tenant}/oauth2/token.
+        # In Hadoop the tenant is part of https://login.microsoftonline.com/{tenant}/oauth2/token.
         "tenant_id": endpoint.split("/")[3] if endpoint and endpoint.count("/") >= 4 else None,
     }
     return {key: value for key, value in arguments.items() if value is not None}
 
 
 def hudi_rs_options(scheme: str, options: StorageOptions) -> dict[str, str]:
-    """The same settings in the words of hudi-rs.
+    """Return the options of ``hudi.HudiTable``, from the settings of one place (`StorageOptions.at`).
 
-    Args:
-        scheme: As `hudi_vector.storage.scheme_of` gives it.
-        options: Hadoop's settings, as they hold for the place (`StorageOptions.at`).
-
-    Returns:
-        Options for ``hudi.HudiTable``.
-
-    Raises:
-        UnsupportedTableError: A setting has no counterpart.
+    The scheme is one that `hudi_vector.storage.scheme_of` returns; only ``s3`` has options. Raises
+    UnsupportedTableError if a setting has no counterpart.
     """
     if scheme != "s3":
         return {}
@@ -100,5 +90,5 @@ def hudi_rs_options(scheme: str, options: StorageOptions) -> dict[str, str]:
 
 
 def lance_options(scheme: str, options: StorageOptions) -> dict[str, str] | None:
-    """The same settings in the words of pylance and deltalake, or None where they need none."""
+    """Return the options of pylance and deltalake, or None if they need none."""
     return hudi_rs_options(scheme, options) or None

@@ -1,4 +1,4 @@
-"""The clock that leases go by, who holds one, and the thread that renews one while it is needed."""
+"""The clock of leases, the text that names a lease's holder, and the thread that renews a lease."""
 
 from __future__ import annotations
 
@@ -16,29 +16,25 @@ from hudi_vector.errors import HudiVectorError
 __all__ = ["Renewals", "clock_ms", "this_process"]
 
 _LOG = logging.getLogger(__name__)
-_RENEWALS = 3  # for each length of the lease
+_RENEWALS = 3  # per duration of the lease
 
 
 def clock_ms() -> int:
-    """Milliseconds since 1970, UTC, by this machine's clock."""
+    """Return the milliseconds since 1970, UTC, by this machine's clock."""
     return time.time_ns() // 1_000_000
 
 
 def this_process() -> str:
-    """This process in words, for those who find a lease that it holds."""
+    """Return a description of this process for readers of a lease that it holds."""
     return f"process {os.getpid()} of {_user()} on {socket.gethostname()}"
 
 
 class Renewals:
-    """Renews a lease in the background, for as long as the block.
+    """A context manager that renews a lease in the background, three times per duration of the lease.
 
-    A renewal that fails is only logged: the next one may succeed, and whoever works under the lease looks at it before
-    each step that counts.
-
-    Args:
-        what: Whose lease it is, for the log.
-        renew: Prolongs it.
-        lease_ms: How long it holds without a renewal, milliseconds.
+    A failed renewal is only logged: the next one may succeed, and the holder checks the lease before each step that
+    matters. `what` names the lease in the log, `renew` prolongs the lease, and `lease_ms` is its duration in
+    milliseconds.
 
     Example:
         >>> with Renewals("the lease of an example", lambda: None, lease_ms=60_000):

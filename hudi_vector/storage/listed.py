@@ -1,4 +1,4 @@
-"""Listings that an odd name does not stop: what cannot be told of a folder is a doubt."""
+"""Listings that skip files whose names are not UTF-8, and describe each of them in a sentence, called a doubt."""
 
 from __future__ import annotations
 
@@ -11,14 +11,9 @@ __all__ = ["list_below", "shown", "with_names"]
 
 
 def list_below(storage: Storage, folder: str) -> tuple[list[FileInfo], list[str]]:
-    """The files below a folder.
+    """Return the files below a folder whose names are text, and a doubt for each other file.
 
-    Args:
-        storage: The file system.
-        folder: The folder, a normalised URI.
-
-    Returns:
-        The files whose names are text, and a doubt for each other one, or for what kept the folder from being listed.
+    If the folder cannot be listed, there are no files and one doubt with the reason.
     """
     try:
         return with_names(storage.list_files(folder, recursive=True))
@@ -27,7 +22,7 @@ def list_below(storage: Storage, folder: str) -> tuple[list[FileInfo], list[str]
 
 
 def with_names(files: Sequence[FileInfo]) -> tuple[list[FileInfo], list[str]]:
-    r"""The files whose names are text, and a doubt for each other one: no reference and no record can name it.
+    r"""Return the files whose names are text, and a doubt for each other file: no reference or record can name it.
 
     Example:
         >>> with_names([FileInfo("file:///t/caf\udce9", 1, 0)])[1]
@@ -41,7 +36,7 @@ def with_names(files: Sequence[FileInfo]) -> tuple[list[FileInfo], list[str]]:
 
 
 def shown(text: str) -> str:
-    r"""A text with what is no character of it spelled out.
+    r"""Return a text with backslash escapes for what UTF-8 cannot encode.
 
     Example:
         >>> shown("caf\udce9")

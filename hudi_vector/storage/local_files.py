@@ -1,7 +1,7 @@
-"""Local files moved, removed and listed such that no symbolic link leads elsewhere, at the very moment of the act.
+"""Operations on local files that are safe from symbolic links which another process puts into the path meanwhile.
 
-A folder is opened part by part, from one that the caller names; the acts take the open folder and a name in it, so that
-it does not matter who puts a link into the path meanwhile.
+A path is opened folder by folder, from a root that the caller names; each operation takes the descriptor of the open
+folder and a name in it.
 """
 
 from __future__ import annotations
@@ -22,25 +22,18 @@ R = TypeVar("R")
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NOREPLACE = 1
-_MOST_TRIES = 1000  # a folder may be removed between its making and that of its first file
+_MOST_TRIES = 1000  # another process may remove a new folder before its first file is made
 _UNKNOWN_CALL = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 _NO_LINKS = frozenset({errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
 def move_new(path: str, root: str, target: str, target_root: str, renew: bool) -> None:
-    """Give a file another place, durable when this returns; the folders of its new place are made.
+    """Move a file durably; the folders of its new path are made.
 
-    Args:
-        path: The file.
-        root: The folder from which it is reached without following a link.
-        target: Its new place.
-        target_root: The folder from which that is reached.
-        renew: Whether it gets the present time.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        FileExistsError: Something has the new name, if only since a moment ago; it is not touched.
-        DataFileError: A link stands in one of the paths.
+    `root` and `target_root` are the folders below which no link is followed to the old and the new path. With `renew`
+    the file gets the present time. Raises FileNotFoundError if there is no such file, and DataFileError if a link is in
+    one of the paths. Raises FileExistsError if the new name is taken, even if another process has only just taken it;
+    the file there is not touched.
     """
     with _reached(root, os.path.dirname(path)) as home:
         name = os.path.basename(path)
@@ -48,7 +41,7 @@ def move_new(path: str, root: str, target: str, target_root: str, renew: bool) -
             os.utime(name, dir_fd=home, follow_symlinks=False)
 
         def into_its_folder() -> None:
-            os.lstat(name, dir_fd=home)  # no folders for a file that is not there
+            os.lstat(name, dir_fd=home)  # makes no folders if the file is missing
             with _reached(target_root, os.path.dirname(target), make=True) as new_home:
                 _move(name, home, target, new_home)
                 os.fsync(new_home)
@@ -58,17 +51,9 @@ def move_new(path: str, root: str, target: str, target_root: str, renew: bool) -
 
 
 def remove_file(path: str, root: str) -> bool:
-    """Remove a file, durable when this returns; a link is removed, not what it leads to.
+    """Remove a file durably and return True, or return False if there was none.
 
-    Args:
-        path: The file.
-        root: The folder from which it is reached without following a link.
-
-    Returns:
-        False where there was none.
-
-    Raises:
-        DataFileError: A link stands in the path to it.
+    A link itself is removed, not its target. Raises DataFileError if a link is in the path below `root`.
     """
     try:
         with _reached(root, os.path.dirname(path)) as home:
@@ -80,15 +65,10 @@ def remove_file(path: str, root: str) -> bool:
 
 
 def remove_tree(path: str, root: str) -> None:
-    """Remove a folder with all that is in it; links in it are removed, not what they lead to.
+    """Remove a folder with its content; links in it are removed, not their targets.
 
-    Args:
-        path: The folder.
-        root: The folder from which it is reached without following a link.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        DataFileError: It is a link, or one stands in the path to it, or folders in it lie too deep.
+    Raises FileNotFoundError if there is no such folder, and DataFileError if the folder is a link, if a link is in the
+    path below `root`, or if its folders are nested too deep.
     """
     with _reached(root, os.path.dirname(path)) as home:
         try:
@@ -99,29 +79,19 @@ def remove_tree(path: str, root: str) -> None:
 
 
 def remove_empty(path: str, root: str) -> None:
-    """Remove a folder, and those in it, as far as they hold nothing; links stay.
+    """Remove a folder and the folders in it as far as they are empty; links stay.
 
-    Args:
-        path: The folder.
-        root: The folder from which it is reached without following a link.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        DataFileError: It is a link, or one stands in the path to it.
+    Raises FileNotFoundError if there is no such folder, and DataFileError if the folder is a link or if a link is in
+    the path below `root`.
     """
     with _reached(root, os.path.dirname(path)) as home:
         _drop_empty(os.path.basename(path), home, path)
 
 
 def in_its_folder(path: str, act: Callable[[], R]) -> R:
-    """Put a file into its folder, which is made; somebody else may remove folders that are empty until then.
+    """Make the folder of a file, call `act`, which creates the file, and return its result.
 
-    Args:
-        path: The file.
-        act: Puts it there.
-
-    Returns:
-        What it returns.
+    Both steps are repeated if another process removes the empty folder before the file is in it.
     """
     made: dict[str, None] = {}
 
@@ -135,7 +105,7 @@ def in_its_folder(path: str, act: Callable[[], R]) -> R:
 
 
 def sync(path: str) -> None:
-    """Make a file, or the names in a folder, outlive a crash of the machine."""
+    """Make a file's content, or a folder's entries, durable across a crash of the machine."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -144,19 +114,10 @@ def sync(path: str) -> None:
 
 
 def scan(folder: str, recursive: bool) -> Iterator[tuple[str, os.stat_result]]:
-    """The files in a folder, links to files and to folders followed; no folder is listed twice.
+    """Yield path and status of each file in a folder, following links; no folder is listed twice.
 
-    Folders that are reached without a link come first, so that a file has its own path wherever it has one.
-
-    Args:
-        folder: The folder; one that is not there has no files.
-        recursive: Whether to look into the folders in it too.
-
-    Yields:
-        The path of each file and what it is.
-
-    Raises:
-        OSError: A link leads to a folder that it lies in.
+    A missing folder has no files. Folders reached without a link come first, so that a file is listed under its own
+    path wherever it has one. Raises OSError if a link leads to a folder that contains the link.
     """
     seen: set[tuple[int, int]] = set()
     waiting = [folder]
@@ -191,7 +152,10 @@ def scan(folder: str, recursive: bool) -> Iterator[tuple[str, os.stat_result]]:
 
 @contextmanager
 def _reached(root: str, folder: str, make: bool = False) -> Iterator[int]:
-    """A folder, opened from another one that it is or lies in; only that one may lie behind links."""
+    """Yield the descriptor of a folder, opened part by part from `root`; only `root` itself may be behind links.
+
+    Raises DataFileError if the folder is not below `root`, or if a part of the path is a link or not a folder.
+    """
     parts = os.path.relpath(folder, root).split(os.sep) if folder != root else []
     if ".." in parts or "\0" in folder:
         raise DataFileError(f"{folder!r} does not lie in '{root}', and nothing outside of that is touched")
@@ -228,7 +192,10 @@ def _opened(part: str, at: int, folder: str, make: bool) -> int:
 
 
 def _tried(act: Callable[[], R]) -> R:
-    """Do something for which folders are made, again where one of them is gone by then."""
+    """Call `act`, and repeat it while it raises FileNotFoundError, up to 1,000 times.
+
+    Another process may remove a new folder while it is still empty.
+    """
     for _ in range(_MOST_TRIES):
         with suppress(FileNotFoundError):
             return act()
@@ -236,19 +203,19 @@ def _tried(act: Callable[[], R]) -> R:
 
 
 def _make_folders(folder: str) -> list[str]:
-    """Make a folder, and those that it lies in; those that were made."""
+    """Make a folder and its parents; return the folders that were made, outermost first."""
     if os.path.isdir(folder):
         return []
     made = _make_folders(os.path.dirname(folder))
     try:
         os.mkdir(folder)
     except FileExistsError:
-        return made  # another task was quicker
+        return made  # another task made it first
     return [*made, folder]
 
 
 def _sync_parents(made: Iterable[str]) -> None:
-    """The name of a new folder is an entry of its parent."""
+    """Sync the parents of new folders, since the name of a folder is an entry of its parent."""
     for folder in made:
         with suppress(FileNotFoundError):
             sync(os.path.dirname(folder))
@@ -262,7 +229,7 @@ def _move(name: str, home: int, target: str, new_home: int) -> None:
 
 
 def _leads_back(link: str) -> bool:
-    """Whether a link leads to a folder that it lies in."""
+    """Return True if a link leads to a folder that contains the link."""
     target, home = os.path.realpath(link), os.path.realpath(os.path.dirname(link))
     return f"{home}/".startswith(f"{target.rstrip('/')}/")
 
@@ -300,12 +267,12 @@ def _drop_empty(name: str, home: int, path: str) -> None:
                 _drop_empty(each, below, path)
     finally:
         os.close(below)
-    with suppress(OSError):  # it holds something, or is gone
+    with suppress(OSError):  # the folder is not empty, or is gone
         os.rmdir(name, dir_fd=home)
 
 
 def _rename_new(name: str, home: int, new_name: str, new_home: int) -> None:
-    """Rename unless the new name is taken; where the system has no such step, by a link and the old name's removal."""
+    """Rename a file unless the new name is taken; without renameat2, link the new name and remove the old one."""
     rename = _system_rename()
     if rename is not None:
         if rename(home, os.fsencode(name), new_home, os.fsencode(new_name), _NOREPLACE) == 0:
@@ -318,12 +285,12 @@ def _rename_new(name: str, home: int, new_name: str, new_home: int) -> None:
     except OSError as problem:
         if problem.errno not in _NO_LINKS:
             raise
-        os.rename(name, new_name, src_dir_fd=home, dst_dir_fd=new_home)  # its name was looked at before
+        os.rename(name, new_name, src_dir_fd=home, dst_dir_fd=new_home)  # `_move` checked the new name
     else:
         os.unlink(name, dir_fd=home)
 
 
 @lru_cache(maxsize=1)
 def _system_rename() -> Callable[..., Any] | None:
-    """Linux's renameat2, where the C library has it."""
+    """Return Linux's renameat2, or None if the C library lacks it."""
     return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

@@ -1,8 +1,8 @@
-"""Which reads get many byte ranges: ranges of one file that lie close together become one read.
+"""The plan of reads for many byte ranges: ranges of one file that are close together become one read.
 
-On a local disk a read costs a system call, some microseconds, while the page cache hands out several gigabytes a
-second: bytes between two ranges are worth reading only when they are few. A request to an object store waits tens of
-milliseconds for its first byte and then brings about a hundred bytes a microsecond: a megabyte more costs less than
+On a local disk a read costs a system call, some microseconds, while the page cache delivers several gigabytes a second:
+bytes between two ranges are worth reading only if they are few. A request to an object store waits tens of milliseconds
+for its first byte and then delivers about a hundred bytes a microsecond: reading a megabyte more costs less than
 another request.
 """
 
@@ -20,18 +20,19 @@ Ints = npt.NDArray[np.int64]
 
 LOCAL_MAX_GAP = 16 << 10
 OBJECT_STORE_MAX_GAP = 1 << 20
-# Larger reads bring no more bytes a second from either, and hold up the threads beside them.
+# Larger reads do not raise the throughput of either, and make other threads wait longer.
 MAX_READ = 8 << 20
 
 
 @dataclass(frozen=True)
 class Reads:
-    """m reads, ordered by file and offset, and what becomes of their bytes.
+    """m reads, ordered by file and offset, and where their bytes go.
 
     Read i covers ``length[i]`` bytes of ``file[i]`` from ``offset[i]``, and serves the slices
     ``first_slice[i]:first_slice[i + 1]``. A slice is a part of one row: ``size`` bytes at ``source`` in the file that
-    belong to ``row``. Slices that are neighbours both in the file and in the output are one run: ``run_size`` bytes
-    at ``run_source`` go to ``run_target``; read i has the runs ``first_run[i]:first_run[i + 1]``.
+    belong to ``row``. Slices that are neighbours both in the file and in the output form one run: ``run_size`` bytes at
+    ``run_source`` go to ``run_target``; read i has the runs ``first_run[i]:first_run[i + 1]``. ``overlapping[i]`` is
+    True if two slices of read i have bytes in common.
     """
 
     file: Ints
@@ -51,13 +52,13 @@ class Reads:
         return len(self.file)
 
     def rows(self, read: int) -> Ints:
-        """The rows that a read serves, each once."""
+        """Return the rows that a read serves, sorted, each once."""
         return np.unique(self.row[self.first_slice[read] : self.first_slice[read + 1]])
 
 
 @dataclass(frozen=True)
 class _Slices:
-    """Parts of rows, none longer than a read may be, ordered by file and offset."""
+    """Parts of rows, each at most as long as one read."""
 
     file: Ints
     row: Ints
@@ -69,21 +70,18 @@ class _Slices:
 def plan_reads(
     file: npt.NDArray[Any], offset: Ints, length: Ints, target: Ints, *, max_gap: int, max_read: int = MAX_READ
 ) -> Reads:
-    """The reads for a range of bytes per row.
+    """Plan the reads for one range of bytes per row.
 
-    Ranges may overlap, repeat, contain each other and come in any order. A range of no bytes needs no read; one longer
-    than `max_read` is read in parts, which threads can share.
+    Ranges may overlap, repeat, contain each other and come in any order. An empty range needs no read; one longer than
+    `max_read` is read in parts, which threads can share.
 
     Args:
         file: The number of each row's file, shape (n,), any integer type.
-        offset: Where each range begins in its file, in bytes, shape (n,), int64.
-        length: How many bytes each range has, shape (n,), int64; ``offset + length`` fits in int64.
-        target: Where each row's bytes go in the output, shape (n,), int64.
-        max_gap: Ranges with no more than this many bytes between them are read together.
-        max_read: The most bytes of one read, unwanted bytes between ranges included.
-
-    Returns:
-        The reads.
+        offset: The start of each range in its file, in bytes, shape (n,), int64.
+        length: The number of bytes of each range, shape (n,), int64; ``offset + length`` fits in int64.
+        target: The position of each row's bytes in the output, shape (n,), int64.
+        max_gap: Ranges with at most this many bytes between them are read together.
+        max_read: The most bytes of one read, including unwanted bytes between ranges.
 
     Example:
         >>> reads = plan_reads(
@@ -115,7 +113,7 @@ def plan_reads(
 
 
 def _cut(file: npt.NDArray[Any], offset: Ints, length: Ints, target: Ints, max_read: int) -> _Slices:
-    """Rows without bytes left out, rows longer than a read in parts."""
+    """Return the rows as slices: empty rows are left out, and rows longer than a read are cut into parts."""
     rows = np.flatnonzero(length > 0)
     parts = -(-length[rows] // max_read)
     row = np.repeat(rows, parts)
@@ -132,18 +130,18 @@ def _ordered(slices: _Slices) -> _Slices:
 
 
 def _reach(slices: _Slices) -> Ints:
-    """How far into their file all slices up to each one reach: a running maximum that starts anew with each file."""
+    """Return, for each slice, the largest end of all slices of its file up to it."""
     end = slices.source + slices.size
     by_end = np.lexsort((end, slices.file))
     rank = np.empty(len(end), np.int64)
     rank[by_end] = np.arange(len(end))
-    # Every rank of a file is above all ranks of the files before it, so that one maximum serves all files.
+    # The ranks of a file are all above those of earlier files, so one running maximum serves all files.
     reach: Ints = end[by_end[np.maximum.accumulate(rank)]]
     return reach
 
 
 def _read_starts(slices: _Slices, reach: Ints, max_gap: int, max_read: int) -> Ints:
-    """The slices that begin a read."""
+    """Return the numbers of the slices that begin a read."""
     count = len(slices.row)
     if not count:
         return np.empty(0, np.int64)
@@ -155,11 +153,11 @@ def _read_starts(slices: _Slices, reach: Ints, max_gap: int, max_read: int) -> I
 
 
 def _split(source: Ints, reach: Ints, first: int, last: int, max_read: int) -> Ints:
-    """Where ranges that lie close together, but reach too far for one read, are cut again."""
+    """Return where a series of close ranges that reaches too far for one read is cut again."""
     cuts: list[int] = []
     start = first
     while True:
-        # The first slice past the limit reaches further than all before it, so `reach` from there on is its own.
+        # The first slice past the limit reaches further than all before it, so `reach` is right from there on.
         start += int(np.searchsorted(reach[start:last], source[start] + max_read, side="right"))
         if start >= last:
             return np.array(cuts, np.int64)
@@ -167,7 +165,7 @@ def _split(source: Ints, reach: Ints, first: int, last: int, max_read: int) -> I
 
 
 def _overlapping(slices: _Slices, reach: Ints, starts: Ints) -> npt.NDArray[np.bool_]:
-    """Whether any two slices of a read have bytes in common."""
+    """Return, for each read, whether any two of its slices have bytes in common."""
     if not len(starts):
         return np.empty(0, np.bool_)
     shared = np.zeros(len(slices.row), np.bool_)
@@ -178,7 +176,7 @@ def _overlapping(slices: _Slices, reach: Ints, starts: Ints) -> npt.NDArray[np.b
 
 
 def _run_starts(slices: _Slices, starts: Ints) -> Ints:
-    """The slices that do not continue the one before them in both the file and the output."""
+    """Return the numbers of the slices that do not continue the previous slice in both the file and the output."""
     begins = np.ones(len(slices.row), np.bool_)
     continues = (slices.source[1:] == slices.source[:-1] + slices.size[:-1]) & (
         slices.target[1:] == slices.target[:-1] + slices.size[:-1]

@@ -1,7 +1,8 @@
-"""Hadoop's settings of S3 in the words of pyarrow; what pyarrow cannot say is refused, and never dropped.
+"""Translation of Hadoop's S3 settings for pyarrow.
 
-A bucket may have settings of its own (``fs.s3a.bucket.{bucket}.…``), and credentials come from the providers of
-``fs.s3a.aws.credentials.provider``: the first of the list that has some, as in Hadoop.
+Settings of credentials, roles and encryption that have no counterpart in pyarrow are refused, never dropped. A bucket
+may have separate settings (``fs.s3a.bucket.{bucket}.…``). Credentials come from the first provider in
+``fs.s3a.aws.credentials.provider`` that has some, as in Hadoop.
 """
 
 from __future__ import annotations
@@ -25,13 +26,9 @@ Credentials = dict[str, Any]
 
 
 def s3_arguments(options: StorageOptions) -> dict[str, Any]:
-    """Return the arguments of ``pyarrow.fs.S3FileSystem``.
+    """Return the arguments of ``pyarrow.fs.S3FileSystem`` for the settings of one bucket.
 
-    Args:
-        options: Hadoop's settings, as they hold for the bucket.
-
-    Raises:
-        UnsupportedTableError: A setting has no counterpart in pyarrow, so that only Spark can open the bucket.
+    Raises UnsupportedTableError if a setting has no counterpart in pyarrow, so that only Spark can open the bucket.
     """
     for key in _CIPHERS:
         if (options.get(key) or "").upper().startswith(("SSE-C", "CSE-")):
@@ -69,14 +66,14 @@ def _proxy(options: StorageOptions) -> dict[str, Any] | None:
 
 
 def _credentials(options: StorageOptions) -> Credentials:
-    """The credentials of the first provider that has some; without a list those of Hadoop's own."""
+    """Return the credentials of the first listed provider that has some; without a list, the access and secret keys."""
     keys = _keys(options, with_session=True)
     store = next((key for key in _STORES if options.get(key)), None)
     if store is not None and not keys:
         raise _unsaid(store, options.get(store), "keys that lie in Hadoop's credential files are for Java alone")
     listed = _names(options.get(_PROVIDERS))
     if not listed:
-        return keys  # without keys the library looks where Hadoop does: in the environment, then on the machine
+        return keys  # without keys, pyarrow looks where Hadoop does: in the environment, then on the machine
     for name in listed:
         found = _provider(name, options)
         if found is not None:
@@ -85,12 +82,12 @@ def _credentials(options: StorageOptions) -> Credentials:
 
 
 def _names(text: str | None) -> list[str]:
-    """The simple names of the classes of a list."""
+    """Return the simple class names of a comma-separated list of classes."""
     return [name.strip().rpartition(".")[2] for name in (text or "").split(",") if name.strip()]
 
 
 def _provider(name: str, options: StorageOptions) -> Credentials | None:
-    """What a provider gives, None where it has nothing and the next one is asked."""
+    """Return a provider's credentials, or None if it has none and the next provider is to be asked."""
     known = _KNOWN.get(name)
     if known is None:
         raise _unsaid(_PROVIDERS, name, "pyarrow knows no such provider")
@@ -140,11 +137,14 @@ _ASKED: Mapping[str, Callable[[], bool]] = {
     "the profile": _has_profile,
     "the web identity": lambda: "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ,
 }
-"""Whom pyarrow asks for credentials, in this order, before it asks the machine; and whether they have any."""
+"""The sources that pyarrow tries, in this order, before the machine; each with a test if it has credentials."""
 
 
-def _asked_at(name: str, options: StorageOptions) -> Credentials | None:  # noqa: ARG001 - providers are all alike
-    """What pyarrow finds by itself, if that is what was meant: nobody whom it asks earlier may have any."""
+def _asked_at(name: str, options: StorageOptions) -> Credentials | None:  # noqa: ARG001 - one signature for all
+    """Return no arguments if pyarrow finds the credentials of source `name` by itself, or None if that source has none.
+
+    Raises UnsupportedTableError if a source that pyarrow tries earlier has credentials.
+    """
     if name in _ASKED and not _ASKED[name]():
         return None
     for earlier, has_any in _ASKED.items():
@@ -162,7 +162,7 @@ def _assumed_role(options: StorageOptions) -> Credentials:
     for key in ("policy", "sts.endpoint"):
         if options.get(_ROLE + key):
             raise _unsaid(_ROLE + key, options.get(_ROLE + key), "pyarrow assumes a role without it")
-    # pyarrow asks for the role with what it finds by itself, and takes no keys for that.
+    # pyarrow assumes the role with credentials that it finds by itself; it accepts no keys for that.
     listed = _names(options.get(_ROLE + "credentials.provider"))
     for name in listed or ["SimpleAWSCredentialsProvider", "EnvironmentVariableCredentialsProvider"]:
         found = _provider(name, options)

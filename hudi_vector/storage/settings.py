@@ -1,4 +1,4 @@
-"""Hadoop's settings of storage, as they travel beside a plan; their text form never shows them."""
+"""Hadoop's storage settings in a form that travels with a plan; their text form masks all values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HADOOP_KEYS = (
     r"(fs\.(s3a|gs|azure|hdfs)\..*)|(dfs\.(nameservices|ha\.namenodes|namenode\.rpc-address)(\..*)?)"
     r"|(hadoop\.security\.credential\.provider\.path)"
 )
-"""The keys of Hadoop's configuration that storage is opened with."""
+"""Regular expression of the Hadoop configuration keys that storage is opened with."""
 
 _KEPT = ("fs.", "dfs.", "hadoop.security.credential.provider.path", "hoodie.blob.read.allowed")
 S3A = "fs.s3a."
@@ -23,33 +23,30 @@ _BUCKET = S3A + "bucket."
 class StorageOptions:
     """Hadoop's storage settings, as ``fs.…`` and ``dfs.…`` keys and values; their text form is masked.
 
-    What references may name (``hoodie.blob.read.allowed``) is among them: whatever opens storage knows it.
+    The setting of which places references may name (``hoodie.blob.read.allowed``) is included, so that whatever opens
+    storage has it.
     """
 
     values: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> StorageOptions:
-        """Keep the settings that storage is opened with.
+        """Keep the settings that storage is opened with; keys may have the prefix ``spark.hadoop.``.
 
-        Args:
-            values: Hadoop keys (``fs.s3a.endpoint``) with or without the prefix ``spark.hadoop.``.
-
-        Returns:
-            The settings, ordered, so that equal settings are equal objects.
+        The result is sorted, so that equal settings are equal objects.
         """
         short = {key.removeprefix("spark.hadoop."): value for key, value in values.items()}
         return cls(tuple(sorted((key, value) for key, value in short.items() if key.startswith(_KEPT))))
 
     def at(self, uri: str) -> StorageOptions:
-        """The settings as they hold for one place: those of its bucket go before those of all buckets."""
+        """Return the settings for one URI: settings of its bucket override the general ones."""
         scheme, _, rest = uri.partition("://")
         if not scheme.lower().startswith("s3") or not any(key.startswith(_BUCKET) for key, _ in self.values):
             return self
         return StorageOptions(bucket_settings(self.values, rest.partition("/")[0]))
 
     def get(self, key: str) -> str | None:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         return dict(self.values).get(key)
 
     def __repr__(self) -> str:
@@ -58,11 +55,7 @@ class StorageOptions:
 
 @lru_cache(maxsize=256)
 def bucket_settings(values: tuple[tuple[str, str], ...], bucket: str) -> tuple[tuple[str, str], ...]:
-    """Return settings as they hold for one bucket, without those of any single one.
-
-    Args:
-        values: Hadoop's keys and values.
-        bucket: The bucket.
+    """Return the settings for one bucket, with all ``fs.s3a.bucket.…`` keys resolved or removed.
 
     Example:
         >>> mine = (("fs.s3a.bucket.lake.endpoint", "http://a"), ("fs.s3a.endpoint", "http://b"))

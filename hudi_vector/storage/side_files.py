@@ -1,8 +1,8 @@
-"""Side files: small immutable files under ``.hoodie``, each under a name of its own, with magic, version and checksum.
+"""Side files: small immutable files under ``.hoodie``, each with a unique name, magic, version and checksum.
 
 A side file is one line of text, ``HUDI-VECTOR {kind} {version} {sha256 of the body}``, and a body of JSON. Its name is
-``{generation}-{uuid}``: something changes by a new file of a higher generation, and readers take the newest that is
-whole. A file that was cut off or damaged is passed over; one of a version this package does not know is refused.
+``{generation}-{uuid}``: a change is a new file of a higher generation, and readers take the newest whole file. A file
+that was cut off or damaged is skipped; one of a version that this package does not know is refused.
 """
 
 from __future__ import annotations
@@ -37,15 +37,7 @@ _LONGEST_HEAD = 256
 
 
 def seal(kind: str, version: int, body: dict[str, Any]) -> bytes:
-    """The content of a side file.
-
-    Args:
-        kind: What it is, lower case.
-        version: Of the body's form.
-        body: What JSON can hold.
-
-    Returns:
-        The head line and the body.
+    """Return the content of a side file: the head line and the body as JSON. `kind` is in lower case.
 
     Example:
         >>> seal("upload", 1, {"a": 1})[:20]
@@ -57,19 +49,9 @@ def seal(kind: str, version: int, body: dict[str, Any]) -> bytes:
 
 
 def unseal(kind: str, version: int, content: bytes, uri: str) -> dict[str, Any] | None:
-    """The body of a side file.
+    """Return the body of a side file, or None if the file is not whole or of another kind.
 
-    Args:
-        kind: What it must be.
-        version: The version that is known.
-        content: All of the file.
-        uri: Where it lies, for the message.
-
-    Returns:
-        The body, or None where the file is not whole.
-
-    Raises:
-        UnsupportedTableError: Another version of this package wrote it.
+    Raises UnsupportedTableError, naming `uri`, if the file has another version.
     """
     end = content.find(b"\n", 0, _LONGEST_HEAD)
     head, text = content[: max(end, 0)], content[end + 1 :]
@@ -85,27 +67,16 @@ def unseal(kind: str, version: int, content: bytes, uri: str) -> dict[str, Any] 
         return None
     try:
         body = json.loads(text)
-    except (ValueError, RecursionError):  # whoever wrote this can compute a checksum
+    except (ValueError, RecursionError):  # a right checksum does not prove valid JSON
         return None
     return body if isinstance(body, dict) else None
 
 
 def publish(storage: Storage, folder: str, kind: str, version: int, generation: int, body: dict[str, Any]) -> str:
-    """Write a side file under a new name; when this returns it is durable.
+    """Write a side file durably under a new name, and return the name.
 
-    Args:
-        storage: The file system.
-        folder: Where the file goes, a normalised URI.
-        kind: What it is.
-        version: Of the body's form.
-        generation: Its place in the order of the folder's files, 0 to 99,999,999.
-        body: What JSON can hold.
-
-    Returns:
-        The name.
-
-    Raises:
-        DataFileError: There is no such generation, since somebody published the last one.
+    The generation is its place in the order of the folder's files, 0 to 99,999,999. Raises DataFileError for a
+    generation outside that range: a file of the last generation is there already.
     """
     if not 0 <= generation <= _LAST_GENERATION:
         raise DataFileError(
@@ -118,19 +89,9 @@ def publish(storage: Storage, folder: str, kind: str, version: int, generation: 
 
 
 def newest(storage: Storage, folder: str, kind: str, version: int) -> tuple[str, dict[str, Any]] | None:
-    """The newest whole side file of a folder.
+    """Return name and body of the newest whole side file of a folder, or None if no file is whole.
 
-    Args:
-        storage: The file system.
-        folder: A normalised URI.
-        kind: What it must be.
-        version: The version that is known.
-
-    Returns:
-        Its name and body, or None where none is whole.
-
-    Raises:
-        UnsupportedTableError: A newer file than the newest whole one has another version.
+    Raises UnsupportedTableError if a file newer than the newest whole one has another version.
     """
     for name in names_of(storage, folder):
         uri = join(folder, name)
@@ -141,53 +102,36 @@ def newest(storage: Storage, folder: str, kind: str, version: int) -> tuple[str,
 
 
 def names_of(storage: Storage, folder: str) -> list[str]:
-    """The names of the side files of a folder, the newest first; some may not be whole."""
+    """Return the names of the side files of a folder, newest first; some files may not be whole."""
     return sorted((info.name for info in storage.list_files(folder) if is_side_file(info.name)), reverse=True)
 
 
 def forget(storage: Storage, folder: str, kept: Container[str | None]) -> None:
-    """Remove the files of a folder that nothing names any more.
-
-    Args:
-        storage: The file system.
-        folder: A normalised URI.
-        kept: The names that stay; so do those that begin with a dot, which may be half written.
-    """
+    """Remove the files of a folder except names in `kept` and names with a leading dot, which may be half written."""
     for info in storage.list_files(folder):
         if info.name not in kept and not info.name.startswith("."):
             storage.delete(info.uri)
 
 
 def forget_before(storage: Storage, folder: str, generation: int) -> None:
-    """Remove the side files of older generations; others may be what somebody is just writing.
-
-    Args:
-        storage: The file system.
-        folder: A normalised URI.
-        generation: The first that stays.
-    """
+    """Remove the side files of generations below `generation`; other files may be in the middle of being written."""
     for info in storage.list_files(folder):
         if is_side_file(info.name) and generation_of(info.name) < generation:
             storage.delete(info.uri)
 
 
 def remove(storage: Storage, folder: str) -> None:
-    """Remove a folder of side files for good, the newest last.
-
-    Args:
-        storage: The file system.
-        folder: A normalised URI.
-    """
+    """Remove a folder of side files permanently, the newest file last."""
     for name in reversed(names_of(storage, folder)[1:]):
         storage.delete(join(folder, name))
     storage.remove_folder(folder)
 
 
 def is_side_file(name: str) -> bool:
-    """Whether a name is one that `publish` gives."""
+    """Return True if a name has the form that `publish` gives."""
     return _NAME.fullmatch(name) is not None
 
 
 def generation_of(name: str) -> int:
-    """The generation in a side file's name."""
+    """Return the generation in a side file's name."""
     return int(name.partition("-")[0])

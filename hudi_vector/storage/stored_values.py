@@ -1,6 +1,6 @@
-"""What side files and side tables say, as values that code may rely on: whoever may write to a table may write them.
+"""Checked values from side files and side tables, which anyone who may write to the table may have written.
 
-Every body becomes a dataclass here, field by field, and every name in one that leads to a file or folder passes
+Every body becomes a dataclass here, field by field, and every name in a body that leads to a file or folder passes
 `named`, before anything is done with it.
 """
 
@@ -26,22 +26,16 @@ T = TypeVar("T")
 __all__ = ["is_path_below", "named", "shaped", "value_of"]
 
 _LARGEST, _MOST_FLOAT = (1 << 63) - 1, 1e300
-# What calendars know: the years 1 to 9999.
+# The years 1 to 9999, the range of `datetime`.
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 def shaped(kind: type[D], body: Any, uri: str, **known: Any) -> D:
-    """A dataclass out of the body of a side file.
+    """Return the body of a side file as a dataclass; raise DataFileError if a field is missing, unknown or mistyped.
 
-    Args:
-        kind: The dataclass. Fields of type int are numbers of 64 bits, those whose names end in ``_ms`` times or
-            durations that calendars know; texts are such that UTF-8 can hold them.
-        body: What stands in the file.
-        uri: The file, or the folder it lies in, for the message.
-        known: Fields that are told by something else than the body, which may not state them.
-
-    Raises:
-        DataFileError: A field is missing, not known or of another type.
+    Fields of type int must fit in 64 bits. Those whose names end in ``_ms``, times or durations, must be milliseconds
+    that fall between the years 1 and 9999 when counted from 1970. Texts must be encodable as UTF-8. `uri` is the file
+    or its folder, for the message. `known` holds fields that come from elsewhere, which the body may not state.
 
     Example:
         >>> from hudi_vector.blobs.uploads.side_tables import SideTable
@@ -60,17 +54,10 @@ def shaped(kind: type[D], body: Any, uri: str, **known: Any) -> D:
 
 
 def value_of(kind: Any, value: Any, uri: str, name: str) -> Any:
-    """A value of a type out of what JSON holds.
+    """Return a JSON value as a value of a type; raise DataFileError if it does not fit.
 
-    Args:
-        kind: The type: a dataclass, int, float, str, bool, a union with None, a tuple, a mapping with texts for keys,
-            or Any.
-        value: The value.
-        uri: The file, or the folder it lies in, for the message.
-        name: What the value is called there.
-
-    Raises:
-        DataFileError: It is none.
+    The type is a dataclass, int, float, str, bool, a union with None, a tuple, a mapping with text keys, or Any. `uri`
+    is the file or its folder, and `name` is the name of the value, both for the message.
     """
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
@@ -90,16 +77,9 @@ def value_of(kind: Any, value: Any, uri: str, name: str) -> Any:
 
 
 def named(uri: str, what: str, name: Any, form: re.Pattern[str]) -> str:
-    """A stored name that leads to a file or a folder, if it is one.
+    """Return a stored name that leads to a file or folder; raise DataFileError unless it matches `form` as a whole.
 
-    Args:
-        uri: Where it was found.
-        what: What has that name.
-        name: The name.
-        form: What such names are, as a whole.
-
-    Raises:
-        DataFileError: It is none: it might lead anywhere.
+    A name of another form might lead anywhere. `what` says what has the name, for the message.
 
     Example:
         >>> named("file:///t/x", "plan", "7", re.compile("[0-9]"))
@@ -114,7 +94,7 @@ def named(uri: str, what: str, name: Any, form: re.Pattern[str]) -> str:
 
 
 def is_path_below(path: str) -> bool:
-    """Whether a path leads to something in the folder that it starts at, whatever that is.
+    """Return True if a relative path cannot leave the folder that it starts at.
 
     Example:
         >>> is_path_below("d=1/img/x"), is_path_below("../x"), is_path_below("/x"), is_path_below("")
@@ -158,7 +138,7 @@ def _plain(kind: Any, value: Any, uri: str, name: str) -> Any:
 
 @lru_cache(maxsize=64)
 def _fields_of(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
-    """The fields of a dataclass with their types, and those that have a default."""
+    """Return the types of a dataclass's fields by name, and the names of the fields that have a default."""
     hints = typing.get_type_hints(kind)
     made = [each for each in fields(kind) if each.init]
     defaults = frozenset(
@@ -172,7 +152,7 @@ def _unfit(uri: str, name: str, wanted: str, value: Any) -> DataFileError:
 
 
 def _shown(value: Any) -> str:
-    """A value in few characters, all of which can be printed."""
+    """Return a short printable form of a value."""
     if isinstance(value, int) and abs(value) > _LARGEST:
         return "a number of more than 64 bits"
     if isinstance(value, list | tuple | Mapping):

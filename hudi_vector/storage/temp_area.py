@@ -1,16 +1,16 @@
-"""Folders for what an application keeps only as long as it runs, and the removal of what dead applications left.
+"""Folders for an application's temporary data, and the removal of folders that dead applications left.
 
-    {directory}/hudi-vector-temp-{application}-{32 hex}/lease/{generation}-{uuid}    who it belongs to; written anew as
-                                                                                     long as the application lives
+    {directory}/hudi-vector-temp-{application}-{32 hex}/lease/{generation}-{uuid}    the owner; renewed while the
+                                                                                     application lives
     {directory}/hudi-vector-temp-{application}-{32 hex}/{uuid}.lance/…               a dataset
 
-On a local file system, where others may use the same directory, the folder is new when it is made, nobody can tell its
-name before, and only its owner may open it (mode 0700). An object store has the folders of all applications in
-`hudi-vector-temp/`, and its own rules of who may read.
+On a local file system, where other users may share the directory, the folder is created new, with an unpredictable
+name, and only its owner may open it (mode 0700). On an object store the folders of all applications are in
+`hudi-vector-temp/`, and the store's own rules govern access.
 
-Nothing is removed but folders that `TempArea` made: their lease names them, and on a local file system they belong to
-the same user. Another application's folder is left over when its lease is older than `LEFT_OVER_MS`, by the clock of
-the storage itself.
+Only folders that `TempArea` made are removed: their lease names them, and on a local file system they belong to the
+same user. Another application's folder is left over when its lease is older than `LEFT_OVER_MS`, by the clock of the
+storage itself.
 """
 
 from __future__ import annotations
@@ -37,18 +37,16 @@ _FOLDER, _LEASE = "hudi-vector-temp", "lease"
 _KIND, _VERSION = "temp", 1
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]")
 LIVE_MS = 180_000
-"""A live application writes its lease anew before so many milliseconds have passed."""
+"""A live application renews its lease within this many milliseconds."""
 LEFT_OVER_MS = 6 * 3_600_000
-"""What belongs to a lease that was not written anew for so many milliseconds is removed by others."""
+"""Other applications remove a folder whose lease was not renewed for this many milliseconds."""
 
 
 class TempArea:
-    """The folder of one application in a directory for temporary data, with its lease.
+    """The temporary folder of one application, with its lease.
 
-    Args:
-        directory: The directory; it may hold other things, and need not be there.
-        options: How storage is opened.
-        application: What the application is called in its lease.
+    The folder is made in `directory`, which may hold other files and is created if missing. `application` is the name
+    that the lease states.
 
     Example:
         >>> area = TempArea("/tmp/join", StorageOptions(), "app-1")
@@ -80,16 +78,16 @@ class TempArea:
 
     @property
     def folder(self) -> str:
-        """The application's folder, a normalised URI."""
+        """Return the application's folder, a normalised URI."""
         return join(self._root, self._name)
 
     @property
     def places(self) -> frozenset[str]:
-        """The places that were given and not removed."""
+        """Return the places that were given out and not removed."""
         return frozenset(self._places)
 
     def renew(self) -> None:
-        """Write the lease anew."""
+        """Write the lease again and remove its older files; do nothing once the area is closed."""
         with self._lock:
             if self._closed:
                 return
@@ -98,45 +96,27 @@ class TempArea:
         forget_before(self._storage, self._lease, self._generation)
 
     def new_place(self, suffix: str = "") -> str:
-        """A place in the folder that nobody else has: nothing is there yet.
-
-        Args:
-            suffix: How its name ends.
-
-        Returns:
-            A normalised URI.
-        """
+        """Return a new, unused normalised URI in the folder, ending in `suffix`."""
         place = join(self.folder, uuid.uuid4().hex + suffix)
         self._places.add(place)
         return place
 
     def remove(self, place: str) -> bool:
-        """Remove what is at a place that `new_place` gave.
-
-        Args:
-            place: The place.
-
-        Returns:
-            False where it was removed before.
-        """
+        """Remove what is at a place from `new_place`, and forget the place; return False if nothing was removed."""
         if place not in self._places:
             return False
         self._places.discard(place)
         return self._storage.remove_folder(place)
 
     def empty(self, place: str) -> bool:
-        """Remove what is at a place that `new_place` gave, to which somebody may still write.
+        """Remove what is at a place that `new_place` gave, and keep the place, since a task may still write there.
 
-        Args:
-            place: The place, which stays this area's.
-
-        Returns:
-            Whether there was anything.
+        Returns True if there was anything.
         """
         return place in self._places and self._storage.remove_folder(place)
 
     def close(self) -> None:
-        """Remove all places, and the folder with its lease last; in a process forked from the owner's, do nothing."""
+        """Remove all places, then the folder with its lease; do nothing in a process forked from the owner's."""
         if self._owner != os.getpid():
             return
         with self._lock:
@@ -145,11 +125,7 @@ class TempArea:
         _remove(self._storage, self.folder)
 
     def sweep(self) -> list[str]:
-        """Remove what dead applications left in the same directory.
-
-        Returns:
-            The folders that were removed.
-        """
+        """Remove the folders that dead applications left in the same directory, and return the removed folders."""
         self.renew()
         now = _age_mark(self._storage, self._lease)
         removed = []
@@ -165,7 +141,7 @@ class TempArea:
         return removed
 
     def _may_be_ours(self, name: str) -> bool:
-        """Whether an application of this user may have made a folder."""
+        """Return True if an application of this user may have made the folder."""
         if not self._is_local:
             return True
         return name.startswith(f"{_FOLDER}-") and _is_private(self._storage.path(join(self._root, name)))
@@ -176,23 +152,18 @@ class TempArea:
 
 
 def lease_is_there(folder: str, options: StorageOptions) -> bool:
-    """Whether this process sees the lease of an application's folder, as it does on a shared file system.
-
-    Args:
-        folder: The folder.
-        options: How storage is opened.
-    """
+    """Return True if this process can read the lease of an application's folder, as it can on a shared file system."""
     return _names_itself(open_storage(folder, options), folder)
 
 
 def _make_private(path: str) -> None:
-    """Make a folder that is new and that only this user may open; a link or a folder of others is never taken."""
+    """Make a new folder with mode 0700; raise FileExistsError if a link or folder has that name."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     os.mkdir(path, 0o700)
 
 
 def _is_private(path: str) -> bool:
-    """Whether a path is a folder, and no link to one, that belongs to this user and that nobody else may open."""
+    """Return True if a path is a folder, not a link, that belongs to this user and is closed to all others."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -201,7 +172,7 @@ def _is_private(path: str) -> bool:
 
 
 def _names_itself(storage: Storage, folder: str) -> bool:
-    """Whether a folder has a lease that is of this folder: then a `TempArea` made it."""
+    """Return True if a folder holds a lease that names this folder: then a `TempArea` made it."""
     try:
         found: tuple[str, dict[str, Any]] | None = newest(storage, join(folder, _LEASE), _KIND, _VERSION)
     except (UnsupportedTableError, OSError):
@@ -210,12 +181,12 @@ def _names_itself(storage: Storage, folder: str) -> bool:
 
 
 def _age_mark(storage: Storage, lease: str) -> int | None:
-    """When the newest file of a lease was written, in nanoseconds by the storage's clock."""
+    """Return when the newest lease file was written, in nanoseconds by the storage's clock, or None."""
     return max((info.mtime_ns for info in storage.list_files(lease)), default=None)
 
 
 def _remove(storage: Storage, folder: str) -> None:
-    """Remove a folder, its lease last, so that what a crash leaves of it is still known to be left over."""
+    """Remove a folder, its lease last: what a crash leaves can then still be recognised as left over."""
     try:
         for name in storage.list_folders(folder):
             if name != _LEASE:

@@ -1,4 +1,4 @@
-"""Bytes of a local file on their way to the disk while more are written, so that waiting for them is short."""
+"""Early writeback of a local file while more is written, so that the final fsync is short."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ _START = 2  # SYNC_FILE_RANGE_WRITE of <fcntl.h>
 
 
 def begin_writeback(descriptor: int, offset: int, count: int) -> None:
-    """Ask the kernel to begin to write some bytes to the disk; nothing is waited for, and nothing is promised.
+    """Ask the kernel to start writing bytes of a file to the disk, without waiting and without any guarantee.
 
-    Linux leaves new bytes in memory until there are many of them, so that a file's fsync would find them all there.
-    Only that fsync makes them durable and tells of errors, which stay noted with the file until then.
-
-    Args:
-        descriptor: Of the file, open for writing.
-        offset: The first byte.
-        count: How many bytes.
+    They are `count` bytes from `offset` of a file that is open for writing. Linux keeps new bytes in memory until there
+    are many of them, so that a file's fsync would have to write them all. Only the fsync makes the bytes durable; it
+    also reports write errors, which the kernel remembers until then.
     """
     call = _sync_file_range()
     if call is not None:
@@ -30,7 +26,7 @@ def begin_writeback(descriptor: int, offset: int, count: int) -> None:
 
 @lru_cache(maxsize=1)
 def _sync_file_range() -> Any | None:
-    """The system call, which Python has no name for; None where there is none."""
+    """Return the system call ``sync_file_range``, which Python does not wrap, or None if the system lacks it."""
     if not sys.platform.startswith("linux"):
         return None
     call = getattr(ctypes.CDLL(None), "sync_file_range", None)

@@ -1,1 +1,1 @@
-"""What a table is at an instant: its timeline, its snapshot, its file slices."""
+"""The state of a Hudi table at an instant: its timeline, its snapshot and its file slices."""

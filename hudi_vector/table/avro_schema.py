@@ -1,4 +1,4 @@
-"""A table's Avro schema as an Arrow schema, VECTOR and BLOB kept in the field metadata ``hudi_type``."""
+"""Translation of a table's Avro schema to Arrow; VECTOR and BLOB are kept in the field metadata ``hudi_type``."""
 
 from __future__ import annotations
 
@@ -44,17 +44,11 @@ _LOGICAL: Mapping[str, pa.DataType] = {
 
 
 def arrow_schema(text: str, with_meta_fields: bool = True) -> pa.Schema:
-    """Translate the Avro schema of a commit.
+    """Return the Avro schema of a commit, given as JSON, as an Arrow schema with the types that Spark reads.
 
-    Args:
-        text: The Avro schema as JSON.
-        with_meta_fields: Whether Hudi's five ``_hoodie_*`` columns stand in front if the text lacks them.
-
-    Returns:
-        An Arrow schema with the types Spark reads: timestamps of microseconds, vectors as lists.
-
-    Raises:
-        UnsupportedTableError: The schema holds a type that Spark cannot read either, or is none.
+    Timestamps have microseconds, and vectors are lists. With `with_meta_fields`, Hudi's five ``_hoodie_*`` columns come
+    first if the text lacks them. Raises UnsupportedTableError if the text is not an Avro schema, or holds a type that
+    cannot be read.
 
     Example:
         >>> arrow_schema('{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}', False)
@@ -72,15 +66,9 @@ def arrow_schema(text: str, with_meta_fields: bool = True) -> pa.Schema:
 
 
 def require_finite(schema: Any) -> None:
-    """Refuse a schema in which a type contains itself, or types lie too deep in each other.
+    """Raise ValueError if a type of an Avro schema (parsed JSON) contains itself, or types are nested too deeply.
 
-    fastavro decodes what lies in each other without a limit: rows of such a schema end the process.
-
-    Args:
-        schema: An Avro schema, as JSON has it.
-
-    Raises:
-        ValueError: It is one.
+    fastavro decodes nested types without a depth limit, so rows of such a schema would crash the process.
 
     Example:
         >>> require_finite({"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
@@ -89,13 +77,13 @@ def require_finite(schema: Any) -> None:
 
 
 class _Heights:
-    """How deep types lie in each other: those with names by these, since a name stands for all that is in it."""
+    """The nesting depth of types; named types are remembered, since a name stands for everything in its type."""
 
     def __init__(self) -> None:
         self._named: dict[str, int] = {}
 
     def of(self, node: Any, within: tuple[str, ...], namespace: str, depth: int) -> int:
-        """The height of a type within others; they are named in full."""
+        """Return the height of a type; `within` holds the full names of the types around it."""
         if isinstance(node, list):
             inner = [self.of(branch, within, namespace, depth + 1) for branch in node]
         elif isinstance(node, str):

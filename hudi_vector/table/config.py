@@ -1,4 +1,4 @@
-"""A table's own settings, read from ``.hoodie/hoodie.properties``."""
+"""A table's settings, read from ``.hoodie/hoodie.properties``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 _BLANKS = " \t\f"
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
-# Key generators whose partition paths are the columns' own values.
+# Key generators whose partition paths are the plain values of the partition columns.
 _PLAIN_GENERATORS = frozenset(
     {
         "SIMPLE",
@@ -35,13 +35,13 @@ _PLAIN_GENERATORS = frozenset(
 )
 _MERGE_PROPERTY = "hoodie.record.merge.property."
 _PLAIN_PAYLOADS = frozenset({"OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "HoodieAvroPayload"})
-# The strategy ids Hudi gives its own two merge modes.
+# Hudi's strategy ids of its two built-in merge modes.
 _PLAIN_STRATEGIES = frozenset({"eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"})
 
 
 @dataclass(frozen=True)
 class TableConfig:
-    """The settings a reader needs, from the properties Hudi writes when a table is made."""
+    """The settings that a reader needs, from the properties that Hudi writes when a table is created."""
 
     name: str
     version: int
@@ -64,27 +64,12 @@ class TableConfig:
 
     @classmethod
     def parse(cls, text: str) -> TableConfig:
-        """Read the text of ``hoodie.properties``.
-
-        Args:
-            text: A Java properties file.
-
-        Returns:
-            The settings, with Hudi's defaults where a key is absent.
-        """
+        """Read the text of ``hoodie.properties``, with Hudi's defaults for absent keys."""
         return cls._of(parse_properties(text))
 
     @classmethod
     def of_file(cls, content: bytes, uri: str) -> TableConfig:
-        """Read ``hoodie.properties``.
-
-        Args:
-            content: All of it.
-            uri: Where it lies, for the message.
-
-        Raises:
-            DataFileError: It is damaged.
-        """
+        """Read the content of ``hoodie.properties``; raise DataFileError, naming `uri`, if it is damaged."""
         properties = properties_of(content, uri)
         try:
             return cls._of(properties)
@@ -137,7 +122,7 @@ def _has_plain_merge(properties: Mapping[str, str]) -> bool:
     mode = properties.get("hoodie.record.merge.mode")
     strategy = properties.get("hoodie.record.merge.strategy.id")
     payload = properties.get("hoodie.compaction.payload.class", "").rpartition(".")[2]
-    # Payloads of old became a merge mode with properties of its own, markers of deleted rows among them.
+    # Hudi migrates old payload classes to a merge mode plus merge properties, which may mark rows as deleted.
     if any(key.startswith(_MERGE_PROPERTY) or key == "hoodie.table.partial.update.mode" for key in properties):
         return False
     if mode == "CUSTOM" or (payload and payload not in _PLAIN_PAYLOADS):
@@ -146,14 +131,7 @@ def _has_plain_merge(properties: Mapping[str, str]) -> bool:
 
 
 def properties_of(content: bytes, uri: str) -> dict[str, str]:
-    """The keys and values of ``hoodie.properties``.
-
-    Args:
-        content: All of it.
-        uri: Where it lies, for the message.
-
-    Raises:
-        DataFileError: It is no text.
+    """Return the keys and values of ``hoodie.properties``; raise DataFileError, naming `uri`, if it is not text.
 
     Example:
         >>> properties_of(b"hoodie.table.name=t", "/t/.hoodie/hoodie.properties")
@@ -170,13 +148,9 @@ def _damaged(uri: str, problem: ValueError) -> DataFileError:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    r"""Read a Java properties file.
+    r"""Read a Java properties file into unescaped keys and values.
 
-    Args:
-        text: Its content; ``#`` and ``!`` begin comments, ``\`` escapes and continues lines.
-
-    Returns:
-        Keys and values without their escapes.
+    ``#`` and ``!`` begin comments; ``\`` escapes and continues lines.
 
     Example:
         >>> parse_properties("# made by hand\na=1\nb\\:c : x\\=y")
@@ -210,5 +184,5 @@ def _unescape(text: str) -> str:
             return chr(int(code[1:], 16))
         return _CONTROL.get(code, code)
 
-    # Java writes characters beyond 16 bits as two escapes, which are one character here.
+    # Java escapes a character beyond 16 bits as two surrogates, which become one character here.
     return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,4 +1,4 @@
-"""Rows that a data file still holds though they are deleted: what deletion vectors and position deletes say."""
+"""The deleted rows of a data file that still holds them, from deletion vectors and position deletes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ __all__ = ["DeletedRows"]
 
 @dataclass(frozen=True)
 class DeletedRows:
-    """The deleted rows of one file, by their numbers in it, from 0.
+    """The deleted rows of one file, by their positions from 0, in a form that is small enough to send to executors.
 
-    They travel to executors: a compressed bit for each row up to the last deleted one. `count` is how many they are,
-    `beyond` one more than the last of them, `rows` how many the file has to have, None where nobody said.
+    Attributes:
+        bits: One bit per row up to the last deleted one, compressed with zlib.
+        count: The number of deleted rows.
+        beyond: The position of the last deleted row plus one.
+        rows: The number of rows that the file must have, or None if unknown.
     """
 
     bits: bytes = field(repr=False)
@@ -30,11 +33,9 @@ class DeletedRows:
 
     @classmethod
     def of_mask(cls, deleted: npt.NDArray[np.bool_], whole: bool = True) -> DeletedRows:
-        """Those a bool for each row tells.
+        """Return the rows where a mask is True.
 
-        Args:
-            deleted: True where a row is deleted.
-            whole: Whether it has an entry for every row of the file; otherwise later rows are there.
+        With `whole` the mask has an entry for every row of the file; otherwise later rows are not deleted.
         """
         places = np.flatnonzero(deleted)
         beyond = int(places[-1]) + 1 if len(places) else 0
@@ -43,24 +44,16 @@ class DeletedRows:
 
     @classmethod
     def of_numbers(cls, numbers: Iterable[int] | npt.NDArray[Any]) -> DeletedRows:
-        """Those of some numbers, in any order, repeated or not."""
+        """Return the rows at the given positions, which may be in any order and repeat."""
         listed = numbers if isinstance(numbers, np.ndarray) else np.fromiter(numbers, np.int64)
         mask = np.zeros(int(listed.max()) + 1 if len(listed) else 0, np.bool_)
         mask[listed] = True
         return cls.of_mask(mask, whole=False)
 
     def mask(self, rows: int, uri: str) -> npt.NDArray[np.bool_]:
-        """A bool for each row of the file, True where it is deleted.
+        """Return a mask of shape (rows,), bool, True where a row of the file is deleted.
 
-        Args:
-            rows: How many rows the file has.
-            uri: The file, for the message.
-
-        Returns:
-            The bools.
-
-        Raises:
-            InvalidArgumentError: They are rows of a file of another length.
+        Raises InvalidArgumentError, naming `uri`, if the deleted rows belong to a file with another number of rows.
         """
         if self.rows is not None and self.rows != rows:
             raise InvalidArgumentError(
@@ -73,7 +66,7 @@ class DeletedRows:
         return self._padded(rows)
 
     def __or__(self, other: DeletedRows) -> DeletedRows:
-        """Those that are deleted by one or the other."""
+        """Return the rows deleted by either; raise InvalidArgumentError if they are for files of different length."""
         longer = max(self.beyond, other.beyond)
         rows = self.rows if other.rows is None else other.rows
         if None not in (self.rows, other.rows) and self.rows != other.rows:

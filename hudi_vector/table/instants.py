@@ -1,8 +1,8 @@
-"""Instants and clocks: what a user may write after ``as_of``, and what it means on a table's timeline.
+"""The values that a user may give as ``as_of``, and their meaning on a table's timeline.
 
-An instant (14 or 17 digits) is Hudi's own as-of: everything requested no later than it. A timestamp means what
-was visible then: everything completed no later than it; it becomes a time of the timeline through the table's
-zone, ``hoodie.table.timeline.timezone`` (LOCAL: the zone of the JVM that writes).
+An instant (14 or 17 digits) selects, as in Hudi's own as-of read, the actions requested no later than it. A timestamp
+selects the actions completed no later than it; it is converted to a time of the timeline in the table's zone,
+``hoodie.table.timeline.timezone`` (LOCAL: the zone of the JVM that writes).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class Moment:
-    """What one listing of a timeline showed, in few words: it can be shown again later, by anybody.
+    """A compact record of what one listing of a timeline showed, from which any later process can restore that view.
 
-    `completed` is the newest completion time of all actions, empty where there was none. `unseen` are the requested
-    times of the actions that were under way: they may complete later with an earlier time than others.
+    `completed` is the newest completion time of all actions, empty if there was none. `unseen` are the requested times
+    of the actions that were pending: they may complete later with an earlier completion time than others.
     """
 
     completed: str = ""
@@ -34,12 +34,12 @@ class Moment:
 
     @property
     def text(self) -> str:
-        """The moment as text."""
+        """Return the moment as text."""
         return " ".join((self.completed, *self.unseen))
 
     @classmethod
     def parse(cls, text: str) -> Moment:
-        """The moment of a text.
+        """Return the moment that a text describes.
 
         Example:
             >>> Moment.parse("20260101000001000 20260101000000000").unseen
@@ -50,7 +50,7 @@ class Moment:
 
     @property
     def as_of(self) -> AsOf:
-        """The point in the table's history."""
+        """Return the moment as a point in the table's history."""
         return AsOf(self.completed, moment=self)
 
 
@@ -65,18 +65,10 @@ class AsOf:
 
 
 def parse_as_of(value: Any, session_zone: str) -> AsOf:
-    """Read what a user wrote after ``as_of``.
+    """Parse an ``as_of`` value; raise InvalidArgumentError if it is neither an instant nor a timestamp.
 
-    Args:
-        value: An instant of 14 or 17 digits; a timestamp or date as text (``2026-11-21 10:00:00``, with or
-            without an offset), ``datetime`` or ``date``.
-        session_zone: The zone of timestamps that name none.
-
-    Returns:
-        The point in time.
-
-    Raises:
-        InvalidArgumentError: It is none of these.
+    An instant has 14 or 17 digits. A timestamp or date is a ``datetime``, a ``date`` or text (``2026-11-21 10:00:00``,
+    with or without an offset); `session_zone` is the zone of timestamps without one.
 
     Example:
         >>> parse_as_of("20261121115157710", "UTC").instant
@@ -114,14 +106,7 @@ def _from_text(text: str) -> datetime | None:
 
 
 def as_timeline_time(epoch_micros: int, zone: str) -> str:
-    """An epoch time as the timeline writes it: 17 digits, to the millisecond.
-
-    Args:
-        epoch_micros: Microseconds since 1970 in UTC.
-        zone: The timeline's zone.
-
-    Returns:
-        The digits.
+    """Return an epoch time, in microseconds UTC, as the 17 digits of a timeline in the given zone, to the millisecond.
 
     Example:
         >>> as_timeline_time(1_000_000, "Asia/Tokyo")
@@ -132,16 +117,9 @@ def as_timeline_time(epoch_micros: int, zone: str) -> str:
 
 
 def zone_info(name: str) -> tzinfo:
-    """A time zone by the names Java and Spark use.
+    """Return a time zone by a name that Java or Spark uses; raise InvalidArgumentError if there is no such zone.
 
-    Args:
-        name: A region such as ``Asia/Tokyo``, ``UTC``, ``Z``, or an offset such as ``+09:00`` or ``GMT+9``.
-
-    Returns:
-        The zone.
-
-    Raises:
-        InvalidArgumentError: There is no such zone.
+    The name is a region (``Asia/Tokyo``), ``UTC``, ``Z``, or an offset (``+09:00``, ``GMT+9``).
     """
     short = re.sub(r"^(UTC|GMT|UT)(?=[+-])", "", name.strip())
     offset = re.fullmatch(r"([+-])(\d{1,2})(?::?(\d{2}))?", short)

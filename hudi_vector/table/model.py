@@ -1,4 +1,4 @@
-"""What passes between the rooms: sources, snapshots, file slices. All frozen, all picklable."""
+"""The data passed between packages: sources, snapshots and file slices, all frozen and picklable."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ __all__ = ["FileSlice", "FragmentInfo", "LanceIndex", "Snapshot", "Source"]
 
 @dataclass(frozen=True)
 class Source:
-    """What is searched: a Hudi table by its base path, and how its storage is opened.
+    """A Hudi table to be searched, by its base path, and the settings that open its storage.
 
-    `uri` is the path as this package spells it. `spelled` is the path as Spark gave it: Hadoop may know s3a and not s3.
+    `uri` is the normalised path. `spelled` is the path as Spark gave it, since Hadoop may be configured for s3a and not
+    for s3.
     """
 
     uri: str
@@ -28,16 +29,16 @@ class Source:
 
     @property
     def hadoop_path(self) -> str:
-        """The path for Spark's own readers."""
+        """Return the path for Spark's own readers."""
         return self.spelled or self.uri
 
 
 @dataclass(frozen=True)
 class FragmentInfo(FileInfo):
-    """A fragment of a Lance dataset in the place of a base file: `uri` is its first data file, `size` all its bytes.
+    """A fragment of a Lance dataset, used as a base file.
 
-    `content` is a hash of what the fragment consists of, its deletions included, so that a fragment that a later
-    version left as it was is the same one.
+    `uri` is its first data file, `size` the bytes of all its files, and `content` a hash of its files and deletions.
+    `version` is not compared, so that a fragment that a later version left unchanged is equal.
     """
 
     dataset: str
@@ -49,7 +50,7 @@ class FragmentInfo(FileInfo):
 
 @dataclass(frozen=True)
 class LanceIndex:
-    """A vector index of a Lance dataset: its kind and metric in Lance's words, what it covers, and its segments."""
+    """A vector index of a Lance dataset: kind and metric by Lance's names, covered fragments and segments."""
 
     name: str
     column: str
@@ -61,10 +62,11 @@ class LanceIndex:
 
 @dataclass(frozen=True)
 class FileSlice:
-    """One version of a file group: a base file, its log files, or both.
+    """A version of a file group: a base file, its log files, or both.
 
-    Of files that are no Hudi table's, `deleted` are rows of the base file that are there no more, and `constants` the
-    columns that its path or the table's log tells: one value for all its rows, whatever the file holds.
+    `deleted` and `constants` are only set for files that do not belong to a Hudi table: `deleted` holds the deleted
+    rows of the base file, and `constants` the columns that the path or the table's log defines, with one value for all
+    rows, which overrides what the file holds.
     """
 
     partition_path: str
@@ -77,21 +79,21 @@ class FileSlice:
 
     @property
     def size(self) -> int:
-        """Bytes of all its files."""
+        """Return the total bytes of the files."""
         base = self.base_file.size if self.base_file else 0
         return base + sum(log.size for log in self.log_files)
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
-        """Its files, the base file first."""
+        """Return the files, the base file first."""
         return (*((self.base_file,) if self.base_file else ()), *self.log_files)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A table at one set of completed instants. Chosen once per query.
+    """A table at one set of completed instants, chosen once per query.
 
-    `ties` are the columns that order rows of equal distance in something without keys whose rows have no lasting place.
+    `ties` are the columns that order rows of equal distance if the source has neither keys nor lasting row positions.
     """
 
     source: Source
@@ -104,25 +106,25 @@ class Snapshot:
     as_of: str | None = None
     evolves_on_read: bool = False
     commits: frozenset[str] = field(default=frozenset(), repr=False)
-    # The instants of base files, under log files, that have other columns than the schema.
+    # The instants of base files that have log files and whose columns differ from the schema.
     older_schemas: frozenset[str] = field(default=frozenset(), repr=False)
     ties: tuple[str, ...] = ()
-    # None for what is no Lance dataset.
+    # None unless the source is a Lance dataset.
     lance_indexes: tuple[LanceIndex, ...] | None = None
 
     def with_fields(self, fields: Iterable[pa.Field]) -> Snapshot:
-        """The same snapshot with columns in other types, and with columns that it lacks."""
+        """Return the snapshot with these fields in its schema, which replace fields of the same name."""
         held = {field.name: field for field in self.schema} | {field.name: field for field in fields}
         return replace(self, schema=pa.schema(list(held.values())))
 
     @property
     def size(self) -> int:
-        """Bytes of all its files."""
+        """Return the total bytes of the files."""
         return sum(file_slice.size for file_slice in self.file_slices)
 
     @property
     def needs_spark(self) -> str | None:
-        """Why no slice of this table is read directly, as the end of a sentence, or None."""
+        """Return why only Spark can read the table, as the end of a sentence, or None if it is read directly."""
         if self.config.bootstrapped:
             return "the table is bootstrapped"
         if self.config.drops_partition_columns:

@@ -1,8 +1,7 @@
-"""The names Hudi gives to data files.
+"""The names that Hudi gives to data files.
 
-Base file ``<file id>_<write token>_<instant>.<format>``; log file
-``.<file id>_<instant>.log.<version>_<write token>``, where the instant is the delta commit's own time from
-table version 8 on and the base file's before.
+A base file is ``<file id>_<write token>_<instant>.<format>``. A log file is ``.<file id>_<instant>.log.<version>_<write
+token>``; from table version 8 on its instant is that of the delta commit, in earlier versions that of the base file.
 """
 
 from __future__ import annotations
@@ -37,13 +36,7 @@ class LogFileName:
 
 
 def parse_base_file(name: str) -> BaseFileName | None:
-    """The parts of a base file's name, or None if it is none.
-
-    Args:
-        name: A file name without folders.
-
-    Returns:
-        File id, instant and format.
+    """Return file id, instant and format from a base file's name without folders, or None for any other name.
 
     Example:
         >>> parse_base_file("f1-0_0-1-2_20260101000000000.parquet").instant
@@ -54,13 +47,7 @@ def parse_base_file(name: str) -> BaseFileName | None:
 
 
 def parse_log_file(name: str) -> LogFileName | None:
-    """The parts of a log file's name, or None if it is none.
-
-    Args:
-        name: A file name without folders.
-
-    Returns:
-        File id, instant, version and write token.
+    """Return the parts of a log file's name without folders, or None for any other name.
 
     Example:
         >>> parse_log_file(".f1-0_20260101000000000.log.1_0-1-2").version

@@ -1,4 +1,4 @@
-"""A table's snapshots without a JVM: from the names of the timeline's files and of the data files."""
+"""Snapshots of a table read without a JVM, from the names of its timeline files and data files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ARCHIVED = "archived"
 
 
 class NativeTable:
-    """One Hudi table, opened by its base path.
+    """A Hudi table, opened by its base path.
 
     Example:
         >>> len(NativeTable(Source("file:///tables/products", "products")).snapshot().file_slices) > 0
@@ -50,7 +50,7 @@ class NativeTable:
             )
 
     def timeline(self) -> Timeline:
-        """The active timeline, listed now."""
+        """Return the active timeline, listed now."""
         if self.config.version >= 8:
             folder = join(self.source.uri, _HOODIE, self.config.timeline_path)
             return parse_layout_2(info.name for info in self.storage.list_files(folder))
@@ -59,32 +59,22 @@ class NativeTable:
         return parse_layout_1((info.name, _digits(info, zone)) for info in listed)
 
     def timeline_zone(self, writers_zone: str | None) -> str:
-        """The zone of the instants: UTC if the table says so, else the writers' own.
-
-        Args:
-            writers_zone: The zone of the JVM that writes, where it is known.
-        """
+        """Return the zone of the instants: UTC if the table says so, else `writers_zone`, else this machine's zone."""
         return "UTC" if self.config.timeline_zone == "UTC" else writers_zone or _local_zone()
 
     def snapshot(self, as_of: AsOf | None = None, writers_zone: str | None = None) -> Snapshot:
-        """The table now, or at a point in its history.
+        """Return the snapshot of the table now (`as_of` None) or at a point in its history, with all its files.
 
-        Args:
-            as_of: The point, or None for now.
-            writers_zone: The zone of the JVM that writes, for timestamps on a LOCAL timeline.
-
-        Returns:
-            The snapshot, with every file it consists of.
-
-        Raises:
-            InstantNotAvailableError: The point lies before what the table still keeps.
-            UnsupportedTableError: The table is of a kind that only Spark reads.
+        `writers_zone` is the zone of the writing JVM, for timestamps on a LOCAL timeline. Raises
+        InstantNotAvailableError if the point is before the oldest instant that the table still keeps, DataFileError if
+        the table changed during each of 20 listings, and UnsupportedTableError if its schema is missing or has a type
+        that cannot be read.
         """
         for _ in range(_MAXIMUM_ATTEMPTS):
             whole = self.timeline()
             visible, cut = self._visible(whole, as_of, writers_zone)
             slices = self._slices(whole, visible, cut)
-            # A commit and a clean that came in between may have taken away what this timeline shows.
+            # A commit and a clean in between may have removed files that this timeline shows.
             if slices is not None:
                 break
         else:
@@ -106,13 +96,13 @@ class NativeTable:
         )
 
     def _older_schemas(self, slices: tuple[FileSlice, ...], visible: Timeline, schema: pa.Schema) -> frozenset[str]:
-        """The instants of base files, under log files, that have other columns than the newest schema."""
+        """Return the instants of base files that have log files and whose columns differ from the newest schema."""
         commits = {entry.requested: entry for entry in visible.commits}
         bases = {entry.base_instant: entry.base_file for entry in slices if entry.log_files and entry.base_file}
         older = set()
         for instant, file in bases.items():
             text = actions.written_schema(self._action(commits[instant])) if instant in commits else None
-            # A commit that was archived, or recorded no schema, is told by the file itself.
+            # If the commit was archived or recorded no schema, the file's own schema is read.
             held = _columns(_arrow_schema(text, True)) if text else set(self._columns_of(file))
             if held != (_columns(schema) if text else set(schema.names)):
                 older.add(instant)
@@ -126,10 +116,10 @@ class NativeTable:
         return names
 
     def schema(self, visible: Timeline) -> pa.Schema:
-        """The schema of the newest commit that recorded one, as Arrow.
+        """Return the schema of the newest commit that recorded one, as Arrow.
 
-        Raises:
-            UnsupportedTableError: Neither a commit nor the table's properties hold a schema.
+        Without such a commit, the schema in the table's properties is returned. Raises UnsupportedTableError if neither
+        has a schema.
         """
         for instant in sorted(visible.commits, key=lambda entry: entry.completed, reverse=True):
             text = actions.written_schema(self._action(instant))
@@ -140,14 +130,10 @@ class NativeTable:
         raise UnsupportedTableError(f"'{self.source.name}' has no commit yet and no schema; write to it first")
 
     def instant_of_other_schema(self, as_of: AsOf, writers_zone: str | None = None) -> str | None:
-        """The last instant at a point in the table's history, if its columns differed from today's; else None.
+        """Return the last instant at a point in the table's history if its schema differed from today's, else None.
 
-        Args:
-            as_of: The point.
-            writers_zone: The zone of the JVM that writes, for timestamps on a LOCAL timeline.
-
-        Raises:
-            InstantNotAvailableError: The point lies before what the table still keeps.
+        `writers_zone` is the zone of the writing JVM, for timestamps on a LOCAL timeline. Raises
+        InstantNotAvailableError if the point is before the oldest instant that the table still keeps.
         """
         whole = self.timeline()
         visible, _ = self._visible(whole, as_of, writers_zone)
@@ -156,10 +142,9 @@ class NativeTable:
         return visible.commits[-1].requested
 
     def archived_since(self) -> str | None:
-        """The completion time of the first action that has left the active timeline, as 17 digits.
+        """Return the earliest completion time of the archived actions, as 17 digits, or None if nothing was archived.
 
-        Returns:
-            The time; empty where the archive does not tell it, None where nothing was archived.
+        It is empty if the table has archived actions and its version is below 8, whose archive is not read.
         """
         if self.config.version < 8:
             files = self.storage.list_files(join(self.source.uri, _HOODIE, _ARCHIVED), recursive=True)
@@ -167,7 +152,7 @@ class NativeTable:
         return min(_ArchivedCompletions(self).read().values(), default=None)
 
     def _evolves_on_read(self, visible: Timeline) -> bool:
-        """Whether the newest commit carries the history of schemas that evolution on read needs."""
+        """Return True if the newest commit carries the schema history that evolution on read needs."""
         newest = max(visible.commits, key=lambda entry: entry.completed, default=None)
         return newest is not None and actions.evolved_schema(self._action(newest)) is not None
 
@@ -204,7 +189,7 @@ class NativeTable:
             )
 
     def _oldest_available(self, whole: Timeline) -> str | None:
-        """The first instant that no clean, completed or under way, has touched."""
+        """Return the earliest instant that no clean, completed or pending, has touched, or None if unknown."""
         for clean in sorted((entry for entry in whole.completed if entry.action == "clean"), reverse=True):
             retained = actions.earliest_retained(self._action(clean))
             if retained:
@@ -269,7 +254,7 @@ class NativeTable:
 
 
 class _ArchivedCompletions:
-    """Completion times of instants that left the active timeline, read from its history when first needed."""
+    """Completion times of archived instants, read from the timeline's history on first use."""
 
     def __init__(self, table: NativeTable) -> None:
         self._table = table
@@ -281,7 +266,7 @@ class _ArchivedCompletions:
         return self._known.get(instant)
 
     def read(self) -> dict[str, str]:
-        """The completion time of each archived instant."""
+        """Return the completion time of each archived instant."""
         folder = join(self._table.source.uri, _HOODIE, self._table.config.timeline_path, "history")
         known: dict[str, str] = {}
         for info in self._table.storage.list_files(folder):
@@ -296,13 +281,13 @@ class _ArchivedCompletions:
 _SliceKey = tuple[str, str, str, "str | None"]
 
 
-# A table that did not change is not listed again.
+# Slices by table and timeline, so that an unchanged table is not listed again.
 _SLICES: Recent[_SliceKey, tuple[FileSlice, ...]] = Recent(64)
 
 
 @lru_cache(maxsize=1024)
 def _action(storage: Storage, uri: str, instant: Instant) -> Mapping[str, Any]:
-    # The instant is part of the key: a table made anew at the same path has other completion times.
+    # The instant is part of the key: a table created again at the same path has other completion times.
     del instant
     return actions.read_action(storage, uri)
 

@@ -1,4 +1,4 @@
-"""The values used last, for several threads."""
+"""A thread-safe LRU mapping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """A mapping of a bounded number of entries; the least recently used one leaves first.
+    """A thread-safe mapping with a bounded number of entries that evicts the least recently used one.
 
     Example:
         >>> recent = Recent(2)
@@ -30,26 +30,26 @@ class Recent(Generic[K, V]):
         self._entries: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """The value kept under a key, or None."""
+        """Return the value of a key, or None."""
         with self._lock:
             if key in self._entries:
                 self._entries.move_to_end(key)
             return self._entries.get(key)
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value."""
+        """Set the value of a key."""
         with self._lock:
             self._keep(key, value)
 
     def first(self, key: K, value: V) -> V:
-        """Keep a value unless there is one; the one that is kept."""
+        """Set the value of a key unless it has one, and return the value that the key then has."""
         with self._lock:
             if key not in self._entries:
                 self._keep(key, value)
             return self._entries[key]
 
     def forget(self, chosen: Callable[[K], bool]) -> None:
-        """Drop the entries whose key is chosen."""
+        """Remove the entries whose key `chosen` accepts."""
         with self._lock:
             for key in [key for key in self._entries if chosen(key)]:
                 del self._entries[key]

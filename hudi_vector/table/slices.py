@@ -1,9 +1,11 @@
-"""Which files are a table at an instant: file slices computed from a timeline and the files' names.
+"""The files of a table at an instant: file slices computed from a timeline and the names of data files.
 
-Follows Hudi's file-system view: a base file counts if its instant is committed, or lies before the active
-timeline and is not pending; from table version 8 on a log file belongs to the newest base file requested no
-later than the log's completion, before it to the base file whose instant it bears; a slice whose compaction is
-pending continues the slice before it.
+This follows Hudi's file-system view:
+
+- A base file counts if its instant is committed, or is before the active timeline and not pending.
+- From table version 8 on, a log file belongs to the newest base file requested no later than the log's completion; in
+  earlier versions, to the base file whose instant is in its name.
+- A slice whose compaction is pending continues the slice before it.
 """
 
 from __future__ import annotations
@@ -38,21 +40,18 @@ def latest_slices(
     logs_bear_own_instant: bool,
     cut: str | None = None,
 ) -> tuple[FileSlice, ...]:
-    """The latest slice of every file group at a snapshot.
+    """Return the latest slice of every file group in a snapshot, ordered by partition path and file id.
 
     Args:
         base_uri: The table's base path, normalised.
-        files: Every data file below it, ``.hoodie`` left out.
-        visible: The part of the timeline the snapshot sees.
+        files: All data files below it, except those in ``.hoodie``.
+        visible: The part of the timeline that the snapshot sees.
         whole: The whole active timeline.
-        replaced: The file groups replaced by what the snapshot sees.
-        archived_completion: The completion time of an instant that has left the active timeline.
+        replaced: The file groups that visible actions replaced.
+        archived_completion: Returns the completion time of an archived instant, or None.
         logs_bear_own_instant: True from table version 8 on.
-        cut: The instant of an as-of read: as in Hudi, a log file that belongs to a base file requested later
-            is not part of it.
-
-    Returns:
-        The slices, by partition path and file id.
+        cut: The instant of an as-of read, or None. As in Hudi, a log file that belongs to a base file requested later
+            is left out.
     """
     committed = _Committed(visible, whole, archived_completion)
     slices = []
@@ -66,7 +65,7 @@ def latest_slices(
 
 
 class _Committed:
-    """Which instants count, and when they completed."""
+    """The set of committed instants that a snapshot sees, archived ones included, with their completion times."""
 
     def __init__(self, visible: Timeline, whole: Timeline, archived: Callable[[str], str | None]) -> None:
         self._completed = {instant.requested: instant.completed for instant in visible.commits}
@@ -78,7 +77,10 @@ class _Committed:
         return instant in self._completed or self._is_archived(instant)
 
     def completion(self, instant: str) -> str | None:
-        """When an instant that counts was completed."""
+        """Return when an instant was completed, or None if it is not committed.
+
+        For an archived instant without a known completion time, the instant itself is returned.
+        """
         done = self._completed.get(instant)
         if done is None and self._is_archived(instant):
             return self._archived(instant) or instant

@@ -1,8 +1,8 @@
 """A Hudi timeline, read from the names of its files.
 
-Layout 2 (table versions 8 and 9) keeps ``<requested>_<completed>.<action>`` in ``.hoodie/timeline``; layout 1
-(versions up to 6) keeps ``<requested>.<action>`` in ``.hoodie`` itself. In both, ``.requested`` and
-``.inflight`` mark earlier states and stay after completion in layout 2.
+Layout 2 (table versions 8 and 9) keeps ``<requested>_<completed>.<action>`` in ``.hoodie/timeline``; layout 1 (versions
+up to 6) keeps ``<requested>.<action>`` in ``.hoodie`` itself. In both, ``.requested`` and ``.inflight`` mark earlier
+states; in layout 2 these files remain after completion.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STATES = frozenset({"requested", "inflight"})
 
 @dataclass(frozen=True, order=True)
 class Instant:
-    """An action on the timeline that was completed, with the times it was requested and completed."""
+    """A completed action on the timeline, with the times when it was requested and completed."""
 
     requested: str
     completed: str
@@ -33,18 +33,18 @@ class Instant:
 
     @property
     def name(self) -> str:
-        """The name layout 2 gives the completed action's file."""
+        """Return the name of the completed action's file in layout 2."""
         return f"{self.requested}_{self.completed}.{self.action}"
 
     @property
     def wrote_data(self) -> bool:
-        """Whether this action may have added or replaced data files."""
+        """Return True if this action may have added or replaced data files."""
         return self.action in _COMMITS
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The completed and the pending actions of a table, as one listing showed them."""
+    """The completed and the pending actions of a table, from one listing."""
 
     completed: tuple[Instant, ...]
     pending: frozenset[str] = frozenset()
@@ -52,24 +52,24 @@ class Timeline:
 
     @property
     def identity(self) -> str:
-        """A hash of the set of completed instants: equal timelines, equal snapshots.
+        """Return a hash of the set of completed instants: equal timelines have equal snapshots.
 
-        It is never "the last instant", since an action may complete after one requested later.
+        The last instant would not identify a snapshot, since an action may complete after one that was requested later.
         """
         names = "\n".join(sorted(instant.name for instant in self.completed))
         return hashlib.sha256(names.encode()).hexdigest()[:32]
 
     @property
     def commits(self) -> tuple[Instant, ...]:
-        """The completed actions that may have changed data files, by requested time."""
+        """Return the completed actions that may have changed data files, ordered by requested time."""
         return tuple(sorted(instant for instant in self.completed if instant.wrote_data))
 
     @property
     def start(self) -> str | None:
-        """The first commit still on the active timeline; data of earlier ones is committed and archived.
+        """Return the earliest commit on the active timeline, or None.
 
-        A savepoint keeps its commit on the timeline while those around it are archived, so savepointed commits
-        at the beginning do not count.
+        Earlier commits are archived, and their data is committed. A savepoint keeps its commit on the timeline while
+        the commits around it are archived, so savepointed commits are skipped unless there are no others.
         """
         saved = {instant.requested for instant in self.completed if instant.action == "savepoint"}
         commits = [instant.requested for instant in self.commits]
@@ -77,46 +77,28 @@ class Timeline:
 
     @property
     def watermark(self) -> str | None:
-        """The newest completion time among the commits."""
+        """Return the newest completion time of the commits, or None."""
         return max((instant.completed for instant in self.commits), default=None)
 
     def until_requested(self, instant: str) -> Timeline:
-        """What Hudi's own as-of read sees: the actions requested no later than an instant.
+        """Return the actions requested no later than an instant of 14 or 17 digits, as Hudi's own as-of read sees them.
 
-        Args:
-            instant: An instant of 14 or 17 digits.
-
-        Returns:
-            The shorter timeline; what was pending stays pending.
+        Pending actions stay pending.
         """
         return self._keep(lambda entry: entry.requested <= _padded(instant, len(entry.requested)))
 
     def until_completed(self, instant: str) -> Timeline:
-        """What was visible at a time: the actions completed no later than it.
-
-        Args:
-            instant: A time in the timeline's own zone, as 17 digits.
-
-        Returns:
-            The shorter timeline.
-        """
+        """Return the actions completed no later than a time, given as 17 digits in the timeline's zone."""
         return self._keep(lambda entry: entry.completed <= _padded(instant, len(entry.completed)))
 
     @property
     def moment(self) -> Moment:
-        """What this listing showed, to be shown again by `at_moment` of a later one."""
+        """Return a record of this listing, from which `at_moment` of a later listing restores it."""
         newest = max((entry.completed for entry in self.completed), default="")
         return Moment(newest, tuple(sorted(self.pending)))
 
     def at_moment(self, moment: Moment) -> Timeline:
-        """What an earlier listing showed, of that what has not been archived since.
-
-        Args:
-            moment: The earlier listing.
-
-        Returns:
-            The shorter timeline.
-        """
+        """Return the completed actions that an earlier listing showed, without those archived since."""
         unseen = frozenset(moment.unseen)
         return self._keep(lambda entry: entry.completed <= moment.completed and entry.requested not in unseen)
 
@@ -126,13 +108,7 @@ class Timeline:
 
 
 def parse_layout_2(names: Iterable[str]) -> Timeline:
-    """Read the file names of ``.hoodie/timeline``.
-
-    Args:
-        names: File names; anything that is no instant is passed over.
-
-    Returns:
-        The timeline.
+    """Return the timeline from the file names of ``.hoodie/timeline``; names that are not instants are skipped.
 
     Example:
         >>> parse_layout_2(["20260101000000000_20260101000001000.commit"]).watermark
@@ -155,14 +131,10 @@ def parse_layout_2(names: Iterable[str]) -> Timeline:
 
 
 def parse_layout_1(modified: Iterable[tuple[str, str]]) -> Timeline:
-    """Read the file names of ``.hoodie`` of a table of version 6 or less.
+    """Return the timeline from the files of ``.hoodie`` in a table of version 6 or less.
 
-    Args:
-        modified: File names with their modification times in the timeline's zone as 17 digits, which stand
-            for the completion times this layout does not record.
-
-    Returns:
-        The timeline.
+    Each file is its name and its modification time, as 17 digits in the timeline's zone, which replaces the completion
+    time that this layout does not record.
 
     Example:
         >>> parse_layout_1([("20260101000000000.commit", "20260101000001000")]).start
@@ -185,7 +157,7 @@ def parse_layout_1(modified: Iterable[tuple[str, str]]) -> Timeline:
 
 
 def _timeline(completed: list[Instant], begun: dict[str, set[str]]) -> Timeline:
-    # A savepoint bears the time of the commit it saves, so it says nothing about that commit's completion.
+    # A savepoint has the requested time of its commit, so it does not show whether that commit completed.
     done = {instant.requested for instant in completed if instant.action != "savepoint"}
     pending = {time: actions for time, actions in begun.items() if time not in done and actions != {"savepoint"}}
     cleans = frozenset(time for time, actions in pending.items() if "clean" in actions)
@@ -193,5 +165,5 @@ def _timeline(completed: list[Instant], begun: dict[str, set[str]]) -> Timeline:
 
 
 def _padded(instant: str, digits: int) -> str:
-    """An instant of seconds covers every millisecond of its second."""
+    """Return an instant with `digits` digits; an instant of seconds covers every millisecond of its second."""
     return instant + "9" * (digits - len(instant)) if len(instant) < digits else instant[:digits]

@@ -1,20 +1,20 @@
-"""The room of scheduled jobs over a table: each plans, runs and commits.
+"""Table services: scheduled jobs over a table that plan, run and commit.
 
-    maintain             run what is due on a table, every hour
-    clean_blobs          mark and sweep blob files that nothing needs; they go to a trash
-    mark_blobs           find them and publish the report
-    sweep_blobs          take what a published report lists
-    restore_blobs        bring files back from the trash
-    explain_blob         say what keeps a blob file
+    maintain             run the jobs that are due on a table; made for an hourly schedule
+    clean_blobs          mark blob files that nothing needs and move them to a trash
+    mark_blobs           find these files and publish a report, without moving any
+    sweep_blobs          move the files of a published report to the trash
+    restore_blobs        move files back from the trash
+    explain_blob         explain what keeps a blob file
     list_containers      list the files in a table's blob area
-    compact_blobs        repack live blobs of containers that are mostly dead, or small
-    cluster              run Hudi's clustering, and let the blobs follow their rows
-    check_erasure        find the files that still hold bytes of some records
-    register_tables      let tables refer to each other's blobs
+    compact_blobs        repack the live blobs of containers that are mostly dead, or small
+    cluster              run Hudi's clustering, then repack blobs in the new order of their rows
+    check_erasure        find the files that still hold bytes of given records
+    register_tables      allow tables to refer to each other's blobs
     registered_tables    list the tables that may refer to a table's blobs
-    unregister_tables    take tables out of each other's registry
+    unregister_tables    remove tables from each other's registry
 
-Each is loaded when it is first used, so that importing this room loads neither Spark nor Arrow.
+Each function is loaded when it is first used, so importing this package loads neither Spark nor Arrow.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # else every misspelt name would have the type Any
+if not TYPE_CHECKING:  # otherwise type checkers would accept every misspelt name as Any
 
     def __getattr__(name: str) -> Any:
-        """Load a public function from the module it lives in."""
+        """Import and return a public function on first access; raise `AttributeError` for an unknown name."""
         if name not in _HOMES:
             raise absent_name("hudi_vector.table_services", name, __all__)
         return getattr(import_module(_HOMES[name]), name)

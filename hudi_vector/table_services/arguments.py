@@ -1,4 +1,4 @@
-"""The arguments that services share, in one form."""
+"""Conversion of arguments that several services share."""
 
 from __future__ import annotations
 
@@ -12,14 +12,9 @@ __all__ = ["hudi_settings", "texts"]
 
 
 def texts(argument: str, given: str | Iterable[str]) -> list[str]:
-    """One text or several, as a list: a text is a sequence of letters too.
+    """Return one string or several as a list of strings; raise InvalidTypeError naming `argument` for anything else.
 
-    Args:
-        argument: Its name, for the message.
-        given: What the caller gave.
-
-    Raises:
-        InvalidTypeError: It is no text, and no list of texts.
+    A single string becomes a list of one, not a list of its characters.
 
     Example:
         >>> texts("columns", "img"), texts("columns", ("img", "scan"))
@@ -34,14 +29,9 @@ def texts(argument: str, given: str | Iterable[str]) -> list[str]:
 
 
 def hudi_settings(options: Mapping[str, object] | None) -> dict[str, str]:
-    """Hudi's settings as texts.
+    """Return Hudi's settings with keys and values as strings; None gives an empty dictionary.
 
-    Args:
-        options: What the caller gave.
-
-    Raises:
-        InvalidTypeError: It is no mapping.
-        InvalidOptionError: A key begins as this package's do and is none of them.
+    Raise InvalidTypeError if `options` is not a mapping, and InvalidOptionError for a misspelt key of this package.
 
     Example:
         >>> hudi_settings({"hoodie.clean.automatic": False})

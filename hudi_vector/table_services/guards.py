@@ -1,4 +1,4 @@
-"""What the cleaner refuses, whatever a mark says: files that are not its own, too much at once."""
+"""Checks that limit the cleaner, whatever a mark says: foreign files, unsafe paths, and too many bytes at once."""
 
 from __future__ import annotations
 
@@ -17,24 +17,16 @@ __all__ = ["SweepLimits", "is_plain", "require_table", "root_above", "too_much",
 
 @dataclass(frozen=True)
 class SweepLimits:
-    """How much one run may take: a share of the blob area's bytes in percent, and a number of files."""
+    """Limits of one sweep: the share of the blob area's bytes in percent, and the number of files."""
 
     max_share: int = CLEAN_MAX_SHARE.default
     max_files: int = CLEAN_MAX_FILES.default
 
 
 def require_table(report: MarkReport, table: str) -> str:
-    """Make sure that a report is about a table; the spellings of one place count as one.
+    """Return the normalised base path `table`; raise InvalidArgumentError if the report is about another table.
 
-    Args:
-        report: The report.
-        table: The table's base path.
-
-    Returns:
-        The base path, normalised.
-
-    Raises:
-        InvalidArgumentError: It is about another table.
+    Different spellings of one path count as equal.
 
     Example:
         >>> require_table(MarkReport("m", "s3://lake/t", 0, ""), "s3a://lake/t/")
@@ -48,16 +40,16 @@ def require_table(report: MarkReport, table: str) -> str:
 
 
 def why_not_ours(storage: Storage, table: str, path: str, roots: Iterable[str] = ()) -> str | None:
-    """Why a file may not be touched although a mark names it.
+    """Return why a file must not be touched although a mark names it, or None if it may be touched.
+
+    A file may be touched if it has the name of a container of this table (half-written ones too) or is below a managed
+    root, and if its path is plain and has no symbolic link.
 
     Args:
         storage: The table's storage.
         table: The table's base path, normalised.
-        path: The file's path from there, or the URI of one below a managed root.
+        path: The file's path relative to the table's folder, or the URI of a file below a managed root.
         roots: The managed roots, normalised.
-
-    Returns:
-        The reason, or None where it is a container of this table, whole or not, or lies below a managed root.
     """
     if "\0" in path:
         return "refused: a NUL character stands in its path"
@@ -77,12 +69,7 @@ def why_not_ours(storage: Storage, table: str, path: str, roots: Iterable[str] =
 
 
 def root_above(path: str, roots: Iterable[str]) -> str | None:
-    """The managed root below which a file lies, or None.
-
-    Args:
-        path: The file's path, as marks name it.
-        roots: The managed roots, normalised.
-    """
+    """Return the managed root (one of the normalised `roots`) that contains a file of a mark, or None."""
     return next((root for root in roots if path.startswith(f"{root.rstrip('/')}/")), None)
 
 
@@ -97,12 +84,10 @@ def _why_not_below(root: str, path: str) -> str | None:
 
 
 def is_plain(storage: Storage, table: str, path: str) -> bool:
-    """Whether a path leads where it says: no symbolic link stands in it below the table's folder.
+    """Return True if no symbolic link is on `path` below the table's folder; the folder itself may be behind a link.
 
-    Args:
-        storage: The table's storage; only local files know links.
-        table: The table's base path, normalised, itself perhaps behind a link.
-        path: A path from there, to what may not exist.
+    `table` is normalised, and `path` is relative to it and need not exist. Only local storage can contain links; other
+    storage always gives True.
     """
     if storage.scheme != "file":
         return True
@@ -114,15 +99,10 @@ def _leads_straight(folder: str, path: str) -> bool:
 
 
 def too_much(going: Iterable[int], total_bytes: int, max_share: int) -> str | None:
-    """Why a sweep takes too much at once.
+    """Return a sentence that says why a sweep takes too much at once, or None if it does not.
 
-    Args:
-        going: The bytes of each file that would go.
-        total_bytes: The bytes of all files in the blob area.
-        max_share: The share that may go, percent.
-
-    Returns:
-        The reason as a sentence, or None.
+    `going` has the bytes of each file that the sweep would take, `total_bytes` is the size of the blob area, and
+    `max_share` is the permitted share in percent; 100 permits everything.
 
     Example:
         >>> too_much([60], 100, 50)[:36]

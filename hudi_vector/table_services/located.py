@@ -1,4 +1,4 @@
-"""Where a table that a user names lies, and how its storage is opened."""
+"""Location of a table that a user names, and the options to open its storage."""
 
 from __future__ import annotations
 
@@ -16,19 +16,10 @@ __all__ = ["is_here", "locate", "locate_anyhow", "locate_here"]
 
 
 def locate(spark: SparkSession, name: str | os.PathLike[str]) -> tuple[str, str, StorageOptions]:
-    """Find a table.
+    """Return a table's normalised base path, its path as Hadoop spells it, and the session's storage options.
 
-    Args:
-        spark: A registered session.
-        name: The name or path of a Hudi table.
-
-    Returns:
-        Its base path, normalised and as Hadoop knows it, and the session's settings for any storage, since references
-        may lead anywhere.
-
-    Raises:
-        TableNotFoundError: There is no such table.
-        UnsupportedTableError: It is a view that does more than name one, or no Hudi table.
+    The options cover any storage, because references may point anywhere. Raise TableNotFoundError if there is no such
+    table, and UnsupportedTableError for a view that does more than name a table, or if it is not a Hudi table.
     """
     from hudi_vector.spark.resolve import resolve_name, storage_options
 
@@ -37,22 +28,15 @@ def locate(spark: SparkSession, name: str | os.PathLike[str]) -> tuple[str, str,
 
 
 def is_here(name: str) -> bool:
-    """Return whether a table argument is a path on this machine, which needs no catalog and no credentials."""
+    """Return True if a table argument is a path on this machine, which needs no catalog and no credentials."""
     return "/" in name and scheme_of(normalise(name)) == "file"
 
 
 def locate_here(name: Any) -> tuple[str, str, StorageOptions]:
-    """Find a table on this machine without a session.
+    """Find a table on this machine without a session, and return the same values as `locate`.
 
-    Args:
-        name: The path of a Hudi table.
-
-    Returns:
-        As `locate`.
-
-    Raises:
-        InvalidArgumentError: It is a name of a catalog, or a path of another storage, whose settings a session has.
-        TableNotFoundError: There is no such table.
+    Raise InvalidArgumentError for a catalog name or a path on other storage, for which only a session has the settings,
+    and TableNotFoundError if there is no such table.
     """
     path = as_text(path_text(name), "table") or ""
     if not is_here(path):
@@ -66,5 +50,5 @@ def locate_here(name: Any) -> tuple[str, str, StorageOptions]:
 
 
 def locate_anyhow(spark: SparkSession | None, name: str) -> tuple[str, str, StorageOptions]:
-    """Find a table by a session, or on this machine where there is none."""
+    """Find a table with `locate`, or with `locate_here` if there is no session."""
     return locate_here(name) if spark is None else locate(spark, name)

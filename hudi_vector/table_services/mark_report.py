@@ -1,8 +1,8 @@
-"""What a mark found: which blob files nothing needs, and for every other one what keeps it.
+"""Report of a mark: the blob files that nothing needs, and what keeps every other one.
 
-A report is a side file of ``{table}/.hoodie/blob_service/v1/marks/{mark id}/`` (`hudi_vector.storage.side_files`) with
-the totals, and side tables (`hudi_vector.blobs.uploads.side_tables`) with the files. Nothing changes it once it is
-published.
+A report lies in ``{table}/.hoodie/blob_service/v1/marks/{mark id}/``: a side file (`hudi_vector.storage.side_files`)
+with the totals, and side tables (`hudi_vector.blobs.uploads.side_tables`) with the files. A published report never
+changes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ MARKS = ".hoodie/blob_service/v1/marks"
 
 @dataclass(frozen=True)
 class UnneededFile:
-    """A blob file that nothing needs: its path, its bytes, and why nothing keeps it.
+    """A blob file that nothing needs.
 
-    `path` starts at the table's folder; it is a URI for a file below a managed root. `mtime_ms` is its modification
-    time in milliseconds since 1970, UTC: a file with another one now is another file.
+    Attributes:
+        path: Path relative to the table's folder; for a file below a managed root its URI.
+        bytes: Its size.
+        reason: Why nothing keeps it.
+        mtime_ms: Modification time, milliseconds since 1970, UTC; a file with a different time is no longer the same
+            file.
     """
 
     path: str
@@ -30,7 +34,13 @@ class UnneededFile:
 
 @dataclass(frozen=True)
 class KeptFile:
-    """A blob file that stays: its path from the table's folder (a URI outside of it), its bytes, and what keeps it."""
+    """A blob file that stays.
+
+    Attributes:
+        path: Path relative to the table's folder; for a file outside of it its URI.
+        bytes: Its size.
+        reason: What keeps it.
+    """
 
     path: str
     bytes: int
@@ -42,22 +52,21 @@ class MarkReport:
     """The outcome of one mark.
 
     Attributes:
-        mark_id: Its name: the time it was made and random bits.
+        mark_id: The mark's id: the time it was made, followed by random characters.
         table: The table's base path, normalised.
-        made_ms: When it was made, milliseconds since 1970, UTC.
-        identity: The timeline's identity when the retained files were listed (decision 1).
-        candidates: The files that nothing needs; empty where there is a doubt.
+        made_ms: When the mark was made, milliseconds since 1970, UTC.
+        identity: The timeline's identity when the retained files were listed.
+        candidates: The files that nothing needs; empty if there is a doubt.
         kept: The files that stay, with the reason.
-        doubts: Why nothing may be deleted at all, such as a retained file that cannot be read; empty where all
-            is clear.
+        doubts: Why nothing may be deleted at all, for example a retained file that cannot be read; empty if there is no
+            such reason.
         total_bytes: The bytes of all files in the blob area and below the managed roots.
-        notes: What an operator should know and what stops nothing, such as a pending instant that nobody seems to
-            work at any more.
-        retained_files: How many data files the table retains, those of tables that share its blobs included.
-        opened_files: How many of them were read, and not known from an earlier run.
-        roots: The managed roots, whose files were judged too; normalised.
-        dangling: The files of the table that retained data files refer to and that are not in their place, with the
-            reason; those in the trash have its bytes.
+        notes: Information for an operator that blocks nothing, for example a pending instant that seems abandoned.
+        retained_files: The number of data files that the table retains, including those of tables that share its blobs.
+        opened_files: How many of these were read; the references of the others were known from an earlier run.
+        roots: The managed roots, normalised; their files were judged too.
+        dangling: The files of the table that retained data files refer to but that are not in their place, with the
+            reason; the bytes are those of the file in the trash, if it is there.
     """
 
     mark_id: str
@@ -76,5 +85,5 @@ class MarkReport:
 
     @property
     def distinct(self) -> tuple[UnneededFile, ...]:
-        """The candidates, each path once."""
+        """Return the candidates with each path once."""
         return tuple({file.path: file for file in self.candidates}.values())

@@ -1,4 +1,4 @@
-"""How far a service is: one line that is rewritten on a terminal, a log entry now and then elsewhere."""
+"""Progress of a service: one line that is rewritten on a terminal, or a log entry every 30 seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -31,17 +31,14 @@ def followed(
     stream: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[T]:
-    """Pass items on and show how many are done.
+    """Yield the items and show how many of them are done, for example ``3 of 10 files swept``.
 
     Args:
-        items: What is worked at, one after the other.
-        total: How many there are.
-        what: What is done with them, such as ``files swept``.
-        stream: Where a terminal may be; the standard error by default.
-        clock: Seconds, for tests.
-
-    Yields:
-        The items.
+        items: The items, which are worked on one after the other.
+        total: The number of items.
+        what: What is done with them, for example ``files swept``.
+        stream: The stream that may be a terminal; standard error by default.
+        clock: A clock in seconds, for tests.
 
     Example:
         >>> list(followed("ab", 2, "letters read"))
@@ -70,19 +67,16 @@ def jobs_followed(
     stream: TextIO | None = None,
     every: float | None = None,
 ) -> Iterator[None]:
-    """Show how much is done of the Spark jobs that this thread runs meanwhile, by their tasks.
+    """Show the progress of the Spark jobs that this thread runs within the block, measured by their finished tasks.
 
     Args:
         context: The Spark application.
-        total: How many things are worked at, in tasks of about as many.
-        what: What is done with them, such as ``files indexed``.
-        before: How many others were done before these.
-        whole: How many there are in all; `total` where these are all.
-        stream: Where a terminal may be; the standard error by default.
-        every: Seconds between two looks, for tests.
-
-    Yields:
-        Nothing.
+        total: The number of items; each task is taken to handle an equal share.
+        what: What is done with them, for example ``files indexed``.
+        before: The number of other items that were done before.
+        whole: The number of items in all; `total` by default.
+        stream: The stream that may be a terminal; standard error by default.
+        every: Seconds between two updates, for tests.
 
     Example:
         >>> with jobs_followed(spark.sparkContext, 2, "files indexed"):
@@ -107,7 +101,7 @@ def jobs_followed(
     finally:
         over.set()
         watcher.join()
-        context.setLocalProperty(_GROUP, outer)  # type: ignore[arg-type] # None takes it away
+        context.setLocalProperty(_GROUP, outer)  # type: ignore[arg-type] # None removes the property
         if on_terminal:
             _wipe(shown)
 
@@ -121,7 +115,7 @@ def _share_done(context: SparkContext, group: str) -> float:
 
 
 def _wipe(terminal: TextIO) -> None:
-    terminal.write("\r\x1b[K")  # leaves no trace between the lines of the result
+    terminal.write("\r\x1b[K")  # clears the line, so that the result's output follows without it
     terminal.flush()
 
 

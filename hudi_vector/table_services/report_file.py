@@ -1,4 +1,4 @@
-"""The rows of a result as a local file, one JSON object a line."""
+"""The rows of a result as a local file with one JSON object per line."""
 
 from __future__ import annotations
 
@@ -13,36 +13,28 @@ __all__ = ["reported"]
 
 
 class Reportable(Protocol):
-    """A result, a frozen dataclass, that has rows and says where its report lies."""
+    """A result (a frozen dataclass) that has rows and names its report."""
 
     @property
     def report(self) -> str:
-        """Where it lies."""
+        """Return the place of the report."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """What is reported."""
+        """Return the rows of the report."""
 
 
 R = TypeVar("R", bound=Reportable)
 
 
 def reported(result: R, path: str | None) -> R:
-    """Write the rows of a result to the file that was asked for.
+    """Write the rows of a result to the local file `path`, and return the result with that file as its report.
 
-    Args:
-        result: The result.
-        path: A local path, None where no file was asked for.
-
-    Returns:
-        The result, whose report is that file where there is one.
-
-    Raises:
-        InvalidArgumentError: The file cannot be written.
-        InvalidTypeError: It is no path.
+    If `path` is None, return the result unchanged. Raise InvalidArgumentError if the file cannot be written, and
+    InvalidTypeError if `path` is not a path.
     """
     if path is None:
         return result
-    if not isinstance(path, (str, os.PathLike)):  # a number would be an open file, such as the terminal
+    if not isinstance(path, (str, os.PathLike)):  # open() takes a number for a file descriptor
         raise InvalidTypeError(f"report is the path of a local file, not {path!r}")
     try:
         with open(path, "w", encoding="utf-8") as file:

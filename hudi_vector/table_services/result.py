@@ -1,4 +1,4 @@
-"""What the cleaner's services hand back, and how it is shown."""
+"""Results of the cleaner's services, as rows and as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ _ACTIONS = {True: "trash", False: "delete", None: "unneeded"}
 
 @dataclass(frozen=True)
 class CleanFile:
-    """A file: its path from the table's folder, its bytes, and why it is where it is listed."""
+    """A file that a result lists.
+
+    Attributes:
+        path: Path relative to the table's folder; for a file outside of it its URI.
+        bytes: Its size.
+        reason: Why the file is in the list that it is in.
+    """
 
     path: str
     bytes: int
@@ -24,7 +30,7 @@ class CleanFile:
 
     @classmethod
     def of(cls, file: UnneededFile | KeptFile, reason: str | None = None) -> CleanFile:
-        """A file of a mark's report, with its reason there unless another is given."""
+        """Make an entry for a file of a mark's report, with the report's reason unless another one is given."""
         return cls(file.path, file.bytes, reason or file.reason)
 
 
@@ -32,31 +38,33 @@ class CleanFile:
 class CleanResult:
     """The outcome of a mark, a sweep or both.
 
-    Every candidate is in exactly one of `deleted`, `kept` and `failed`, or waits to be swept after a dry run or a mark.
+    Every candidate is in exactly one of `deleted`, `kept` and `failed`; after a dry run or a mark it may be in none,
+    because it is still to be swept.
 
     Attributes:
         table: The table's base path.
-        candidates: The files that nothing needs, by the mark.
-        deleted: Those that are gone from their place now: by this run, or already before it (with 0 bytes).
-        kept: The files that stay: what the mark kept, candidates that the sweep did not take, and files in the trash
-            whose time is over and that are needed after all, with the reason.
-        failed: Candidates that storage would not move or delete; they are in their place.
-        expired: Files whose time in the trash was over and that are deleted for good.
-        leftovers: What killed processes had staged or half published, and is deleted for good; of staged rows the
-            folder, with the bytes of its files.
-        dangling: Files of the table that data files refer to and that are not in their place, by the mark: in the
-            trash, from where `restore_blobs` brings them back, or gone.
-        bytes: The bytes that went to the trash, or for good; in a dry run those that would go.
-        report: Where the mark's report lies.
-        mark_id: The mark.
-        sweep_id: The sweep, by which its files can be restored; None where nothing was moved or deleted.
+        candidates: The files that nothing needs, according to the mark.
+        deleted: The candidates that are gone from their place: moved or deleted by this run, or gone before it (0
+            bytes).
+        kept: The files that stay, with the reason: files that the mark kept, candidates that the sweep did not take,
+            and files in the trash whose time is over but that are needed after all.
+        failed: Candidates that storage could not move or delete; they are still in their place.
+        expired: Files whose time in the trash was over and that were deleted for good.
+        leftovers: Staged rows and half-published files of killed processes, which are deleted for good; staged rows are
+            listed as their folder, with the bytes of its files.
+        dangling: Files of the table that data files refer to but that are not in their place, according to the mark;
+            they are in the trash, from where `restore_blobs` brings them back, or gone.
+        bytes: The bytes that were moved to the trash or deleted; in a dry run the bytes that would be.
+        report: The place of the mark's report.
+        mark_id: The id of the mark.
+        sweep_id: The id of the sweep, with which its files can be restored; None if nothing was moved or deleted.
         trash: Whether files go to the trash; None after a mark, which moves nothing.
-        dry_run: Whether nothing was to be changed.
-        doubts: Why nothing may go at all.
-        notes: What an operator should know and what stops nothing.
-        refusal: Why the real run would be refused, in a dry run.
-        retained_files: How many data files the mark found.
-        opened_files: How many files were read by all marks of the run; the others were known from an earlier one.
+        dry_run: Whether this was a dry run, which moves and deletes nothing.
+        doubts: Why nothing may be deleted at all.
+        notes: Information for an operator that blocks nothing.
+        refusal: In a dry run, why the real run would be refused, or None.
+        retained_files: The number of retained data files that the mark found.
+        opened_files: How many files all marks of the run read; the others were known from an earlier run.
     """
 
     table: str
@@ -81,7 +89,7 @@ class CleanResult:
 
     @classmethod
     def of(cls, report: MarkReport, trash: bool | None, dry_run: bool = False) -> CleanResult:
-        """What a mark found, before anything is swept."""
+        """Make the result of a mark, before anything is swept."""
         return cls(
             table=report.table,
             candidates=[CleanFile.of(file) for file in report.distinct],
@@ -100,15 +108,16 @@ class CleanResult:
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing was refused, doubtful or failed."""
+        """Return True if nothing was refused, doubtful or failed."""
         return not (self.doubts or self.refusal or self.failed)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each file, the same for a dry run and the real one.
+        """Return one row per file; a dry run and the real run give the same rows.
 
         Returns:
-            Rows of `path`, `bytes`, `action` (``trash``, ``delete``, ``keep``, ``failed``, ``unneeded`` after a mark,
-            ``expire`` for files that leave the trash for good, ``leftover``, or ``dangling``) and `reason`, by path.
+            Rows of `path`, `bytes`, `action` and `reason`, ordered by path. The action is ``trash``, ``delete``,
+            ``keep``, ``failed``, ``unneeded`` (after a mark), ``expire`` (files that leave the trash for good),
+            ``leftover`` or ``dangling``.
         """
         stays = {file.path: ("keep", file) for file in self.kept} | {
             file.path: ("failed", file) for file in self.failed
@@ -123,13 +132,13 @@ class CleanResult:
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """What came back from the trash.
+    """The outcome of a restore from the trash.
 
     Attributes:
         table: The table's base path.
         restored: The files that are in their place again.
-        kept: Those that stay in the trash, with the reason.
-        bytes: The bytes of the restored ones.
+        kept: The files that stay in the trash, with the reason.
+        bytes: The bytes of the restored files.
     """
 
     table: str
@@ -139,23 +148,17 @@ class RestoreResult:
 
     @property
     def is_well(self) -> bool:
-        """Whether all that was asked for came back."""
+        """Return True if every requested file was restored."""
         return not self.kept
 
     def rows(self) -> list[dict[str, Any]]:
-        """Rows of `path`, `bytes`, `action` (``restore`` or ``keep``) and `reason`, by path."""
+        """Return rows of `path`, `bytes`, `action` (``restore`` or ``keep``) and `reason`, ordered by path."""
         shown = [*(("restore", file) for file in self.restored), *(("keep", file) for file in self.kept)]
         return [_row(action, file) for action, file in sorted(shown, key=lambda pair: (pair[1].path, pair[0]))]
 
 
 def report_lines(result: CleanResult | RestoreResult) -> Iterator[str]:
-    """A result in a few sentences for people.
-
-    Args:
-        result: Of any of the cleaner's services.
-
-    Yields:
-        Lines without their ends.
+    """Yield a result of one of the cleaner's services as a few sentences for people, without line ends.
 
     Example:
         >>> list(report_lines(RestoreResult("/t", [CleanFile("x", 3, "")], [], 3)))

@@ -1,9 +1,9 @@
-"""The lease that keeps two runs of a service on one table apart.
+"""The lease that prevents two runs of a service on one table.
 
-It is the newest whole side file of ``{table}/.hoodie/blob_service/v1/leases/{service}/``: who runs, and until when. The
-holder renews it in the background; a holder that died is followed after its lease has run out. It is advice (decision
-13): two runs that begin in the same moment may both hold it until the next renewal, and that harms nothing, because
-every step of a service can be taken twice.
+The lease is the newest whole side file of ``{table}/.hoodie/blob_service/v1/leases/{service}/``; it says who runs and
+until when. The holder renews it in the background. If the holder dies, another run can take over once the lease has
+run out. The lease is advisory: two runs that begin at the same moment may both hold it until the next renewal. That
+does no harm, because every step of a service can be repeated.
 """
 
 from __future__ import annotations
@@ -23,21 +23,24 @@ from hudi_vector.storage.side_files import is_side_file, publish
 __all__ = ["LEASE_MS", "ServiceLease"]
 
 LEASE_MS = 600_000
-"""How long a lease holds without a renewal."""
+"""How long a lease holds without a renewal, milliseconds."""
 
 _LOG = logging.getLogger(__name__)
 _LOCAL = StorageOptions()
 
 
 class ServiceLease:
-    """The right to run a service, for as long as the block: ``with ServiceLease(table, "clean") as lease``.
+    """A lease to run a service, held for the length of the block: ``with ServiceLease(table, "clean") as lease``.
+
+    Entering raises RefusedError if another run holds the lease. A lease that cannot be released on exit is logged and
+    runs out by itself.
 
     Args:
         table: The table's base path.
-        service: Which service; those that change the same files share one name.
-        options: How storage is opened.
-        lease_ms: How long it holds without a renewal, milliseconds.
-        now_ms: The clock, for tests.
+        service: The name of the service; services that change the same files share one name.
+        options: Options to open storage.
+        lease_ms: How long the lease holds without a renewal, milliseconds.
+        now_ms: The clock, in milliseconds since 1970, for tests.
 
     Example:
         >>> import tempfile
@@ -66,11 +69,7 @@ class ServiceLease:
         self._renewals = Renewals(f"the lease of the {service} of {self._table}", self.renew, lease_ms)
 
     def check(self) -> None:
-        """Make sure that this run may go on; it costs no look at storage.
-
-        Raises:
-            RefusedError: The lease ran out or was taken over.
-        """
+        """Raise RefusedError if the lease ran out or is known to be taken over; storage is not read."""
         if self._lost is None and self._now() >= self._until:
             self._lost = "it was not renewed in time"
         if self._lost is not None:
@@ -80,11 +79,9 @@ class ServiceLease:
             )
 
     def renew(self) -> None:
-        """Prolong the lease.
+        """Prolong the lease; raise RefusedError if it ran out or was taken over.
 
-        Raises:
-            RefusedError: It was taken over.
-            OSError: Storage cannot be reached; the lease holds until it runs out.
+        An OSError of storage is passed on; the lease then still holds until it runs out.
         """
         found = self._newest()
         if found is None or found.owner != self._owner:
@@ -97,7 +94,7 @@ class ServiceLease:
         found = self._newest()
         self._require_free(found)
         self._publish(0 if found is None else found.generation + 1, self._now() + self._lease_ms)
-        # Of two that publish the same generation, both see the same one as the newest.
+        # Another run may have published the same generation; both see the same file as the newest, and one gives up.
         self._require_free(self._newest())
         self._renewals.__enter__()
         return self
@@ -125,7 +122,7 @@ class ServiceLease:
             return
         name = self._publish(found.generation + 1, 0)
         for info in self._storage.list_files(self._folder):
-            if is_side_file(info.name) and info.name < name:  # others are files that somebody is just writing
+            if is_side_file(info.name) and info.name < name:  # other files may be in the middle of being written
                 self._storage.delete(info.uri)
 
     def _publish(self, generation: int, until_ms: int) -> str:

@@ -1,6 +1,6 @@
-"""``hv.table_services.register_tables`` and its kin: tables that may refer to each other's blobs.
+"""``hv.table_services.register_tables`` and its counterparts: tables that may refer to each other's blobs.
 
-`share` and `part` do the work without Spark, which only says where tables lie.
+`share` and `part` do the work without Spark, which is only needed to locate the tables.
 """
 
 from __future__ import annotations
@@ -36,23 +36,24 @@ _LOCAL = StorageOptions()
 
 
 def register_tables(spark: SparkSession | None, table: str, others: Sequence[str]) -> list[str]:
-    """Let tables refer to each other's blobs: the cleaner of each reads all before it takes anything.
+    """Allow tables to refer to each other's blobs.
 
-    Each of the tables lists every other one in its registry. From then on ``hv.write`` keeps references from one to the
-    blobs of another, and a clean of one stops where another cannot be read. Again changes nothing.
+    Each of the tables lists every other one in its registry. From then on ``hv.write`` keeps references from one table
+    to blobs of another, and the cleaner of each table reads the references of all of them before it takes a file; it
+    takes nothing if one of them cannot be read. Registering tables again changes nothing.
 
     Args:
         spark: A registered session; None for paths on this machine.
         table: The name or path of a Hudi table.
-        others: The names or paths of others.
+        others: The names or paths of the other tables.
 
     Returns:
-        The base paths of all tables that the first now lists.
+        The base paths of all tables that the first table now lists, sorted.
 
     Raises:
-        InvalidArgumentError: There is no other table.
-        RefusedError: The cleaner of one of them is under way.
-        TableNotFoundError: One of them is not there.
+        InvalidArgumentError: `others` names no other table.
+        RefusedError: The cleaner of one of the tables is running.
+        TableNotFoundError: One of the tables does not exist.
 
     Example:
         >>> hv.table_services.register_tables(spark, "photos", ["albums"])
@@ -66,21 +67,22 @@ def register_tables(spark: SparkSession | None, table: str, others: Sequence[str
 def unregister_tables(
     spark: SparkSession | None, table: str, others: Sequence[str], *, gone: bool = False
 ) -> list[str]:
-    """Take tables out of each other's registry, once neither refers to a blob of the other.
+    """Remove tables from each other's registry, provided that neither refers to a blob of the other.
 
     Args:
         spark: A registered session; None for paths on this machine.
         table: The name or path of a Hudi table.
         others: The names or paths of tables that it lists.
-        gone: Whether the others, given by their paths, do not exist any more: they are not read then.
+        gone: Whether the other tables, then given by their paths, no longer exist; they are not read in that case.
 
     Returns:
-        The base paths of the tables that the first still lists.
+        The base paths of the tables that the first table still lists, sorted.
 
     Raises:
-        RefusedError: One refers to a blob of another, a write that does is under way, or so is a cleaner.
-        InvalidArgumentError: The table does not list one of them.
-        TableNotFoundError: One of them is not there, and `gone` is not given.
+        RefusedError: One table refers to a blob of the other, a write under way does so, a table cannot be read, or
+            `gone` is given and the other table still exists.
+        InvalidArgumentError: The table does not list one of the others.
+        TableNotFoundError: One of the tables does not exist, and `gone` is not given.
 
     Example:
         >>> hv.table_services.unregister_tables(spark, "photos", ["albums"])
@@ -93,14 +95,14 @@ def unregister_tables(
 
 
 def registered_tables(spark: SparkSession | None, table: str) -> list[str]:
-    """The tables whose rows may refer to a table's blobs.
+    """List the tables whose rows may refer to a table's blobs.
 
     Args:
         spark: A registered session; None for paths on this machine.
         table: The name or path of a Hudi table.
 
     Returns:
-        Their base paths.
+        The base paths of these tables, sorted.
 
     Raises:
         TableNotFoundError: There is no such table.
@@ -114,15 +116,10 @@ def registered_tables(spark: SparkSession | None, table: str) -> list[str]:
 
 
 def share(tables: Sequence[str], options: StorageOptions = _LOCAL) -> None:
-    """Enter each of some tables into the registry of every other one.
+    """Enter each of the tables (base paths) into the registry of every other one, under the cleaner's lease of each.
 
-    Args:
-        tables: Their base paths.
-        options: How storage is opened.
-
-    Raises:
-        InvalidArgumentError: They are fewer than two.
-        RefusedError: The cleaner of one of them is under way: it may have read the registry before.
+    Raise InvalidArgumentError for fewer than two tables, and RefusedError if the cleaner of one of them is running:
+    that cleaner may have read the registry already.
     """
     roots = list(dict.fromkeys(map(normalise, tables)))
     if len(roots) < 2:
@@ -140,20 +137,12 @@ def share(tables: Sequence[str], options: StorageOptions = _LOCAL) -> None:
 def part(
     table: str, other: str, options: StorageOptions = _LOCAL, *, gone: bool = False, reader: Reader = read_here
 ) -> None:
-    """Take two tables out of each other's registry.
+    """Take two tables (base paths) out of each other's registry.
 
-    Killed anywhere, both are still read by each other's cleaner, or neither needs it.
-
-    Args:
-        table: The base path of one.
-        other: The base path of the other.
-        options: How storage is opened.
-        gone: Whether the other does not exist any more.
-        reader: Reads retained files.
-
-    Raises:
-        InvalidArgumentError: The first does not list the other.
-        RefusedError: One refers to a blob of the other, or a write that does is under way.
+    If the process is killed at any point, either both tables are still read by each other's cleaner, or neither needs
+    that any more. With `gone`, the other table no longer exists and only the first table's registry changes. `reader`
+    reads retained files. Raise InvalidArgumentError if the first table does not list the other one, and RefusedError if
+    one of them, or a write under way, refers to a blob of the other.
     """
     root, listed = normalise(table), normalise(other)
     if listed not in read_registry(root, options):
@@ -178,10 +167,10 @@ def part(
 
 
 def _needs(user: str, owner: str, options: StorageOptions, reader: Reader) -> Iterator[str]:
-    """Why a table needs blobs of another."""
+    """Yield sentences that say why table `user` needs blobs of table `owner`, or why that cannot be ruled out."""
     area, places, now = BlobArea(owner), Places(), clock_ms()
     home = places.identity(f"{area.uri}/.").removesuffix(".")
-    # Writes first: what commits in between is then seen in the data files.
+    # Writes are listed before data files: a write that commits in between is then found in the data files.
     for upload in list_uploads(user, options=options):
         if upload.state == UNREADABLE:
             yield f"the manifest of its write '{upload.write_id}' is damaged; remove its folder if that write has ended"

@@ -1,1 +1,1 @@
-"""Checked DataFrames into Hudi tables."""
+"""Writes of checked DataFrames into Hudi tables."""

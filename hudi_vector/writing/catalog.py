@@ -1,7 +1,7 @@
-"""CREATE TABLE for a table that is to be known by its name.
+"""CREATE TABLE statements for tables in the catalog.
 
-The statement comes before the rows: ``saveAsTable`` would keep every option of that one write, its policy for
-duplicates for example, as a property of the table.
+The table is created before its rows are written: ``saveAsTable`` would store every option of that single write, for
+example its policy for duplicates, as a property of the table.
 """
 
 from __future__ import annotations
@@ -20,23 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["create_table"]
 
 _PLAIN = re.compile(r"[a-z_]+( [a-z]+)*(\(\d+(,\d+)?\))?", re.ASCII)
-"""The name of a type without types in it: ``decimal(10,2)``, ``interval day to second``."""
+"""The name of a type that contains no other type: ``decimal(10,2)``, ``interval day to second``."""
 
 
 def create_table(name: str, schema: StructType, partition_by: Sequence[str], properties: Mapping[str, str]) -> str:
-    """The statement that makes an empty, managed Hudi table.
+    """Return the statement that creates an empty, managed Hudi table; `name` must be quoted.
 
-    Args:
-        name: The table's name, quoted.
-        schema: Its columns; Hudi's logical types are in their metadata.
-        partition_by: The partition columns.
-        properties: Its properties.
-
-    Returns:
-        The statement.
-
-    Raises:
-        InvalidArgumentError: A column says of itself what is no type: metadata come with the data of others.
+    Hudi's logical types are taken from the columns' metadata. Raises InvalidArgumentError if a column's metadata or
+    type is not a valid type; metadata can come from untrusted data.
     """
     columns = ", ".join(_column(field) for field in schema.fields)
     partitioned = f" PARTITIONED BY ({', '.join(quoted(column) for column in partition_by)})" if partition_by else ""
@@ -54,7 +45,7 @@ def _column(field: StructField) -> str:
 
 
 def _logical_type(field: StructField) -> str | None:
-    """Hudi's own type of a column, spelled anew from what its metadata says; None where that says nothing."""
+    """Return Hudi's logical type of a column, made from the parsed metadata and never copied; None without metadata."""
     said = (field.metadata or {}).get(HUDI_TYPE)
     if not said:
         return None
@@ -71,7 +62,7 @@ def _logical_type(field: StructField) -> str | None:
 
 
 def _type(kind: DataType, column: str) -> str:
-    """A type as Spark's grammar has it, names of fields quoted."""
+    """Return a type in Spark's grammar, with the names of fields quoted."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, ArrayType):

@@ -1,4 +1,4 @@
-"""Hudi's own write client, for what its DataFrame writer and its procedures do not offer."""
+"""Hudi's own write client, for operations that its DataFrame writer and its procedures do not offer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ _METADATA = "hoodie.metadata.enable"
 
 @contextmanager
 def hudi_client(spark: SparkSession, path: str, options: Mapping[str, str]) -> Iterator[Any]:
-    """A client for a table, with the session's settings.
+    """Yield a write client for a table, with the session's settings; the client is closed afterwards.
 
-    Args:
-        spark: A registered session.
-        path: The table's base path, as Hadoop knows it.
-        options: Hudi's settings, which stand over those of the session.
+    `path` is the base path as Hadoop spells it. `options` are Hudi settings that override the session's.
     """
     jvm = spark._jvm
     assert jvm is not None
@@ -41,7 +38,7 @@ def hudi_client(spark: SparkSession, path: str, options: Mapping[str, str]) -> I
 def _metadata(spark: SparkSession, path: str) -> dict[str, str]:
     if spark.conf.get(_METADATA, None) is not None:
         return {}
-    # A client that has it on builds the metadata table of a table without one, and one that has it off removes it.
+    # A client with this setting on builds a missing metadata table; with the setting off it removes an existing one.
     uri = f"{path}/.hoodie/hoodie.properties"
     properties = properties_of(Files(spark).read(uri) or b"", uri)
     return {_METADATA: str(bool(properties.get("hoodie.table.metadata.partitions"))).lower()}

@@ -1,4 +1,4 @@
-"""The instant a write made, found on the timeline by a token the commit carries."""
+"""Lookup of the instant that a write made, by a token that the commit carries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN_KEY = "_hudi_vector.write"  # noqa: S105 - Hudi copies options that begin 
 
 @dataclass(frozen=True)
 class Commit:
-    """A completed instant and the rows it changed; None where the commit does not say."""
+    """A completed instant and the numbers of rows it changed; None if the commit does not say."""
 
     instant: str
     inserted: int | None = None
@@ -32,36 +32,19 @@ class Commit:
 
 
 def new_token() -> str:
-    """A text no other write has."""
+    """Return a unique token."""
     return uuid.uuid4().hex
 
 
 def completed_commits(files: Files, path: str, config: TableConfig) -> frozenset[Instant]:
-    """The completed actions that changed data files.
-
-    Args:
-        files: Hadoop's file systems.
-        path: The table's base path.
-        config: The table's settings.
-
-    Returns:
-        The instants.
-    """
+    """Return the completed instants of actions that changed data files."""
     return frozenset(_timeline(files, path, config).commits)
 
 
 def find_commit(files: Files, path: str, config: TableConfig, before: frozenset[Instant], token: str) -> Commit | None:
-    """The commit that carries a token, among those that are new.
+    """Return the commit that carries the write's token, or None if the write made none.
 
-    Args:
-        files: Hadoop's file systems.
-        path: The table's base path.
-        config: The table's settings.
-        before: The instants there were before the write.
-        token: The write's token.
-
-    Returns:
-        The commit, or None if the write made none.
+    Only instants that are not in `before`, the instants before the write, are searched.
     """
     for instant in sorted(completed_commits(files, path, config) - before, reverse=True):
         name = instant.name if config.timeline_path else f"{instant.requested}.{instant.action}"
@@ -72,14 +55,7 @@ def find_commit(files: Files, path: str, config: TableConfig, before: frozenset[
 
 
 def commit_counts(instant: str, record: Mapping[str, Any]) -> Commit:
-    """Add up what a commit wrote.
-
-    Args:
-        instant: Its instant.
-        record: The record in its timeline file.
-
-    Returns:
-        The commit.
+    """Return the commit with the sums of the counts in its timeline record.
 
     Example:
         >>> commit_counts("20260101000000000", {}).inserted
@@ -97,7 +73,7 @@ def _timeline(files: Files, path: str, config: TableConfig) -> Timeline:
     names = files.listing(_folder(path, config))
     if config.timeline_path:
         return parse_layout_2(names)
-    # Only the difference of two listings is used, so the zone of these times does not matter.
+    # Only the difference of two listings is used, so the time zone does not matter.
     return parse_layout_1((name, _digits(milliseconds)) for name, milliseconds in names.items())
 
 

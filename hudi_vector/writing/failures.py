@@ -1,4 +1,4 @@
-"""What Spark and Hudi raise while they read and write, as one sentence."""
+"""Conversion of the exceptions of Spark and Hudi to errors of one sentence."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ _LOG = logging.getLogger(__name__)
 
 @contextmanager
 def in_one_sentence(failed: str, error: type[HudiVectorError] = WriteError) -> Iterator[None]:
-    """Raise what Spark or Hudi raise inside as an error of this package; the log has all that they say.
+    """Raise exceptions of Spark and Hudi in the block as errors of this package; the log gets the full exception.
 
     Args:
-        failed: What failed, as the beginning of the sentence: ``"the write to 't' failed"``.
-        error: What stands for anything that Spark and Hudi raise.
+        failed: The beginning of the sentence, which says what failed: ``"the write to 't' failed"``.
+        error: The class of errors for exceptions of Spark and Hudi.
 
     Raises:
-        HudiVectorError: What a task of this package raised; anything of Spark and Hudi, by its first sentence.
-        PythonException: What a function of the user's own raised, with its frames.
+        HudiVectorError: An error that a task of this package raised, or `error` with the first sentence of the
+            exception.
+        PythonException: An exception of a user's function, with its frames.
     """
     try:
         yield

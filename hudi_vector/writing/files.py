@@ -1,4 +1,4 @@
-"""The little that a write reads from storage itself, through the file systems its Spark session writes with."""
+"""Small storage operations of a write, through the file systems that the Spark session writes with."""
 
 from __future__ import annotations
 
@@ -13,27 +13,20 @@ __all__ = ["Files"]
 
 
 class Files:
-    """Hadoop's file systems with the session's settings: any scheme and credential that Spark itself has."""
+    """Hadoop's file systems with the session's settings, so that every scheme and credential of Spark works."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
         self._configuration = spark._jsparkSession.sessionState().newHadoopConf()
 
     def qualified(self, path: str) -> str:
-        """The path with its scheme, as Hudi writes it down.
-
-        Args:
-            path: A path or URI.
-
-        Returns:
-            An absolute URI.
-        """
+        """Return the absolute URI of a path, as Hudi spells it."""
         system, where = self._open(path)
         uri: str = system.makeQualified(where).toString()
         return uri.rstrip("/")
 
     def read(self, path: str) -> bytes | None:
-        """The content of a small file, or None where there is none."""
+        """Return the content of a small file, or None if there is none."""
         system, where = self._open(path)
         if not system.exists(where):
             return None
@@ -44,31 +37,30 @@ class Files:
             stream.close()
 
     def is_empty(self, path: str) -> bool:
-        """Whether nothing is at a path: no file, and no folder with something in it."""
+        """Return True if nothing or an empty folder is at a path."""
         system, where = self._open(path)
         if not system.exists(where):
             return True
         return bool(system.getFileStatus(where).isDirectory()) and len(system.listStatus(where)) == 0
 
     def listing(self, folder: str) -> dict[str, int]:
-        """The names in a folder with their modification times in milliseconds; none where it does not exist."""
+        """Return the names in a folder with their modification times in milliseconds; empty if there is no folder."""
         system, where = self._open(folder)
         if not system.exists(where):
             return {}
         return {entry.getPath().getName(): entry.getModificationTime() for entry in system.listStatus(where)}
 
     def size(self, path: str) -> int:
-        """Bytes of all files below a path; 0 where there is none."""
+        """Return the total bytes of all files below a path; 0 if there are none."""
         system, where = self._open(path)
         return int(system.getContentSummary(where).getLength()) if system.exists(where) else 0
 
     def delete(self, path: str) -> None:
-        """Remove a folder with everything in it, if it is there; a link on a local disk is not followed to it.
+        """Remove a folder and its content, if it exists; symbolic links on a local disk are not followed.
 
-        Raises:
-            DataFileError: A symbolic link stands in the path to it.
+        Raises DataFileError if a component of a local path is a symbolic link.
         """
-        if scheme_of(path) == "file":  # Hadoop follows links
+        if scheme_of(path) == "file":  # Hadoop would follow symbolic links
             uri = normalise(path)
             open_storage(uri, StorageOptions()).remove_folder(uri)
             return

@@ -1,4 +1,4 @@
-"""One pass over the rows before they are written: invalid vectors by reason, and keys that occur twice."""
+"""A pass over the rows before they are written, which counts invalid vectors by reason and duplicate keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ _ROWS, _KEPT, _BAD = "__rows", "__kept", "__bad"
 
 @dataclass(frozen=True)
 class Findings:
-    """What the pass found; counts are of rows, and of keys for duplicates."""
+    """The results of the pass.
+
+    `rows` and `invalid_rows` count rows, `invalid` counts invalid vectors by column and reason, `duplicate_keys` counts
+    keys that occur more than once. `first_invalid` and `first_duplicate` name the smallest such key, None if there is
+    none.
+    """
 
     rows: int
     invalid_rows: int = 0
@@ -35,7 +40,7 @@ class Findings:
 
     @property
     def described(self) -> str:
-        """The invalid vectors in words, for example ``'emb': 2 of wrong length``."""
+        """Return the invalid vectors in words, for example ``'emb': 2 with wrong length``."""
         return "; ".join(
             f"'{column}': " + ", ".join(f"{count} with {reason}" for reason, count in counts.items())
             for column, counts in self.invalid.items()
@@ -49,21 +54,17 @@ def inspect_rows(
     unique_by: tuple[str, ...] | None,
     skips_invalid: bool,
 ) -> Findings:
-    """Look at every row once: its key and its vectors, not its other columns.
+    """Check the key and the vectors of every row in one pass; other columns are not read.
 
     Args:
-        frame: The DataFrame that is to be written.
+        frame: The DataFrame to be written.
         columns: Its vector columns.
-        key: The record key, which names the first offender.
-        unique_by: The columns no two rows may share, the record key among them, or None where duplicates are
-            not looked for.
-        skips_invalid: Whether rows with an invalid vector are left out, and so are no duplicates.
-
-    Returns:
-        What was found.
+        key: The record key, which names the first invalid or duplicate row.
+        unique_by: The columns that identify a row, including the record key; None to ignore duplicates.
+        skips_invalid: Whether rows with an invalid vector are left out, so that they cannot be duplicates.
     """
     identity = unique_by or key
-    # A nested key (a.b) would lose its struct in the projection: keys get names of their own.
+    # A nested key (a.b) would lose its struct in the projection, so keys are renamed.
     keys = {name: F.col(f"__key{place}") for place, name in enumerate(identity)}
     narrow = frame.select(
         *[F.col(quoted(*field_path(frame.schema, name))).alias(f"__key{place}") for place, name in enumerate(identity)],
@@ -83,20 +84,12 @@ def inspect_rows(
         F.min(F.when(F.col(_BAD) > 0, offender)).alias("__first_bad"),
         F.sum(F.when(F.col(_KEPT) > 1, 1).otherwise(0)).alias("__repeated"),
         F.min(F.when(F.col(_KEPT) > 1, offender)).alias("__first_repeated"),
-    ).collect()[0]  # an aggregation without groups has one row
+    ).collect()[0]  # an aggregation without groups always has one row
     return _findings(totals, columns, key)
 
 
 def refuse_invalid(findings: Findings) -> None:
-    """Raise if a vector is invalid.
-
-    Args:
-        findings: What the pass found.
-
-    Raises:
-        DimensionMismatchError: All that is wrong is the length.
-        InvalidVectorError: Something else is wrong.
-    """
+    """Raise if a vector is invalid: DimensionMismatchError if all have the wrong length, else InvalidVectorError."""
     if not findings.invalid_rows:
         return
     only_lengths = all(set(counts) == {REASONS[1]} for counts in findings.invalid.values())
@@ -109,15 +102,9 @@ def refuse_invalid(findings: Findings) -> None:
 
 
 def refuse_duplicates(findings: Findings, operation: str, policy_key: str) -> None:
-    """Raise if a key occurs twice in the DataFrame.
+    """Raise InvalidArgumentError if a key occurs twice in the DataFrame.
 
-    Args:
-        findings: What the pass found.
-        operation: The operation, which would store both rows.
-        policy_key: The setting that allows it.
-
-    Raises:
-        InvalidArgumentError: A key occurs twice.
+    The message names the operation, which would store both rows, and `policy_key`, the setting that allows this.
     """
     if findings.duplicate_keys:
         raise InvalidArgumentError(

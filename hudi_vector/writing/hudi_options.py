@@ -1,4 +1,4 @@
-"""Hudi's own settings for one write, and the few that decide what this package does."""
+"""Hudi's settings for one write, and the ones that this package acts on."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _DROP_DUPLICATES = "hoodie.datasource.write.insert.drop.duplicates"
 _INDEX = "hoodie.index.type"
 
 SESSION_KEYS = (CODEC, DUPLICATES, COMBINE, NULL_FOR_MISSING, _DROP_DUPLICATES, _INDEX, INVALID_VECTORS.key)
-"""What is looked up in the session: a DataFrame write does not take the session's settings over by itself."""
+"""The keys that are looked up in the session, as Hudi's DataFrame writes ignore the session's settings."""
 
 OURS = ("hoodie.vector.", "hoodie.storage.blob.", "hoodie.blob.write.")
-"""How keys begin that are this package's own, and not handed to Hudi."""
+"""The prefixes of this package's own keys, which are not passed to Hudi."""
 
 DEFAULT_CODEC = "snappy"
-"""Chosen with the figures of benchmarks/codecs.py."""
+"""The default was chosen by the results of benchmarks/codecs.py."""
 
-# Operations that keep two rows of one key if they are given two.
+# Operations that store both rows if two rows have the same key.
 _KEEP_DUPLICATES = ("insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table")
-# Indexes that know a key by itself, whatever its partition.
+# Indexes that find a key in any partition.
 _GLOBAL_INDEXES = ("GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
-# What CREATE TABLE must know, so that later SQL writes lay files out like this one.
+# Settings that CREATE TABLE must store, so that later SQL writes lay out files like this write.
 _LASTING = (
     "hoodie.table.",
     "hoodie.record.merge.",
@@ -67,35 +67,22 @@ class Settings:
     duplicates: str
     """``fail``, ``drop`` or ``none``."""
     combines: bool
-    """Whether Hudi makes one row of those that share a key before it inserts."""
+    """Whether Hudi combines rows of the same key before it inserts them."""
     has_global_index: bool
     nulls_for_missing: bool
 
     def checks_duplicates(self, operation: str) -> bool:
-        """Whether a key that occurs twice in the DataFrame is to be refused.
+        """Return True if the write must refuse a DataFrame in which a key occurs twice.
 
-        Args:
-            operation: The operation.
-
-        Returns:
-            True for operations that would store both rows, unless the user chose another policy.
+        The check is on for operations that would store both rows, unless the user chose another policy.
         """
         return operation in _KEEP_DUPLICATES and self.duplicates == "fail" and not self.combines
 
 
 def read_settings(options: Mapping[str, str], session: Mapping[str, str], table: Mapping[str, str]) -> Settings:
-    """Find each setting: in the call, else in the session, else in the table's properties.
+    """Return the settings; each is read from the call's options, else the session, else the table's properties.
 
-    Args:
-        options: The options of the call.
-        session: The session's configuration.
-        table: The properties of the table that is there.
-
-    Returns:
-        The settings.
-
-    Raises:
-        InvalidArgumentError: The policy for duplicates is none that Hudi knows.
+    Raises InvalidArgumentError if Hudi does not know the policy for duplicates.
 
     Example:
         >>> read_settings({}, {}, {}).duplicates
@@ -113,7 +100,7 @@ def read_settings(options: Mapping[str, str], session: Mapping[str, str], table:
     return Settings(
         codec=find(CODEC),
         duplicates=duplicates,
-        # With `drop` Hudi leaves out keys the table has, but keeps duplicates among the new rows.
+        # With `drop` Hudi leaves out keys that the table has, but keeps duplicates within the new rows.
         combines=combine.lower() == "true" if combine else duplicates == "drop",
         has_global_index=(find(_INDEX) or "").upper() in _GLOBAL_INDEXES,
         nulls_for_missing=(find(NULL_FOR_MISSING) or "").lower() == "true",
@@ -123,21 +110,11 @@ def read_settings(options: Mapping[str, str], session: Mapping[str, str], table:
 def hudi_options(
     request: WriteRequest, layout: Layout, settings: Settings, name: str, *, has_vectors: bool, has_blobs: bool
 ) -> dict[str, str]:
-    """All options of the DataFrame write.
+    """Return all options of the DataFrame write; options that the user set are kept.
 
-    Hudi itself chooses the key generator: none for no partition field, simple for one key and one field, else
-    complex.
-
-    Args:
-        request: What was asked for.
-        layout: The layout agreed with the table.
-        settings: The settings this package acts on.
-        name: The Hudi table name.
-        has_vectors: Whether a vector column is written or lies in the table.
-        has_blobs: Whether a blob column is written or lies in the table.
-
-    Returns:
-        Keys and values; what the user set stays.
+    No key generator is set, as Hudi chooses it: non-partitioned without partition fields, simple for one key and one
+    partition field, else complex. `name` is the Hudi table name; `has_vectors` and `has_blobs` say whether such a
+    column is written or in the table.
     """
     made = {
         "hoodie.table.name": name,
@@ -151,7 +128,7 @@ def hudi_options(
         made["hoodie.table.ordering.fields"] = ",".join(layout.ordering)
     codec = settings.codec or (DEFAULT_CODEC if has_vectors or has_blobs else None)
     if codec is not None:
-        # A DataFrame write does not look into the session, so its codec is handed on.
+        # Hudi's DataFrame writes ignore the session's settings, so the codec is passed on.
         made[CODEC] = codec
     if request.operation == "insert":
         made[DUPLICATES] = settings.duplicates
@@ -163,22 +140,14 @@ def hudi_options(
             "org.apache.hudi.execution.bulkinsert.RowCustomColumnsSortPartitioner"
         )
     if has_blobs:
-        # Bytes of blobs repeat so rarely that a dictionary of them costs memory for nothing.
+        # Blobs rarely repeat, so a dictionary of their bytes would only cost memory.
         made["hoodie.parquet.dictionary.enabled"] = "false"
     ours = {key: value for key, value in request.options.items() if key.startswith(OURS)}
     return {**made, **{key: value for key, value in request.options.items() if key not in ours}}
 
 
 def table_properties(layout: Layout, options: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a catalog table that a write makes.
-
-    Args:
-        layout: The layout of the table.
-        options: The options of the write.
-
-    Returns:
-        The properties, in the words of Hudi's SQL.
-    """
+    """Return the properties, as Hudi's SQL names them, of a catalog table that the write makes."""
     short = {"COPY_ON_WRITE": "cow", "MERGE_ON_READ": "mor"}
     properties = {"primaryKey": ",".join(layout.record_key), "type": short[layout.table_type]}
     if layout.ordering:

@@ -1,4 +1,4 @@
-"""The layout a write is made with: what was asked for, held against the table that is there."""
+"""The layout of a write: the requested one, checked against the existing table."""
 
 from __future__ import annotations
 
@@ -19,29 +19,22 @@ __all__ = ["Layout", "agree_on_layout", "agree_on_vectors"]
 
 @dataclass(frozen=True)
 class Layout:
-    """The table settings that every write of a table must repeat."""
+    """The table settings that every write to a table must repeat."""
 
     record_key: tuple[str, ...]
     partition_by: tuple[str, ...]
     ordering: tuple[str, ...]
     table_type: str
     partition_option: str
-    """Hudi's text for the partition fields; custom key generators add a kind to each name."""
+    """The partition fields as Hudi's option spells them; custom key generators append a type to each name."""
 
 
 def agree_on_layout(request: WriteRequest, config: TableConfig | None, partition_option: str | None = None) -> Layout:
-    """The layout of the write: the table's own where there is one, else the one asked for.
+    """Return the layout of the write: the existing table's, else the requested one.
 
-    Args:
-        request: What was asked for.
-        config: The settings of the table that is there, if any.
-        partition_option: That table's partition fields as it keeps them.
-
-    Returns:
-        The layout.
-
-    Raises:
-        InvalidArgumentError: The table was made with another record key, partition, ordering or table type.
+    `config` is the configuration of the existing table, None if there is none; `partition_option` are that table's
+    partition fields as it stores them. Raises InvalidArgumentError if the request names another record key, partition,
+    ordering or table type than the table has.
 
     Example:
         >>> from hudi_vector.writing.request import write_request
@@ -85,20 +78,17 @@ def agree_on_vectors(
     in_table: Mapping[str, VectorType],
     table_columns: Mapping[str, str],
 ) -> dict[str, VectorType]:
-    """The vector columns of the write: those asked for and those of the table.
+    """Return the vector columns of the write: the table's and the requested ones.
 
     Args:
-        table: How the user named the table.
+        table: The table as the user named it.
         asked: The vector columns of the call and of the DataFrame's metadata.
-        in_table: The vector columns of the table that is there.
-        table_columns: All columns of that table with their types as text; empty where there is none.
-
-    Returns:
-        All of them.
+        in_table: The vector columns of the existing table.
+        table_columns: The types, as text, of all columns of the existing table; empty if there is none.
 
     Raises:
-        DimensionMismatchError: The table holds vectors of another length.
-        InvalidArgumentError: The table holds vectors of another element type, or no vectors in that column.
+        DimensionMismatchError: The table's vectors have another length.
+        InvalidArgumentError: The table's vectors have another element type, or the column is not a vector column.
     """
     for column, vector in asked.items():
         found = in_table.get(column)

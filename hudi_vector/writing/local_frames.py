@@ -1,4 +1,4 @@
-"""Rows that are no Spark DataFrame yet: those of pandas and Arrow."""
+"""Conversion of pandas DataFrames and Arrow tables to Spark DataFrames."""
 
 from __future__ import annotations
 
@@ -17,18 +17,11 @@ __all__ = ["spark_frame"]
 
 
 def spark_frame(df: Any) -> DataFrame:
-    """Return rows as a Spark DataFrame: pandas DataFrames and Arrow tables are given to the active session.
+    """Return rows as a Spark DataFrame; pandas DataFrames and Arrow tables go to the active session.
 
-    Args:
-        df: The rows. Vectors of a pandas DataFrame are lists or one-dimensional NumPy arrays.
-
-    Returns:
-        The DataFrame; what is one already, as it is.
-
-    Raises:
-        InvalidTypeError: It is something else, or has a column of which Spark has no type.
-        InvalidArgumentError: It has no rows, or two columns of one name.
-        SessionError: There is no session.
+    Vectors of a pandas DataFrame are lists or one-dimensional NumPy arrays. A Spark DataFrame is returned as it is.
+    Raises InvalidTypeError for other types and for columns that have no Spark type, InvalidArgumentError if there are
+    no rows or two columns have one name, SessionError if no session is active.
 
     Example:
         >>> spark_frame(pd.DataFrame({"id": [1], "emb": [q]}))

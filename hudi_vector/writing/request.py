@@ -1,4 +1,4 @@
-"""What a caller asked to be written: the arguments of ``write``, in one form and checked on their own."""
+"""The arguments of a `write` call, normalised and checked without a look at the table."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["OPERATIONS", "TABLE_TYPES", "BlobSpecs", "VectorSpec", "WriteRequest
 V = TypeVar("V")
 
 VectorSpec = int | tuple[int, str] | str | VectorType
-"""How a vector column may be described: ``128``, ``(128, "double")``, ``"VECTOR(128, INT8)"`` or a `VectorType`."""
+"""The description of a vector column: ``128``, ``(128, "double")``, ``"VECTOR(128, INT8)"`` or a `VectorType`."""
 
 BlobSpecs = Mapping[str, Mapping[str, object]]
-"""Settings of single blob columns, by dotted path."""
+"""The settings of blob columns by dotted path."""
 
 OPERATIONS = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table")
 TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
-# Avro, in which Hudi keeps the schema, counts the bytes of a fixed field in a Java int.
+# Hudi stores the schema in Avro, where the size of a fixed field is a Java int.
 _MAX_WIDTH = 2**31 - 1
 
-# Options that say the same as an argument: two answers to one question are refused, not ranked.
+# Options that have the same meaning as an argument; they are refused, so that the two cannot contradict each other.
 _ARGUMENT_OF = {
     "path": "table",
     "hoodie.datasource.write.operation": "operation",
@@ -49,7 +49,7 @@ _ARGUMENT_OF = {
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """One call of ``write``; None stands for what was not said."""
+    """The arguments of one `write` call; None if not given."""
 
     table: str
     record_key: tuple[str, ...]
@@ -76,26 +76,10 @@ def write_request(
     options: Mapping[str, object] | None = None,
     sort_by: str | Iterable[str] | None = None,
 ) -> WriteRequest:
-    """Bring the arguments of ``write`` into one form.
+    """Return the arguments of `write` in normalised form.
 
-    Args:
-        table: A path with or without a scheme, or a catalog name.
-        record_key: One column or several.
-        partition_by: One column or several; none makes an unpartitioned table.
-        ordering: The columns that decide which of two rows of one key is newer.
-        table_type: ``"cow"`` or ``"mor"``.
-        operation: One of `OPERATIONS`.
-        vectors: The vector columns.
-        blobs: The blob columns, or settings by column.
-        options: Hudi's own settings.
-        sort_by: The columns a bulk insert sorts by.
-
-    Returns:
-        The request.
-
-    Raises:
-        InvalidArgumentError: A value is not allowed.
-        InvalidTypeError: A value is of the wrong type.
+    `table` is a path with or without a scheme, or a catalog name; all other arguments are as for `hudi_vector.write`.
+    Raises InvalidArgumentError if a value is not allowed, InvalidTypeError if it has the wrong type.
 
     Example:
         >>> write_request("/tables/a", record_key="id", vectors={"emb": 3}).vectors
@@ -127,16 +111,9 @@ def write_request(
 
 
 def blob_specs(blobs: Iterable[str] | BlobSpecs | None) -> BlobSpecs:
-    """What was said of blob columns, by column.
+    """Return the settings of blob columns by dotted path, empty for columns that were only named.
 
-    Args:
-        blobs: Dotted paths of columns, or settings by path.
-
-    Returns:
-        Settings by path; none for columns that were only named.
-
-    Raises:
-        InvalidTypeError: It is neither.
+    Raises InvalidTypeError if `blobs` is neither a list of paths nor a mapping from paths to settings.
 
     Example:
         >>> blob_specs(["img"])
@@ -153,18 +130,11 @@ def blob_specs(blobs: Iterable[str] | BlobSpecs | None) -> BlobSpecs:
 
 
 def vector_type(column: str, spec: VectorSpec) -> VectorType:
-    """The vector type that one value of ``vectors`` describes.
+    """Return the vector type that a value of the argument `vectors` describes.
 
-    Args:
-        column: The column, for messages.
-        spec: A dimension, a dimension with an element type, a descriptor, or a `VectorType`.
-
-    Returns:
-        The type.
-
-    Raises:
-        InvalidArgumentError: The dimension or the element type is not allowed.
-        InvalidTypeError: It is none of these forms.
+    `spec` is a dimension, a dimension with an element type, a descriptor, or a `VectorType`. Raises
+    InvalidArgumentError if the dimension or the element type is not allowed, InvalidTypeError if `spec` has another
+    form.
 
     Example:
         >>> vector_type("emb", (128, "double")).descriptor
@@ -192,7 +162,7 @@ def vector_type(column: str, spec: VectorSpec) -> VectorType:
 
 
 def _names(argument: str, value: str | Iterable[str]) -> tuple[str, ...]:
-    # A text with commas is Hudi's own way to write several names.
+    # Hudi separates several names by commas.
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise InvalidTypeError(f"{argument} is a column name or a list of them, not {value!r}")

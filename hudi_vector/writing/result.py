@@ -1,4 +1,4 @@
-"""What a write answers."""
+"""Results of a write."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["BlobUpload", "WriteResult"]
 
 @dataclass(frozen=True)
 class BlobUpload:
-    """What a write stored out of line.
+    """The blobs that a write stored out of line.
 
     Attributes:
-        write_id: The write, which names the folders of its containers and its manifest.
-        containers: Files that were made.
-        blobs: Blobs in them.
-        bytes: Bytes of these blobs.
-        staged_bytes: Bytes of the rows that waited for Hudi beside the table, inline blobs among them: what the
-            write wrote a second time.
+        write_id: The write's id, which names the folders of its containers and its manifest.
+        containers: The number of files made.
+        blobs: The number of blobs in these files.
+        bytes: The number of bytes of these blobs.
+        staged_bytes: The bytes of the rows, with inline blobs, that were staged under the table before Hudi wrote them:
+            the part of the data that was written twice.
     """
 
     write_id: str
@@ -33,19 +33,19 @@ class BlobUpload:
 
 @dataclass(frozen=True)
 class WriteResult:
-    """A completed write.
+    """The result of a completed write.
 
     Attributes:
-        table: The table as it was named.
-        path: Its base path.
+        table: The table as the caller named it.
+        path: The table's base path.
         operation: The operation.
-        instant: The instant this write made, or None if it made none.
-        inserted: Rows that are new, as the commit counts them; None if it does not say.
-        updated: Rows that replaced an older version.
-        deleted: Rows that were deleted.
-        invalid: Invalid vectors that were skipped or stored as NULL, by column and reason.
-        skipped: Rows that were left out because a vector was invalid.
-        blobs: What was stored out of line; None for a write without blob columns.
+        instant: The instant that the write made, or None if it made none.
+        inserted: The number of new rows, as the commit counts them; None if it does not say.
+        updated: The number of rows that replaced an older version; None if the commit does not say.
+        deleted: The number of deleted rows; None if the commit does not say.
+        invalid: The number of invalid vectors that were skipped or stored as NULL, by column and reason.
+        skipped: The number of rows left out because a vector was invalid.
+        blobs: The blobs stored out of line; None for a write without blob columns.
     """
 
     table: str

@@ -1,4 +1,4 @@
-"""Where a write goes: the path, and the table that is there already, if there is one."""
+"""The target of a write: its path, and the existing table there, if any."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OUR_CATALOG = "spark_catalog."
 
 @dataclass(frozen=True)
 class ExistingTable:
-    """What is known of a table before it is written to."""
+    """The configuration, properties and schema of a table before a write."""
 
     config: TableConfig
     properties: Mapping[str, str]
@@ -34,13 +34,17 @@ class ExistingTable:
 
     @property
     def vectors(self) -> dict[str, VectorType]:
-        """Its vector columns."""
+        """Return the table's vector columns by name."""
         return vector_columns(self.schema)
 
 
 @dataclass(frozen=True)
 class Target:
-    """The place a write goes to."""
+    """The path and table that a write goes to.
+
+    `given` is the table as the user named it, `name` the Hudi table name, `quoted_name` the name in the catalog (None
+    for a path), `is_registered` whether the catalog has the table. `existing` is None if the table has to be made.
+    """
 
     given: str
     path: str
@@ -52,46 +56,33 @@ class Target:
 
 
 def is_path(table: str) -> bool:
-    """Whether a table was named by its path; a catalog name holds no slash.
+    """Return True if a table is named by path, which means the name contains a slash; catalog names have none.
 
-    Args:
-        table: What the user gave.
-
-    Returns:
-        True for ``/tables/a``, ``tables/a``, ``s3a://bucket/a`` and ``file:/tables/a``.
+    True for ``/tables/a``, ``tables/a``, ``s3a://bucket/a`` and ``file:/tables/a``.
     """
     return "/" in table
 
 
 def vector_columns(schema: StructType) -> dict[str, VectorType]:
-    """The columns whose metadata says VECTOR.
-
-    Args:
-        schema: A Spark schema.
-
-    Returns:
-        Their types by name.
-    """
+    """Return the vector types, by name, of the columns whose metadata says VECTOR."""
     described = {column.name: str(column.metadata.get(HUDI_TYPE, "")) for column in schema.fields}
     return {name: VectorType.parse(text) for name, text in described.items() if text.upper().startswith("VECTOR")}
 
 
 def resolve_target(spark: SparkSession, files: Files, table: str, name: str | None) -> Target:
-    """Find the place and the table a write is meant for.
+    """Return the target of a write; `existing` is None if the table has to be made.
 
     Args:
         spark: The session.
         files: Hadoop's file systems, as the session opens them.
         table: A path or a catalog name.
-        name: The Hudi table name the user set, if any.
-
-    Returns:
-        The target; ``existing`` is None where the table has yet to be made.
+        name: The Hudi table name that the user set; None if not set.
 
     Raises:
         TableNotFoundError: The database does not exist.
-        UnsupportedTableError: The name belongs to a view, or to a table that is no Hudi table.
-        InvalidArgumentError: Something that is no Hudi table lies at the path.
+        UnsupportedTableError: The name belongs to a view or to a table that is not a Hudi table.
+        InvalidArgumentError: The path is not empty and is not a Hudi table; or the name is not in the catalog but its
+            folder holds a Hudi table.
     """
     table = path_text(table)
     if is_path(table):

@@ -1,7 +1,6 @@
-"""``hudi_vector.write``: a checked DataFrame into a Hudi table.
+"""The public function ``hudi_vector.write``: writes a checked DataFrame into a Hudi table.
 
-Everything that can be refused is refused before Hudi is called, so that a refused write leaves no trace on the
-timeline.
+All checks run before Hudi is called, so that a refused write leaves no trace on the timeline.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ _CLUSTERING = "HoodieClusteringUpdateException"
 _DUPLICATE_KEY = re.compile(r"HoodieDuplicateKeyException: Duplicate key found for insert statement, key is: (.+)")
 _FRAME = "the DataFrame"
 _ONE_TASK = 32 << 20
-# A commit without rows leaves nothing to clean or to archive, and no markers that a server would have to collect.
+# A commit without rows needs no clean, no archiving, and no timeline server for markers.
 _FOR_NO_ROWS = {
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
@@ -90,65 +89,63 @@ def write(
     options: Mapping[str, object] | None = None,
     sort_by: str | Iterable[str] | None = None,
 ) -> WriteResult:
-    """Write a DataFrame with vector or blob columns into a Hudi table, and make the table if it is not there.
+    """Write a DataFrame with vector or blob columns into a Hudi table, creating the table if it does not exist.
 
-    Vectors may come as arrays of any numeric type, as Spark ML vectors, or as bytes (little-endian elements).
-    Each is checked before anything is written. What happens to an invalid one (wrong length, NULL, NaN or
-    infinite elements, elements out of range) is set by ``hoodie.vector.invalid``, in ``options`` or in the
-    session: ``fail`` refuses the write, ``skip`` leaves the row out, ``null`` stores NULL. A NULL in the place
-    of a vector is valid where the column is nullable.
+    Vectors may be arrays of any numeric type, Spark ML vectors, or bytes (little-endian elements). Every vector is
+    checked before anything is written. The setting ``hoodie.vector.invalid``, in ``options`` or in the session, decides
+    what happens to an invalid one (wrong length, NULL, NaN or infinite elements, elements out of range): ``fail``
+    refuses the write, ``skip`` leaves the row out, ``null`` stores NULL. NULL instead of a vector is valid if the
+    column is nullable.
 
-    The rows are read twice, once to be checked and once to be written: cache a DataFrame that is dear to
-    compute, or that answers differently each time. With blob columns they are read once.
+    The rows are read twice, once for the checks and once for the write. Cache a DataFrame that is expensive to compute
+    or that may return different rows each time. With blob columns the DataFrame is read only once.
 
-    Blobs may come as bytes, as paths of files (text; the files stay where they are), or as blob structs. Bytes
-    below ``hoodie.storage.blob.inline.threshold`` (1 MiB) are stored in the table's own files, all others in
-    container files below the table's ``.hoodie/blobs``, before Hudi commits the rows that refer to them. The first
-    such write to a path that holds no table makes the table by a commit of its own, without rows, and removes it again
-    if it fails before Hudi is handed its rows.
+    Blobs may be bytes, paths of files (text; the files stay where they are), or blob structs. Bytes below
+    ``hoodie.storage.blob.inline.threshold`` (1 MiB) are stored in the table's own files, larger ones in container files
+    below the table's ``.hoodie/blobs``, before Hudi commits the rows that refer to them. If there is no table yet, a
+    write with blobs first creates it by a separate commit without rows, and removes it again if the write fails before
+    Hudi gets its rows.
 
-    Operations that keep duplicates (``insert``, ``bulk_insert``, the overwrites) refuse a DataFrame in which a
-    key occurs twice; ``insert`` also refuses keys the table has already. ``hoodie.datasource.insert.dup.policy``
-    (``drop`` or ``none``) changes that. ``bulk_insert`` never looks for its keys in the table: that they are new
-    is the caller's promise.
+    Operations that keep duplicates (``insert``, ``bulk_insert``, the overwrites) refuse a DataFrame in which a key
+    occurs twice; ``insert`` also refuses keys that the table has already. ``hoodie.datasource.insert.dup.policy``
+    (``drop`` or ``none``) changes that. ``bulk_insert`` never looks up its keys in the table: the caller must make sure
+    that they are new.
 
     Args:
-        df: The rows, as a DataFrame of Spark or pandas, or an Arrow table; the last two are given to the active
-            session. For ``delete`` the key, partition and ordering columns are enough.
-        table: A path with any scheme Spark knows (it holds a slash, or is a path object), or a catalog name. A catalog
-            table that does not exist is made as a managed table.
-        record_key: The column, or columns, that identify a row.
-        partition_by: The partition column or columns; a table that is there keeps its own.
-        ordering: The column or columns that decide which of two rows of one key is newer.
+        df: The rows, as a DataFrame of Spark or pandas, or an Arrow table; the last two use the active session. For
+            ``delete`` the key, partition and ordering columns are enough.
+        table: A path with any scheme that Spark knows (it contains a slash, or is a path object), or a catalog name. A
+            catalog table that does not exist is created as a managed table.
+        record_key: The column or columns that identify a row.
+        partition_by: The partition column or columns; an existing table keeps its own.
+        ordering: The column or columns that decide which of two rows with the same key is newer.
         table_type: ``"cow"`` (the default of a new table) or ``"mor"``.
-        operation: ``upsert``, ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` (the partitions
-            that occur in ``df``) or ``insert_overwrite_table``.
-        vectors: The vector columns: ``{"emb": 128}``, ``{"emb": (128, "double")}`` or
-            ``{"emb": "VECTOR(128, INT8)"}``. Columns whose metadata says VECTOR, in the DataFrame or in the
-            table, need not be named.
-        blobs: The blob columns by dotted path: ``["image"]``, or with settings of their own
+        operation: ``upsert``, ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` (the partitions that occur
+            in ``df``) or ``insert_overwrite_table``.
+        vectors: The vector columns: ``{"emb": 128}``, ``{"emb": (128, "double")}`` or ``{"emb": "VECTOR(128, INT8)"}``.
+            Columns whose metadata says VECTOR, in the DataFrame or in the table, need not be named.
+        blobs: The blob columns by dotted path: ``["image"]``, or with settings per column
             ``{"image": {"inline.threshold": "64KB", "format": "raw", "check_files": False}}``, where ``check_files``
-            says whether files that references point at must be there. Columns whose metadata says BLOB, in the
-            DataFrame or in the table, need not be named.
-        options: Any of Hudi's settings, for example clustering or the codec. Unless a codec is set here, in the
-            session or in the table's properties, tables with vectors are written with snappy, which costs
-            vectors almost no time to read.
-        sort_by: With ``bulk_insert``, the columns the rows are sorted by within a file.
+            says whether referenced files must exist. Columns whose metadata says BLOB, in the DataFrame or in the
+            table, need not be named.
+        options: Any of Hudi's settings, for example clustering or the codec. Unless a codec is set here, in the session
+            or in the table's properties, tables with vectors or blobs are written with snappy, which adds almost
+            nothing to the time it takes to read vectors.
+        sort_by: For ``bulk_insert``, the columns by which the rows of a file are sorted.
 
     Returns:
-        The instant that was made, the rows it changed, and the invalid vectors by column and reason.
+        The instant that was made, the numbers of changed rows, and the invalid vectors by column and reason.
 
     Raises:
-        InvalidArgumentError: An argument is not allowed, differs from the table that is there, or keys occur
-            twice.
+        InvalidArgumentError: An argument is not allowed or differs from the existing table, or keys occur twice.
         UnknownColumnError: A named column is not in the DataFrame.
         DimensionMismatchError: Vectors have another length than the column.
         InvalidVectorError: Vectors are invalid and the policy is ``fail``.
-        InvalidTypeError: A column holds nothing that could be a vector, or a blob.
-        InvalidBlobError: A blob contradicts itself, or refers to what is not there.
+        InvalidTypeError: A column cannot be converted to vectors or blobs.
+        InvalidBlobError: A blob's fields contradict each other, or it refers to a file or range that does not exist.
         BlobWriteError: Bytes could not be stored.
         SessionError: The session has no Hudi, or its Python workers cannot load this package.
-        WriteError: Spark or Hudi gave the write up; the log has all that they say.
+        WriteError: Spark or Hudi failed; the log has the full exception.
         TableNotFoundError: There is no table to delete from, or no such database.
         UnsupportedTableError: The name belongs to a view or to a table of another format.
 
@@ -177,7 +174,7 @@ def write(
 
 @dataclass(frozen=True)
 class WritePlan:
-    """All that is decided before rows are read."""
+    """All decisions that are made before rows are read."""
 
     request: WriteRequest
     target: Target
@@ -194,7 +191,7 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     plan = plan_write(df, request, files)
     if not plan.blobs:
         return _checked_write(df, df, plan, files)
-    require_workers(df.sparkSession)  # else the first of their tasks would fail over a table without rows
+    require_workers(df.sparkSession)  # fail before the table is made, not in the first task after it
     new = None
     if plan.target.existing is None:
         _make_table(df, plan, files)
@@ -205,9 +202,9 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     done: list[WriteResult] = []
 
     def write_rows(rows: DataFrame) -> str | None:
-        # Parquet files do not say that elements are never NULL, as the DataFrame did.
+        # Staged rows are read from Parquet, which loses the DataFrame's "no NULL elements": describe the columns again.
         columns = _vector_columns(rows, request, plan.target, plan.policy)
-        # The checks of few staged rows cost less than the shuffle that would share them out.
+        # For few staged rows, checks in one task are cheaper than a shuffle.
         checked = rows.coalesce(1) if _staged_bytes(rows) <= _ONE_TASK else rows
         done.append(_checked_write(rows, checked, replace(plan, columns=columns), files))
         return done[0].instant
@@ -220,7 +217,7 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
 
 
 def _checked_write(df: DataFrame, checked: DataFrame, plan: WritePlan, files: Files) -> WriteResult:
-    """Check the rows, which come again in the form the checks like, and hand them to Hudi."""
+    """Check the rows and let Hudi write them; `checked` are the same rows, partitioned for the checks."""
     findings = _inspect(checked, plan)
     commit = hand_to_hudi(df.sparkSession, files, _rows(df, plan), plan)
     skipped = findings.invalid_rows if plan.policy == "skip" else 0
@@ -244,15 +241,15 @@ def _checked_write(df: DataFrame, checked: DataFrame, plan: WritePlan, files: Fi
 
 
 def _staged_bytes(rows: DataFrame) -> int:
-    """The size of the files that hold staged rows."""
+    """Return the size in bytes of the files that hold staged rows."""
     return int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def _make_table(df: DataFrame, plan: WritePlan, files: Files) -> None:
-    """Make the table without rows: Hudi takes a folder that holds blobs for a table that is damaged."""
+    """Make the table without rows; Hudi would take a folder that holds only blobs for a damaged table."""
     spark = df.sparkSession
     none = no_rows(spark, converted_schema(df.schema, plan.blobs))
-    # Of the operations only this one looks for no keys.
+    # bulk_insert is the only operation that looks up no keys.
     request = replace(
         plan.request, operation="bulk_insert", sort_by=(), options={**_FOR_NO_ROWS, **plan.request.options}
     )
@@ -260,13 +257,7 @@ def _make_table(df: DataFrame, plan: WritePlan, files: Files) -> None:
 
 
 def plan_write(df: DataFrame, request: WriteRequest, files: Files) -> WritePlan:
-    """Decide all that a write needs; nothing is written.
-
-    Args:
-        df: The rows.
-        request: What was asked for.
-        files: The session's file systems.
-    """
+    """Check the arguments against the DataFrame and the existing table; return the plan without writing anything."""
     spark = df.sparkSession
     require_known_in_session(spark)
     session = {key: value for key in SESSION_KEYS if (value := spark.conf.get(key, None))}
@@ -332,9 +323,9 @@ def _inspect(df: DataFrame, plan: WritePlan) -> Findings:
 
 
 def _rows(df: DataFrame, plan: WritePlan) -> DataFrame:
-    """The rows as they are handed to Hudi."""
+    """Return the rows in the form in which Hudi writes them."""
     if plan.request.operation == "delete":
-        # Hudi needs no more to delete, and other columns could differ from the table's.
+        # Hudi needs only these columns to delete, and other columns could differ from the table's.
         wanted = (*plan.layout.record_key, *plan.layout.partition_by, *plan.layout.ordering)
         tops = dict.fromkeys(_top(name) for name in wanted)
         return df.select(*[F.col(quoted(name)) for name in tops if name in df.columns])
@@ -344,7 +335,7 @@ def _rows(df: DataFrame, plan: WritePlan) -> DataFrame:
         for column in plan.columns:
             rows = rows.filter(column.invalid_because().isNull())
     elif plan.policy == "fail":
-        # The check has passed: this speaks up when the second reading brings other rows than the first.
+        # The check has passed, so this fails only if the second read returns other rows than the first.
         otherwise = F.raise_error(
             F.lit("a vector is invalid that was valid when it was checked: cache the DataFrame, it changes")
         )
@@ -355,21 +346,18 @@ def _rows(df: DataFrame, plan: WritePlan) -> DataFrame:
 def hand_to_hudi(
     spark: SparkSession, files: Files, rows: DataFrame, plan: WritePlan, token: str | None = None
 ) -> Commit | None:
-    """Let Hudi write rows as they are.
+    """Let Hudi write rows as they are; return the commit, or None if the write made none.
 
     Args:
         spark: The session.
-        files: Its file systems.
-        rows: What is written, vectors and blobs as they lie in the table.
+        files: Hadoop's file systems with the session's settings.
+        rows: The rows, with vectors and blobs as the table stores them.
         plan: The write.
-        token: A text that no other write has, for the commit to carry.
-
-    Returns:
-        The commit, or None if the write made none.
+        token: A unique text that the commit carries; None for the one in the options or a new one.
 
     Raises:
-        InvalidArgumentError: An insert brings a key that the table has.
-        WriteError: A clustering of the rows' files is scheduled, or was killed.
+        InvalidArgumentError: An insert has a key that the table already has.
+        WriteError: A clustering of the rows' files is scheduled or was killed.
     """
     target, token = plan.target, token or plan.request.options.get(TOKEN_KEY) or new_token()
     options = hudi_options(
@@ -421,7 +409,7 @@ def _config(files: Files, target: Target) -> TableConfig | None:
 
 
 def _without_meta_columns(df: DataFrame) -> DataFrame:
-    """A DataFrame read from a Hudi table brings Hudi's own columns along; the write makes them anew."""
+    """Return the DataFrame without the ``_hoodie_`` columns of a Hudi table it was read from; Hudi writes new ones."""
     return df.drop(*[name for name in df.columns if name.startswith("_hoodie_")])
 
 
@@ -464,5 +452,5 @@ def _require_table_columns(df: DataFrame, target: Target, settings: Settings) ->
 
 
 def _top(name: str) -> str:
-    """The column a nested name such as ``a.b`` lies in."""
+    """Return the top-level column of a nested name such as ``a.b``."""
     return name.partition(".")[0]

@@ -1,4 +1,4 @@
-"""Binary values as views of Arrow's own buffer, so that bytes go from a batch to a file without a copy."""
+"""Binary values as views of Arrow's buffers, so that bytes go from a batch to a file without a copy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ByteValues:
-    """Some rows of a binary array, none of them NULL; `begins` and `lengths` are bytes in `data`, int64."""
+    """Rows of a binary array, none of them NULL; `begins` and `lengths` are in bytes of `data`, int64."""
 
     array: pa.Array
     rows: Ints
@@ -26,14 +26,7 @@ class ByteValues:
 
     @classmethod
     def of(cls, array: pa.Array, rows: Ints) -> ByteValues:
-        """Look at rows of an array.
-
-        Args:
-            array: Binary or large binary.
-            rows: Positions in the array, int64.
-
-        Returns:
-            The values of those rows.
+        """Return views of the values at `rows` (positions, int64) of a binary or large binary array.
 
         Example:
             >>> bytes(ByteValues.of(pa.array([b"a", None, b"bc"], pa.binary()), np.array([2])).view(0))
@@ -51,16 +44,16 @@ class ByteValues:
         return len(self.rows)
 
     def part(self, begin: int, end: int) -> ByteValues:
-        """The values from `begin` up to `end`."""
+        """Return the values from `begin` to `end` (exclusive)."""
         return ByteValues(self.array, self.rows[begin:end], self.begins[begin:end], self.lengths[begin:end], self.data)
 
     def view(self, index: int) -> memoryview:
-        """One value."""
+        """Return one value without copying."""
         begin = int(self.begins[index])
         return self.data[begin : begin + int(self.lengths[index])]
 
     def runs(self) -> Iterator[memoryview]:
-        """All values in their order, those that lie one behind the other as one piece."""
+        """Yield all values in order, joining values that are adjacent in the buffer."""
         ends = self.begins + self.lengths
         breaks = np.flatnonzero(self.begins[1:] != ends[:-1]) + 1
         for first, last in zip([0, *breaks.tolist()], [*breaks.tolist(), len(self)], strict=True):
@@ -68,7 +61,7 @@ class ByteValues:
                 yield self.data[int(self.begins[first]) : int(ends[last - 1])]
 
     def to_arrow(self) -> pa.LargeBinaryArray:
-        """The values as an array of their own; rows that follow each other are not copied."""
+        """Return the values as an Arrow array; consecutive rows are not copied."""
         dense = len(self) and int(self.rows[-1] - self.rows[0]) == len(self) - 1
         chosen = self.array.slice(int(self.rows[0]), len(self)) if dense else self.array.take(pa.array(self.rows))
         return chosen.cast(pa.large_binary())

@@ -1,4 +1,4 @@
-"""Proof that the bytes of a container lie where its references say."""
+"""Checks that the bytes of a container lie where its references say."""
 
 from __future__ import annotations
 
@@ -15,18 +15,13 @@ _MOST_READS = 64
 
 
 class Spots:
-    """Bytes that must be found again: the begin and the end of the first and last value of each append."""
+    """Samples of written bytes to find again: the beginning and end of the first and last value of each append."""
 
     def __init__(self) -> None:
         self._expected: list[tuple[int, bytes]] = []
 
     def remember(self, values: ByteValues, offsets: Ints) -> None:
-        """Note what was written.
-
-        Args:
-            values: The values of one append.
-            offsets: Where each was put, bytes from the start of the file.
-        """
+        """Keep samples of one append; `offsets` are the positions of its values in the file, in bytes."""
         for index in {0, len(values) - 1}:
             view, offset = values.view(index), int(offsets[index])
             self._expected.append((offset, bytes(view[:_SPOT])))
@@ -34,10 +29,9 @@ class Spots:
             self._expected.append((offset + len(view) - len(tail), tail))
 
     def verify(self, storage: Storage, uri: str) -> None:
-        """Read some of the noted bytes back, the first and the last among them.
+        """Read up to 64 samples back, including the first and the last.
 
-        Raises:
-            BlobWriteError: Other bytes lie there.
+        Raises BlobWriteError if the file holds other bytes there.
         """
         chosen = np.unique(np.linspace(0, len(self._expected) - 1, _MOST_READS).astype(int))
         with storage.open(uri, mapped=False) as file:

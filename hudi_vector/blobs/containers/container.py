@@ -1,7 +1,7 @@
-"""Containers: files that hold the bytes of many blobs, each one range of bytes whatever the file's format.
+"""Containers: files that hold the bytes of many blobs, each blob one contiguous range in every file format.
 
-An append goes to one file, and no file has two writers. References name the file's final place from the first append
-on; the bytes are durable only when `OpenContainer.close` has returned.
+A file has one writer. References hold the file's final path from the first append on; the bytes are durable only after
+`OpenContainer.close` has returned.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ CHECKSUMS: dict[str, Callable[[memoryview], bytes]] = {
     "crc32": lambda view: zlib.crc32(view).to_bytes(4, "big"),
     "sha256": lambda view: hashlib.sha256(view).digest(),
 }
-"""The bytes of a blob's checksum, by the name of the method."""
+"""The function that computes a blob's checksum, by the name of the method."""
 
 
 class Format(Protocol):
-    """What every format of a container can do."""
+    """The operations of a container's file format."""
 
     def room(self, lengths: Ints, limit: int) -> int:
-        """How many of the first values one append may take before the file exceeds `limit` bytes."""
+        """Return how many of the first values the next append may take before the file exceeds `limit` bytes."""
 
     def append(self, values: ByteValues) -> Ints:
-        """Write values; gives the file position of each, int64."""
+        """Write values; return the position of each in the file, in bytes, int64."""
 
     def close(self) -> int:
-        """Make the file durable, prove the positions where they were computed; gives the size in bytes."""
+        """Make the file durable, check computed positions, and return the file's size in bytes."""
 
     def discard(self) -> None:
-        """Close what is open, on the way out of a failure."""
+        """Close the file after a failure."""
 
 
 _FORMATS: dict[str, Callable[[str, StorageOptions], Format]] = {
@@ -56,10 +56,10 @@ _FORMATS: dict[str, Callable[[str, StorageOptions], Format]] = {
 
 @dataclass(frozen=True)
 class WrittenContainer:
-    """A container that is durable.
+    """A durable container.
 
-    `path` starts at the table's folder; `bytes` is the size of the file, `blob_bytes` that of the blobs in it.
-    `checksums`, where asked for, is a batch of (offset, length, checksum), one row per blob.
+    `path` is relative to the table; `bytes` is the size of the file, `blob_bytes` the size of its blobs. `checksums` is
+    a batch of (offset, length, checksum) with one row per blob, or None if not asked for.
     """
 
     path: str
@@ -73,18 +73,18 @@ class WrittenContainer:
 
 
 class OpenContainer:
-    """A container that is being filled, with the size of its blobs and their checksums."""
+    """A container that is being filled; it counts its blobs and computes their checksums."""
 
     def __init__(self, uri: str, settings: BlobSettings, options: StorageOptions) -> None:
         """Create the file.
 
         Args:
-            uri: Its place, as `hudi_vector.storage.normalise` spells it.
-            settings: Those of the column.
-            options: How storage is opened.
+            uri: The file, as `hudi_vector.storage.normalise` spells it.
+            settings: The settings of the column.
+            options: Hadoop's storage settings.
 
         Raises:
-            FileExistsError: There is such a file.
+            FileExistsError: The file exists already.
         """
         self._format = _FORMATS[settings.format](uri, options)
         self._settings = settings
@@ -95,18 +95,11 @@ class OpenContainer:
         self._blobs = 0
 
     def room(self, lengths: Ints) -> int:
-        """How many of the first values the next append may take; a value always fits into an empty container."""
+        """Return how many of the first values the next append may take; at least 1 if the container is empty."""
         return max(self._format.room(lengths, self._settings.max_file_size), 1 if not self._blobs else 0)
 
     def append(self, values: ByteValues) -> Ints:
-        """Write as many values as there was room for.
-
-        Args:
-            values: One or more.
-
-        Returns:
-            The position of each in the file, bytes, int64.
-        """
+        """Write one or more values, no more than `room` allows; return their positions in bytes, int64."""
         offsets = self._format.append(values)
         self._blobs += len(values)
         self._lengths.append(values.lengths)
@@ -116,18 +109,10 @@ class OpenContainer:
         return offsets
 
     def close(self, path: str, partition: str, column: str) -> WrittenContainer:
-        """Make the file durable.
+        """Make the file durable and return what was written.
 
-        Args:
-            path: Its place below the table.
-            partition: The path of the table's partition.
-            column: The column's dotted path.
-
-        Returns:
-            What was written.
-
-        Raises:
-            BlobWriteError: The file does not hold the blobs where their references say.
+        `path` is relative to the table, `partition` the path of the table's partition, `column` the dotted path. Raises
+        BlobWriteError if the file does not hold the blobs where their references say.
         """
         size = self._format.close()
         lengths = np.concatenate(self._lengths)
@@ -143,7 +128,7 @@ class OpenContainer:
         )
 
     def discard(self) -> None:
-        """Close what is open, on the way out of a failure; the file is not to be referred to."""
+        """Close the file after a failure; nothing may refer to it."""
         self._format.discard()
 
     def _checksum_batch(self, lengths: Ints) -> pa.RecordBatch | None:

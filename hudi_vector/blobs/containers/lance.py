@@ -1,8 +1,8 @@
-"""A Lance container: one blob column, whose values Lance's blob encoding writes whole, each from a multiple of 64 on.
+"""Lance containers: one blob column; Lance's blob encoding writes each value contiguously, aligned to 64 bytes.
 
-Lance's file reader hands out bytes and never their positions, so positions are computed and then proved by the file's
-own metadata: the page that describes the values must be the only one and begin right behind the last value, and values
-read back from their positions must be what was written.
+Lance's file reader returns bytes but not their positions. So positions are computed, and then checked against the
+file's metadata: there must be a single page that describes the values, it must begin right after the last value, and
+samples read back from their positions must equal what was written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["LanceContainer"]
 _SCHEMA = pa.schema([pa.field("blob", pa.large_binary(), nullable=False, metadata={"lance-encoding:blob": "true"})])
 _ALIGNMENT = 64
 _VERSION = "2.1"
-# After 2**19 values Lance puts a page of descriptions between them.
+# After 2**19 values Lance writes a page of descriptions between values, which would shift the positions.
 _MOST_BLOBS = 1 << 18
 
 
@@ -37,7 +37,7 @@ class LanceContainer:
         self._storage = open_storage(uri, options)
         self._path = self._storage.path(uri) if scheme == "file" else uri
         self._options = lance_options(scheme, options.at(uri))
-        # Lance writes beside the name and moves the file there when it is whole; until then the name is held.
+        # Lance writes a temporary file and renames it when it is complete; creating the file reserves the name.
         self._storage.create(uri).discard()
         self._writer = LanceFileWriter(self._path, _SCHEMA, version=_VERSION, storage_options=self._options)
         self._position = 0
@@ -45,12 +45,12 @@ class LanceContainer:
         self._spots = Spots()
 
     def room(self, lengths: Ints, limit: int) -> int:
-        """How many of the first values fit before the file exceeds `limit` bytes."""
+        """Return how many of the first values fit before the file exceeds `limit` bytes or Lance's limit of values."""
         fitting = int(np.searchsorted(np.cumsum(_aligned(lengths)), limit - self._position, side="right"))
         return min(fitting, _MOST_BLOBS - self._blobs)
 
     def append(self, values: ByteValues) -> Ints:
-        """Write values; gives the file position of each."""
+        """Write values; return the position of each in the file, in bytes, int64."""
         self._writer.write_batch(pa.record_batch([values.to_arrow()], schema=_SCHEMA))
         taken = _aligned(values.lengths)
         ends = self._position + np.cumsum(taken)
@@ -61,7 +61,10 @@ class LanceContainer:
         return offsets
 
     def close(self) -> int:
-        """Make the file durable and prove the positions; gives its size."""
+        """Make the file durable, check the positions and return the size in bytes.
+
+        Raises BlobWriteError if the file is laid out differently.
+        """
         self._writer.close()
         size = int(self._writer.size_bytes)
         self._storage.sync(self._uri)
@@ -74,11 +77,11 @@ class LanceContainer:
         return size
 
     def discard(self) -> None:
-        """Let go of the file; Lance removes what it wrote beside the name."""
+        """Release the writer; Lance then removes its temporary file."""
         self._writer = None
 
     def _described(self) -> tuple[int, list[int]]:
-        """The number of values, and where the pages that describe them begin."""
+        """Return the number of values, and the positions of the pages that describe them."""
         from lance.file import LanceFileReader
 
         metadata: Any = LanceFileReader(self._path, storage_options=self._options).metadata()

@@ -1,8 +1,9 @@
-"""A Parquet container: one required binary column, laid out so that every value is one known range of bytes.
+"""Parquet containers: one required binary column, laid out so that every value is one known range of bytes.
 
-A row group holds one page, not compressed, PLAIN, without dictionary, levels or statistics. Its bytes are the page's
-header and then, for each value, four bytes of length and the value. The header's size is what the row group takes more
-than that: it is learnt as the row group is written, and proved by the footer and by reading values back.
+A row group holds one page, uncompressed, PLAIN, without dictionary, levels or statistics. Its bytes are the page header
+and then, for each value, four bytes of length and the value (Parquet's PLAIN encoding). The header's size is the row
+group's size minus the values; it is known once the row group is written, and checked against the footer and by reading
+values back.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ __all__ = ["ParquetContainer"]
 _SCHEMA = pa.schema([pa.field("blob", pa.large_binary(), nullable=False)])
 _PREFIX = 4
 _HEADER_BOUND = 64
-_ROWS = 10_000  # the Parquet writer begins another page after 20,000
-_ROW_GROUP = 64 << 20  # it copies a row group before writing it
+_ROWS = 10_000  # the Parquet writer starts a second page after 20,000 rows
+_ROW_GROUP = 64 << 20  # bounds memory: the writer copies a row group before writing it
 _LARGEST = 2**31 - 1 - _PREFIX  # a page's size is a 32-bit number
 
 
@@ -50,14 +51,17 @@ class ParquetContainer:
         self._spots = Spots()
 
     def room(self, lengths: Ints, limit: int) -> int:
-        """How many of the first values go into the next row group before the file exceeds `limit` bytes."""
+        """Return how many of the first values fit into the next row group before the file exceeds `limit` bytes."""
         taken = np.cumsum(lengths + _PREFIX)
         left = limit - self._file.stream.tell() - _HEADER_BOUND
         fitting, in_memory = np.searchsorted(taken, [left, _ROW_GROUP], side="right").tolist()
         return int(min(fitting, max(1, in_memory), _ROWS))
 
     def append(self, values: ByteValues) -> Ints:
-        """Write values as one row group; gives the file position of each."""
+        """Write values as one row group; return the position of each in the file, in bytes, int64.
+
+        Raises InvalidBlobError if a value is too large for a Parquet page.
+        """
         if values.lengths.max() > _LARGEST:
             raise InvalidBlobError(
                 f"a blob of {values.lengths.max()} bytes is too large for a Parquet container, whose values have at "
@@ -73,7 +77,10 @@ class ParquetContainer:
         return offsets
 
     def close(self) -> int:
-        """Make the file durable and prove the positions; gives its size."""
+        """Make the file durable, check the positions and return the size in bytes.
+
+        Raises BlobWriteError if the file is laid out differently.
+        """
         self._writer.close()
         size = int(self._file.stream.tell())
         self._file.close()
@@ -90,7 +97,7 @@ class ParquetContainer:
         return size
 
     def discard(self) -> None:
-        """Let go of the file."""
+        """Close the file after a failure."""
         with contextlib.suppress(OSError, pa.ArrowException):
-            self._writer.close()  # it would write its footer later, into a closed file
+            self._writer.close()  # otherwise it would try later to write its footer into a closed file
         self._file.discard()

@@ -1,4 +1,4 @@
-"""The containers that one task has open: one for each table partition and column, a bounded number at a time."""
+"""The open containers of one task: one for each table partition and column, up to a limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ContainerPool", "TaskAttempt"]
 
 @dataclass(frozen=True)
 class TaskAttempt:
-    """Who writes: the number of the task's partition, and the id of the attempt, unique in its application."""
+    """The writing task: the number of its partition, and the attempt's id, unique within the Spark application."""
 
     partition: int
     attempt: int
@@ -37,7 +37,7 @@ class _Filling:
 
 
 class ContainerPool:
-    """Stores bytes in containers of a table; a full container is closed and another begun."""
+    """The containers into which one task stores bytes; a full container is closed and the next one opened."""
 
     def __init__(
         self,
@@ -48,15 +48,15 @@ class ContainerPool:
         options: StorageOptions,
         numbers: Iterator[int] | None = None,
     ) -> None:
-        """Open nothing yet.
+        """Prepare the pool without opening a file.
 
         Args:
             table: The table's normalised URI.
-            write_id: The write.
-            task: Who writes.
-            most_open: Beyond this number the container that was used longest ago is closed.
-            options: How storage is opened.
-            numbers: The numbers of the containers, where an attempt has several pools.
+            write_id: The write's id.
+            task: The task attempt.
+            most_open: The largest number of open containers; beyond it, the least recently used one is closed.
+            options: Hadoop's storage settings.
+            numbers: The numbers of the containers, shared between the pools of one attempt; None to count from 0.
         """
         self._table = table
         self._write_id = write_id
@@ -70,21 +70,11 @@ class ContainerPool:
     def store(
         self, partition: str, column: str, settings: BlobSettings, values: ByteValues, alone: bool
     ) -> tuple[list[tuple[str, int]], Ints]:
-        """Append values to the containers of a partition and column.
+        """Append one or more values to the containers of a partition and column.
 
-        Args:
-            partition: The path of the table's partition.
-            column: The column's dotted path.
-            settings: Those of the column.
-            values: One or more.
-            alone: Whether each value gets a file of its own.
-
-        Returns:
-            The containers' paths from the table's folder, each with the number of values that went there in their
-            order, and the position of each value in its file (bytes, int64).
-
-        Raises:
-            BlobWriteError: The bytes could not be stored.
+        With `alone`, each value gets a separate file. Return the containers' paths relative to the table, each with the
+        number of consecutive values stored there, and the position of each value in its file (bytes, int64). Raises
+        BlobWriteError if the bytes cannot be stored.
         """
         parts: list[tuple[str, int]] = []
         offsets, done = np.empty(len(values), np.int64), 0
@@ -102,13 +92,9 @@ class ContainerPool:
         return parts, offsets
 
     def close(self) -> list[WrittenContainer]:
-        """Make all containers durable.
+        """Make all containers durable; return every container of the pool, including those closed before.
 
-        Returns:
-            Every container of the pool, those closed before included.
-
-        Raises:
-            BlobWriteError: One cannot be made durable; the others are closed too.
+        Raises BlobWriteError if a container cannot be made durable; the others are then discarded.
         """
         try:
             while self._open:
@@ -119,13 +105,13 @@ class ContainerPool:
         return self._written
 
     def discard(self) -> None:
-        """Close everything that is open, on the way out of a failure."""
+        """Close all open containers after a failure, ignoring OSErrors."""
         while self._open:
             with contextlib.suppress(OSError):
                 self._open.popitem()[1].container.discard()
 
     def _filling(self, key: tuple[str, str, bool], settings: BlobSettings) -> _Filling:
-        """The open container of a key; one is begun where there is none."""
+        """Return the open container of a key, opening one if needed."""
         if key in self._open:
             self._open.move_to_end(key)
             return self._open[key]
@@ -159,7 +145,7 @@ class ContainerPool:
 
 @contextlib.contextmanager
 def _told(path: str) -> Iterator[None]:
-    """Storage's own errors, told with the container they happened to."""
+    """Raise an OSError of the block as BlobWriteError that names the container."""
     try:
         yield
     except BlobWriteError:

@@ -1,4 +1,4 @@
-"""A raw container: the blobs, one after the other, and nothing else."""
+"""Raw containers: the concatenated bytes of blobs and nothing else."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["RawContainer"]
 
 
 class RawContainer:
-    """A file to which bytes are appended."""
+    """A raw container that is being filled."""
 
     def __init__(self, uri: str, options: StorageOptions) -> None:
         self._file = open_storage(uri, options).create(uri)
         self._position = 0
 
     def room(self, lengths: Ints, limit: int) -> int:
-        """How many of the first values fit before the file exceeds `limit` bytes."""
+        """Return how many of the first values fit before the file exceeds `limit` bytes."""
         return int(np.searchsorted(np.cumsum(lengths), limit - self._position, side="right"))
 
     def append(self, values: ByteValues) -> Ints:
-        """Write values; gives the file position of each."""
+        """Write values; return the position of each in the file, in bytes, int64."""
         ends = self._position + np.cumsum(values.lengths)
         for run in values.runs():
             self._file.write(run)
@@ -30,10 +30,10 @@ class RawContainer:
         return ends - values.lengths
 
     def close(self) -> int:
-        """Make the file durable; gives its size."""
+        """Make the file durable and return its size in bytes."""
         self._file.close()
         return self._position
 
     def discard(self) -> None:
-        """Let go of the file."""
+        """Close the file after a failure."""
         self._file.discard()

@@ -1,1 +1,1 @@
-"""Blobs copied from containers to new ones, read back and compared."""
+"""Copies of blobs into new containers, read back and compared with their source."""

@@ -1,4 +1,4 @@
-"""One new container that is filled with the bytes of others, made durable, and compared with what was read."""
+"""One new container: filled with bytes of other files, made durable, and compared with its source."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from hudi_vector.storage import StorageOptions, join, scheme_of
 __all__ = ["PIECE", "PLACES", "Chunk", "Piece", "whole_blobs"]
 
 PIECE = 32 << 20
-"""How many bytes are copied or compared at once; a larger blob is copied at once all the same."""
+"""How many bytes are copied or compared at a time; a larger blob is still copied in one piece."""
 
 PLACES = pa.schema([("new_path", pa.string()), ("new_begin", pa.int64())])
-"""Where bytes lie now: `new_path` is from the table's folder."""
+"""The new location of a range: `new_path` is relative to the table, `new_begin` is the first byte."""
 
 _NOWHERE = pa.array([], pa.struct(list(PLACES)))
 _RANGE = ["file", "begin", "count"]
@@ -32,9 +32,10 @@ _RANGE = ["file", "begin", "count"]
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a chunk, and the `ranges` among them that no row before has.
+    """Rows of a chunk, and the `ranges` of these rows that no earlier row has.
 
-    The range of row i is ``ranges[number[i] - 1]``, and where that is 0 the one of the row before all of them.
+    The range of row i is ``ranges[number[i] - 1]``; where ``number[i]`` is 0, it is the range of the row before this
+    piece.
     """
 
     rows: pa.RecordBatch
@@ -43,12 +44,12 @@ class Piece:
 
     @property
     def bytes(self) -> int:
-        """Of the ranges."""
+        """Return the total bytes of the ranges."""
         return int(pc.sum(self.ranges["count"]).as_py() or 0)
 
 
 class Chunk:
-    """A container of a partition and column; blobs too large for it get files of their own."""
+    """A new container for one partition and column; blobs too large for it get separate files."""
 
     def __init__(
         self,
@@ -59,15 +60,15 @@ class Chunk:
         pool: ContainerPool,
         options: StorageOptions,
     ) -> None:
-        """Open nothing yet.
+        """Prepare the chunk without opening a file.
 
         Args:
             table: The table's normalised URI.
             column: The column's dotted path.
             partition: The path of the table's partition.
-            settings: Those of the column.
-            pool: Makes the files; nobody else uses it.
-            options: How storage is opened.
+            settings: The settings of the column.
+            pool: Makes the files; it must be used by this chunk only.
+            options: Hadoop's storage settings.
         """
         self._table = table
         self._place = partition, column
@@ -77,18 +78,13 @@ class Chunk:
         self._ranges: list[tuple[pa.RecordBatch, bytes | None]] = []
         self._rows: list[pa.RecordBatch] = []
         self._last = _NOWHERE
-        # On a local disk the quickest proof is to read both files again; on an object store each read is paid for.
+        # On a local disk it is fastest to read both files again; on an object store each read costs money.
         self._reads_twice = scheme_of(table) == "file"
 
     def add(self, piece: Piece, values: pa.BinaryArray) -> None:
-        """Write the bytes of ranges that are new.
+        """Write the bytes of a piece's new ranges; NULL values could not be read and get no place.
 
-        Args:
-            piece: Rows, and the ranges.
-            values: The bytes of the ranges, NULL where they cannot be had; these get no place.
-
-        Raises:
-            BlobWriteError: The bytes could not be stored.
+        Raises BlobWriteError if the bytes cannot be stored.
         """
         rows, stored = np.flatnonzero(np.asarray(values.is_valid())), _NOWHERE
         if len(rows):
@@ -103,16 +99,12 @@ class Chunk:
         self._last = known[-1:]
 
     def end(self) -> tuple[list[WrittenContainer], list[pa.RecordBatch]]:
-        """Make the files durable, read them again, and compare.
+        """Make the files durable, read them again and compare; return the files, and all added rows with `PLACES`.
 
-        Returns:
-            The files, and all rows that were given, with `PLACES`.
-
-        Raises:
-            BlobWriteError: A file cannot be made durable, or does not hold the bytes that were read.
+        Raises BlobWriteError if a file cannot be made durable or does not hold the bytes that were read.
         """
         written = self._pool.close()
-        # Read as anybody else would, and not through what this process knows of the files.
+        # A new fetcher reads as any other reader would, without this process's knowledge of the files.
         fetcher = BlobFetcher(self._options, self._table)
         for moved, digest in self._ranges:
             paths = moved["new_path"].dictionary_encode()
@@ -126,11 +118,11 @@ class Chunk:
         return written, self._rows
 
     def discard(self) -> None:
-        """Close what is open, on the way out of a failure; nothing is to refer to it."""
+        """Close the open files after a failure; nothing refers to them."""
         self._pool.discard()
 
     def _store(self, values: ByteValues) -> tuple[pa.StringArray, Ints]:
-        """Write values; gives the path and the position of each."""
+        """Write values; return the path and the offset of each."""
         paths, offsets = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
         names: list[str] = []
         large = values.lengths > self._settings.max_element_size
@@ -146,20 +138,14 @@ class Chunk:
 
 
 def _with(rows: pa.RecordBatch, places: pa.StructArray) -> pa.RecordBatch:
-    """Rows with where their bytes lie now."""
+    """Return the rows with the columns of `PLACES` added."""
     for entry, column in zip(PLACES, places.flatten(), strict=True):
         rows = rows.append_column(entry, column)
     return rows
 
 
 def whole_blobs(file: pa.Array, begin: pa.Array, count: pa.Array) -> BlobColumns:
-    """References to ranges of files.
-
-    Args:
-        file: Their URIs.
-        begin: The first byte of each.
-        count: The bytes of each.
-    """
+    """Return references to byte ranges: file URI, first byte and number of bytes of each."""
     rows = len(file)
     kind, data = pa.repeat(pa.scalar(OUT_OF_LINE), rows), pa.nulls(rows, pa.binary())
     return BlobColumns(kind, data, file, begin, count, pa.repeat(pa.scalar(True), rows))
@@ -170,7 +156,7 @@ def _chosen(values: ByteValues, rows: Ints) -> ByteValues:
 
 
 def _equals(fetcher: BlobFetcher, there: BlobColumns, moved: pa.RecordBatch) -> bool:
-    """Whether ranges hold what those hold that they were copied from; large ones are read bit by bit."""
+    """Return True if the copied ranges equal their sources; at most `PIECE` bytes of each range are read at a time."""
     source = whole_blobs(moved["file"], moved["begin"], moved["count"])
     count = moved["count"].to_numpy()
     for start in range(0, max(1, int(count.max())), PIECE):
@@ -181,7 +167,7 @@ def _equals(fetcher: BlobFetcher, there: BlobColumns, moved: pa.RecordBatch) -> 
 
 
 def _digest(values: pa.BinaryArray) -> bytes:
-    """One SHA-256 over the bytes of values that are all there."""
+    """Return one SHA-256 over the concatenated bytes of values, none of which may be NULL."""
     _, offsets, data = values.buffers()
     if data is None or not len(values):
         return hashlib.sha256(b"").digest()

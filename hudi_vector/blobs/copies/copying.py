@@ -1,13 +1,12 @@
-"""Blobs copied from containers to new containers of the same table, read back and compared.
+"""Copying of blobs from containers to new containers of the same table, with a check of every copy.
 
-Ranges come in the order in which they are to lie, cut into *chunks*: one chunk is one new container, and blobs too
-large for a container get files of their own. A chunk is handed on only when its files are durable, were read again,
-and hold the bytes of the old ones: on a local disk these are read again too, on an object store their SHA-256 was kept.
-Ranges whose bytes cannot be had, or differ from the checksum that was kept of them, get no place: whatever refers to
-them stays as it is.
+Ranges come in the order in which they are to be stored, cut into *chunks*. A chunk becomes one new container; blobs too
+large for a container get separate files. A chunk is yielded only after its files are durable, were read again, and hold
+the source's bytes: on a local disk the source is read again too, on an object store its SHA-256 was kept. Ranges that
+cannot be read, or that differ from their kept checksum, get no place, and references to them stay as they are.
 
-What waits for the disk waits beside what does not: bytes are read ahead of those that are written, and a full container
-is made durable and proved while the next one fills.
+Input and output overlap: the next bytes are read while others are written, and a full container is made durable and
+checked while the next one fills.
 """
 
 from __future__ import annotations
@@ -45,16 +44,16 @@ RANGES = pa.schema(
         ("count", pa.int64()),
     ]
 )
-"""What is copied: `count` bytes from byte `begin` of `file`, a URI as `hudi_vector.storage.normalise` spells it."""
+"""A range to copy: `count` bytes from byte `begin` of `file`, a URI as `hudi_vector.storage.normalise` spells it."""
 
 _CHUNK = ("column", "partition", "chunk")
 
 
 @dataclass(frozen=True)
 class Copier:
-    """How the ranges of one write are copied, as it travels to its tasks.
+    """The serialisable instructions for copying the ranges of one write in its tasks.
 
-    `settings` are those of each column; a container is as large as its chunk, whatever they say of its size.
+    `settings` are pairs of column and settings; their container size is ignored, as a chunk is always one container.
     """
 
     table: str
@@ -65,17 +64,13 @@ class Copier:
     def copy(
         self, ranges: Iterable[pa.RecordBatch], task: TaskAttempt, written: list[WrittenContainer]
     ) -> Iterator[pa.RecordBatch]:
-        """Copy ranges.
+        """Copy ranges; yield the given rows with `PLACES`, the new durable and checked location, NULL where unreadable.
 
         Args:
-            ranges: Batches of `RANGES` and any further columns. The rows of each column, partition and chunk are side
-                by side, and so are those of a range, which is copied once.
-            task: The attempt, whose names no other attempt shares.
-            written: Gets the containers that were made.
-
-        Yields:
-            The rows, each as it was given and with `PLACES`: where its bytes lie now, durable and proved. Of ranges
-            that cannot be had these are NULL.
+            ranges: Batches of `RANGES` and any further columns. The rows of one column, partition and chunk must be
+                adjacent, and so must the rows of one range, which is copied once.
+            task: The task attempt; its names are shared with no other attempt.
+            written: The list to which the new containers are appended.
 
         Raises:
             BlobWriteError: Bytes could not be stored, or a new container does not hold them.
@@ -92,7 +87,7 @@ class Copier:
     def _full(
         self, ranges: Iterable[pa.RecordBatch], task: TaskAttempt, threads: ThreadPoolExecutor
     ) -> Generator[Chunk, None, None]:
-        """Chunks whose bytes were all written, and are not durable yet."""
+        """Yield chunks whose bytes are all written but not yet durable; the caller then owns the chunk."""
         table, settings, numbers = normalise(self.table), dict(self.settings), count()
         fetcher = BlobFetcher(self.options, self.table, on_error="null", verify=True)
         key: tuple[str, str, int] | None = None
@@ -100,11 +95,11 @@ class Copier:
         try:
             for piece, values in read_ahead(threads, partial(_fetched, fetcher), _pieces(ranges)):
                 if chunk is not None and key != _key(piece.rows):
-                    full, chunk = chunk, None  # it is the caller's now
+                    full, chunk = chunk, None  # the caller owns it now, so `finally` must not discard it
                     yield full
                 if chunk is None:
                     key = column, partition, _ = _key(piece.rows)
-                    # One container, and one file for a large blob, which is closed at once.
+                    # At most 2 open files: the container, and the file of a large blob, which is closed at once.
                     pool = ContainerPool(table, self.write_id, task, 2, self.options, numbers)
                     chunk = Chunk(table, column, partition, settings[column], pool, self.options)
                 chunk.add(piece, values)
@@ -117,16 +112,7 @@ class Copier:
 
 
 def digests(ranges: pa.RecordBatch, table: str, options: StorageOptions) -> pa.Array:
-    """The SHA-256 of the bytes of each range, NULL where they cannot be had.
-
-    Args:
-        ranges: Rows of `file`, `begin` and `count`.
-        table: The table's base path.
-        options: How storage is opened.
-
-    Returns:
-        Binary values, one for each range.
-    """
+    """Return the SHA-256 of each range of `file`, `begin` and `count`, as binary; NULL where it cannot be read."""
     fetcher = BlobFetcher(options, table, on_error="null")
     found: list[bytes | None] = []
     for start, stop in _cuts(ranges["count"].to_numpy()):
@@ -138,15 +124,9 @@ def digests(ranges: pa.RecordBatch, table: str, options: StorageOptions) -> pa.A
 def read_ahead(
     threads: ThreadPoolExecutor, fetch: Callable[[Piece], pa.BinaryArray], pieces: Iterable[Piece]
 ) -> Iterator[tuple[Piece, pa.BinaryArray]]:
-    """The bytes of pieces, those of the next one read while one is used; large ones are not read ahead.
+    """Yield each piece with its bytes, reading the next piece in a thread while the caller uses one.
 
-    Args:
-        threads: Where reading goes on.
-        fetch: Reads the bytes of a piece.
-        pieces: Rows and the ranges that are new among them.
-
-    Yields:
-        Each piece with its bytes.
+    Pieces larger than `PIECE` are not read ahead.
     """
     waiting: tuple[Piece, Future[pa.BinaryArray]] | None = None
     for piece in pieces:
@@ -163,7 +143,7 @@ def read_ahead(
 def _noted(
     ending: Future[tuple[list[WrittenContainer], list[pa.RecordBatch]]], written: list[WrittenContainer]
 ) -> list[pa.RecordBatch]:
-    """The rows of a chunk that is durable and proved, once it is."""
+    """Wait for a chunk's end; append its containers to `written` and return its rows."""
     made, rows = ending.result()
     written += made
     return rows
@@ -183,7 +163,7 @@ def _key(rows: pa.RecordBatch) -> tuple[str, str, int]:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
-    """The rows of chunks, a bounded number of bytes at a time."""
+    """Yield the rows of chunks in pieces of at most `PIECE` bytes, or of a single row."""
     last: dict[str, Any] | None = None
     for batch in batches:
         if not batch.num_rows:
@@ -200,7 +180,7 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
 
 
 def _changes(values: pa.Array) -> npt.NDArray[np.bool_]:
-    """Whether each value is another than the one before it; the first is."""
+    """Return True for each value that differs from the one before it; the first value counts as different."""
     codes = values.dictionary_encode().indices.to_numpy()
     changes: npt.NDArray[np.bool_] = np.diff(codes, prepend=-1) != 0
     return changes
@@ -211,7 +191,7 @@ def _range(batch: pa.RecordBatch, row: int) -> dict[str, Any]:
 
 
 def _cuts(sizes: Ints) -> Iterator[tuple[int, int]]:
-    """Where rows of so many bytes are cut, so that a part has no more than a piece, or is one row."""
+    """Yield the start and stop of consecutive parts of rows with at most `PIECE` bytes, or with a single row."""
     ends = np.cumsum(sizes)
     start, done = 0, 0
     while start < len(ends):

@@ -1,1 +1,1 @@
-"""Stored blobs counted and compared with what was kept of them."""
+"""Counts of stored blobs, and checks of them against what was kept when they were written."""

@@ -1,4 +1,4 @@
-"""Stored blobs beside what was kept when they were written: checksums of their bytes, pins of their files."""
+"""Checks of stored blobs against what was kept when they were written: checksums of bytes and pins of files."""
 
 from __future__ import annotations
 
@@ -21,17 +21,10 @@ __all__ = ["note_changed", "note_touched"]
 def note_changed(
     blobs: StoredBlobs, problems: Problems, kept: KeptChecksums, fetcher: BlobFetcher, memory_budget: int
 ) -> None:
-    """Read the blobs that have a checksum and no problem yet, and note those that are not what was written.
+    """Read the blobs that have a kept checksum and no problem yet; note CHANGED or OUT_OF_REACH in `problems`.
 
-    Args:
-        blobs: The blobs.
-        problems: Theirs so far; this completes them.
-        kept: The checksums.
-        fetcher: How bytes are had; it gives NULL for bytes that are not.
-        memory_budget: Bytes of blobs read at a time.
-
-    Raises:
-        DataFileError: A file of checksums is gone or damaged.
+    `fetcher` must return NULL for bytes that cannot be read. `memory_budget` is the number of blob bytes read at a
+    time. Raises DataFileError if a file of checksums is gone or damaged.
     """
     fine = np.array([problem is None for problem in problems], np.bool_)
     rows = np.flatnonzero(blobs.outside & fine)
@@ -48,15 +41,10 @@ def note_changed(
 
 
 def note_touched(blobs: StoredBlobs, problems: Problems, pins: pa.StructArray, options: StorageOptions) -> None:
-    """Note the blobs whose files are not those that were pinned, without reading any bytes.
+    """Note CHANGED in `problems` for blobs whose files differ from their pins, without reading bytes.
 
-    Containers that are lent are left out: they never change, and have another time once they were in the trash.
-
-    Args:
-        blobs: The blobs.
-        problems: Theirs so far; this completes them.
-        pins: Size and modification time of each blob's file at its write, NULL where there is no pin.
-        options: How storage is opened.
+    `pins` holds the size and modification time of each blob's file at its write, NULL without a pin. Files in blob
+    areas are left out: containers never change, and one that was restored from the trash has another modification time.
     """
     fine = np.array([problem is None for problem in problems], np.bool_)
     rows = np.flatnonzero(blobs.outside & fine & np.asarray(pins.is_valid()))

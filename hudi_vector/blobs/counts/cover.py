@@ -1,4 +1,4 @@
-"""How many bytes of a file its ranges cover, whatever overlaps."""
+"""Computation of how many bytes of a file are covered by ranges that may overlap."""
 
 from __future__ import annotations
 
@@ -11,16 +11,10 @@ Ints = npt.NDArray[np.int64]
 
 
 def covered_bytes(file: Ints, begin: Ints, end: Ints, files: int) -> Ints:
-    """The bytes of each file that lie in at least one range.
+    """Return how many bytes of each file lie in at least one range, shape (files,), int64.
 
-    Args:
-        file: The number of each range's file, from 0.
-        begin: Its first byte.
-        end: The byte after its last one, not before `begin`.
-        files: How many files there are.
-
-    Returns:
-        Bytes, shape (files,), int64.
+    `file` is the number of each range's file, from 0; `begin` its first byte; `end` the byte after its last one, not
+    before `begin`.
 
     Example:
         >>> covered_bytes(np.array([0, 0, 1]), np.array([0, 3, 7]), np.array([5, 9, 7]), 2).tolist()
@@ -31,7 +25,7 @@ def covered_bytes(file: Ints, begin: Ints, end: Ints, files: int) -> Ints:
     number = np.concatenate([file, file])
     order = np.lexsort((place, number))
     place, number = place[order], number[order]
-    # No range is open between two files, so what follows the last place of a file never counts.
+    # All ranges of a file are closed after its last position, so the step to the next file never counts.
     is_open = np.cumsum(step[order]) > 0
     covered = np.zeros(files, np.int64)
     np.add.at(covered, number, np.where(is_open, np.diff(place, append=0), 0))

@@ -1,4 +1,4 @@
-"""Whether the bytes that references name are there."""
+"""Checks that the bytes that references name exist."""
 
 from __future__ import annotations
 
@@ -15,41 +15,31 @@ __all__ = ["DIRECTORY", "FINE", "GONE", "TOO_SHORT", "UNREACHABLE", "file_sizes"
 Ints = npt.NDArray[np.int64]
 
 FINE, GONE, DIRECTORY, UNREACHABLE, TOO_SHORT = 0, -1, -2, -3, -4
-"""What becomes of a reference. The middle three also stand in place of a file's size."""
+"""The states of a reference. GONE, DIRECTORY and UNREACHABLE are also used in place of a file's size."""
 
 _REASONS = {reason_of(FileNotFoundError()): GONE, reason_of(IsADirectoryError()): DIRECTORY}
 
 
 def file_sizes(files: BlobFiles, uris: Iterable[str]) -> list[int]:
-    """The size of each file in bytes, or GONE, DIRECTORY or UNREACHABLE.
+    """Return the size of each file in bytes, or GONE, DIRECTORY or UNREACHABLE.
 
-    Args:
-        files: The files seen so far.
-        uris: Their places.
-
-    Raises:
-        MissingDependencyError: A scheme needs a package that is not installed.
+    Raises MissingDependencyError if a scheme needs a package that is not installed.
     """
     return [_size(file) for file in files.look(uris)]
 
 
 def presence(begin: Ints, count: Ints, size: Ints) -> Ints:
-    """What becomes of references when their bytes are asked for.
+    """Return FINE, GONE, DIRECTORY, UNREACHABLE or TOO_SHORT for each reference.
 
-    Args:
-        begin: The first byte of each.
-        count: Its bytes, `TO_THE_END` for the rest of its file. A range of 0 bytes needs no file.
-        size: The size of its file, or what `file_sizes` says in place of one.
-
-    Returns:
-        FINE, GONE, DIRECTORY, UNREACHABLE or TOO_SHORT for each.
+    `begin` is the first byte, `count` the number of bytes, or `TO_THE_END` for the rest of the file; a range of 0 bytes
+    needs no file. `size` is the file's size or its state, as from `file_sizes`.
 
     Example:
         >>> presence(np.array([0, 3, 0]), np.array([4, 2, 0]), np.array([4, 4, GONE])).tolist()
         [0, -4, 0]
     """
     needed = np.where(count == TO_THE_END, 0, count)
-    # Not begin + needed, which may exceed 64 bits.
+    # begin + needed could overflow 64 bits.
     short = (size >= 0) & (begin > size - needed)
     return np.where(count == 0, FINE, np.where(size < 0, size, np.where(short, TOO_SHORT, FINE)))
 

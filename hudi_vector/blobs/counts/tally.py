@@ -1,8 +1,8 @@
-"""Counts of stored blobs: first within a task, by range; then by file, when all rows of a file have come together.
+"""Counts of stored blobs: first by range within a task, then by file once all rows of a file are together.
 
 A *tally* is a table of `TALLY`: how many rows of a column and partition refer to a range of a file. INLINE blobs have
-no file, and `bytes` counts theirs. A file that was found in the table's blob area has a row without column, with its
-size as `bytes`: so files that nothing refers to are seen too, and the others are not looked up again.
+no file, and `bytes` counts their bytes. A file that was listed in the table's blob area has a row without column, with
+its size as `bytes`: so files without references are counted too, and the others need no second lookup.
 """
 
 from __future__ import annotations
@@ -64,15 +64,10 @@ _OWNER = ["file", "column", "partition"]
 
 
 def count_blobs(column: str, partition: pa.Array, blobs: StoredBlobs) -> pa.Table:
-    """The tally of some rows, NULL blobs left out.
+    """Return the tally of some rows, without NULL blobs.
 
-    Args:
-        column: The column's dotted path.
-        partition: The partition path of each row.
-        blobs: What the column has in each row.
-
-    Raises:
-        InvalidBlobError: A blob contradicts itself, so that nobody can say what it refers to.
+    `column` is the dotted path, `partition` the partition path of each row. Raises InvalidBlobError if the fields of a
+    blob contradict each other, as it is then unknown what the blob refers to.
     """
     if blobs.contradicts.any():
         raise InvalidBlobError(
@@ -96,25 +91,14 @@ def count_blobs(column: str, partition: pa.Array, blobs: StoredBlobs) -> pa.Tabl
 
 
 def add_up(tally: pa.Table) -> pa.Table:
-    """The tally with one row for each range of a column, partition and file.
-
-    Args:
-        tally: Any number of rows for each.
-    """
+    """Return a tally with its rows summed to one row for each range of a column, partition and file."""
     keys = [name for name in TALLY.names if name not in ("blobs", "bytes")]
     summed = tally.group_by(keys, use_threads=False).aggregate([("blobs", "sum"), ("bytes", "sum")])
     return summed.rename_columns([name.removesuffix("_sum") for name in summed.schema.names]).select(TALLY.names)
 
 
 def whole_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Rows that come sorted by file, cut only where a file ends.
-
-    Args:
-        batches: Batches of `TALLY`.
-
-    Yields:
-        Tables that have all rows of each file they name.
-    """
+    """Yield tables that hold all rows of each of their files, from batches of `TALLY` sorted by file."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         if not batch.num_rows:
@@ -126,23 +110,17 @@ def whole_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             whole = [*held, batch.slice(0, first)]
             if sum(part.num_rows for part in whole):
                 yield pa.Table.from_batches(whole)
-            held, batch = [], batch.slice(first)  # noqa: PLW2901 - what is left of it
+            held, batch = [], batch.slice(first)  # noqa: PLW2901 - the rest of the batch
         held.append(batch)
     if held:
         yield pa.Table.from_batches(held)
 
 
 def summarise(tally: pa.Table, area: BlobArea, files: BlobFiles) -> pa.Table:
-    """What is stored where, for files all of whose rows are here.
+    """Return one row of `SUMMARY` for each column, partition and file of a tally that holds all rows of its files.
 
-    Args:
-        tally: The rows of some files, and of INLINE blobs.
-        area: Where the table keeps its blobs.
-        files: For files outside of that area.
-
-    Returns:
-        One row of `SUMMARY` for each column, partition and file. What is dead in a file stands in one of them: that of
-        the column and partition it was written for.
+    `area` is the table's blob area; `files` looks up files outside of it. The dead bytes of a file are counted in a
+    single row: the one of the column and partition that the file was written for.
     """
     sizes = _sizes(tally, files)
     counted = add_up(tally.filter(pc.is_valid(tally["column"])))
@@ -156,16 +134,16 @@ def summarise(tally: pa.Table, area: BlobArea, files: BlobFiles) -> pa.Table:
 
 
 def _sizes(tally: pa.Table, files: BlobFiles) -> dict[str, int]:
-    """The size of each file, as the listing has it, and by a look at those that lie elsewhere."""
+    """Return the size of each file: from the listing, or by a lookup for files that were not listed."""
     listed = tally.filter(pc.is_null(tally["column"]))
     sizes = dict(zip(listed["file"].to_pylist(), listed["bytes"].to_pylist(), strict=True))
     others = [file for file in pc.unique(tally["file"]).to_pylist() if file is not None and file not in sizes]
-    # What a write in progress stored after the listing lies in the area too, and is looked at like any other file.
+    # A write in progress may have stored files in the area after the listing; these are looked up too.
     return sizes | dict(zip(others, file_sizes(files, others), strict=True))
 
 
 def _groups(counted: pa.Table, length: Ints, lost: Any) -> list[dict[str, Any]]:
-    """The rows of each column, partition and file, added up over the file's distinct ranges."""
+    """Return one row per column, partition and file, summed over the file's distinct ranges."""
     outside = pc.is_valid(counted["file"])
     ranges = counted.select([*_OWNER, "blobs", "managed"])
     for name, values in {
@@ -176,7 +154,7 @@ def _groups(counted: pa.Table, length: Ints, lost: Any) -> list[dict[str, Any]]:
         "dangling": pc.if_else(pa.array(lost), counted["blobs"], 0),
     }.items():
         ranges = ranges.append_column(name, values)
-    # One range may come as a whole file and by its numbers, and be called managed or not.
+    # The same range may be given as a whole file or by numbers, and as managed or not.
     distinct = ranges.group_by([*_OWNER, "offset", "length"], use_threads=False).aggregate(
         [("blobs", "sum"), ("inline", "sum"), ("dangling", "sum"), ("managed", "max")]
     )
@@ -189,7 +167,7 @@ def _groups(counted: pa.Table, length: Ints, lost: Any) -> list[dict[str, Any]]:
 
 
 def _dead_bytes(file: list[str | None], begin: Ints, length: Ints, sizes: dict[str, int]) -> dict[str, int]:
-    """What no range covers in each of some files."""
+    """Return how many bytes of each file in `sizes` no range covers."""
     number = {name: index for index, name in enumerate(sizes)}
     of = np.array([number.get(name or "", -1) for name in file], np.int64)
     size = np.maximum(np.fromiter(sizes.values(), np.int64, len(sizes)), 0)

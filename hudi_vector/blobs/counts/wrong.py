@@ -1,4 +1,4 @@
-"""What is wrong with references, in fixed words."""
+"""Detection of wrong references, each with one of a fixed set of problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hudi_vector.errors import InvalidBlobError
 __all__ = ["CHANGED", "OUT_OF_REACH", "Problems", "find_problems"]
 
 Problems = npt.NDArray[np.object_]
-"""A text for each of n blobs, None where nothing is wrong."""
+"""The problem of each of n blobs, None for blobs without a problem."""
 
 CHANGED, OUT_OF_REACH = "changed", "unreachable"
 _CONTRADICTS, _RELATIVE, _FOREIGN = "contradicts itself", "relative without base", "foreign"
@@ -26,22 +26,12 @@ _WORDS = {GONE: "gone", DIRECTORY: "directory", UNREACHABLE: OUT_OF_REACH, TOO_S
 
 
 def find_problems(blobs: StoredBlobs, area: BlobArea, files: BlobFiles) -> Problems:
-    """The problem of each blob, without reading any of its bytes.
+    """Return the problem of each blob without reading its bytes, shape (n,), None for blobs without a problem.
 
-    That bytes are lost is said before that their file lies in a wrong place. A relative path has a base only where it
-    leads into the table's own blob area, as this package writes it.
-
-    Args:
-        blobs: The blobs.
-        area: Where their table keeps its blobs.
-        files: The files seen so far.
-
-    Returns:
-        ``contradicts itself``, ``relative without base``, ``gone``, ``directory``, ``unreachable``, ``too short`` or
-        ``foreign``, shape (n,).
-
-    Raises:
-        MissingDependencyError: A scheme needs a package that is not installed.
+    The problems are ``contradicts itself``, ``relative without base``, ``gone``, ``directory``, ``unreachable``,
+    ``too short`` and ``foreign``. Missing bytes are reported rather than a foreign file. A relative path is accepted
+    only if it leads into the table's own blob area, as this package writes it. Raises MissingDependencyError if a
+    scheme needs a package that is not installed.
     """
     problems: Problems = np.full(len(blobs), None, np.object_)
     rows = np.flatnonzero(blobs.outside)
@@ -56,7 +46,7 @@ def find_problems(blobs: StoredBlobs, area: BlobArea, files: BlobFiles) -> Probl
 
 
 def _each(texts: pa.StringArray, function: Any) -> Problems:
-    """The function's results for the distinct texts, one for each row."""
+    """Apply the function to the distinct texts; return its result for each row."""
     encoded = texts.dictionary_encode()
     results: Problems = np.empty(len(encoded.dictionary), np.object_)
     results[:] = function(encoded.dictionary.to_pylist())
@@ -70,6 +60,6 @@ def _misplaced(path: str, area: BlobArea) -> str | None:
         return _FOREIGN
     try:
         file_uri(path, None)
-    except InvalidBlobError:  # it needs a base
+    except InvalidBlobError:  # the path is relative
         return None if area.owns(uri) else _RELATIVE
     return None

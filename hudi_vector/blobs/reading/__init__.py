@@ -1,1 +1,1 @@
-"""Bytes of blobs, read late, in few ranges and within a budget."""
+"""Readers of blob bytes: late, in few ranges, and within a memory budget."""

@@ -1,7 +1,7 @@
-"""INLINE values taken out of base files, by the numbers of their rows.
+"""Access to INLINE values in base files by row number.
 
-A place in a base file is the path of the file, and where the file has several BLOB columns ``#column`` behind it: so
-that a reference says by itself which value it means, whatever becomes of the column it stands in.
+A place in a base file is the path of the file, followed by ``#column`` if the file has several BLOB columns. So a
+reference identifies its value by itself, even if the column that holds the reference is renamed or copied.
 """
 
 from __future__ import annotations
@@ -34,13 +34,9 @@ _DATA, _PATH = ".data", ".reference.external_path"
 
 
 def blob_columns(metadata: pq.FileMetaData) -> list[str]:
-    """The BLOB columns of a Parquet file, as dotted paths.
+    """Return the dotted paths of a Parquet file's BLOB columns, in the order of the file.
 
-    Args:
-        metadata: Its footer.
-
-    Returns:
-        The columns, in the order of the file.
+    Columns within lists or maps are left out.
     """
     schema = metadata.schema
     leaves = {schema.column(i).path: schema.column(i) for i in range(len(schema))}
@@ -52,31 +48,13 @@ def blob_columns(metadata: pq.FileMetaData) -> list[str]:
 
 
 def blob_column(source: Any, metadata: pq.FileMetaData, column: str, uri: str) -> ByteColumn:
-    """The bytes of a BLOB column in an open base file.
-
-    Args:
-        source: The file.
-        metadata: Its footer.
-        column: One of its `blob_columns`.
-        uri: Where it is.
-
-    Returns:
-        The column of INLINE bytes.
-    """
+    """Return the INLINE bytes of one of the file's `blob_columns`; `source` is the open file at `uri`."""
     ahead = LOCAL_MAX_GAP if scheme_of(uri) == "file" else OBJECT_STORE_MAX_GAP
     return ByteColumn(source, metadata, column + _DATA, uri, ahead)
 
 
 def place_in(uri: str, column: str, columns: Sequence[str]) -> str:
-    """What leads to the values of a column in a base file.
-
-    Args:
-        uri: The base file.
-        column: The BLOB column.
-        columns: All BLOB columns of the file.
-
-    Returns:
-        The path of a reference.
+    """Return the path of a reference to the values of a column in a base file; `columns` are all its BLOB columns.
 
     Example:
         >>> place_in("file:///t/f.parquet", "img", ["img"]), place_in("file:///t/f.parquet", "img", ["img", "doc.scan"])
@@ -86,11 +64,11 @@ def place_in(uri: str, column: str, columns: Sequence[str]) -> str:
 
 
 class BaseFiles:
-    """Base files that are open, for as long as a task reads references.
+    """A cache of open base files for a task that reads references.
 
     Args:
         options: Hadoop's storage settings.
-        kept: Bytes of pages that are kept, because the rows that come next may be in them.
+        kept: The number of bytes of pages that are cached, as the next rows may be in the same pages.
     """
 
     def __init__(self, options: StorageOptions, kept: int = 0) -> None:
@@ -99,14 +77,18 @@ class BaseFiles:
         self._opened: Recent[str, ByteColumn] = Recent(_OPEN_FILES)
 
     def read(self, asked: Sequence[tuple[str, Ints]], threads: int | None) -> list[list[bytes | None] | DataFileError]:
-        """The values of some rows of some base files, each page read once.
+        """Return the values of rows of base files, each page read once.
 
         Args:
-            asked: A place in a base file, as `place_in` makes it, and numbers of rows, in any order.
-            threads: How many files, or pages of a single one, are read at once; None to choose by storage.
+            asked: Places in base files, as from `place_in`, each with row numbers in any order.
+            threads: How many files, or pages of a single file, are read at once; None to choose by storage.
 
         Returns:
-            For each place the values, None for NULL and for rows the file does not have, or why there are none.
+            For each place the values, None for NULL and for rows the file does not have; or the error that prevented
+                reading.
+
+        Raises:
+            InvalidBlobError: A place names no BLOB column of its file.
         """
         most = threads or default_threads(local=all(scheme_of(place) == "file" for place, _ in asked))
         alone = len(asked) == 1
@@ -120,11 +102,7 @@ class BaseFiles:
         return in_threads(values, asked, most)
 
     def require(self, places: Iterable[str]) -> None:
-        """Refuse base files that are gone.
-
-        Raises:
-            BlobReadError: One cannot be read, with the reason.
-        """
+        """Raise BlobReadError with the reason if one of the base files cannot be found."""
         paths = [_parts(place)[0] for place in places]
         for path, found in zip(paths, BlobFiles(self._options, None).look(paths), strict=True):
             if isinstance(found, Trouble):
@@ -172,7 +150,7 @@ def _blob_column(source: pa.NativeFile, place: str, path: str, named: str, uri: 
 
 
 def _parts(place: str) -> tuple[str, str]:
-    """The path of a base file, and the column behind it; folders may have a ``#`` in their names."""
+    """Return the path of a base file and the column after ``#``, "" if none; folder names may contain ``#``."""
     folder, slash, name = place.rpartition("/")
     file, _, column = name.partition("#")
     return f"{folder}{slash}{file}", column

@@ -1,4 +1,4 @@
-"""Streams of record batches: BLOB columns become bytes, in batches bounded by bytes."""
+"""Streams of record batches whose BLOB columns are replaced by bytes, in batches bounded by bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hudi_vector.errors import InvalidArgumentError, UnknownColumnError
 
 __all__ = ["read_batches"]
 
-# Sizes of whole files are asked for this many rows at a time: a LIMIT that stops early has asked for few.
+# Sizes of files are looked up for this many rows at a time, so a LIMIT that stops early has looked up few.
 _LOOK_ROWS = 1024
 
 
@@ -28,28 +28,28 @@ def read_batches(
     fetcher: BlobFetcher,
     memory_budget_bytes: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the bytes of BLOB columns, few rows or many at a time, as their sizes allow.
+    """Read the bytes of BLOB columns, with as many rows per batch as the memory budget allows.
 
-    Small input batches are put together, so that ranges of one file are read together whatever batches their rows
-    came in, and large ones are cut. What is held is no more than the input's current batch, the rows waiting (within
-    the budget), and the output batches being made and being used (each within the budget, or one value).
+    Small input batches are combined, so that ranges of one file are read together even if their rows came in different
+    batches; large batches are cut. Memory holds no more than the current input batch, the waiting rows (within the
+    budget), and the output batches being made and being used (each within the budget, or one row).
 
     Args:
-        batches: The input, all batches of one schema.
-        columns: Output column by BLOB column. An output of the same name takes the column's place, another one is
-            added at the end.
-        fetcher: How bytes are had.
-        memory_budget_bytes: The most bytes of an output batch, 1 or more: the bytes read and those that came in
-            with its rows, on average. A row that is larger is a batch of its own.
+        batches: The input; all batches have one schema.
+        columns: The name of the output column by BLOB column. If the names are equal, the output replaces the column;
+            otherwise it is appended.
+        fetcher: Reads the bytes.
+        memory_budget_bytes: The largest number of bytes of an output batch, 1 or more: the bytes read and the average
+            size of the input rows. A larger row is a separate batch.
 
     Yields:
-        The rows in their order, NULLs kept, output columns of type ``binary``; no batch is empty.
+        Non-empty batches of the rows in order, NULLs kept, output columns of type ``binary``.
 
     Raises:
-        InvalidArgumentError: The budget is below 1, or an output column has a name that is taken.
+        InvalidArgumentError: The budget is below 1, or the name of an output column is taken.
         UnknownColumnError: There is no such column.
-        InvalidBlobError: A column is no BLOB, or a blob contradicts itself.
-        BlobReadError: Bytes cannot be had, and the fetcher raises errors.
+        InvalidBlobError: A column is not a BLOB, or the fields of a blob contradict each other.
+        BlobReadError: Bytes cannot be read, and the fetcher's `on_error` is ``"raise"``.
 
     Example:
         >>> from hudi_vector.blobs.struct import blob_array
@@ -77,14 +77,17 @@ def read_batches(
 
 @dataclass(frozen=True)
 class _Reader:
-    """Which columns are read, and how."""
+    """The columns to read (output column by BLOB column), the fetcher, and the files looked up so far."""
 
     columns: dict[str, str]
     fetcher: BlobFetcher
     files: BlobFiles
 
     def check(self, schema: pa.Schema) -> None:
-        """Refuse columns that are not there and outputs that would be there twice."""
+        """Check that all columns exist and that all output names are free.
+
+        Raises UnknownColumnError for a missing column, InvalidArgumentError for a name that is taken.
+        """
         for column, output in self.columns.items():
             if column not in schema.names:
                 raise UnknownColumnError.of(column, schema.names, "the batches")
@@ -92,14 +95,14 @@ class _Reader:
                 raise InvalidArgumentError(f"the bytes of '{column}' cannot be called '{output}': the name is taken")
 
     def cost(self, rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
-        """Bytes that each row will take: what is read for it, and its share of what came in."""
+        """Return the bytes that each row will take: the bytes to read, and its share of the input batch."""
         cost = np.full(rows.num_rows, -(-rows.nbytes // rows.num_rows), np.int64)
         for column in self.columns:
             cost += self.fetcher.sizes(_blobs(rows, column), files=self.files)
         return cost
 
     def read(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows with their bytes."""
+        """Return the rows with their output columns."""
         for column, output in self.columns.items():
             values = self.fetcher.fetch(_blobs(rows, column), files=self.files)
             field = pa.field(output, pa.binary())
@@ -111,7 +114,7 @@ class _Reader:
 
 
 class _Waiting:
-    """Rows whose bytes are not read yet, in order, and what they will cost."""
+    """A queue of rows whose bytes are not read yet, with their cost in bytes."""
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[pa.RecordBatch, npt.NDArray[np.int64]]] = deque()
@@ -119,13 +122,13 @@ class _Waiting:
         self.rows = 0
 
     def add(self, rows: pa.RecordBatch, cost: npt.NDArray[np.int64]) -> None:
-        """Put rows at the end."""
+        """Append rows."""
         self._pieces.append((rows, cost))
         self.cost += int(cost.sum())
         self.rows += rows.num_rows
 
     def take(self, budget: int) -> pa.RecordBatch:
-        """Take as many of the first rows as the budget allows, and one at least."""
+        """Remove and return as many of the first rows as the budget allows, at least one."""
         taken: list[pa.RecordBatch] = []
         left = budget
         while self._pieces:

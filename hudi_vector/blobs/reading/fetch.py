@@ -1,4 +1,4 @@
-"""Bytes of BLOB columns: INLINE or by reference, in few reads, into one Arrow array."""
+"""Reading of the bytes of BLOB columns, INLINE or by reference, with few reads into one Arrow array."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ __all__ = ["BlobFetcher", "Part"]
 
 _WHOLE = Part()
 _CHANGED = "its bytes are not those that were written, whose checksum was kept"
-# Reads are no smaller than this for the sake of sharing them between threads.
+# Reads are not split below this size to share them between threads.
 _MIN_SHARE = 256 << 10
 
 
 @dataclass(frozen=True)
 class BlobFetcher:
-    """How the bytes of blobs are had.
+    """A reader of the bytes of blobs.
 
     Args:
         options: Hadoop's storage settings.
-        table: The base path of the table that holds the references, for relative paths; None if it has none.
-        max_gap: Ranges of a file with no more than this many bytes between them are read together; None for 16 KiB
-            on a local disk and 1 MiB elsewhere.
-        threads: The most threads that read at once; None for 16, and on a local disk for one as long as it
-            is quick, else 4.
-        on_error: ``"raise"``, or ``"null"`` for NULL in the place of bytes that cannot be had: the file is gone,
-            too short, a directory, forbidden or broken off, no driver knows its scheme, a part starts past the end
-            of its blob, or the value has more than 2³¹ − 1 bytes. A blob that contradicts itself raises all the
-            same, and so does a driver that is known and not installed.
-        verify: Whether the bytes of whole blobs are compared with the checksums that were kept when they were written;
-            bytes that changed cannot be had. Blobs without a checksum, and parts of blobs, are not compared.
-        from_remote: Whether the references come from object stores, where the table is not known: they may not name
-            files of this machine then.
+        table: The base path of the table that holds the references, for relative paths; None if there is none.
+        max_gap: Ranges of a file with no more than this many bytes between them are read together; None for 16 KiB on a
+            local disk and 1 MiB elsewhere.
+        threads: The largest number of threads that read at once; None for 16, or on a local disk for one while the disk
+            is fast and 4 otherwise.
+        on_error: ``"raise"``, or ``"null"`` for NULL in place of bytes that cannot be read: the file is gone, too
+            short, a directory or forbidden, or reading fails; no driver knows its scheme; a part starts past the end of
+            its blob; or the value has more than 2³¹ - 1 bytes. Contradictory fields, and a known driver that is not
+            installed, always raise.
+        verify: Whether the bytes of whole blobs are compared with the checksums kept when they were written; bytes that
+            changed count as unreadable. Blobs without a checksum, and parts of blobs, are not compared.
+        from_remote: Whether the references come from object stores, if the table is not known; then they may not name
+            files of this machine.
 
     Raises:
-        InvalidArgumentError: A setting has a value it cannot have.
+        InvalidArgumentError: A setting has an invalid value.
 
     Example:
         >>> from hudi_vector.blobs.struct import blob_array
@@ -78,60 +78,45 @@ class BlobFetcher:
             raise InvalidTypeError(f"table is the base path of a table, not {self.table!r}")
 
     def files(self) -> BlobFiles:
-        """A memory of files for several calls on one column, so that each file is looked at once."""
+        """Return a cache of files that several calls on one column can share, so that each file is looked up once."""
         return BlobFiles(self.options, self.table, self.threads, from_remote=self.from_remote)
 
     def sizes(self, columns: BlobColumns, part: Part = _WHOLE, *, files: BlobFiles | None = None) -> Ints:
-        """How many bytes each row will need.
+        """Return how many bytes each row will need, shape (n,), int64; 0 for NULL and for rows that become NULL.
 
-        Only references without length are looked up in storage: with both offset and length NULL the whole file,
-        with an offset from there to its end. A length without an offset counts from byte 0.
-
-        Args:
-            columns: The fields of n blobs.
-            part: The part of each blob that will be asked for.
-            files: From `files`, to look at each file once in several calls.
-
-        Returns:
-            Bytes, shape (n,), int64; 0 for NULL, and for what will be NULL by `on_error`.
-
-        Raises:
-            InvalidBlobError: A blob contradicts itself.
-            BlobReadError: A file is not there, or too short to begin where the reference does.
+        Only references without length are looked up in storage: they go from their offset (0 if missing) to the end of
+        the file. `part` is the part of each blob that will be requested. Raises InvalidBlobError if the fields of a
+        blob contradict each other, BlobReadError if a file is missing or too short and `on_error` is ``"raise"``.
         """
         wanted = wanted_of(columns)
         return self._resolved(wanted, part, files or self.files(), wanted.length < 0).need
 
     def fetch(self, columns: BlobColumns, part: Part = _WHOLE, *, files: BlobFiles | None = None) -> pa.BinaryArray:
-        """The bytes of each row.
+        """Return the bytes of each row as n values of type ``binary``, NULL for NULL.
 
-        A part of a blob is cut at the blob's end, as SQL's ``substring`` does; one that starts past the end is an
-        error, one that starts right at the end is empty. A reference to a range of 0 bytes is an empty value, without a
-        look at its file.
+        A part is cut at the blob's end, as by SQL's ``substring``; a part that starts past the end is an error, one
+        that starts exactly at the end is empty. A reference to 0 bytes is an empty value, without a lookup of its file.
 
         Args:
             columns: The fields of n blobs.
-            part: The part of each blob that is asked for.
-            files: From `files`, to look at each file once in several calls.
-
-        Returns:
-            n values of type ``binary``: NULL for NULL, empty for an empty blob.
+            part: The requested part of each blob.
+            files: A cache from `files`, to look up each file once in several calls.
 
         Raises:
-            InvalidBlobError: A blob contradicts itself.
-            BlobReadError: Bytes cannot be had, and `on_error` is ``"raise"``.
-            InvalidArgumentError: The values together have more than 2³¹ − 1 bytes, which no ``binary`` array
-                holds: give fewer rows at a time, as `hudi_vector.blobs.reading.batches.read_batches` does.
+            InvalidBlobError: The fields of a blob contradict each other.
+            BlobReadError: Bytes cannot be read, and `on_error` is ``"raise"``.
+            InvalidArgumentError: The values together have more than 2³¹ - 1 bytes, the limit of a ``binary`` array.
+                Fetch fewer rows at a time, as `hudi_vector.blobs.reading.batches.read_batches` does.
         """
         wanted = wanted_of(columns)
         if part.whole and not wanted.refers.any():
-            return columns.data  # what is inline is there already; rows without a type have no data
+            return columns.data  # inline bytes need no read; rows without a type have no data
         resolved = self._resolved(wanted, part, files or self.files(), wanted.length != 0, MAX_VALUE_BYTES)
         values = self._filled(resolved)
         return self._verified(resolved, values) if self.verify and part.whole else values
 
     def _verified(self, resolved: Resolved, values: pa.BinaryArray) -> pa.BinaryArray:
-        """The values, those left out whose bytes changed since they were written."""
+        """Return the values with NULL, or raise BlobReadError, where bytes changed since they were written."""
         wanted = resolved.wanted
         rows = np.flatnonzero(wanted.refers & (wanted.length >= 0) & np.asarray(values.is_valid()))
         uris = pa.array([file_uri(path, self.table) for path in wanted.paths], pa.string())
@@ -171,14 +156,14 @@ class BlobFetcher:
         _copy_inline(resolved, ends[:-1], output)
         lost = self._read(resolved, ends[:-1], output)
         for row in np.flatnonzero(lost):
-            output[ends[row] : ends[row + 1]] = bytes(int(resolved.need[row]))  # no stray memory under a NULL
+            output[ends[row] : ends[row + 1]] = bytes(int(resolved.need[row]))  # no uninitialised memory under a NULL
         valid = (wanted.inline | wanted.refers) & ~resolved.failed & ~lost
         mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
         offsets = pa.py_buffer(ends.astype(np.int32))
         return pa.Array.from_buffers(pa.binary(), len(wanted), [mask, offsets, values])
 
     def _read(self, resolved: Resolved, target: Ints, output: memoryview) -> Flags:
-        """Read what rows refer to; return the rows whose bytes did not come."""
+        """Read the referenced bytes into `output`; return which rows could not be read."""
         wanted = resolved.wanted
         files = [None if isinstance(file, Trouble) else file for file in resolved.files]
         is_local = np.array([file is not None and file.local for file in files] + [False])[wanted.file]
@@ -208,12 +193,12 @@ class BlobFetcher:
 
 
 def _share(total: int, threads: int) -> int:
-    """The most bytes of one read: what all threads hold at once is small beside the output."""
+    """Return the largest size of one read in bytes, so that the reads in progress are small against the output."""
     return min(MAX_READ, max(_MIN_SHARE, total // (4 * threads)))
 
 
 def _copy_inline(resolved: Resolved, target: Ints, output: memoryview) -> None:
-    """Copy what is inline: neighbours in one go, as they lie side by side in the column already."""
+    """Copy inline bytes; values that are adjacent in the column are copied together."""
     rows = np.flatnonzero(resolved.wanted.inline & (resolved.need > 0))
     _, data = resolved.wanted.inline_bytes()
     source = data.data

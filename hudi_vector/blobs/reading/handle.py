@@ -1,4 +1,4 @@
-"""Blobs outside Spark: one as an open file, many as a stream of bytes."""
+"""Access to blobs without Spark: one blob as an open file, many as a stream of bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hudi_vector.storage import StorageOptions
 
 __all__ = ["iter_bytes", "open_blob"]
 
-# What is read ahead: little where a read costs little, more where each is a request.
+# Bytes read ahead: few on a local disk, where a read is cheap; more elsewhere, where each read is a request.
 _LOCAL_BUFFER, _REMOTE_BUFFER = 64 << 10, 1 << 20
 _DEFAULT_BUDGET = 64 << 20
 _CHUNK_ROWS = 1024
@@ -31,24 +31,24 @@ _END = object()
 
 
 def open_blob(blob: Any, *, options: StorageOptions | None = None, table: str | None = None) -> io.BufferedReader:
-    """Open a blob as a file to read and seek in, which reads no more than is asked for.
+    """Open a blob as a file that can be read and seeked; only the requested bytes are read.
 
-    It reads ahead by 64 KiB on a local disk and by 1 MiB elsewhere, never past the blob's end. There is no limit to
-    the blob's size.
+    The file reads ahead by 64 KiB on a local disk and by 1 MiB elsewhere, never past the blob's end. The blob may have
+    any size.
 
     Args:
         blob: A blob struct as a mapping, a Row or an Arrow scalar, or ``(path, offset, length)`` with None for a
             missing offset or length.
-        options: Hadoop's storage settings; with ``hoodie.blob.read.allowed`` among them only the places it lists are
-            read.
+        options: Hadoop's storage settings. If they include ``hoodie.blob.read.allowed``, only files below the places it
+            lists, or below `table`, are read.
         table: The base path of the table that holds the blob, for a relative path.
 
     Returns:
-        A binary file, opened for reading; the caller closes it.
+        A binary file, opened for reading; the caller must close it.
 
     Raises:
-        InvalidBlobError: It is no blob, a NULL one, or one that contradicts itself.
-        BlobReadError: Its file is not there or too short. Reading raises it where bytes no longer come.
+        InvalidBlobError: The value is not a blob or is NULL, or the blob's fields contradict each other.
+        BlobReadError: The blob's file is missing or too short. Reading raises it too if bytes are no longer available.
 
     Example:
         >>> with open_blob({"type": "INLINE", "data": b"bytes of a video", "reference": None}) as video:
@@ -79,27 +79,31 @@ def iter_bytes(
     table: str | None = None,
     threads: int | None = None,
 ) -> Iterator[Any]:
-    """Stream the bytes of many blobs, in order, read in few reads and bounded memory.
+    """Stream the bytes of many blobs, in order, with few reads and bounded memory.
 
     Args:
-        source: An Arrow table, record batch or reader; or an iterable of tables or batches, or of rows: mappings or
-            Rows with a blob column, or blobs as `open_blob` takes them.
-        column: The BLOB column. None for the only one of an Arrow source, and for rows that are blobs themselves.
-        rows: Whether to give ``(row, bytes)``: for Arrow a dict of the other columns, otherwise the row as it came.
-        memory_budget: Bytes read at a time, 64 MiB if not said; a larger blob comes alone.
-        options: Hadoop's storage settings; with ``hoodie.blob.read.allowed`` among them only the places it lists are
-            read.
+        source: An Arrow table, record batch or reader; an iterable of tables or batches; or an iterable of rows. Rows
+            are mappings or Rows with a blob column, or blobs in the forms that `open_blob` takes.
+        column: The name of the BLOB column. None selects the only BLOB column of an Arrow source; for rows, None means
+            that each row is a blob.
+        rows: Whether to yield ``(row, bytes)``. For an Arrow source the row is a dict of the other columns, otherwise
+            the row as given.
+        memory_budget: The number of bytes read at a time, 64 MiB by default; a larger blob is read alone.
+        options: Hadoop's storage settings. If they include ``hoodie.blob.read.allowed``, only files below the places it
+            lists, or below `table`, are read.
         table: The base path of the table that holds the blobs, for relative paths.
-        threads: The most threads that read at once; None for the default of the storage.
+        threads: The largest number of threads that read at once; None for the storage's default.
 
     Yields:
         The bytes of each blob, None for NULL; or a pair of row and bytes.
 
     Raises:
-        InvalidArgumentError: The column is not named and not the only one.
-        UnknownColumnError: There is no such column.
-        InvalidBlobError: A value is no blob, or contradicts itself.
-        BlobReadError: Bytes cannot be had.
+        InvalidTypeError: The source is neither Arrow data nor iterable.
+        InvalidArgumentError: `column` is None and the Arrow source has no BLOB column or several, or a row has no such
+            column.
+        UnknownColumnError: The Arrow source has no such column.
+        InvalidBlobError: A value is not a blob, or a blob's fields contradict each other.
+        BlobReadError: Bytes cannot be read.
 
     Example:
         >>> from hudi_vector.blobs.struct import blob_array
@@ -126,7 +130,7 @@ def iter_bytes(
 
 
 class _RangeFile(io.RawIOBase):
-    """The bytes of one reference as an unbuffered file."""
+    """An unbuffered file with the bytes of one reference."""
 
     def __init__(self, resolved: Resolved) -> None:
         file = resolved.files[0]
@@ -176,7 +180,7 @@ class _RangeFile(io.RawIOBase):
 
 
 def _batches_or_rows(source: Any) -> tuple[Iterator[pa.RecordBatch] | None, Iterator[Any]]:
-    """The record batches of an Arrow source, or the rows of another."""
+    """Return the record batches of an Arrow source (None for other sources), and the rows of another source."""
     if isinstance(source, (pa.Table, pa.RecordBatch)):
         source = [source]
     if not isinstance(source, Iterable):
@@ -203,7 +207,7 @@ def _from_batches(
     if first is None:
         return
     name = column or _only_blob_column(first.schema)
-    # An unknown name is left for `read_batches` to refuse.
+    # `read_batches` raises the error for an unknown name.
     unused = [] if rows or name not in first.schema.names else [other for other in first.schema.names if other != name]
     narrow = (batch.drop_columns(unused) if unused else batch for batch in chain([first], batches))
     for read in read_batches(narrow, {name: name}, fetcher, budget):
@@ -231,7 +235,7 @@ def _from_rows(
 
 
 def _chunks(rows: Iterator[Any], column: str | None, budget: int) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Some rows at a time, fewer where the rows bring their bytes along, and the blobs in them."""
+    """Yield chunks of rows with their blobs; a chunk ends at 1024 rows or once its inline bytes reach the budget."""
     chunk: list[Any] = []
     blobs: list[Any] = []
     held = 0
@@ -258,7 +262,7 @@ def _inline_size(blob: Any) -> int:
     try:
         data = blob["data"]
     except (KeyError, IndexError, TypeError, ValueError):
-        return 0  # a tuple or NULL; what is no blob at all is refused with the others
+        return 0  # a tuple or NULL; `blob_rows` refuses other values
     return len(data) if isinstance(data, (bytes, bytearray)) else 0
 
 
@@ -271,5 +275,5 @@ def _only_blob_column(schema: pa.Schema) -> str:
 
 
 def _values(array: pa.BinaryArray) -> Iterator[bytes | None]:
-    """The values one by one: a list of all would hold the bytes twice."""
+    """Yield the values one by one: a list of all would hold the bytes twice."""
     return (value.as_py() for value in array)

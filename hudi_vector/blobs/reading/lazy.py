@@ -1,7 +1,7 @@
-"""References to blobs wherever they are, INLINE ones in their base file too: ``{path, offset, length, row, inline}``.
+"""References to blobs in any place, also to INLINE ones in their base file: ``{path, offset, length, row, inline}``.
 
-INLINE bytes have an offset where their page is stored plainly and uncompressed. Elsewhere the row's number leads to
-them, through the one page that holds the row. Such a reference is good for as long as Hudi keeps the base file.
+INLINE bytes have an offset if their page is PLAIN and uncompressed. Otherwise they are found by their row number, in
+the one page that holds the row. Such a reference is valid as long as Hudi keeps the base file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LAZY_TYPE = pa.struct(
 
 @dataclass(frozen=True)
 class LazyColumns:
-    """The fields of n references; NULL ones are NULL in `path`."""
+    """The fields of n references; NULL references are NULL in `path`."""
 
     path: pa.StringArray
     offset: pa.Int64Array
@@ -51,27 +51,27 @@ class LazyColumns:
 
     @classmethod
     def of(cls, array: pa.StructArray) -> LazyColumns:
-        """Take references apart."""
+        """Return the fields of an array of references."""
         return cls(*array.cast(LAZY_TYPE).flatten())
 
     def slice(self, start: int, stop: int) -> LazyColumns:
-        """The references from start to stop, as views."""
+        """Return the references from `start` to `stop` (exclusive) without copying."""
         fields = (self.path, self.offset, self.length, self.row, self.inline)
         return LazyColumns(*(field.slice(start, stop - start) for field in fields))
 
     @property
     def in_pages(self) -> Flags:
-        """Whether each one's bytes are taken out of a page of a base file; empty values need no page."""
+        """Return which references need a page of a base file to be decoded; empty values need no page."""
         found: Flags = as_flags(self.inline) & as_flags(self.offset.is_null()) & as_flags(self.path.is_valid())
         return found & (self.sizes > 0)
 
     @property
     def sizes(self) -> Ints:
-        """Bytes of each, 0 where the reference does not say."""
+        """Return the bytes of each reference, 0 if the reference does not say."""
         return np.asarray(pc.fill_null(self.length, 0))
 
     def blobs(self) -> BlobColumns:
-        """As blobs out of line, NULL in the place of those that are taken out of pages."""
+        """Return the references as OUT_OF_LINE blobs; those that need a page are NULL."""
         count = len(self)
         path = pc.if_else(pa.array(self.in_pages), pa.scalar(None, pa.string()), self.path)
         kind = pc.if_else(path.is_valid(), pa.scalar(OUT_OF_LINE), pa.scalar(None, pa.string()))
@@ -80,10 +80,9 @@ class LazyColumns:
         )
 
     def check(self) -> None:
-        """Refuse references to INLINE bytes that say too little to find them.
+        """Check that references to INLINE bytes are complete.
 
-        Raises:
-            InvalidBlobError: One has neither offset nor row, or no length.
+        Raises InvalidBlobError if one has no length, or neither offset nor row.
         """
         inline = as_flags(self.inline) & as_flags(self.path.is_valid())
         nowhere = as_flags(self.offset.is_null()) & as_flags(self.row.is_null())
@@ -97,21 +96,11 @@ class LazyColumns:
 
 
 def lazy_pieces(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, budget: int) -> Iterator[pa.BinaryArray]:
-    """The bytes references lead to, in arrays of bounded size.
+    """Yield the bytes of all references in order, as ``binary`` arrays of at most `budget` bytes.
 
-    Args:
-        fetcher: How bytes out of line are had, and what becomes of bytes that cannot be had.
-        columns: The references.
-        bases: The base files that are open.
-        budget: The most bytes of a piece; a value that has more is a piece of its own. A page of a base file is read
-            once for each piece.
-
-    Yields:
-        Values of type ``binary``, all together as many as there are references, in their order.
-
-    Raises:
-        BlobReadError: Bytes cannot be had, and the fetcher raises errors.
-        InvalidBlobError: A reference contradicts itself.
+    A value above the budget is a separate piece. A page of a base file is read once for each piece. `bases` holds the
+    open base files. Raises BlobReadError if bytes cannot be read and the fetcher's `on_error` is ``"raise"``,
+    InvalidBlobError if the fields of a reference contradict each other.
     """
     columns.check()
     files = fetcher.files()
@@ -139,7 +128,7 @@ def _fetched(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, files
     try:
         return fetcher.fetch(blobs, files=files)
     except BlobReadError:
-        # A base file is missing for a reason of its own, which is said instead.
+        # If a base file is missing, its more specific error is raised instead.
         bases.require(_base_paths(columns))
         raise
 
@@ -150,7 +139,10 @@ def _base_paths(columns: LazyColumns) -> list[str]:
 
 
 def _from_pages(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles) -> list[bytes | None]:
-    """The bytes of the rows that are in pages, None in the place of others and of what cannot be had."""
+    """Return the bytes of the rows that are in pages, None for other rows and for bytes that cannot be read.
+
+    If the fetcher's `on_error` is ``"raise"``, raises BlobReadError or DataFileError for bytes that cannot be read.
+    """
     at = np.flatnonzero(columns.in_pages)
     paths = columns.path.take(pa.array(at)).dictionary_encode()
     which, rows = np.asarray(paths.indices), np.asarray(columns.row.take(pa.array(at)))

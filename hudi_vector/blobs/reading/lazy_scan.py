@@ -1,4 +1,4 @@
-"""A base file gone through with references in the place of a BLOB column: its bytes are jumped over."""
+"""Scan of a base file that returns references in place of a BLOB column, without reading the blobs' bytes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _PAGE_BUFFER_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class LazyScan:
-    """What is read of each base file. Picklable: executors get it.
+    """The instructions for the scan of base files; picklable, as executors get them.
 
     Args:
         column: The BLOB column's dotted path.
-        schema: The columns to give, with `hudi_vector.blobs.reading.lazy.LAZY_TYPE` in the place of the BLOB; VECTOR
+        schema: The columns to return, with `hudi_vector.blobs.reading.lazy.LAZY_TYPE` in place of the BLOB; VECTOR
             columns are marked by their field metadata.
         options: Hadoop's storage settings.
     """
@@ -44,17 +44,10 @@ class LazyScan:
     options: StorageOptions = field(default=StorageOptions(), repr=False)
 
     def batches(self, file: FileInfo) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, some megabytes at a time.
+        """Yield the rows of a Parquet base file in order, in batches of at most about 4 MiB and 8192 rows.
 
-        Args:
-            file: A Parquet base file.
-
-        Yields:
-            Batches in the order of the file.
-
-        Raises:
-            DataFileError: The file is gone or cannot be read.
-            InvalidBlobError: A blob contradicts itself.
+        Raises DataFileError if the file is gone or cannot be read, InvalidBlobError if the fields of a blob contradict
+        each other.
         """
         with _opened(file, self.options) as source:
             try:
@@ -65,13 +58,13 @@ class LazyScan:
                 raise DataFileError(f"the data file '{file.uri}' cannot be read: {problem}") from problem
 
     def _read(self, file: FileInfo, source: pa.NativeFile) -> Iterator[pa.RecordBatch]:
-        # Pages are read as they are needed, and not whole row groups.
+        # Without pre_buffer, pages are read as needed instead of whole row groups.
         parquet = pq.ParquetFile(
             source, pre_buffer=False, buffer_size=_PAGE_BUFFER_BYTES, coerce_int96_timestamp_unit="us"
         )
         metadata = parquet.metadata
         blobs = blob_columns(metadata)
-        # A file that is older than the column has no bytes to refer to.
+        # A file that was written before the column was added has no bytes to refer to.
         name = next((found for found in blobs if found.lower() == self.column.lower()), None)
         values = None if name is None else blob_column(source, metadata, name, file.uri)
         leaves = [path for path in _leaves(metadata) if path != f"{name}.data"]
@@ -92,7 +85,7 @@ class LazyScan:
 
 
 def _references(located: Located, uri: str, place: str, first_row: int, blobs: pa.StructArray) -> pa.StructArray:
-    """The references of the blobs of some rows, whose data was not read."""
+    """Return the references of the blobs of some rows, whose data was not read."""
     has_data = pa.array(located.length >= 0)
     data = pc.if_else(has_data, pa.scalar(b"", pa.binary()), pa.scalar(None, pa.binary()))
     columns = BlobColumns.of(
@@ -132,7 +125,7 @@ def _leaves(metadata: pq.FileMetaData) -> list[str]:
 
 
 def _rows_at_once(group: pq.RowGroupMetaData, leaves: frozenset[str]) -> int:
-    """How many rows have a few megabytes in the columns that are read."""
+    """Return the number of rows whose columns in `leaves` have about 4 MiB, at most 8192 and at least 1."""
     columns = (group.column(i) for i in range(group.num_columns))
     size = sum(int(column.total_uncompressed_size) for column in columns if column.path_in_schema in leaves)
     return max(1, min(_MOST_ROWS, _BATCH_BYTES * int(group.num_rows) // max(1, size)))

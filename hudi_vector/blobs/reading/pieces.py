@@ -1,4 +1,4 @@
-"""A column of blobs read piece by piece, each within a budget of bytes."""
+"""Reading of a column of blobs in pieces, each within a budget of bytes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,9 @@ __all__ = ["pieces"]
 
 
 def pieces(fetcher: BlobFetcher, columns: BlobColumns, part: Part, budget: int) -> Iterator[pa.BinaryArray]:
-    """The bytes of blobs, in arrays of bounded size.
+    """Yield the bytes of all blobs in order, as ``binary`` arrays of at most `budget` bytes.
 
-    Args:
-        fetcher: How bytes are had.
-        columns: The blobs.
-        part: What is wanted of each.
-        budget: The most bytes of a piece; a value that has more is a piece of its own.
-
-    Yields:
-        Values of type ``binary``, all together as many as there are blobs, in their order.
+    A value above the budget is a separate piece. `part` is the requested part of each blob.
 
     Example:
         >>> from hudi_vector.blobs.struct import blob_array

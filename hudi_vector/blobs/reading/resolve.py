@@ -1,4 +1,4 @@
-"""From what rows ask for to bytes that are there: sizes of files, parts of blobs, and what stands in the way."""
+"""Resolution of requested blobs to byte ranges of files, with the reasons why ranges cannot be read."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _FINE, _NO_FILE, _TOO_SHORT, _PAST_END, _TOO_LARGE = range(5)
 
 @dataclass(frozen=True)
 class Resolved:
-    """For each of n rows: `need` bytes from byte `begin` of its file, or of its own data where it is inline.
+    """The bytes of n rows: `need` bytes from byte `begin` of the row's file, or of the inline data.
 
-    Rows with a trouble need 0 bytes. `files` has the file of each path that was looked at.
+    `size` is the size of each blob and `start` the first requested byte in it. Rows with a trouble need 0 bytes.
+    `files` has the file of each path that was looked up, None for the others.
     """
 
     wanted: Wanted
@@ -35,17 +36,17 @@ class Resolved:
 
     @property
     def failed(self) -> Flags:
-        """Whether each row's bytes cannot be had."""
+        """Return which rows cannot be read, shape (n,)."""
         found: Flags = self.trouble != _FINE
         return found
 
     def error(self) -> BlobReadError:
-        """The error of the first row that has one."""
+        """Return the error of the first row that cannot be read."""
         row = int(np.argmax(self.failed))
         return self.error_of(row, self._reason(row))
 
     def error_of(self, row: int, reason: str) -> BlobReadError:
-        """An error that names the row's path, offset and length."""
+        """Return an error that names the row's path, offset and length."""
         return BlobReadError(f"{self.wanted.described(row)} cannot be read: {reason}")
 
     def _reason(self, row: int) -> str:
@@ -62,17 +63,11 @@ class Resolved:
 
 
 def resolve(wanted: Wanted, files: BlobFiles, part: Part, *, look: Flags, largest: int | None = None) -> Resolved:
-    """Find out which bytes of which files rows ask for.
+    """Return the byte ranges that rows ask for, and which of them cannot be read.
 
-    Args:
-        wanted: What the rows ask for.
-        files: The files seen so far.
-        part: Which part of each blob is asked for.
-        look: The rows whose files are looked at; sizes that only a file knows need it.
-        largest: The most bytes of one row; None for any.
-
-    Returns:
-        The bytes, and the rows whose bytes are not there.
+    `part` is the requested part of each blob. `look` selects the rows whose files are looked up; it must include
+    references without length, whose size only the file knows. `largest` is the largest number of bytes of one row, None
+    for no limit.
     """
     found = _looked(wanted, files, look)
     sizes = np.array([_UNKNOWN if file is None or isinstance(file, Trouble) else file.size for file in found], np.int64)
@@ -111,7 +106,7 @@ def resolve(wanted: Wanted, files: BlobFiles, part: Part, *, look: Flags, larges
 
 
 def _looked(wanted: Wanted, files: BlobFiles, look: Flags) -> list[BlobFile | Trouble | None]:
-    """The files of the rows to look at, None in the place of the others."""
+    """Return the file of each path, None for paths of rows that `look` does not select."""
     numbers = np.unique(wanted.file[wanted.refers & look])
     found: list[BlobFile | Trouble | None] = [None] * len(wanted.paths)
     for number, file in zip(numbers, files.look(wanted.paths[number] for number in numbers), strict=True):
@@ -120,7 +115,7 @@ def _looked(wanted: Wanted, files: BlobFiles, look: Flags) -> list[BlobFile | Tr
 
 
 def _per_row(wanted: Wanted, values: Ints, otherwise: int = _UNKNOWN) -> Ints:
-    """The value of each row's file."""
-    # The last place is what a file number of −1 picks.
+    """Return the value of each row's file, `otherwise` for rows without a file."""
+    # A file number of -1 selects the appended last value.
     spread: Ints = np.append(values, otherwise)[wanted.file]
     return spread

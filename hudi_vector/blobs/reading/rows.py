@@ -1,4 +1,4 @@
-"""Blobs as Python programs hold them (mappings, Rows, Arrow scalars, tuples), to Arrow."""
+"""Conversion of Python values of blobs (mappings, Rows, Arrow scalars, tuples) to Arrow."""
 
 from __future__ import annotations
 
@@ -17,17 +17,10 @@ _FORMS = "give a struct with the fields type, data and reference, or (path, offs
 
 
 def blob_rows(values: Iterable[Any]) -> pa.StructArray:
-    """Blob structs from Python values.
+    """Return an array of `hudi_vector.blobs.struct.BLOB_TYPE` made from Python values.
 
-    Args:
-        values: None, or a blob as a mapping or Row with the fields of the struct, as an Arrow scalar, or as
-            ``(path, offset, length)`` with None for a missing offset or length.
-
-    Returns:
-        An array of `hudi_vector.blobs.struct.BLOB_TYPE`.
-
-    Raises:
-        InvalidBlobError: A value is none of these.
+    A value is None, a mapping, Row or Arrow scalar with the fields of the struct, or ``(path, offset, length)`` with
+    None for a missing offset or length. Raises InvalidBlobError for any other value.
 
     Example:
         >>> blob_rows([("/videos/a.mp4", 0, 10)])[0]["type"].as_py()
@@ -44,7 +37,7 @@ def _struct(value: Any) -> dict[str, Any] | None:
         value = value.as_py()
     if value is None:
         return None
-    # Spark's Row is a tuple too, a subclass that knows the names of its fields.
+    # Spark's Row is a subclass of tuple that knows its field names; only plain tuples are places.
     if type(value) is tuple:
         return _of_place(value)
     try:
@@ -67,7 +60,7 @@ def _of_place(place: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _reference(path: Any, offset: Any, length: Any, managed: Any) -> dict[str, Any]:
-    # Arrow would cut the fraction of a float without a word, and a float above 2**53 is another number already.
+    # Arrow would silently truncate a float's fraction, and floats above 2**53 are not exact.
     for name, value in (("offset", offset), ("length", length)):
         if value is not None and not isinstance(value, Integral):
             raise InvalidBlobError(

@@ -1,4 +1,4 @@
-"""Planned reads carried out: by threads, from files straight into the output."""
+"""Execution of planned reads by threads, from files directly into the output."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["SHRUNK", "Failure", "transfer"]
 
 SHRUNK = "the file became shorter while it was read"
 
-# More pieces of work than threads, so that none waits long for the last one.
+# More pieces than threads, so that no thread waits long for the last one.
 _PIECES_PER_THREAD = 4
-# What a read costs beside its bytes, counted in bytes: many small reads are as much work as a few large ones.
+# The fixed cost of a read, expressed in bytes: many small reads are as much work as a few large ones.
 _READ_COST = 64 << 10
-# A local disk that takes longer than this makes threads worth their while.
+# Threads pay off only for a local disk that is slower than this.
 _SLOW_READ_SECONDS, _SLOW_BYTES_PER_SECOND = 200e-6, 400e6
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A read whose bytes did not come, and why."""
+    """A failed read, by its number in the plan, and the reason."""
 
     read: int
     reason: str
@@ -39,18 +39,15 @@ def transfer(
     threads: int | None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Failure]:
-    """Carry out reads.
+    """Execute planned reads; return those that failed. The bytes of all others are in `output`.
 
     Args:
-        reads: The plan; its targets are places in the output.
+        reads: The plan; its targets are positions in the output.
         files: The file of each number in the plan, all local or all remote.
-        output: Where the bytes go.
-        threads: The most threads that read at once; None to read by one from a local disk as long as that is quick,
-            and by the storage's default otherwise.
-        clock: Seconds, by which a disk is quick.
-
-    Returns:
-        The reads that failed; the bytes of the others are in the output.
+        output: The memory that receives the bytes.
+        threads: The largest number of threads that read at once. None: one thread on a local disk while the disk is
+            fast, otherwise the storage's default.
+        clock: Returns seconds; measures whether a disk is fast.
     """
     if not len(reads):
         return []
@@ -61,7 +58,7 @@ def transfer(
     job = _Job(reads, files, output)
     done: list[list[Failure]] = []
     if threads is None and first.local:
-        # What is in the page cache comes sooner than threads can hand the interpreter to each other.
+        # Bytes in the page cache are read faster by one thread than threads can switch the interpreter.
         begun = clock()
         done = [job.run(pieces[0])]
         most = most if clock() - begun > _quick(reads, pieces[0]) else 1
@@ -70,7 +67,7 @@ def transfer(
 
 
 def _pieces(reads: Reads, threads: int) -> list[tuple[int, int]]:
-    """Neighbouring reads, first and last, in pieces of about the same work."""
+    """Return the first and last (exclusive) reads of consecutive pieces with about equal work."""
     if threads == 1:
         return [(0, len(reads))]
     cost = np.cumsum(reads.length + _READ_COST)
@@ -80,13 +77,13 @@ def _pieces(reads: Reads, threads: int) -> list[tuple[int, int]]:
 
 
 def _quick(reads: Reads, piece: tuple[int, int]) -> float:
-    """The seconds within which a quick disk has done a piece."""
+    """Return the seconds that a fast disk takes at most for a piece."""
     size = int(reads.length[slice(*piece)].sum())
     return (piece[1] - piece[0]) * _SLOW_READ_SECONDS + size / _SLOW_BYTES_PER_SECOND
 
 
 class _Job:
-    """What all threads share; plain lists, because numpy's scalars are slow one by one."""
+    """The state that all threads share; plain lists, because access to single numpy scalars is slow."""
 
     def __init__(self, reads: Reads, files: Sequence[BlobFile | None], output: memoryview) -> None:
         self._files = files
@@ -99,11 +96,11 @@ class _Job:
         self._source = reads.run_source.tolist()
         self._target = reads.run_target.tolist()
         self._size = reads.run_size.tolist()
-        # Bytes between ranges go here; nobody reads them, so threads may write over each other.
+        # Bytes between ranges go here; they are never read, so threads may overwrite each other's.
         self._sink = np.empty(_widest_gap(reads), np.uint8).data
 
     def run(self, piece: tuple[int, int]) -> list[Failure]:
-        """Carry out some reads; each file stays open from its first read to its last."""
+        """Execute a piece's reads and return those that failed; a file stays open for consecutive reads of it."""
         failures = []
         opened: OpenLocalFile | RemoteFile | None = None
         number = -1
@@ -138,7 +135,7 @@ class _Job:
             raise OSError(SHRUNK)
 
     def _views(self, read: int) -> list[memoryview]:
-        """Where the bytes of a read go, in the order of the file."""
+        """Return the target views of a read's bytes, in the order of the file."""
         views = []
         position = self._offset[read]
         for source, target, size in self._runs(read):
@@ -155,5 +152,5 @@ class _Job:
 
 def _widest_gap(reads: Reads) -> int:
     gaps = reads.run_source[1:] - reads.run_source[:-1] - reads.run_size[:-1]
-    gaps[reads.first_run[1:-1] - 1] = 0  # from one read to the next nothing is read
+    gaps[reads.first_run[1:-1] - 1] = 0  # bytes between two reads are not read
     return int(gaps.max(initial=0))

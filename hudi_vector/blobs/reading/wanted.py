@@ -1,4 +1,4 @@
-"""Which bytes the rows of a BLOB column ask for, checked for contradictions before any file is looked at."""
+"""The byte ranges that the rows of a BLOB column ask for, checked for contradictions before any file is looked up."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Part:
-    """The part of each blob that is asked for: `count` bytes from byte `start` (None: to its end).
+    """The requested part of each blob: `count` bytes from byte `start` (None: to the blob's end).
 
-    Both are numbers for all rows, or int64 arrays with one for each.
+    Both are numbers for all rows, or int64 arrays with one value for each row. Raises InvalidArgumentError for negative
+    values.
     """
 
     start: int | Ints = 0
@@ -44,7 +45,7 @@ class Part:
                 raise InvalidArgumentError(f"the {name} of a part of a blob is {np.min(value)}; give 0 or more bytes")
 
     def rows(self, count: int) -> tuple[Ints, Ints]:
-        """Start and count for each of a number of rows; where there is no count, the largest number."""
+        """Return start and count for each of `count` rows, int64; without a count, the largest int64."""
         most = np.iinfo(np.int64).max if self.count is None else self.count
         return (
             np.broadcast_to(np.asarray(self.start, np.int64), (count,)),
@@ -53,16 +54,16 @@ class Part:
 
     @property
     def whole(self) -> bool:
-        """Whether all bytes of every blob are asked for."""
+        """Return True if all bytes of every blob are requested."""
         return self.count is None and isinstance(self.start, int) and self.start == 0
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What n rows ask for. A row is NULL where it is neither inline nor refers to a file.
+    """The bytes that n rows ask for; a row that is neither inline nor refers to a file is NULL.
 
-    `file` is the number of a path in `paths`, −1 where a row refers to none; `length` is −1 where a reference goes to
-    the end of its file.
+    `file` is an index into `paths`, -1 for rows without a reference; `length` is -1 for references to the end of the
+    file.
     """
 
     columns: BlobColumns
@@ -77,12 +78,12 @@ class Wanted:
 
     @property
     def refers(self) -> Flags:
-        """Whether each row refers to a file."""
+        """Return which rows refer to a file, shape (n,)."""
         found: Flags = self.file >= 0
         return found
 
     def inline_bytes(self) -> tuple[Ints, npt.NDArray[np.uint8]]:
-        """Where the data of each row begins, shape (n + 1,), and the bytes of all rows."""
+        """Return the position at which each row's data begins, shape (n + 1,), and the bytes of all rows."""
         data = self.columns.data
         _, offsets, values = data.buffers()
         if not len(data):
@@ -91,7 +92,7 @@ class Wanted:
         return begins, np.empty(0, np.uint8) if values is None else np.frombuffer(values, np.uint8)
 
     def described(self, row: int) -> str:
-        """How messages name the blob of a row."""
+        """Return the name of a row's blob for messages."""
         if not self.refers[row]:
             return f"the INLINE blob in row {row}"
         offset, length = self.columns.offset[row].as_py(), self.columns.length[row].as_py()
@@ -101,19 +102,11 @@ class Wanted:
 
 
 def wanted_of(columns: BlobColumns) -> Wanted:
-    """Take the fields of blobs for what they mean.
+    """Return the bytes that blobs ask for.
 
-    A reference without offset starts at byte 0, one without length goes to the end of its file; with neither it is
-    the whole file. A struct whose fields are all NULL is a NULL blob.
-
-    Args:
-        columns: The fields of n blobs.
-
-    Returns:
-        What they ask for.
-
-    Raises:
-        InvalidBlobError: A blob contradicts itself.
+    A reference without offset starts at byte 0, one without length goes to the end of its file; with neither it is the
+    whole file. A struct whose fields are all NULL is a NULL blob. Raises InvalidBlobError if the fields of a blob
+    contradict each other.
     """
     inline, outside = as_flags(pc.equal(columns.kind, INLINE)), as_flags(pc.equal(columns.kind, OUT_OF_LINE))
     _check(columns, outside)
@@ -166,7 +159,7 @@ _OF_LANCE = (
 
 
 def _refuse(wrong: Flags, reason: Callable[[int], str]) -> None:
-    """Raise for the first of the rows that are wrong."""
+    """Raise InvalidBlobError for the first row that is wrong."""
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InvalidBlobError(f"the blob in row {row} {reason(row)}")

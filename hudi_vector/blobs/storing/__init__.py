@@ -1,1 +1,1 @@
-"""Blob columns on their way into a table."""
+"""Conversion of a write's blob columns: bytes go to containers, references are checked."""

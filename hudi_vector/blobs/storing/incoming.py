@@ -1,4 +1,4 @@
-"""What a caller hands over for a BLOB column, taken apart: bytes, paths of files, or blob structs."""
+"""Parsing of the values that a caller gives for a BLOB column: bytes, paths of files, or blob structs."""
 
 from __future__ import annotations
 
@@ -27,20 +27,15 @@ _DESCRIPTOR = ", only with a reference into its data file; read the source with 
 
 @dataclass(frozen=True)
 class BatchPlace:
-    """Where a batch stands, for messages: the column, and how many rows of its task came before."""
+    """The position of a batch, for messages: the column, and the number of rows of the task before the batch."""
 
     column: str
     first_row: int
 
     def refuse(self, wrong: Flags | pa.BooleanArray, reason: Callable[[int], str]) -> None:
-        """Raise for the first row that is wrong.
+        """Raise InvalidBlobError for the first row whose flag is set; NULL flags count as not set.
 
-        Args:
-            wrong: One flag per row; NULL counts as right.
-            reason: Says of a row what is wrong with its blob.
-
-        Raises:
-            InvalidBlobError: A flag is set.
+        `reason` returns what is wrong with the blob of a row.
         """
         flags = wrong if isinstance(wrong, np.ndarray) else as_flags(wrong)
         if flags.any():
@@ -50,9 +45,9 @@ class BatchPlace:
 
 @dataclass(frozen=True)
 class Incoming:
-    """A column of n rows: each has bytes in `values`, or a `path` with the fields of its reference, or is NULL.
+    """A column of n rows; each row has bytes in `values`, or a `path` with the fields of its reference, or is NULL.
 
-    `values` is binary or large binary. `whole_files` says that all references came as bare paths.
+    `values` is binary or large binary. `whole_files` is True if all references were given as bare paths.
     """
 
     values: pa.Array
@@ -64,17 +59,9 @@ class Incoming:
 
 
 def take_apart(array: pa.Array, spot: BatchPlace) -> Incoming:
-    """Find bytes and references in a column.
+    """Return the bytes and references of a column of bytes, paths of files (text) or blob structs, with NULL anywhere.
 
-    Args:
-        array: Bytes, paths of files as text, or blob structs; NULL anywhere.
-        spot: For messages.
-
-    Returns:
-        The column's parts.
-
-    Raises:
-        InvalidBlobError: The column is of another type, or one of its blobs contradicts itself.
+    Raises InvalidBlobError if the column has another type, or if the fields of a blob contradict each other.
 
     Example:
         >>> take_apart(pa.array(["/a/cat.png", None]), BatchPlace("img", 0)).path.to_pylist()

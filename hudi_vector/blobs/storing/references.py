@@ -1,4 +1,4 @@
-"""Checks of references that are written into a table: their paths, who owns the bytes, and that the bytes are there."""
+"""Checks of references that are written into a table: their paths, owners, and that their bytes exist."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from hudi_vector.storage import StorageOptions, join, normalise, scheme_of
 __all__ = ["ReferenceRules", "checked"]
 
 _ABSENT, _FOLDER, _UNKNOWN = -1, -2, -3
-"""In place of a file's size."""
+"""Used in place of a file's size."""
 
 
 @dataclass(frozen=True)
 class ReferenceRules:
-    """What the references of a table may be.
+    """The rules for the references of a table.
 
     Attributes:
-        area: Where the table keeps its blobs, and which tables lend it theirs.
-        relative: Whether paths may start at the table's folder.
-        check_files: Whether files must be there and be long enough; those that are lent must be there in any case.
-        options: How storage is opened.
-        pins: Takes what is seen of files that are not the table's own.
-        pin_all: Whether that is so of all of them, or only of those that a table owns: its cleaner looks there.
+        area: The table's blob area, with the tables that lend it blobs.
+        relative: Whether paths into the table's blob area may be relative to the table.
+        check_files: Whether files must exist and be long enough; lent files must exist in any case.
+        options: Hadoop's storage settings.
+        pins: Receives the size and modification time of referenced files.
+        pin_all: Whether all referenced files are pinned, or only those in the blob area of this table or of a lender,
+            whose cleaner reads the pins.
     """
 
     area: BlobArea
@@ -46,20 +47,12 @@ class ReferenceRules:
 
 
 def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Incoming:
-    """Check the references of a column, and fill in offset and length of those that came as bare paths.
+    """Check the references of a column; return it with offset and length filled in for bare paths.
 
-    Args:
-        incoming: The column.
-        rules: What its references may be.
-        spot: For messages.
-
-    Returns:
-        The column. A bare path whose file is not looked for, or not found, keeps NULL: the whole file.
-
-    Raises:
-        InvalidBlobError: A path is relative, climbs, or lies in the blob area of a table that is not registered with
-            this one; a managed one lies outside of these areas; a file is absent, a folder, or ends before the range
-            does.
+    A bare path whose file is not looked up or not found keeps NULL, which means the whole file. Raises InvalidBlobError
+    if a path is empty, relative, contains ``..``, or lies in the blob area of a table that is not registered with this
+    one; if a managed path lies outside of the allowed areas; if no reader of the table may read a file; or if a file is
+    absent, a folder, or shorter than its range.
     """
     if incoming.path.null_count == len(incoming.path):
         return incoming
@@ -98,7 +91,7 @@ def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Inco
         _refuse_unreadable(uris, paths, rules, refuse)
     if not (rules.check_files or incoming.whole_files or lent.any() or own.any()):
         return incoming
-    # What is not to be checked need not be within reach either.
+    # Files that are not checked may be out of reach.
     infos = file_infos(uris, rules.options, lenient=not rules.check_files)
     known = np.array([_size(info) for info in infos], np.int64)
     refuse(lent & (known < 0), "is no file of the table that is registered; write the bytes instead")
@@ -116,7 +109,7 @@ def _refuse_unreadable(
     rules: ReferenceRules,
     refuse: Callable[[Sequence[bool], str], None],
 ) -> None:
-    """Refuse what no reader of the table would read."""
+    """Raise InvalidBlobError for the first file that readers of the table may not read (see `Reach`)."""
     reach = Reach(rules.options, rules.area.table)
     for at, why in enumerate(map(reach.refusal, uris)):
         if why is not None:
@@ -134,7 +127,7 @@ def _in_area(path: str) -> bool:
 
 
 def _size(info: pafs.FileInfo | None) -> int:
-    """The bytes of a file, or what stands in the place of them."""
+    """Return the size of a file in bytes, or _ABSENT, _FOLDER or _UNKNOWN."""
     if info is None:
         return _UNKNOWN
     if info.type == pafs.FileType.File:
@@ -150,7 +143,7 @@ def _check_ranges(incoming: Incoming, sizes: npt.NDArray[np.int64], spot: BatchP
     spot.refuse(sizes == _FOLDER, lambda row: f"{path(row)} is a folder; a blob is a file or a part of one")
     offset = np.asarray(pc.fill_null(incoming.offset, 0))
     length = np.asarray(pc.fill_null(incoming.length, 0))
-    # Not offset + length, which may exceed 64 bits.
+    # offset + length could overflow 64 bits.
     spot.refuse(
         (sizes >= 0) & (offset > sizes - length),
         lambda row: (

@@ -1,12 +1,12 @@
-"""Blob columns of record batches on their way into a table: bytes go where they belong, structs take their place.
+"""Conversion of the blob columns of record batches during a write: bytes go to containers, references replace them.
 
-`BlobWriter.convert` writes bytes to containers and returns at once with references to them; they are durable when
-`BlobWriter.close` has returned, not before. Waiting for each batch would make containers as small as batches. It is
-safe because nothing keeps a task's output before the task has ended well: a caller closes the writer before its task
-ends, a failed `close` fails the task, and its references go with it. Hudi's commit comes after all tasks.
+`BlobWriter.convert` writes bytes to containers and returns references to them at once; the bytes are durable only
+after `BlobWriter.close` has returned. Waiting for each batch would make containers as small as batches. This is safe
+because a task's output is used only if the task succeeds: the caller closes the writer before its task ends, and if
+`close` fails, the task fails and its references are dropped. Hudi's commit comes after all tasks.
 
-What a failed task leaves lies in its write's folder, where the write's open manifest
-(`hudi_vector.blobs.uploads.manifest`) lets a cleaner find it.
+Files of a failed task stay in the write's folder, where a cleaner finds them through the write's open manifest
+(`hudi_vector.blobs.uploads.manifest`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["BlobColumn", "BlobWritePlan", "BlobWriter", "TaskAttempt"]
 class BlobColumn:
     """A column that holds blobs: its dotted path and settings.
 
-    `check_files` says whether files that references point at must exist and be long enough.
+    `check_files` says whether referenced files must exist and be long enough.
     """
 
     path: str
@@ -53,12 +53,12 @@ class BlobColumn:
 
 @dataclass(frozen=True)
 class BlobWritePlan:
-    """One write of blobs, as it travels to its tasks.
+    """The serialisable instructions for one write of blobs in its tasks.
 
-    `table` is the base path in the spelling that references are to have. `partition_column` names a text column that
-    holds the partition path of each row; without one the table has no partitions. `most_open` bounds the containers
-    that one task has open; rows that come sorted by partition make larger containers. `lenders` are the tables to
-    whose blobs references may lead, normalised.
+    `table` is the base path as references are to spell it. `partition_column` names a text column with the partition
+    path of each row; None if the table has no partitions. `most_open` is the largest number of containers that one task
+    keeps open; rows sorted by partition make larger containers. `lenders` are the normalised base paths of the tables
+    to whose blobs references may point.
     """
 
     table: str
@@ -83,15 +83,10 @@ class BlobWritePlan:
 
 
 class BlobWriter:
-    """Converts the batches of one task attempt; a context manager that closes what a failure leaves open."""
+    """The converter of one task attempt's batches; as a context manager it closes its files after a failure."""
 
     def __init__(self, plan: BlobWritePlan, task: TaskAttempt) -> None:
-        """Open nothing yet.
-
-        Args:
-            plan: The write.
-            task: The attempt, whose names no other attempt shares.
-        """
+        """Prepare the writer without opening a file; no other attempt may share the names of `task`."""
         self._plan = plan
         self._table = normalise(plan.table)
         self._shown = reference_base(plan.table)
@@ -101,20 +96,12 @@ class BlobWriter:
         self._ended = False
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Put the blobs of a batch where they belong.
+        """Store the blobs of a batch; return the rows with blob structs, marked as BLOB in their field's metadata.
 
-        Args:
-            batch: Rows whose blob columns are bytes (binary of any kind), paths of files (text) or blob structs; a
-                mix in one column is made of structs. NULL stays NULL.
-
-        Returns:
-            The rows with blob structs, marked as BLOB in their field's metadata. References to containers hold once
-            `close` has returned.
-
-        Raises:
-            InvalidBlobError: A blob contradicts itself, or refers to what it must not refer to or what is not there.
-            UnknownColumnError: A column of the plan is not in the batch.
-            BlobWriteError: Bytes could not be stored.
+        Blob columns are bytes (binary of any kind), paths of files (text) or blob structs, which can mix both. NULL
+        stays NULL. References to containers are valid only after `close` has returned. Raises InvalidBlobError if the
+        fields of a blob contradict each other or its reference is not allowed or points to nothing, UnknownColumnError
+        if a column of the plan is not in the batch, BlobWriteError if bytes could not be stored.
 
         Example:
             >>> import tempfile
@@ -140,29 +127,24 @@ class BlobWriter:
         return batch
 
     def close(self) -> list[WrittenContainer]:
-        """Make all bytes durable.
+        """Make all bytes durable; return the containers that the converted rows refer to.
 
-        Returns:
-            The containers that the converted rows refer to.
-
-        Raises:
-            BlobWriteError: Bytes could not be made durable, or lie elsewhere than their references say; no row that
-                was converted may be kept.
+        Raises BlobWriteError if bytes could not be made durable or are not where their references say; then no
+        converted row may be kept.
         """
         self._require_open()
         self._ended = True
         return self._pool.close()
 
     def pinned(self) -> SideTable | None:
-        """Make durable what is known of the files that the converted rows refer to and the table does not own.
+        """Publish the pins of referenced files next to the write's manifest, durable on return.
 
-        Returns:
-            The file beside the write's manifest, or None where there are no such files.
+        Return the file, or None if nothing was pinned.
         """
         return self._pins.publish(self._table, self._plan.write_id, self._plan.options)
 
     def discard(self) -> None:
-        """Close all files on the way out of a failure; no row that was converted may be kept."""
+        """Close all files after a failure; no converted row may be kept."""
         self._ended = True
         self._pool.discard()
 
@@ -180,7 +162,11 @@ class BlobWriter:
             raise BlobWriteError("this blob writer has ended, by close or by a failure; make another for a new attempt")
 
     def _partitions(self, batch: pa.RecordBatch) -> pa.DictionaryArray:
-        """The partition path of each row."""
+        """Return the partition path of each row, "" without a partition column.
+
+        Raises UnknownColumnError if the partition column is absent, InvalidArgumentError if it holds NULL or invalid
+        paths.
+        """
         name = self._plan.partition_column
         if name is None:
             return pa.array([""]).dictionary_encode().take(pa.array(np.zeros(batch.num_rows, np.int32)))
@@ -214,7 +200,11 @@ class BlobWriter:
 
 
 class _Moved:
-    """Which rows went to containers, and where."""
+    """The rows that went to containers.
+
+    `code` is the index of each row's container in `paths`, -1 for other rows; `offset` is the position in that
+    container.
+    """
 
     def __init__(self, rows: int) -> None:
         self.paths: list[str] = []
@@ -229,7 +219,7 @@ class _Moved:
 
 
 def _by_partition(rows: Ints, partitions: pa.DictionaryArray) -> list[tuple[str, Ints]]:
-    """The rows of each partition, in their order."""
+    """Return the rows of each partition, in their order."""
     if not len(rows):
         return []
     code = np.asarray(partitions.indices)[rows]
@@ -239,7 +229,7 @@ def _by_partition(rows: Ints, partitions: pa.DictionaryArray) -> list[tuple[str,
 
 
 def _structs(incoming: Incoming, inline: npt.NDArray[np.bool_], sizes: Ints, moved: _Moved, table: str) -> BlobColumns:
-    """The blobs, where those that moved refer to containers and all others are as they came."""
+    """Return the blobs, with references to containers for the moved rows; other rows stay as given."""
     outside = moved.code >= 0
     gone = pa.array(outside)
     paths = pa.array([join(table, path) if table else path for path in moved.paths], pa.string())
@@ -256,7 +246,7 @@ def _structs(incoming: Incoming, inline: npt.NDArray[np.bool_], sizes: Ints, mov
 
 
 def _inline_data(values: pa.Array, inline: npt.NDArray[np.bool_]) -> pa.BinaryArray:
-    # Where no bytes went out of line, those of the batch are kept as they are.
+    # If no bytes went out of line, the batch's array is used without a copy.
     kept = values if inline.sum() == len(values) - values.null_count else pc.if_else(inline, values, None)
     try:
         return kept.cast(pa.binary())

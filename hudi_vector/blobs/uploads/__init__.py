@@ -1,1 +1,1 @@
-"""What each write keeps of its uploads: manifests, checksums, and files that it refers to."""
+"""Records that each write keeps of its blobs: manifests, checksums, and the external files it refers to."""

@@ -1,4 +1,4 @@
-"""Pins: files that a table refers to and does not own, as they were when the references were written."""
+"""Pins: size and modification time of files that a table refers to but does not own, as a write saw them."""
 
 from __future__ import annotations
 
@@ -16,36 +16,29 @@ from hudi_vector.storage import StorageOptions, open_storage, root_of
 __all__ = ["PIN_SCHEMA", "Pins", "file_infos", "pinned_paths", "was_touched"]
 
 PIN_SCHEMA = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime_ns", pa.int64())])
-"""A pin: the reference's path as it stands in the row, the file's bytes, its modification time since 1970."""
+"""A pin: the reference's path as stored in the row, the file's size in bytes, its mtime in nanoseconds since 1970."""
 
 
 class Pins:
-    """The files that the references of one task attempt name, each as it was when it was looked at."""
+    """The pins of the files that the references of one task attempt name."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int]] = {}
 
     def note(self, paths: Iterable[str], infos: Iterable[pafs.FileInfo | None]) -> None:
-        """Keep what a listing shows of files; storage that tells no modification time leaves nothing to compare.
+        """Add the files that exist and whose storage reports a modification time.
 
-        Args:
-            paths: The paths as references have them.
-            infos: What storage shows of each, None where it shows nothing.
+        `paths` are the paths as references have them; `infos` are the files' listings, None where storage shows
+        nothing.
         """
         for path, info in zip(paths, infos, strict=True):
             if info is not None and info.type == pafs.FileType.File and info.mtime_ns:
                 self._seen[path] = (int(info.size), int(info.mtime_ns))
 
     def publish(self, table: str, write_id: str, options: StorageOptions) -> SideTable | None:
-        """Write the pins beside the write's manifest, durable when this returns.
+        """Write the pins next to the write's manifest, durable on return; return None if nothing was pinned.
 
-        Args:
-            table: The table's base path, normalised.
-            write_id: The write.
-            options: How storage is opened.
-
-        Returns:
-            The file, or None where nothing was pinned.
+        `table` is the normalised base path.
         """
         if not self._seen:
             return None
@@ -55,36 +48,20 @@ class Pins:
 
 
 def pinned_paths(upload: Upload, options: StorageOptions) -> list[str]:
-    """The files that a write refers to and that its table does not own.
+    """Return the paths, as references have them, of the files that a write pinned.
 
-    Args:
-        upload: The write.
-        options: How storage is opened.
-
-    Returns:
-        Their paths as references have them, of lent files in any case, of others where they were pinned.
-
-    Raises:
-        DataFileError: A list of them is gone or damaged.
+    Files in blob areas (of the table or a lender) are always pinned, other files depending on the setting; a file
+    without a modification time is never pinned. Raises DataFileError if a list of pins is gone or damaged.
     """
     storage, folder = open_storage(upload.table, options), uploads_folder(upload.table, upload.write_id)
     return [path for pin in upload.pins for path in load_table(storage, folder, pin, PIN_SCHEMA)["path"].to_pylist()]
 
 
 def file_infos(uris: Sequence[str], options: StorageOptions, *, lenient: bool) -> list[pafs.FileInfo | None]:
-    """What storage shows of files, by one request for each file system.
+    """Return what storage shows of each file, with one request per file system; None if the storage is out of reach.
 
-    Args:
-        uris: The files, as `hudi_vector.storage.normalise` spells them.
-        options: How storage is opened.
-        lenient: Whether files on storage that cannot be opened are passed over.
-
-    Returns:
-        An entry for each file, None where its storage is not within reach.
-
-    Raises:
-        OSError: Storage cannot be asked, and `lenient` is false.
-        HudiVectorError: A scheme cannot be opened, and `lenient` is false.
+    `uris` are spelled as by `hudi_vector.storage.normalise`. With `lenient`, files on storage that cannot be opened or
+    asked are None; otherwise OSError or HudiVectorError is raised.
     """
     found: dict[str, pafs.FileInfo | None] = dict.fromkeys(uris)
     for root in {root_of(uri) for uri in uris}:
@@ -96,12 +73,9 @@ def file_infos(uris: Sequence[str], options: StorageOptions, *, lenient: bool) -
 
 
 def was_touched(info: pafs.FileInfo | None, size: int, mtime_ns: int) -> bool:
-    """Whether a file is another one than its pin says; what storage does not show is not held against it.
+    """Return True if size or modification time differ from the pin.
 
-    Args:
-        info: What storage shows now.
-        size: The pin's bytes.
-        mtime_ns: The pin's modification time.
+    A file that storage does not show counts as untouched; so does a modification time that storage does not report.
     """
     if info is None or info.type != pafs.FileType.File:
         return False

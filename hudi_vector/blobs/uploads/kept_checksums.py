@@ -1,4 +1,4 @@
-"""The checksums that writes kept of their blobs, found again by what references say."""
+"""Lookup of the checksums that writes kept of their blobs, by file and byte range."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _WRITES_HELD = 4
 
 @dataclass(frozen=True)
 class WrittenChecksums:
-    """The checksums that there are of n blobs.
+    """The checksums that were kept of some of n blobs.
 
     Attributes:
-        rows: The places among the n of the blobs that have one, ascending.
-        methods: How each was computed.
+        rows: The positions among the n of the blobs that have a checksum, ascending.
+        methods: The method of each checksum.
         checksums: The checksums themselves.
     """
 
@@ -41,14 +41,9 @@ class WrittenChecksums:
         return len(self.rows)
 
     def changed(self, values: pa.BinaryArray, start: int = 0) -> Ints:
-        """Which bytes are not those that were written.
+        """Return the positions, ascending, of the values whose checksum is not the one that was kept.
 
-        Args:
-            values: The bytes of the blobs at `rows`, from the start-th on; NULL ones are not compared.
-            start: The first of `rows` whose bytes these are.
-
-        Returns:
-            Places among the values, ascending.
+        `values` are the bytes of the blobs at ``rows[start:]``, possibly fewer; NULL values are not compared.
         """
         methods = self.methods.slice(start, len(values)).to_pylist()
         checksums = self.checksums.slice(start, len(values)).to_pylist()
@@ -61,7 +56,7 @@ class WrittenChecksums:
 
 
 class KeptChecksums:
-    """The checksums of writes, those of the last few held in memory.
+    """A cache of the checksums of writes; the last few writes are held in memory.
 
     Args:
         options: Hadoop's storage settings.
@@ -72,25 +67,17 @@ class KeptChecksums:
         self._of_write = lru_cache(_WRITES_HELD)(self._load)
 
     def of(self, uris: pa.StringArray, offset: Ints, length: Ints) -> WrittenChecksums:
-        """The checksums of those ranges that have one: whole blobs in containers, whose names say which write it was.
+        """Return the kept checksums of n byte ranges, for those that are whole blobs in containers.
 
-        Args:
-            uris: The files of n blobs, as `normalise` spells them.
-            offset: The first byte of each.
-            length: The bytes of each.
-
-        Returns:
-            What was kept of them.
-
-        Raises:
-            DataFileError: A file of checksums is gone or damaged.
+        `uris` are the files, as `normalise` spells them; a container's name holds its write. `offset` is the first byte
+        of each range, `length` its number of bytes. Raises DataFileError if a file of checksums is gone or damaged.
         """
         encoded = uris.dictionary_encode()
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         homes = [(_home(uri), code) for code, uri in enumerate(encoded.dictionary.to_pylist())]
         rows: list[Ints] = [np.empty(0, np.int64)]
         found = [_NOTHING]
-        # Write by write, so that each is loaded once however few are held.
+        # Sorted by write, so that each write is loaded once even if the cache holds few.
         for (table, write, path), code in sorted((home, code) for home, code in homes if home):
             kept = self._of_write(table, write)
             if kept is None or path not in kept.containers:
@@ -114,15 +101,18 @@ class KeptChecksums:
 
 @dataclass(frozen=True)
 class _Ranges:
-    """The blobs of one container, in the order of their bytes: they lie one after the other."""
+    """The blobs of one container, ascending by offset and contiguous.
+
+    `first` is the position of the first one among the write's checksums.
+    """
 
     first: int
     offset: Ints
     length: Ints
 
     def places(self, offset: Ints, length: Ints) -> Ints:
-        """The place of each range among the write's checksums, or −1."""
-        # Empty blobs share their offset with the one that follows; among blobs of one offset that one is the last.
+        """Return the position of each range among the write's checksums, or -1."""
+        # Empty blobs share their offset with the blob that follows them, which is the last one of that offset.
         last = np.searchsorted(self.offset, offset, side="right") - 1
         place = np.where(self._are(last, offset, length), last, np.searchsorted(self.offset, offset, side="left"))
         return np.where(self._are(place, offset, length), self.first + place, -1)
@@ -135,7 +125,7 @@ class _Ranges:
 
 @dataclass(frozen=True)
 class _Write:
-    """The checksums of one write: methods and checksums in the order of the containers' bytes."""
+    """The checksums of one write, sorted by path, offset and length, and the ranges of each container by path."""
 
     containers: Mapping[str, _Ranges]
     checksums: pa.Table
@@ -165,12 +155,12 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 @lru_cache(maxsize=2)
 def kept_checksums(options: StorageOptions) -> KeptChecksums:
-    """The checksums a process knows, for all tables on storage that is opened in one way."""
+    """Return the process-wide cache of checksums for these storage settings."""
     return KeptChecksums(options)
 
 
 def _home(uri: str) -> tuple[str, str, str] | None:
-    """The table, the write and the path from the table's folder of a container."""
+    """Return a container's table, write id and path relative to the table, or None if the file is not a container."""
     table, area, _ = uri.partition(f"/{BLOB_AREA}/")
     name = ContainerName.parse(table, uri) if area else None
     return None if name is None else (table, name.write_id, uri[len(table) + 1 :])

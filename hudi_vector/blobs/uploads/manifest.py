@@ -1,36 +1,37 @@
-"""The durable manifest of one write's uploads: what a cleaner needs to prove a container orphaned.
+"""Durable manifests of the writes that upload blobs, from which a cleaner can prove that a container is orphaned.
 
 A write's manifest is the newest whole file of ``{table}/.hoodie/blob_service/v1/uploads/{write id}/`` (see
-`hudi_vector.storage.side_files`). It passes through these states, and never back:
+`hudi_vector.storage.side_files`). It goes through these states, and never back:
 
     open, prepared → staged → committed | aborted
 
-- *open* is published before the first byte of the write, so no container exists without a manifest. It carries the end
-  of the lease, which the driver renews while the write runs.
-- *prepared* is *open* for a DataFrame that its user writes at some later time: it waits 7 days for `finish`.
-- *staged* lists the containers that the tasks which counted have made durable, with sizes and blobs, and the side
-  tables (`hudi_vector.blobs.uploads.side_tables`) with checksums, where asked for, and pins of files the table does
-  not own.
-- *committed* names the instant that refers to them. *aborted* says that none will.
+- *open* is published before the first byte of the write, so every container has a manifest. It holds the end of the
+  lease, which the driver renews while the write runs.
+- *prepared* replaces *open* for a DataFrame that its user writes later: it waits 7 days for `finish`.
+- *staged* lists the containers that the successful task attempts made durable, with sizes and numbers of blobs, and
+  the side tables (`hudi_vector.blobs.uploads.side_tables`): checksums if they were asked for, and pins of files that
+  the write refers to and did not make.
+- *committed* names the instant that refers to the containers. *aborted* says that no instant will.
 
 Two processes that publish at the same time (a renewal and the end of the write) cannot undo each other: a generation
-is the state's rank followed by a count, so the furthest state is the newest whatever came last.
+is the state's rank followed by a count, so the newest file is always the one with the furthest state.
 
-**The rule for cleaners.** Read the manifests first and the table's data files after them: a commit that completes in
-between is then seen. A file in ``{table}/.hoodie/blobs/{partition}/{column}/{write id}/`` is orphaned if no retained
-data file refers to it and its write can no longer commit: `Upload.may_commit` is false at the cleaner's own time less
-its grace, which also covers clocks that differ. That is so if the write
+**The rule for cleaners.** Read the manifests first and the table's data files after them, so that a commit that
+completes in between is seen. A file in ``{table}/.hoodie/blobs/{partition}/{column}/{write id}/`` is orphaned if no
+retained data file refers to it and no commit of its write can refer to it later: `Upload.may_commit` is false at the
+cleaner's time minus its grace, which also covers clocks that differ. No later commit can refer to it if the write
 
-- is committed: what it refers to is in data files, so a file that none refers to, listed or not, was replaced since or
-  is left over from a task attempt that did not count;
+- is committed: its references are in data files by then, so a file without references, listed or not, was replaced
+  since or is left over from a failed task attempt;
 - is aborted;
 - is open or staged, and its lease has run out. If its Hudi commit completed and its driver died before `finish`, data
-  files refer to its containers, and that keeps them;
+  files refer to its containers, which keeps them;
 - is prepared, and 7 days have passed.
 
-Where a write's files are there and none is whole, its state is *unreadable*, which may commit for ever: doubt keeps.
-A file of ours with no manifest at all is from a table that was copied in part; age alone decides about it. Lance leaves
-``.tmp…`` files in a write's folder if its process is killed; they belong to that write like any other file there.
+If a write has manifest files but none is whole, its state is *unreadable*. Such a write counts as one that may still
+commit, at any time, so its files are kept. A container without any manifest comes from a table that was copied in part;
+only its age decides. Lance leaves ``.tmp…`` files in a write's folder if its process is killed; they belong to that
+write like any other file there.
 
 Times are milliseconds since 1970 in UTC, by the clock of the driver.
 """
@@ -91,7 +92,7 @@ UNREADABLE = "unreadable"
 
 UPLOADS = ".hoodie/blob_service/v1/uploads"
 PREPARED_MS = 7 * 86_400_000
-"""How long a prepared DataFrame may wait to be written."""
+"""How long a prepared DataFrame may wait to be written, in milliseconds."""
 
 _KIND, _VERSION = "upload", 1
 _RANKS = {OPEN: 0, PREPARED: 0, STAGED: 1, ABORTED: 2, COMMITTED: 3}
@@ -110,7 +111,11 @@ _CHECKSUMS = pa.schema(
 
 @dataclass(frozen=True)
 class StagedContainer:
-    """A durable container: its path from the table's folder, its bytes and blobs."""
+    """A durable container.
+
+    `path` is relative to the table, `bytes` the size of the file, `blobs` the number of its blobs, and `blob_bytes` the
+    size of these blobs.
+    """
 
     path: str
     partition: str
@@ -122,7 +127,22 @@ class StagedContainer:
 
 @dataclass(frozen=True)
 class Upload:
-    """The state of one write's uploads, as its manifest has it; times in milliseconds since 1970, UTC."""
+    """The state of one write's uploads, as in its manifest.
+
+    Attributes:
+        table: The table's base path, normalised.
+        write_id: The write's id.
+        state: ``open``, ``prepared``, ``staged``, ``aborted``, ``committed`` or ``unreadable``.
+        opened_ms: The time at which the write began, in milliseconds since 1970, UTC.
+        lease_until_ms: The end of the lease, in milliseconds since 1970, UTC.
+        lease_ms: The length of the lease, in milliseconds.
+        columns: The settings of each blob column, by dotted path.
+        containers: The durable containers, once staged.
+        checksums: The side table of checksums, None if there is none.
+        pins: The side tables of pins.
+        instant: The requested time of the instant that refers to the containers, None unless committed.
+        generation: The generation of the manifest's file, -1 if there is none.
+    """
 
     table: str
     write_id: str
@@ -138,13 +158,10 @@ class Upload:
     generation: int = -1
 
     def may_commit(self, now_ms: int) -> bool:
-        """Whether a commit may yet refer to containers of this write that none refers to now.
+        """Return True if a commit may still add references to this write's containers.
 
-        Args:
-            now_ms: The time, by a clock that agrees with the writer's; a cleaner takes its grace off.
-
-        Returns:
-            False once the write has ended or its lease has run out.
+        This is False once the write has ended or its lease has run out, and always True for an unreadable manifest.
+        `now_ms` is the time by the writer's clock; a cleaner subtracts its grace.
         """
         if self.state in (COMMITTED, ABORTED):
             return False
@@ -160,18 +177,11 @@ def open_upload(
     now_ms: int | None = None,
     options: StorageOptions = _LOCAL,
 ) -> Upload:
-    """Announce a write, before any of its bytes.
+    """Publish the manifest of a new write before any of its bytes; return the upload with its new write id.
 
-    Args:
-        table: The table's base path.
-        columns: The settings of each blob column, by its dotted path.
-        lease_ms: How long the write may go on without a renewal, milliseconds.
-        prepared: Whether a DataFrame is only prepared, to be written by its user within 7 days.
-        now_ms: The time, for tests; the clock's where not given.
-        options: How storage is opened.
-
-    Returns:
-        The upload, with a new write id.
+    `columns` are the settings of the blob columns by dotted path, `lease_ms` the milliseconds that the write may run
+    without a renewal. With `prepared`, a DataFrame is prepared for its user, who has 7 days to write it. `now_ms`
+    replaces the clock in tests.
 
     Example:
         >>> import tempfile
@@ -195,19 +205,9 @@ def open_upload(
 
 
 def renew_lease(table: str, write_id: str, *, now_ms: int | None = None, options: StorageOptions = _LOCAL) -> Upload:
-    """Prolong the lease of a write that is still running.
+    """Extend the lease of a running write from now; a prepared one keeps its 7 days.
 
-    Args:
-        table: The table's base path.
-        write_id: The write.
-        now_ms: The time, for tests.
-        options: How storage is opened.
-
-    Returns:
-        The upload with its new lease; a prepared one keeps its 7 days.
-
-    Raises:
-        BlobWriteError: The write has ended, or its lease ran out, so that its bytes may be gone.
+    Raises BlobWriteError if the write has ended or its lease ran out, as its containers may then be gone.
     """
     upload, now = _require_running(table, write_id, now_ms, options)
     prolonged = _prolonged(upload, now)
@@ -223,21 +223,10 @@ def stage(
     now_ms: int | None = None,
     options: StorageOptions = _LOCAL,
 ) -> Upload:
-    """List the containers that the commit will refer to; this renews the lease too.
+    """Publish the list of containers and pins that the commit will refer to, and renew the lease.
 
-    Args:
-        table: The table's base path.
-        write_id: The write.
-        containers: What the tasks that counted have written.
-        pins: The pins that they have published.
-        now_ms: The time, for tests.
-        options: How storage is opened.
-
-    Returns:
-        The upload with its containers.
-
-    Raises:
-        BlobWriteError: The write has ended, or its lease ran out.
+    `containers` and `pins` are those of the successful task attempts. Raises BlobWriteError if the write has ended or
+    its lease ran out.
     """
     upload, now = _require_running(table, write_id, now_ms, options)
     written = sorted(containers, key=lambda container: container.path)
@@ -253,42 +242,23 @@ def stage(
 
 
 def finish(table: str, write_id: str, instant: str, *, options: StorageOptions = _LOCAL) -> Upload:
-    """Note that a completed instant refers to the write's containers; again with the same instant changes nothing.
+    """Mark a write as committed by a completed instant (its requested time); repeating this changes nothing.
 
-    Args:
-        table: The table's base path.
-        write_id: The write.
-        instant: The requested time of the completed instant.
-        options: How storage is opened.
-
-    Returns:
-        The committed upload.
-
-    Raises:
-        BlobWriteError: The write was aborted, or committed by another instant.
+    Raises BlobWriteError if the write was aborted, or committed by another instant.
     """
     upload = read_upload(table, write_id, options=options)
     if upload.state == COMMITTED and upload.instant == instant:
         return upload
     if upload.state in (COMMITTED, ABORTED):
         raise BlobWriteError(f"{_named(upload)} and cannot be finished by instant {instant}")
-    # A lease that ran out is no obstacle: the instant is completed, so its references keep the bytes.
+    # An expired lease does not matter: the instant is completed, so its references keep the containers.
     return _publish(replace(upload, state=COMMITTED, instant=instant), options)
 
 
 def abort(table: str, write_id: str, *, options: StorageOptions = _LOCAL) -> Upload:
-    """Note that no commit will refer to the write's containers; again changes nothing.
+    """Mark a write as aborted: no commit will refer to its containers. Repeating this changes nothing.
 
-    Args:
-        table: The table's base path.
-        write_id: The write.
-        options: How storage is opened.
-
-    Returns:
-        The aborted upload.
-
-    Raises:
-        BlobWriteError: The write is committed.
+    Raises BlobWriteError if the write is committed.
     """
     upload = read_upload(table, write_id, options=options)
     if upload.state == COMMITTED:
@@ -297,19 +267,10 @@ def abort(table: str, write_id: str, *, options: StorageOptions = _LOCAL) -> Upl
 
 
 def read_upload(table: str, write_id: str, *, options: StorageOptions = _LOCAL) -> Upload:
-    """The manifest of one write.
+    """Return the upload of one write; its state is UNREADABLE if manifest files exist but none is whole.
 
-    Args:
-        table: The table's base path.
-        write_id: The write.
-        options: How storage is opened.
-
-    Returns:
-        The upload, UNREADABLE where there are files and none is whole.
-
-    Raises:
-        InvalidArgumentError: The table knows no such write.
-        UnsupportedTableError: Another version of this package wrote its manifest.
+    Raises InvalidArgumentError if the table has no such write, UnsupportedTableError if another version of this package
+    wrote the manifest.
     """
     root = normalise(table)
     found = _read(root, write_id, _open(root, options)) if is_write_id(write_id) else None
@@ -319,45 +280,24 @@ def read_upload(table: str, write_id: str, *, options: StorageOptions = _LOCAL) 
 
 
 def list_uploads(table: str, *, options: StorageOptions = _LOCAL) -> list[Upload]:
-    """All uploads of a table that were ever opened, the oldest first.
+    """Return all uploads of a table in any state, the oldest first.
 
-    Args:
-        table: The table's base path.
-        options: How storage is opened.
-
-    Returns:
-        Their states.
-
-    Raises:
-        UnsupportedTableError: Another version of this package wrote one of the manifests.
+    Raises UnsupportedTableError if another version of this package wrote one of the manifests.
     """
     return read_uploads(table, upload_ids(table, options=options), options=options)
 
 
 def upload_ids(table: str, *, options: StorageOptions = _LOCAL) -> list[str]:
-    """The ids of all writes of a table that have a manifest, or the beginning of one; the oldest first.
-
-    Args:
-        table: The table's base path.
-        options: How storage is opened.
-    """
+    """Return the ids of all writes that have a manifest or an incomplete one, the oldest first."""
     root = normalise(table)
     return sorted(name for name in _open(root, options).list_folders(join(root, UPLOADS)) if is_write_id(name))
 
 
 def read_uploads(table: str, write_ids: Sequence[str], *, options: StorageOptions = _LOCAL) -> list[Upload]:
-    """The manifests of some writes, several at a time where storage is far.
+    """Return the uploads of the given writes, in this order; writes without a manifest are left out.
 
-    Args:
-        table: The table's base path.
-        write_ids: The writes.
-        options: How storage is opened.
-
-    Returns:
-        The uploads, in the order of the ids; none for a write that announced nothing.
-
-    Raises:
-        UnsupportedTableError: Another version of this package wrote one of the manifests.
+    Manifests on an object store are read by several threads. Raises UnsupportedTableError if another version of this
+    package wrote one of them.
     """
     root = normalise(table)
     storage = _open(root, options)
@@ -367,18 +307,10 @@ def read_uploads(table: str, write_ids: Sequence[str], *, options: StorageOption
 
 
 def read_checksums(upload: Upload, *, options: StorageOptions = _LOCAL) -> pa.Table | None:
-    """The checksums of a write's blobs.
+    """Return the checksums of a write's blobs, or None if the write kept none.
 
-    Args:
-        upload: The upload.
-        options: How storage is opened.
-
-    Returns:
-        Columns path (from the table's folder), method, offset, length (int64) and checksum (binary), or None where
-        none were asked for.
-
-    Raises:
-        DataFileError: The file is gone or damaged.
+    The columns are path (relative to the table), method, offset and length (int64, bytes) and checksum (binary). Raises
+    DataFileError if the file is gone or damaged.
     """
     if upload.checksums is None:
         return None
@@ -390,14 +322,14 @@ def _read(root: str, write_id: str, storage: Storage) -> Upload | None:
     folder = uploads_folder(root, write_id)
     found = newest(storage, folder, _KIND, _VERSION)
     if found is None:
-        # Without a single file of a manifest's name nothing was ever announced here.
+        # A folder with nothing but side tables and hidden files never had a manifest.
         others = (".", f"{CHECKSUMS_OF_BLOBS}-", f"{PINS}-")
         broken = any(not info.name.startswith(others) for info in storage.list_files(folder))
         return Upload(root, write_id, UNREADABLE) if broken else None
     name, body = found
     try:
         return _upload(root, write_id, body, generation_of(name), join(folder, name))
-    except HudiVectorError:  # whole, but nothing that a write says: doubt keeps
+    except HudiVectorError:  # whole, but its content is invalid: if in doubt, containers are kept
         return Upload(root, write_id, UNREADABLE, generation=generation_of(name))
 
 
@@ -448,14 +380,9 @@ def _named(upload: Upload) -> str:
 
 
 def uploads_folder(table: str, write_id: str) -> str:
-    """Where the manifest of a write and its side tables lie.
+    """Return the folder of a write's manifest and side tables. Raises DataFileError if the write id is malformed.
 
-    Args:
-        table: The table's base path, normalised.
-        write_id: The write.
-
-    Raises:
-        DataFileError: That is no id of a write, so that it could lead anywhere.
+    `table` is the normalised base path. A malformed id could lead to any path.
     """
     return join(table, UPLOADS, named(table, "write", write_id, WRITE_ID))
 

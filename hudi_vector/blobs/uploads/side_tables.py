@@ -1,4 +1,4 @@
-"""Side tables: Parquet files beside a write's manifest, which names each and proves it whole."""
+"""Side tables: Parquet files next to a write's manifest, which holds the name and the SHA-256 of each."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     D = TypeVar("D", bound=DataclassInstance)
 
 SIDE_TABLE = re.compile(r"[a-z]+-[0-9a-f]{32}\.parquet")
-"""What the names of their files look like."""
+"""The form of the names of side tables."""
 _MOST_BYTES, _MOST_ROWS = 4 << 30, 1 << 30
 _MOST_TIMES = 1000
-"""How many times larger than its file the columns of a table may be."""
+"""The largest ratio of a table's uncompressed size to the size of its file."""
 _TYPES: dict[Any, pa.DataType] = {"str": pa.string(), "int": pa.int64()}
 
 CHECKSUMS_OF_BLOBS, PINS = "checksums", "pins"
-"""What side tables hold, and how their names begin."""
+"""The kinds of side tables; a kind is the beginning of a file's name."""
 
 
 @dataclass(frozen=True)
 class SideTable:
-    """A side table: its file's name, its size in bytes and the SHA-256 of its content."""
+    """The name of a side table's file, its size in bytes, and the SHA-256 of its content."""
 
     name: str
     bytes: int
@@ -58,11 +58,7 @@ class SideTable:
 
 
 def table_of(kind: type[D], rows: Sequence[D]) -> pa.Table:
-    """Rows as a table with a column for each of their fields.
-
-    Args:
-        kind: A dataclass whose fields are texts and whole numbers.
-        rows: Some of it.
+    """Return dataclass instances as a table with one column per field; the fields must be of type str or int.
 
     Example:
         >>> table_of(SideTable, [SideTable("a", 1, "b")]).to_pylist()
@@ -73,17 +69,7 @@ def table_of(kind: type[D], rows: Sequence[D]) -> pa.Table:
 
 
 def publish_table(storage: Storage, folder: str, kind: str, table: pa.Table) -> SideTable:
-    """Write a side table under a new name, durable when this returns.
-
-    Args:
-        storage: The file system.
-        folder: The folder of the manifest.
-        kind: What the table holds.
-        table: All of it.
-
-    Returns:
-        The file.
-    """
+    """Write a side table of a kind into the manifest's folder under a new name, durable on return; return its file."""
     sink = io.BytesIO()
     pq.write_table(table, sink)
     content = sink.getvalue()
@@ -101,20 +87,12 @@ def replace_table(
     table: pa.Table,
     **body: Any,
 ) -> tuple[str, dict[str, Any]]:
-    """Publish the next side file of a folder that holds one side table and the side file that names it.
+    """Publish a side table and the next side file that names it; return the side file's name and body.
 
-    Args:
-        storage: The file system.
-        folder: The folder.
-        kind: What the side file is, and its version.
-        before: The newest one, as `hudi_vector.storage.side_files.newest` found it. It and its table stay, since others
-            may still read them; what is older goes.
-        named: What the table is called, in the side file's body too.
-        table: All of it.
-        body: What else the side file says.
-
-    Returns:
-        The side file's name and its body.
+    The folder holds one side table at a time. `kind` is the side file's kind and version. `before` is the newest side
+    file, as `hudi_vector.storage.side_files.newest` found it, or None: it and its side table stay, as other processes
+    may still read them, and everything older is removed. `named` is the kind of the side table and its key in the body;
+    `body` holds the further entries.
     """
     made = publish_table(storage, folder, named, table)
     body = {**body, named: asdict(made)}
@@ -125,21 +103,15 @@ def replace_table(
 
 
 def _name_in(stated: Any) -> str | None:
-    """The name of the file that a side file names, if it names one."""
+    """Return the file name in a side file's entry, or None if there is none."""
     name = stated.get("name") if isinstance(stated, dict) else None
     return name if isinstance(name, str) else None
 
 
 def rows_of(kind: type[D], table: pa.Table, uri: str) -> tuple[D, ...]:
-    """The rows of a side table as they were given to `table_of`.
+    """Return the rows of a side table as instances of the dataclass that `table_of` got.
 
-    Args:
-        kind: The dataclass.
-        table: The table.
-        uri: The folder it lies in, for the message.
-
-    Raises:
-        DataFileError: They are something else.
+    `uri` is the table's folder, for the message. Raises DataFileError if the rows do not fit the dataclass.
     """
     return tuple(shaped(kind, row, uri) for row in table.to_pylist())
 
@@ -147,20 +119,11 @@ def rows_of(kind: type[D], table: pa.Table, uri: str) -> tuple[D, ...]:
 def load_table(
     storage: Storage, folder: str, file: SideTable, schema: pa.Schema | None = None, may_lack: Collection[str] = ()
 ) -> pa.Table:
-    """Read a side table.
+    """Return the content of a side table.
 
-    Args:
-        storage: The file system.
-        folder: The folder of the manifest.
-        file: What the manifest says of it.
-        schema: What its columns must be, where the caller does not look at each row.
-        may_lack: Those of them that may be NULL.
-
-    Returns:
-        What was published.
-
-    Raises:
-        DataFileError: The file is gone or damaged, or its name leads elsewhere.
+    `schema` is the exact schema the table must have, and only its columns in `may_lack` may hold NULL; None if the
+    caller checks each row. Raises DataFileError if the file is gone or damaged, or its name is not that of a side
+    table.
     """
     uri = join(folder, named(folder, "side table", file.name, SIDE_TABLE))
     kind = file.name.partition("-")[0]
@@ -174,7 +137,7 @@ def load_table(
         table = _parsed(content)
         if schema is not None:
             _require_columns(table, schema, may_lack)
-    # Whoever wrote it can compute a checksum; pyarrow raises many things over what it cannot read.
+    # A matching SHA-256 does not make the content trustworthy; pyarrow raises many kinds of errors on bad files.
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, MemoryError) as problem:
         raise DataFileError(f"the {kind} '{uri}' are damaged: {problem}") from problem
     return table
@@ -189,7 +152,7 @@ def _require_columns(table: pa.Table, schema: pa.Schema, may_lack: Collection[st
 
 
 def _parsed(content: bytes) -> pa.Table:
-    """A table, unless its footer says that it would take memory out of all proportion."""
+    """Return the table in a Parquet file; raise ValueError if its footer declares an implausible size."""
     file = pq.ParquetFile(pa.BufferReader(content))
     meta = file.metadata
     plain = sum(meta.row_group(number).total_byte_size for number in range(meta.num_row_groups))
@@ -199,14 +162,9 @@ def _parsed(content: bytes) -> pa.Table:
 
 
 def checksums_of(written: Iterable[WrittenContainer]) -> pa.Table | None:
-    """The checksums that were computed of the blobs of containers.
+    """Return the checksums of the blobs of a write's containers, or None if none were asked for.
 
-    Args:
-        written: The containers of a write.
-
-    Returns:
-        Columns path (from the table's folder), method, offset and length (int64, bytes), checksum (binary); None where
-        no checksums were asked for.
+    The columns are path (relative to the table), method, offset and length (int64, bytes) and checksum (binary).
     """
     tables = [
         pa.Table.from_batches([made.checksums])

@@ -1,1 +1,1 @@
-"""How much of an index has to be looked at for a recall, measured on rows that were held out."""
+"""Calibration: the cheapest index settings that reach a recall, measured on held-out rows."""

@@ -1,4 +1,4 @@
-"""Calibration: how many lists and candidates an index needs for a recall, measured on held-out queries."""
+"""Recall by number of probed lists and candidates, measured on held-out queries, and the choice of a setting."""
 
 from __future__ import annotations
 
@@ -19,31 +19,26 @@ __all__ = ["calibrate", "setting_at", "setting_for", "settings_at"]
 _WIDENINGS = (1, 2, 5, 10, 20)
 _FEWEST_CANDIDATES, _MOST_CANDIDATES = 10, 5000
 _ERRORS = 1.645
-"""How many standard errors of a mean recall its margin has: in 19 of 20 samples the mean of all queries is above it."""
+"""Standard errors in a margin: the recall of all queries exceeds a measured one less its margin in 19 of 20 cases."""
 _CANDIDATE_COST = 2000
-"""What reading one candidate's vector from its file costs, in codes scored: about 0.1 ms against 50 ns."""
+"""Cost of reading a candidate's vector from its file, in scored codes: about 0.1 ms compared with 50 ns."""
 
 
 def calibrate(
     view: View, queries: npt.NDArray[Any], segments: Ints, positions: Ints, k: int = 10
 ) -> tuple[Setting, ...]:
-    """Measure which part of the true nearest rows is found, with few lists and candidates and with many.
+    """Measure the share of the true nearest rows that is found, for increasing numbers of lists and candidates.
 
-    Candidates are ranked by exact distances later, so a true row is found if it is among them.
+    Candidates are ranked by exact distance later, so a true row is found if it is among them. Returns the settings that
+    no other beats in both recall and cost, cheapest first, with their margins; none if there is no true row. Raises
+    InvalidArgumentError if the true rows do not have shape (m, k).
 
     Args:
         view: The index.
-        queries: Held-out queries, shape (m, d), not among the rows the model was trained on.
-        segments: For each query the segments of its k true nearest rows, shape (m, k).
-        positions: Their positions in these segments' base files, shape (m, k); -1 where there are fewer than k rows.
-        k: How many rows a search wants.
-
-    Returns:
-        Settings that no other one beats in both recall and cost, cheapest first, with the margins that so many queries
-        leave; none where there is no true row.
-
-    Raises:
-        InvalidArgumentError: The true rows are not of shape (m, k).
+        queries: Held-out queries, shape (m, d), not among the rows that the model was trained on.
+        segments: The segments of each query's k true nearest rows, shape (m, k).
+        positions: Their row positions in the base files, shape (m, k); -1 where there are fewer than k rows.
+        k: The number of rows that a search wants.
     """
     if segments.shape != (len(queries), k) or positions.shape != segments.shape:
         raise InvalidArgumentError(
@@ -69,24 +64,17 @@ def calibrate(
         here = [measure(nprobes, counts[-1]), measure(nprobes, counts[0])]
         for count in counts[1:-1]:
             if here[-1].recall >= here[0].recall:
-                break  # more candidates cost more and find nothing more
+                break  # more candidates would cost more and find no more
             here.append(measure(nprobes, count))
         measured.extend(here)
         if here[0].recall == 1.0 and (here[1].recall == 1.0 or here[1].recall <= before):
-            break  # and so do more lists
+            break  # more lists would cost more and find no more
         before = here[1].recall
     return _best(measured)
 
 
 def settings_at(settings: Sequence[Setting], k: int) -> list[Setting]:
-    """The settings a search of k rows may go by: those of the next k that was measured.
-
-    Args:
-        settings: From `calibrate`, for one k or several.
-        k: How many rows the search wants.
-
-    Returns:
-        The settings; none where only smaller k were measured.
+    """Return the settings of the smallest measured k that is at least `k`, or none if only smaller k were measured.
 
     Example:
         >>> ten, hundred = Setting(1, 10, 0.9, 100, 10), Setting(4, 200, 0.9, 400, 100)
@@ -98,20 +86,13 @@ def settings_at(settings: Sequence[Setting], k: int) -> list[Setting]:
 
 
 def setting_at(settings: Sequence[Setting], k: int, target: float) -> Setting | None:
-    """The setting a search of k rows goes by.
+    """Return the setting for a search of k rows with a target recall above 0 to 1, or None.
 
-    The candidates that find a part of the nearest of many rows find at least as large a part of fewer. Of lists more
-    are looked at than a setting says where they hold fewer than k rows, so that a search of fewer rows needs at least
-    as many as the k below. Where the margin of few rows is too wide, since each query tells little, a setting that is
-    good for more rows is taken.
-
-    Args:
-        settings: From `calibrate`, for one k or several.
-        k: How many rows the search wants.
-        target: The recall wanted, above 0 to 1.
-
-    Returns:
-        The setting, or None where none reached the recall, or only smaller k were measured.
+    Candidates that contain a share of the nearest rows for a large k contain at least that share for a smaller k, so a
+    setting of a larger k may be taken, also where the margin of a smaller one is too wide. A search probes more lists
+    than its setting says while they hold fewer than k rows. A setting measured for a larger k may therefore name too
+    few lists, and gets at least as many as the next smaller measured k needs. None is returned if no setting reached
+    the recall, or if only smaller k were measured.
 
     Example:
         >>> ten, hundred = Setting(4, 10, 0.9, 400, 10), Setting(1, 200, 0.9, 100, 100)
@@ -130,14 +111,9 @@ def setting_at(settings: Sequence[Setting], k: int, target: float) -> Setting | 
 
 
 def setting_for(settings: Sequence[Setting], target: float) -> Setting | None:
-    """The cheapest setting that reached a recall, its margin taken off.
+    """Return the cheapest setting of one k whose recall less its margin reaches the target (above 0 to 1), or None.
 
-    Args:
-        settings: From `calibrate`, for one k.
-        target: The recall wanted, above 0 to 1.
-
-    Returns:
-        The setting, or None where none reached it: then the search is certain instead.
+    Without one, the caller searches exhaustively.
 
     Example:
         >>> few, many = Setting(1, 10, 0.8, 100), Setting(8, 20, 0.97, 800)
@@ -152,10 +128,11 @@ def _cost(setting: Setting) -> int:
 
 
 def _margin(query: Ints, hit: npt.NDArray[np.bool_]) -> float:
-    """By how much the mean recall of all queries may be below that of these, by the pairs that were found or not.
+    """Return how far the mean recall of all queries may be below that of these queries.
 
-    Rows of one query are found together or missed together, so that queries are counted and not pairs. The error is at
-    least that of pairs which are found each by itself, one of them missed: a few queries that find all prove little.
+    `query` and `hit` hold, for each (query, true row) pair, the query and whether the row was found. The rows of one
+    query tend to be found or missed together, so queries are counted, not pairs. The variance is at least that of
+    independent pairs with one hit and one miss added: a few queries without a miss prove little.
     """
     asked, pairs = np.unique(query, return_counts=True)
     shares = np.bincount(query, hit)[asked] / pairs
@@ -165,7 +142,7 @@ def _margin(query: Ints, hit: npt.NDArray[np.bool_]) -> float:
 
 
 def _keys(view: View, query: Ints, segment: Ints, position: Ints) -> Ints:
-    """One number for each (query, row)."""
+    """Return one number for each (query, row) pair."""
     keys: Ints = query * (view.bases[-1] + 1) + view.bases[segment] + position
     return keys
 

@@ -1,4 +1,4 @@
-"""The true nearest rows of some queries, by exact scans of files in any processes, and where these rows lie."""
+"""The true nearest rows of queries and their file positions, from exact scans in any processes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Each", "TrueRows", "true_rows"]
 _FILES_AT_ONCE = 128
 
 Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""A function applied to each of some items, in any process, its values in the items' order."""
+"""A function like `map`: applies a function to items, in any process, and returns the results in their order."""
 
 
 @dataclass(frozen=True)
 class TrueRows:
-    """Queries, and their nearest rows so far: `hits` by query and distance, `file` the number of the file of each."""
+    """Queries and their nearest rows so far: `hits` by query and distance, `file` the file number of each hit."""
 
     queries: Floats
     wanted: int
@@ -33,11 +33,11 @@ class TrueRows:
 
     @classmethod
     def none(cls, queries: Floats, wanted: int) -> TrueRows:
-        """Queries that want so many rows each, of which none is known yet."""
+        """Return queries that want `wanted` rows each, without rows so far."""
         return cls(queries, wanted, Hits.none(), np.empty(0, np.int64))
 
     def bounds(self) -> Bounds:
-        """What further rows need to be nearer than."""
+        """Return, for each query, the distance that further rows must beat."""
         bounds = Bounds.of(len(self.queries))
         count = np.bincount(self.hits.query, minlength=len(self.queries))
         farthest = np.cumsum(count)[count == self.wanted] - 1
@@ -46,7 +46,7 @@ class TrueRows:
         return bounds
 
     def merged(self, first: int, found: Sequence[Hits]) -> TrueRows:
-        """With what further files have, the first of which has this number."""
+        """Return these rows merged with the hits of further files, which are numbered from `first`."""
         numbers = np.arange(first, first + len(found))
         file = np.concatenate([self.file, np.repeat(numbers, [len(hits) for hits in found])])
         query, distance, position = (
@@ -58,16 +58,14 @@ class TrueRows:
         return TrueRows(self.queries, self.wanted, Hits(query, distance, position).take(order), file[order])
 
     def but(self, file: Ints, position: Ints, hidden: tuple[Ints, Ints] | None = None) -> tuple[Ints, Ints]:
-        """Files and positions of the nearest rows of each query without one row, which may be the query itself.
+        """Return the files and positions of each query's nearest rows without one row, which may be the query itself.
+
+        Both results have shape (m, wanted - 1 - h), nearest first; the position is -1 where there are fewer rows.
 
         Args:
-            file: The file of that row, for each query.
-            position: Its position there.
-            hidden: The files of further rows that no query may find, and their positions.
-
-        Returns:
-            Both of shape (m, wanted - 1 less these further rows), the nearest first; the position is -1 where there are
-            fewer rows.
+            file: The file number of each query's excluded row, shape (m,).
+            position: Its position in the file, shape (m,).
+            hidden: File numbers and positions, shape (h,), of further rows that no query may find; None for h = 0.
         """
         query, at = self.hits.query, self.hits.position
         is_other = (self.file != file[query]) | (at != position[query])
@@ -85,13 +83,13 @@ class TrueRows:
 
 
 def _pairs(file: Ints, position: Ints) -> Ints:
-    """One number for each (file, position)."""
+    """Return one number for each (file, position) pair."""
     return (file << 40) + position
 
 
 @dataclass(frozen=True)
 class _Work:
-    """The scan of one file for all queries: executors get it."""
+    """The input of one file's scan for all queries, sent to executors."""
 
     file: FileInfo
     spec: ScanSpec
@@ -102,17 +100,9 @@ class _Work:
 def true_rows(
     asks: Sequence[tuple[Floats, int]], files: Sequence[FileInfo], spec: ScanSpec, metric: str, each: Each
 ) -> list[TrueRows]:
-    """Find the nearest rows of queries.
+    """Return the nearest rows for each of `asks`, which are pairs of queries, shape (m, d), and the rows each wants.
 
-    Args:
-        asks: Queries, shape (m, d), and how many rows each of them wants.
-        files: The files.
-        spec: The column, and how its files are opened.
-        metric: The metric.
-        each: How files are gone through; so many at once that what they return has room.
-
-    Returns:
-        The rows, for each of `asks`.
+    At most 128 files are scanned at once, so that their results fit in memory.
     """
     known = [TrueRows.none(queries, wanted) for queries, wanted in asks]
     for first in range(0, len(files), _FILES_AT_ONCE):

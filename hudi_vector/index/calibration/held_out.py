@@ -1,4 +1,4 @@
-"""The calibration of a new index: held-out rows of the table as queries, their true neighbours by exact scans."""
+"""The calibration of a new index, with held-out rows as queries and their true neighbours from exact scans."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from hudi_vector.storage import FileInfo
 __all__ = ["HELD_OUT", "Each", "HeldOut", "calibrated", "sampled_vectors"]
 
 _ROUNDS = ((64, (1, 10, 30, 100)), (24, (300, 1000)))
-"""How many vectors ask for how many rows; fewer for many rows, of which the part that is found differs less."""
+"""Number of queries and their k; fewer queries for large k, since recall at large k varies less between queries."""
 
 HELD_OUT = max(queries for queries, _ in _ROUNDS)
-"""How many vectors ask."""
+"""The most queries of a calibration."""
 
 _MOST_ROWS = 2_000_000
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Vectors that the model was not trained on, shape (n, d), and where each lies: its file's URI, its place there."""
+    """Vectors that the model was not trained on, shape (n, d), with each one's file URI and row position."""
 
     values: Floats
     uris: tuple[str, ...]
@@ -44,17 +44,10 @@ class HeldOut:
 def calibrated(
     index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each, held: HeldOut | None = None
 ) -> tuple[Setting, ...]:
-    """Measure how much of the index has to be looked at for which recall, for searches of few rows and of many.
+    """Measure which settings reach which recall, for several k; return them by k, cheapest first.
 
-    Args:
-        index: The index.
-        files: Base files; of very many rows only some are used.
-        spec: The column, and how its files are opened.
-        each: How files are gone through.
-        held: The vectors that ask; by default some of the index by chance.
-
-    Returns:
-        Settings, by k and the cheapest first; none of a k that there are too few rows to tell of.
+    Of very many rows only some files are used. The queries are `held`, or random rows of the index if that is None. A k
+    for which there are too few rows has no settings.
     """
     chosen, view = _some(index, files, spec)
     if len(view) <= _ROUNDS[0][1][0]:
@@ -75,7 +68,7 @@ def calibrated(
 
 
 def _some(index: Index, files: Sequence[FileInfo], spec: ScanSpec) -> tuple[list[FileInfo], View]:
-    """Files of not too many rows that the index covers, and their codes."""
+    """Return covered files, chosen at random up to a limit of 2,000,000 rows, and the view of their segments."""
     covered = index.covered(files)
     order = np.random.default_rng(0).permutation(len(covered))
     chosen: list[tuple[FileInfo, ManifestEntry]] = []
@@ -91,29 +84,22 @@ def _some(index: Index, files: Sequence[FileInfo], spec: ScanSpec) -> tuple[list
 
 
 def sampled_vectors(index: Index, files: Sequence[FileInfo], spec: ScanSpec, count: int) -> Floats:
-    """Vectors of the table, chosen by chance, to ask with.
+    """Return at most `count` randomly chosen vectors of the index as queries, float64, shape (n, d).
 
-    Args:
-        index: The index.
-        files: Base files; of very many rows only some are used.
-        spec: The column, and how its files are opened.
-        count: How many are wanted.
-
-    Returns:
-        Shape (n, d), float64, n at most `count`.
+    Of very many rows only some files are used.
     """
     chosen, view = _some(index, files, spec)
     return _chance(view, count, chosen, spec)[0]
 
 
 def _placed(held: HeldOut, chosen: Sequence[FileInfo]) -> tuple[Floats, Ints, Ints]:
-    """Vectors, the numbers of their files, -1 for those of none of these, and their positions there."""
+    """Return the held-out vectors with file number (-1 if not in `chosen`) and row position."""
     numbers = {file.uri: number for number, file in enumerate(chosen)}
     return held.values, np.array([numbers.get(uri, -1) for uri in held.uris], np.int64), held.position
 
 
 def _chance(view: View, count: int, chosen: Sequence[FileInfo], spec: ScanSpec) -> tuple[Floats, Ints, Ints]:
-    """The vectors of rows that have a code, chosen by chance; the numbers of their files, and their positions there."""
+    """Return randomly chosen vectors that have a code, with file number and row position."""
     picked = np.random.default_rng(1).choice(len(view), min(count, len(view)), replace=False)
     row = np.sort(view.row[picked].astype(np.int64))
     segment = np.searchsorted(view.bases, row, side="right") - 1
@@ -123,7 +109,7 @@ def _chance(view: View, count: int, chosen: Sequence[FileInfo], spec: ScanSpec) 
 
 
 def _vectors(chosen: Sequence[FileInfo], spec: ScanSpec, segment: Ints, position: Ints) -> tuple[Floats, Ints]:
-    """The vectors of rows, and which of the rows have one still."""
+    """Return the vectors of rows, and the numbers of the rows that still have one."""
     parts: list[npt.NDArray[Any]] = [np.empty((0, spec.column.dimension))]
     asked = [np.empty(0, np.int64)]
     for number in np.unique(segment):

@@ -1,1 +1,1 @@
-"""The kinds of indexes: how each trains, encodes and looks for candidates."""
+"""The kinds of vector indexes: how each trains its model, encodes vectors and finds candidates."""

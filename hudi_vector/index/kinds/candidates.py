@@ -1,4 +1,4 @@
-"""What a view of an index is asked, and what it answers, whatever the kind of index."""
+"""The interface of an index view, and the candidates that it returns, for all kinds of indexes."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ __all__ = [
 ]
 
 Allowed = Sequence[npt.NDArray[np.bool_] | None] | None
-"""For each segment which rows of its base file may be found, bool of shape (rows,), or None for all."""
+"""For each segment, the rows of its base file that may be found: bool of shape (rows,), or None for all."""
 
 FEW = 0.05
-"""The part of the rows up to which all that a filter lets through are scored, whatever list they are in."""
+"""The share of rows up to which all rows that pass a filter are scored, whatever list they are in."""
 
 
 @dataclass(frozen=True)
 class Candidates:
     """Rows that may be among the nearest, one entry per (query, row), sorted by query.
 
-    `segment` is the place in the segments that were joined, `position` the row in that segment's base file.
-    `given_up` are queries that had more candidates than were wanted at most: they have none here.
+    `segment` is the number of the joined segment, and `position` the row in that segment's base file. `given_up` are
+    queries that exceeded the limit of candidates and have none here.
     """
 
     query: Ints
@@ -57,42 +57,42 @@ class Candidates:
 
 
 class View(Protocol):
-    """Segments of one model, joined in memory: what every kind of index can be asked."""
+    """Segments of one model, joined in memory: the interface that all kinds of indexes have."""
 
     @property
     def model(self) -> IndexModel:
-        """The model of all segments."""
+        """Return the model of all segments."""
 
     @property
     def row(self) -> npt.NDArray[Any]:
-        """The rows that can be found, numbered across the segments: segment s has the rows from ``bases[s]`` on."""
+        """Return the rows that can be found, numbered across segments: segment s begins with row ``bases[s]``."""
 
     @property
     def bases(self) -> Ints:
-        """The first row of each segment, and behind the last the number of all."""
+        """Return the first row of each segment, followed by the number of all rows."""
 
     @property
     def pages(self) -> tuple[PageTable | None, ...]:
-        """Where the vectors lie in the base file of each segment; None where it does not say."""
+        """Return the page table of each segment's base file, or None for a segment without one."""
 
     @property
     def rows(self) -> int:
-        """Rows of the segments' base files."""
+        """Return the number of rows of the segments' base files."""
 
     @property
     def vectors(self) -> int:
-        """Rows that have a vector, with a code or without."""
+        """Return the number of rows that have a vector, with or without a code."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory."""
+        """Return the bytes held in memory."""
 
     @property
     def efforts(self) -> list[int]:
-        """Values of ``nprobes`` that are worth trying, ascending to one that misses nothing."""
+        """Return values of ``nprobes`` that are worth trying, ascending to one that probes everything."""
 
     def __len__(self) -> int:
-        """How many rows have a code."""
+        """Return the number of rows that have a code."""
 
     def candidates(
         self,
@@ -105,25 +105,23 @@ class View(Protocol):
         allowed: Allowed = None,
         most: int | None = None,
     ) -> Candidates:
-        """Rows that may be among the k nearest of each query."""
+        """Return rows that may be among the k nearest of each query."""
 
     def without(self, segment: Ints, position: Ints) -> View:
-        """A view in which rows that ask are no help to themselves; those of segment -1 are in none."""
+        """Return a view for calibration in which the given query rows do not help to find themselves.
+
+        Rows of segment -1 are not in the view.
+        """
 
     @property
     def hidden(self) -> tuple[Ints, Ints]:
-        """Rows that are not found for that reason: their segments, and their positions in the base files."""
+        """Return the segments and positions of the rows that `without` made impossible to find."""
 
 
 def fitting(queries: npt.NDArray[Any], model: IndexModel) -> Floats64:
-    """Queries as rows of float64.
+    """Return queries of shape (m, d), or (d,) for one, as float64 of shape (m, d).
 
-    Args:
-        queries: Shape (m, d), or (d,) for one.
-        model: The index's model.
-
-    Raises:
-        InvalidArgumentError: They have another dimension.
+    Raises InvalidArgumentError if they have another dimension than the model.
     """
     rows: Floats64 = np.atleast_2d(np.asarray(queries, np.float64))
     if rows.shape[1] != model.dimension:
@@ -132,16 +130,7 @@ def fitting(queries: npt.NDArray[Any], model: IndexModel) -> Floats64:
 
 
 def require_model(file: FileFingerprint, model_id: str, model: IndexModel) -> None:
-    """Refuse a segment of another model.
-
-    Args:
-        file: The segment's base file.
-        model_id: The segment's model.
-        model: The model of the view.
-
-    Raises:
-        InvalidArgumentError: They are not the same.
-    """
+    """Raise InvalidArgumentError, naming the base file, if a segment's model is not the model of the view."""
     if model_id != model.model_id:
         raise InvalidArgumentError(
             f"the segment of '{file.path}' is of the model {model_id}, not of {model.model_id}; build it anew"
@@ -149,10 +138,7 @@ def require_model(file: FileFingerprint, model_id: str, model: IndexModel) -> No
 
 
 def bases_of(rows: Iterable[int]) -> Ints:
-    """The first row of each segment, numbered across the segments, and behind the last the number of all.
-
-    Args:
-        rows: Rows of each segment's base file.
+    """Return the first row of each segment, numbered across segments, followed by the number of all rows.
 
     Example:
         >>> bases_of([3, 4]).tolist()
@@ -163,19 +149,14 @@ def bases_of(rows: Iterable[int]) -> Ints:
 
 
 def bytes_of(pages: Iterable[PageTable | None]) -> int:
-    """The bytes that page tables take in memory."""
+    """Return the bytes of page tables in memory."""
     return sum(table.nbytes for table in pages if table is not None)
 
 
 def bitmap_of(allowed: Allowed, bases: Ints) -> npt.NDArray[np.bool_] | None:
-    """Which rows across the segments are allowed, or None where all are.
+    """Return the allowed rows across all segments, bool, or None if all are allowed.
 
-    Args:
-        allowed: The same for each segment.
-        bases: The first row of each segment.
-
-    Raises:
-        InvalidArgumentError: The bitmaps do not fit the segments.
+    Raises InvalidArgumentError if `allowed` does not fit the segments.
     """
     if allowed is None or all(part is None for part in allowed):
         return None
@@ -191,11 +172,9 @@ def bitmap_of(allowed: Allowed, bases: Ints) -> npt.NDArray[np.bool_] | None:
 
 
 def usual_count(k: int, candidates: int | None) -> int:
-    """How many candidates a query gets that need not be certain.
+    """Return the number of candidates per query for an uncertain search.
 
-    Args:
-        k: How many rows are wanted.
-        candidates: How many candidates were asked for; by default twice k, at least k + 10.
+    By default it is the larger of 2k and k + 10; it is never below k.
 
     Example:
         >>> usual_count(3, None), usual_count(30, None), usual_count(3, 1)
@@ -212,15 +191,10 @@ def candidates_of(
     always: Ints,
     bitmap: npt.NDArray[np.bool_] | None,
 ) -> Candidates:
-    """Candidates as rows of segments.
+    """Return found entries as candidates.
 
-    Args:
-        found: Entries of a view.
-        row: The row of each entry, numbered across the segments.
-        bases: The first row of each segment.
-        queries: How many queries there are.
-        always: Rows that are candidates of every query that was not given up, where they are allowed.
-        bitmap: Which rows are allowed, or None where all are.
+    `row` has the row of each entry, numbered across segments, and `queries` is the number of queries. The rows in
+    `always` that `bitmap` allows (None allows all) are candidates of every query that was not given up.
     """
     if bitmap is not None:
         always = always[bitmap[always]]

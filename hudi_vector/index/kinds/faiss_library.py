@@ -1,4 +1,4 @@
-"""The only door to faiss, which comes with the extra ``faiss``: what it trains, encodes and builds."""
+"""Access to faiss, which the extra ``faiss`` installs: training and encoding of product codes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,12 @@ __all__ = ["encode", "is_installed", "library", "set_codebook", "train_codebook"
 
 
 def is_installed() -> bool:
-    """Whether faiss is there, without loading it."""
+    """Return True if faiss is installed, without loading it."""
     return find_spec("faiss") is not None
 
 
 def library(kind: str) -> Any:
-    """The module ``faiss``.
-
-    Args:
-        kind: The kind of index that needs it, for the message.
-
-    Raises:
-        MissingDependencyError: It is not installed.
-    """
+    """Return the module ``faiss``; raise MissingDependencyError, naming the kind of index, if it is not installed."""
     try:
         import faiss
     except ImportError as absent:
@@ -35,21 +28,15 @@ def library(kind: str) -> Any:
 
 
 def train_codebook(rows: Floats32, parts: int, bits: int, iterations: int) -> Floats32:
-    """What the codes of each part of a vector stand for.
+    """Train the codebook of a product quantiser, shape (parts, 2^bits, d / parts).
 
-    Args:
-        rows: Vectors, shape (n, d), n at least 1.
-        parts: Parts of a vector; they divide d.
-        bits: Bits of a part's code.
-        iterations: Rounds of k-means.
-
-    Returns:
-        Shape (parts, 2^bits, d / parts).
+    The rows have shape (n, d), with n at least 1, and `parts` divides d. `iterations` is the number of k-means
+    iterations.
     """
     quantiser = library("ivf_pq").ProductQuantizer(rows.shape[1], parts, bits)
     quantiser.cp.niter = iterations
     quantiser.cp.min_points_per_centroid = 1
-    # There must be as many rows as a codebook has entries.
+    # faiss needs at least as many rows as a codebook has entries.
     rows = np.tile(rows, (-(-quantiser.ksub // len(rows)), 1)) if len(rows) < quantiser.ksub else rows
     quantiser.train(np.ascontiguousarray(rows))
     codebook: Floats32 = _flat_codebook(quantiser).reshape(parts, 1 << bits, -1).copy()
@@ -57,16 +44,7 @@ def train_codebook(rows: Floats32, parts: int, bits: int, iterations: int) -> Fl
 
 
 def encode(rows: Floats32, codebook: Floats32, bits: int) -> Codes:
-    """The code of each vector: for each part the nearest in the codebook.
-
-    Args:
-        rows: Vectors, shape (n, d).
-        codebook: From `train_codebook`.
-        bits: Bits of a part's code.
-
-    Returns:
-        Shape (n, bytes).
-    """
+    """Return the code of each vector, the nearest codebook entry for each part, shape (n, bytes)."""
     if not len(rows):
         return np.empty((0, code_bytes(len(codebook), bits)), np.uint8)
     quantiser = library("ivf_pq").ProductQuantizer(rows.shape[1], len(codebook), bits)
@@ -76,17 +54,12 @@ def encode(rows: Floats32, codebook: Floats32, bits: int) -> Codes:
 
 
 def set_codebook(quantiser: Any, codebook: Floats32) -> None:
-    """Give a product quantiser of faiss a codebook that was trained before.
-
-    Args:
-        quantiser: A ``ProductQuantizer`` of the codebook's shape.
-        codebook: From `train_codebook`.
-    """
+    """Copy a trained codebook into a faiss ``ProductQuantizer`` of the same shape."""
     _flat_codebook(quantiser)[:] = codebook.reshape(-1)
 
 
 def _flat_codebook(quantiser: Any) -> Floats32:
-    """A quantiser's own codebook, not a copy."""
+    """Return a quantiser's codebook as a flat view, not a copy."""
     faiss = library("ivf_pq")
     held: Floats32 = faiss.rev_swig_ptr(quantiser.centroids.data(), quantiser.centroids.size())
     return held

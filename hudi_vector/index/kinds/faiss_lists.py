@@ -1,4 +1,4 @@
-"""Lists of codes as faiss looks through them, which is sooner than by numpy."""
+"""Search of code lists by faiss, which is faster than by numpy."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ __all__ = ["FaissLists"]
 
 
 class FaissLists:
-    """Codes in lists, held by faiss: a copy of them, and a number for each.
+    """Code lists in a faiss index, which holds a copy of the codes and a number for each.
 
-    Args:
-        model: A model of the kind ``ivf_pq`` or ``ivf_sq8``.
-        offsets: List l holds the entries ``offsets[l]`` to ``offsets[l + 1]``.
-        codes: The codes of all entries.
+    The model is of kind ``ivf_pq`` or ``ivf_sq8``. List l holds the entries ``offsets[l]`` to ``offsets[l + 1]`` of
+    `codes`.
     """
 
     def __init__(self, model: IndexModel, offsets: Ints, codes: npt.NDArray[np.uint8]) -> None:
@@ -44,7 +42,7 @@ class FaissLists:
         shape = (model.dimension, model.lists, len(model.codebook), model.num_bits)
         index = self._faiss.IndexIVFPQ(self._centroids, *shape, metric)
         set_codebook(index.pq, model.codebook)
-        # Tables for all lists take more memory than the codes, and hardly less time.
+        # Precomputed tables for all lists take more memory than the codes and save hardly any time.
         index.use_precomputed_table = -1
         self._params = self._faiss.IVFPQSearchParameters
         return index
@@ -52,7 +50,7 @@ class FaissLists:
     def _by_ranges(self, model: IndexModel, metric: Any) -> Any:
         shape = (model.dimension, model.lists, self._faiss.ScalarQuantizer.QT_8bit, metric, False)
         index = self._faiss.IndexIVFScalarQuantizer(self._centroids, *shape)
-        # In faiss a code stands for the middle of its level, of 255 in the range.
+        # faiss decodes a code to the middle of its level, of which the range has 255.
         low, width = model.low - model.scale / 2, model.scale * np.float32(LEVELS)
         self._faiss.copy_array_to_vector(np.concatenate([low, width]).astype(np.float32), index.sq.trained)
         self._params = self._faiss.SearchParametersIVF
@@ -60,35 +58,24 @@ class FaissLists:
 
     @staticmethod
     def nbytes(model: IndexModel, entries: int) -> int:
-        """Bytes held in memory, about.
-
-        Args:
-            model: The model.
-            entries: How many entries there are.
-        """
+        """Return the approximate bytes in memory for so many entries."""
         return entries * (model.code_width + 8) + model.centroids.nbytes
 
     def best(
         self, points: Floats64, lists: Ints, count: int, chosen: npt.NDArray[Any] | None
     ) -> tuple[Floats32, npt.NDArray[np.int64]]:
-        """The best codes of some lists for each query.
+        """Return the ranks and entries of the best codes in some lists for each query.
 
-        Args:
-            points: Queries in the model's space, shape (m, d).
-            lists: The lists that each looks at, shape (m, p).
-            count: How many codes each gets.
-            chosen: The entries that may be found, None for all.
-
-        Returns:
-            Ranks, without order between kinds of metrics, and entries, both of shape (m, count); −1 where there are
-            no more.
+        `points` are queries in the model's space, shape (m, d), and `lists` the lists that each probes, shape (m, p).
+        `chosen` holds the entries that may be found, or is None for all. Both results have shape (m, count), with entry
+        -1 where there are no more. A rank is a squared distance or an inner product, depending on the metric.
         """
         rank = np.empty((len(points), count), np.float32)
         entry = np.empty((len(points), count), np.int64)
         asked = np.ascontiguousarray(points, np.float32)
-        # In one order, so that of codes that are equally near a batch finds those that its single queries find.
+        # Sorted, so that ties are broken alike for a batch and for its queries one by one.
         lists = np.sort(lists, axis=1).astype(np.int64)
-        # The distances of the centroids are not looked at without tables for all lists.
+        # Without precomputed tables faiss does not use the centroids' distances.
         nothing = np.zeros(lists.shape, np.float32)
         params = self._params(nprobe=lists.shape[1], sel=self._selector(chosen))
         pointer = self._faiss.swig_ptr

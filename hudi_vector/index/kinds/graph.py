@@ -1,4 +1,4 @@
-"""The kind ``hnsw``: a graph over the vectors of each base file, made and searched by faiss, one file at a time."""
+"""The kind ``hnsw``: a graph over the vectors of each base file, built and searched by faiss file by file."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _STORED = tuple(each.name for each in fields(GraphArrays))
 _BUILD_EFFORT = 100
 _USUAL_EFFORT = 64
 _SPARE = 2
-"""How many times more rows a walk under a filter keeps in view than are expected to hold enough that pass."""
+"""Safety factor of a filtered walk: it keeps this many times the rows expected to contain enough allowed ones."""
 _EFFORTS = (16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True)
 class GraphSegment:
-    """One base file's graph.
+    """The graph of one base file.
 
-    `position` has the row of each node in the base file; `graph` is the graph over them, without nodes where no row has
-    a code. `always` are positions of rows without a code, candidates of every query. `pages` tells
-    where the vectors lie in the base file, if that is known.
+    `position` has the row of each node in the base file, and `graph` the graph over them, without nodes if no row has a
+    code. `always` are positions of rows without a code, which are candidates of every query. `pages` is the page table
+    of the base file, or None if unknown.
     """
 
     file: FileFingerprint
@@ -63,19 +63,11 @@ class GraphSegment:
 
     @classmethod
     def of(cls, model: IndexModel, file: FileFingerprint, header: Mapping[str, Any], arrays: Arrays) -> GraphSegment:
-        """A segment out of its file.
+        """Return a segment from the header and arrays of its file.
 
-        Args:
-            model: Its model.
-            file: The base file it is of.
-            header: The file's header.
-            arrays: The file's arrays.
-
-        Raises:
-            ValueError: They make no graph, or do not fit the model.
-            KeyError: One is missing.
+        Raises ValueError if the arrays do not form a graph or do not fit the model, and KeyError if one is missing.
         """
-        if "graph" in arrays:  # written before graphs were arrays
+        if "graph" in arrays:  # an old segment in faiss's form
             graph = GraphArrays.of_bytes(model, arrays["graph"])
         else:
             graph = GraphArrays(*(arrays[name] for name in _STORED))
@@ -85,7 +77,7 @@ class GraphSegment:
         return cls(file, model.model_id, rows, position, graph, always)
 
     def __getattr__(self, name: str) -> Any:
-        """The arrays of the graph by their names in the file."""
+        """Return an array of the graph by its name in the file; raise AttributeError for any other name."""
         if name in _STORED:
             return getattr(self.graph, name)
         raise AttributeError(name)
@@ -95,20 +87,11 @@ class GraphSegment:
 
 
 def build_graph(model: IndexModel, file: FileFingerprint, vectors: Iterator[VectorBlock], rows: int) -> GraphSegment:
-    """Make the graph of a base file; its vectors are in memory meanwhile.
+    """Make the graph of a base file, with all its vectors in memory.
 
-    Args:
-        model: The index's model.
-        file: The base file.
-        vectors: Its valid vectors, with their positions in it.
-        rows: How many rows it has, those without a vector too.
-
-    Returns:
-        The segment.
-
-    Raises:
-        DimensionMismatchError: The vectors have another dimension than the model.
-        MissingDependencyError: faiss is not installed.
+    `vectors` yields the valid vectors and their row positions; `rows` counts all rows of the file. Raises
+    DimensionMismatchError if the vectors have another dimension than the model, and MissingDependencyError if faiss is
+    not installed.
     """
     library(GRAPHS)
     parts = [np.empty((0, model.dimension), np.float32)]
@@ -133,10 +116,10 @@ def build_graph(model: IndexModel, file: FileFingerprint, vectors: Iterator[Vect
 
 @dataclass(frozen=True)
 class GraphView:
-    """Graphs of one model, side by side: each is searched, and what they found is merged.
+    """Graphs of one model, each of which is searched and the results merged.
 
-    Graph s has the entries ``starts[s]`` to ``starts[s + 1]`` of `row`; it is None where that is none. `gone` are
-    entries that no node leads to, and that are not found where all codes are scored either.
+    Graph s has the entries ``starts[s]`` to ``starts[s + 1]`` of `row`; it is None if it has no nodes. `gone` marks
+    entries that no node links to and that are not found when all codes are scored either.
     """
 
     model: IndexModel
@@ -151,16 +134,10 @@ class GraphView:
 
     @classmethod
     def join(cls, model: IndexModel, segments: Sequence[GraphSegment]) -> GraphView:
-        """Open the graphs of segments.
+        """Open the graphs of segments, to which candidates refer by their position in `segments`.
 
-        Args:
-            model: The model of all of them.
-            segments: Segments, in the order in which candidates name them.
-
-        Raises:
-            InvalidArgumentError: A segment is of another model.
-            DataFileError: The faiss that is installed has graphs of another form.
-            MissingDependencyError: faiss is not installed.
+        Raises InvalidArgumentError if a segment is of another model, DataFileError if the installed faiss has graphs of
+        another form, and MissingDependencyError if faiss is not installed.
         """
         for segment in segments:
             require_model(segment.file, segment.model_id, model)
@@ -185,17 +162,17 @@ class GraphView:
 
     @property
     def rows(self) -> int:
-        """Rows of the segments' base files."""
+        """Return the number of rows of the segments' base files."""
         return int(self.bases[-1])
 
     @property
     def vectors(self) -> int:
-        """Rows that have a vector, with a code or without."""
+        """Return the number of rows that have a vector, with or without a code."""
         return len(self.row) + len(self.always)
 
     @property
     def efforts(self) -> list[int]:
-        """Numbers of rows kept in view on a walk that are worth trying, ascending to all."""
+        """Return values of faiss's efSearch (rows that a walk keeps) worth trying, ascending to all rows."""
         largest = max(1, int(np.diff(self.starts).max(initial=0)))
         return [*(effort for effort in _EFFORTS if effort < largest), largest]
 
@@ -210,23 +187,22 @@ class GraphView:
         allowed: Allowed = None,
         most: int | None = None,
     ) -> Candidates:
-        """Rows that may be among the k nearest of each query.
+        """Return rows that may be among the k nearest of each query.
+
+        Allowed rows without a code are candidates of every query. Raises InvalidArgumentError if the queries have
+        another dimension, or if `allowed` does not fit the segments.
 
         Args:
             queries: Shape (m, d), finite.
-            k: How many rows are wanted.
-            nprobes: How many rows a walk through a graph keeps in view; more under a filter, and all codes are scored
-                where few rows are allowed or a walk found fewer than k. By default 64.
-            candidates: How many rows each query gets; by default twice k, at least k + 10.
-            certain: Whether every row of the true k nearest must be among the candidates. No walk is: all rows are.
-            allowed: For each segment which rows of its base file may be found, bool of shape (rows,), or None for all.
-            most: Certain: queries with more candidates than this are given up.
-
-        Returns:
-            The candidates. Rows without a code that are allowed are among those of every query.
-
-        Raises:
-            InvalidArgumentError: The queries have another dimension, or the bitmaps do not fit the segments.
+            k: The number of rows that are wanted.
+            nprobes: The number of rows that a walk through a graph keeps (faiss's efSearch), 64 by default. With a
+                filter a walk keeps more, and all codes are scored if few rows are allowed or a walk found fewer than k.
+            candidates: The number of candidates of each query; by default twice k, at least k + 10.
+            certain: Whether every row of the true k nearest must be among the candidates. No walk ensures that, so all
+                rows are returned.
+            allowed: For each segment, the rows of its base file that may be found: bool of shape (rows,), or None
+                for all.
+            most: The most candidates of a query in a certain search; a query with more is given up.
         """
         points, fit = working(fitting(queries, self.model), self.model.metric)
         bitmap = bitmap_of(allowed, self.bases)
@@ -241,14 +217,10 @@ class GraphView:
         return candidates_of(found, self.row, self.bases, len(points), self.always, bitmap)
 
     def without(self, segment: Ints, position: Ints) -> GraphView:
-        """A view whose walks never come to some rows: no other node leads to them.
+        """Return a view in which no node links to the given rows; segment -1 means a row outside the view.
 
-        A query that is itself a node is led to its neighbours by its own links, and finds more than others do. Where a
-        graph is so small that no walk is shorter than a look at all of its codes, its rows stay.
-
-        Args:
-            segment: The segments of the rows; -1 for rows of none.
-            position: Their positions in these segments' base files.
+        A query that is itself a node would be led to its neighbours by its own links, and find more than other queries
+        do. Rows of a graph stay if it is so small that all its codes are scored instead of a walk.
         """
         known = segment >= 0
         gone = np.isin(self.row, self.bases[segment[known]] + position[known])
@@ -260,7 +232,7 @@ class GraphView:
 
     @property
     def hidden(self) -> tuple[Ints, Ints]:
-        """The rows that no walk comes to: their segments, and their positions in the base files."""
+        """Return the segments and positions of the rows that no walk reaches."""
         rows = np.empty(0, np.int64) if self.gone is None else self.row[self.gone].astype(np.int64)
         segment = np.searchsorted(self.bases, rows, side="right") - 1
         return segment, rows - self.bases[segment]
@@ -277,7 +249,10 @@ class GraphView:
         masks: npt.NDArray[np.bool_] | None,
         odd: Found,
     ) -> Found:
-        """The best rows of all graphs for the queries that have a place in the model's space, and those of the odd."""
+        """Return the best rows of all graphs for the queries `ask`, followed by those of `odd`.
+
+        The queries `ask` must be ones for which `working` returns True; `odd` has the result for the other queries.
+        """
         asked = np.ascontiguousarray(points[ask], np.float32)
         ranks, entries = [np.empty((len(ask), 0), np.float32)], [np.empty((len(ask), 0), np.int64)]
         scored = 0
@@ -304,7 +279,7 @@ class GraphView:
 
 @dataclass(frozen=True)
 class _Walk:
-    """One graph of `total` entries, and which of them may be found: `selected`, all where there is no mask."""
+    """One graph of `total` entries, and the `selected` number of entries that may be found; without a mask, all may."""
 
     graph: Any
     total: int
@@ -313,11 +288,11 @@ class _Walk:
     gone: npt.NDArray[np.bool_] | None = None
 
     def nearest(self, asked: Floats32, effort: int, count: int) -> tuple[Floats32, Ints, int]:
-        """Ranks and entries of each query, and how many codes were scored, about.
+        """Return ranks and entries for each query, and the approximate number of scored codes.
 
-        A walk pays no heed to the mask: it keeps so many more rows in view that as many of them are selected as would
-        be in view without one, and where they are not, since the filter and the query have little in common, all that
-        is selected is scored. So each query has `count` entries, or all that are selected, as near as without a mask.
+        A walk ignores the mask. It keeps as many rows as should contain the wanted number of selected ones. If they do
+        not, because few selected rows are near the query, all selected rows are scored. So each query gets `count`
+        entries, or all selected ones, as near as without a mask.
         """
         count = min(count, self.selected)
         effort = in_view = max(effort, count)
@@ -338,7 +313,7 @@ class _Walk:
         return rank, entry, 2 * NEIGHBOURS * effort * len(asked) + self.total * len(few)
 
     def _scored(self, asked: Floats32, count: int) -> tuple[Floats32, Ints]:
-        """The same by all codes that are selected."""
+        """Return ranks and entries for each query by scoring all selected codes."""
         faiss = library(GRAPHS)
         selector, mask = None, self.mask
         if self.gone is not None:

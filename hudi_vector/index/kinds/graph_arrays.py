@@ -1,8 +1,8 @@
-"""A graph over vectors as plain arrays: what is stored of it, proved to be one, and made an index of faiss again.
+"""A graph over vectors as plain arrays, checked before a faiss index is made of them.
 
-faiss reads its own form without looking, and whoever may write to an index's folder writes what everybody reads: a
-neighbour that is no node is a place outside of memory. So faiss is given arrays only, each number of which was looked
-at. Segments of before hold faiss's own form; it is taken apart here.
+faiss reads a stored graph without checks: a neighbour that is not a node leads to memory outside the graph. Anyone who
+may write to an index's folder could store such a graph, and every reader would open it. Therefore faiss is given only
+arrays in which every number was checked. Older segments hold faiss's own form, which is parsed here.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from hudi_vector.kernels.topk import Ints
 __all__ = ["NEIGHBOURS", "GraphArrays", "new_index", "unlinked"]
 
 NEIGHBOURS = 16
-"""How many neighbours a node has in each layer but the lowest, which has twice as many."""
+"""The most neighbours of a node in each layer above the lowest, which has twice as many."""
 _MOST_LAYERS = 8
 _LARGEST = 1e32
-"""No range of a code is so large: vectors with larger elements have no code."""
+"""More than any value in the range of a code: vectors with larger elements have no code."""
 _LAYER_ENDS = np.array([0, *(NEIGHBOURS * (layer + 2) for layer in range(_MOST_LAYERS))], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class GraphArrays:
-    """A graph of n nodes.
+    """A graph of n nodes as arrays.
 
-    `level` says in how many layers each node is, 1 to 8. `neighbour` has for each node, one after the other, 32 places
-    for nodes of the lowest layer and 16 for each of its other layers, -1 where there is none. `entry` is where walks
-    begin: one node of the highest layer, none where n is 0. `trained` is the range of each element, the lowest values
-    and then the widths, and `code` the codes of the nodes within it.
+    Attributes:
+        level: The number of layers of each node, 1 to 8.
+        neighbour: For each node in turn, 32 neighbours in the lowest layer and 16 in each further layer, -1 for none.
+        entry: One node of the highest layer, where walks begin; empty if n is 0.
+        trained: The lowest value of each element, then the width of its range.
+        code: The codes of the nodes.
     """
 
     level: npt.NDArray[np.uint8]
@@ -48,13 +50,13 @@ class GraphArrays:
 
     @classmethod
     def empty(cls) -> GraphArrays:
-        """A graph without nodes."""
+        """Return a graph without nodes."""
         numbers = np.empty(0, np.int32)
         return cls(np.empty(0, np.uint8), numbers, numbers, np.empty(0, np.float32), np.empty(0, np.uint8))
 
     @classmethod
     def of_index(cls, index: Any) -> GraphArrays:
-        """What an IndexHNSWSQ of faiss holds, in copies."""
+        """Return copies of the arrays of a faiss IndexHNSWSQ."""
         faiss = library(GRAPHS)
         held, store = index.hnsw, faiss.downcast_index(index.storage)
         return cls(
@@ -67,15 +69,7 @@ class GraphArrays:
 
     @classmethod
     def of_bytes(cls, model: IndexModel, graph: npt.NDArray[np.uint8]) -> GraphArrays:
-        """What faiss 1.15 wrote of its own IndexHNSWSQ.
-
-        Args:
-            model: The index's model.
-            graph: The bytes.
-
-        Raises:
-            ValueError: They are something else.
-        """
+        """Return the graph in an IndexHNSWSQ written by faiss 1.15; raise ValueError for any other bytes."""
         if not len(graph):
             return cls.empty()
         parts = _Parts(graph.tobytes())
@@ -101,23 +95,18 @@ class GraphArrays:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
+        """Return the total bytes of the arrays."""
         return sum(array.nbytes for array in vars(self).values())
 
     @property
     def starts(self) -> Ints:
-        """Where the neighbours of each node begin, and where those of the last one end."""
+        """Return where the neighbours of each node begin, followed by the end of the last node's neighbours."""
         return np.concatenate(([0], np.cumsum(_LAYER_ENDS[self.level])))
 
     def require_sense(self, model: IndexModel, nodes: int) -> None:
-        """Refuse numbers by which faiss would look at memory that is not the graph's.
+        """Raise ValueError unless the arrays form a graph of so many nodes over vectors of the model.
 
-        Args:
-            model: The index's model.
-            nodes: How many nodes there must be.
-
-        Raises:
-            ValueError: The arrays do not make a graph of so many nodes over vectors of the model.
+        With any other numbers faiss could read memory outside the graph.
         """
         kinds = (np.uint8, np.int32, np.int32, np.float32, np.uint8)
         if any(array.dtype != kind for array, kind in zip(vars(self).values(), kinds, strict=True)):
@@ -135,13 +124,13 @@ class GraphArrays:
             raise ValueError("walks would not begin at a node of the highest layer")
         self._require_layers()
         bits = model.dimension * model.num_bits
-        # Distances that are no numbers lead walks astray.
+        # The limit keeps distances finite; NaN would misdirect walks.
         in_range = len(self.trained) == 2 * model.dimension and bool((np.abs(self.trained) <= _LARGEST).all())
         if not in_range or len(self.code) != nodes * -(-bits // 8):
             raise ValueError("its codes are not those of the model")
 
     def _require_layers(self) -> None:
-        """Refuse neighbours in a layer that they are not in."""
+        """Raise ValueError if a neighbour in a layer is not in that layer."""
         starts = self.starts
         for layer in range(1, int(self.level.max())):
             nodes = np.flatnonzero(self.level > layer)
@@ -151,11 +140,10 @@ class GraphArrays:
                 raise ValueError("a neighbour is not in its layer")
 
     def opened(self, model: IndexModel) -> Any:
-        """An index of faiss with these arrays, copied into it; they were looked at by `require_sense`.
+        """Return a faiss index with copies of these arrays, which `require_sense` must have checked.
 
-        Raises:
-            DataFileError: The faiss that is installed has graphs of another form.
-            MissingDependencyError: faiss is not installed.
+        Raises DataFileError if the installed faiss has graphs of another form, and MissingDependencyError if faiss is
+        not installed.
         """
         faiss = library(GRAPHS)
         index = new_index(model)
@@ -179,7 +167,7 @@ class GraphArrays:
 
 
 def new_index(model: IndexModel) -> Any:
-    """An empty IndexHNSWSQ of faiss for the vectors of a model."""
+    """Return an empty faiss IndexHNSWSQ for the vectors of a model."""
     faiss = library(GRAPHS)
     scalar = faiss.ScalarQuantizer
     code = scalar.QT_4bit if model.num_bits == 4 else scalar.QT_8bit
@@ -189,13 +177,13 @@ def new_index(model: IndexModel) -> Any:
 
 @dataclass
 class _Parts:
-    """A place in faiss's form that moves on as values are taken."""
+    """A reader of faiss's stored form, with its position."""
 
     data: bytes
     at: int = 0
 
     def take(self, form: str) -> tuple[Any, ...]:
-        """Numbers of a form of `struct`."""
+        """Return the numbers of a `struct` format and advance; raise ValueError at the end of the data."""
         try:
             found = struct.unpack_from(form, self.data, self.at)
         except struct.error as problem:
@@ -204,7 +192,7 @@ class _Parts:
         return found
 
     def vector(self, kind: str) -> npt.NDArray[Any]:
-        """An array behind its length; a view."""
+        """Return an array stored after its length, as a view, and advance; raise ValueError if it does not fit."""
         (length,) = self.take("<Q")
         size = np.dtype(kind).itemsize
         if length > (len(self.data) - self.at) // size:
@@ -214,18 +202,16 @@ class _Parts:
         return found
 
     def header(self, name: bytes, model: IndexModel) -> None:
-        """What stands before an index and before its storage."""
+        """Read the header of an index or of its storage; raise ValueError if it is not of this name and model."""
         found, dimension, _, _, _, _, metric = self.take("<4siqqq?i")
         if found != name or dimension != model.dimension or metric != (0 if model.by_products else 1):
             raise ValueError(f"it is no {name.decode()} of the model")
 
 
 def unlinked(graph: Any, gone: Ints) -> Any:
-    """A copy of a graph without the links that lead to some nodes.
+    """Return a copy of a faiss ``IndexHNSWSQ`` without the links to the nodes `gone`.
 
-    Args:
-        graph: An ``IndexHNSWSQ``, or None for that of no nodes.
-        gone: The nodes.
+    None, which means a graph without nodes, is returned unchanged, as is the graph if `gone` is empty.
     """
     if graph is None or not len(gone):
         return graph
@@ -239,7 +225,7 @@ def unlinked(graph: Any, gone: Ints) -> Any:
     level = np.searchsorted(levels, at - first[node], side="right") - 1
     ends = zip((first[node] + levels[level]).tolist(), (first[node] + levels[level + 1]).tolist(), strict=True)
     for start, stop in set(ends):
-        # A walk takes the links of a node up to the first that is none.
+        # faiss reads a node's links up to the first -1, so the remaining links move to the front.
         held = links[start:stop]
         kept = held[~np.isin(held, gone)]
         held[: len(kept)], held[len(kept) :] = kept, -1

@@ -1,4 +1,4 @@
-"""Segments made and joined as their kind of index wants it: lists of codes, or graphs."""
+"""Creation, reading and joining of segments, for both forms of segments: lists of codes and graphs."""
 
 from __future__ import annotations
 
@@ -20,44 +20,21 @@ AnySegment = Segment | GraphSegment
 
 
 def made_segment(model: IndexModel, file: FileFingerprint, vectors: Iterator[VectorBlock], rows: int) -> AnySegment:
-    """Make the segment of a base file.
+    """Make the segment of a base file from its valid vectors and their row positions.
 
-    Args:
-        model: The index's model.
-        file: The base file.
-        vectors: Its valid vectors, with their positions in it.
-        rows: How many rows it has, those without a vector too.
-
-    Returns:
-        The segment.
+    `rows` counts all rows of the file, including those without a vector.
     """
     return (build_graph if model.kind == GRAPHS else build_segment)(model, file, vectors, rows)
 
 
 def read_segment(model: IndexModel, file: FileFingerprint, header: Mapping[str, Any], arrays: Arrays) -> AnySegment:
-    """A segment out of its file's content.
+    """Return a segment from the header and arrays of its file.
 
-    Args:
-        model: Its model.
-        file: The base file it is of.
-        header: The file's header.
-        arrays: The file's arrays.
-
-    Raises:
-        ValueError: The arrays do not fit the model.
-        KeyError: One is missing.
+    Raises ValueError if the arrays do not fit the model, and KeyError if one is missing.
     """
     return (GraphSegment if model.kind == GRAPHS else Segment).of(model, file, header, arrays)
 
 
 def joined_view(model: IndexModel, segments: Sequence[Any]) -> View:
-    """Join segments of a model.
-
-    Args:
-        model: The model of all of them.
-        segments: Segments of its kind, in the order in which candidates name them.
-
-    Returns:
-        The view.
-    """
+    """Return a view of segments of one model, to which candidates refer by their position in `segments`."""
     return GraphView.join(model, segments) if model.kind == GRAPHS else IndexView.join(model, segments)

@@ -1,4 +1,4 @@
-"""The kinds of indexes, and the numbers each is made with."""
+"""The kinds of indexes, and the parameters that each accepts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hudi_vector.kernels.metrics import INDEXED, metric_named
 __all__ = ["FAISS_KINDS", "GRAPHS", "KINDS", "check_choices", "indexed_metric", "require_kind"]
 
 GRAPHS = "hnsw"
-"""The kind that has a graph for each base file in the place of lists and codes."""
+"""The kind that has a graph for each base file instead of lists of codes."""
 FAISS_KINDS = ("ivf_pq", GRAPHS)
-"""The kinds that faiss makes."""
+"""The kinds that need faiss."""
 _LISTS = ("num_partitions", "max_iters", "sample")
 _TAKEN = {
     "ivf_flat": _LISTS,
@@ -24,17 +24,10 @@ KINDS = tuple(_TAKEN)
 
 
 def check_choices(kind: str, dimension: int, **given: int | None) -> None:
-    """Refuse what no model can be trained with, before vectors are read for it.
+    """Raise InvalidArgumentError if no model can be trained with these parameters, before any vector is read.
 
-    Args:
-        kind: The kind of index.
-        dimension: Elements of a vector.
-        **given: The numbers a model is trained with, by the names of `train_model`, and ``sample``, how many vectors
-            it is trained on; None for the default.
-
-    Raises:
-        InvalidArgumentError: One of them is not allowed.
-        MissingDependencyError: The kind needs faiss, which is not installed.
+    `given` has the parameters by their names in `train_model`, and ``sample``, the number of vectors to train on; None
+    means the default. Raises MissingDependencyError if the kind needs faiss and it is not installed.
     """
     require_kind(kind)
     for name, value in given.items():
@@ -59,13 +52,7 @@ def check_choices(kind: str, dimension: int, **given: int | None) -> None:
 
 
 def require_kind(kind: object) -> None:
-    """Refuse what is no kind of index.
-
-    Args:
-        kind: What was given for one.
-
-    Raises:
-        InvalidArgumentError: There is no such kind.
+    """Raise InvalidArgumentError unless `kind` is a kind of index.
 
     Example:
         >>> require_kind("ivf_flat")
@@ -75,13 +62,7 @@ def require_kind(kind: object) -> None:
 
 
 def indexed_metric(metric: object) -> str:
-    """Return the name of a metric that indexes serve.
-
-    Args:
-        metric: A metric or an alias of one.
-
-    Raises:
-        InvalidArgumentError: There is no such metric, or no kind of index serves it.
+    """Return the name of a metric, given by name or alias; raise InvalidArgumentError unless indexes serve it.
 
     Example:
         >>> indexed_metric("euclidean")

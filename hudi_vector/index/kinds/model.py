@@ -1,4 +1,4 @@
-"""The model of an index: where its lists are and how its codes are made, trained once for a table and column."""
+"""The model of an index: its list centroids and the parameters of its codes, trained once for a table and column."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ Mask = npt.NDArray[np.bool_]
 
 ELEMENTS = ("float", "double", "int8")
 MODEL_ID = re.compile(r"[0-9A-Za-z]+")
-"""What the ids of models look like, which are parts of names of files."""
+"""The form of model ids, which are parts of file names."""
 MOST_DIMENSIONS = 1 << 20
-"""More elements than any vector has; what is stored and says more was not stored by this package."""
+"""The largest dimension of a model that is read; this package stores none that is larger."""
 MOST_PARTITIONS = 4096
 _USUAL_ITERATIONS = 8
 SAMPLE_PER_PARTITION = 256
@@ -51,11 +51,21 @@ _SAFE_LOW, _SAFE_HIGH = float(np.finfo(np.float32).tiny) ** 0.8, float(np.finfo(
 
 @dataclass(frozen=True)
 class IndexModel:
-    """Where the lists of an index are and how its codes are made.
+    """The list centroids of an index and the parameters of its codes.
 
-    `centroids` has shape (lists, d); `low` and `scale` (d,) for ``ivf_sq8`` and are empty for other kinds; `codebook`
-    (parts, 2^num_bits, d / parts) for ``ivf_pq``; all float32, in the space of `working`. ``hnsw`` has none of them.
-    `num_bits` is what a part's code has (``ivf_pq``) or an element's (``hnsw``). `model_id` is made of all the rest.
+    All arrays are float32, in the space of `working`; ``hnsw`` has none of them.
+
+    Attributes:
+        model_id: A hash of all other fields.
+        kind: The kind of index.
+        metric: The metric's name.
+        dimension: The number of elements of a vector.
+        element: How the column stores its elements: ``float``, ``double`` or ``int8``.
+        centroids: Shape (lists, d).
+        low: The lowest value of each element, shape (d,) for ``ivf_sq8``, else empty.
+        scale: The width of a code's level for each element, shape (d,) for ``ivf_sq8``, else empty.
+        codebook: Shape (parts, 2^num_bits, d / parts) for ``ivf_pq``, else empty.
+        num_bits: The bits of a part's code (``ivf_pq``) or of an element's code (``hnsw``), else 0.
     """
 
     model_id: str
@@ -71,33 +81,29 @@ class IndexModel:
 
     @property
     def lists(self) -> int:
-        """How many lists there are."""
+        """Return the number of lists."""
         return len(self.centroids)
 
     @property
     def by_products(self) -> bool:
-        """Whether rows are ordered by their products with a query, and not by their distances from it."""
+        """Return True if rows are ordered by their products with a query, False if by their distances from it."""
         return METRICS[self.metric].order == "products"
 
     @property
     def code_dtype(self) -> np.dtype[Any]:
-        """The type of one element of a code."""
+        """Return the type of one element of a code."""
         return np.dtype("<f4") if self.kind == "ivf_flat" else np.dtype(np.uint8)
 
     @property
     def code_width(self) -> int:
-        """How many elements a code has."""
+        """Return the number of elements of a code."""
         return product.code_bytes(len(self.codebook), self.num_bits) if self.kind == "ivf_pq" else self.dimension
 
     def factors(self, codes: npt.NDArray[Any], lists: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What is multiplied with queries in the place of vectors: the codes, or what they stand for.
+        """Return what is multiplied with queries instead of vectors: decoded vectors for ``ivf_pq``, else the codes.
 
-        Args:
-            codes: Codes, shape (n, code_width).
-            lists: The list of each, shape (n,).
-
-        Returns:
-            Shape (n, d); for ``ivf_pq`` float32, the same numbers each time.
+        The codes have shape (n, code_width), their lists shape (n,), and the result shape (n, d), for ``ivf_pq`` as
+        deterministic float32.
         """
         if self.kind != "ivf_pq":
             return codes
@@ -107,40 +113,40 @@ class IndexModel:
 
     @cached_property
     def origin(self) -> Floats64:
-        """The mean of the centroids, shape (d,): near it, numbers are small and float32 is exact."""
+        """Return the mean of the centroids, shape (d,), relative to which numbers are small and float32 is precise."""
         mean: Floats64 = self.centroids.mean(axis=0, dtype=np.float64)
         return mean
 
     @cached_property
     def origin_length(self) -> float:
-        """The length of the origin."""
+        """Return the length of the origin."""
         return float(np.linalg.norm(self.origin))
 
     @cached_property
     def centred(self) -> Floats32:
-        """The centroids as seen from the origin."""
+        """Return the centroids relative to the origin."""
         return (self.centroids - self.origin).astype(np.float32)
 
     @cached_property
     def centred_squares(self) -> Floats32:
-        """Their squared lengths."""
+        """Return the squared lengths of the centroids relative to the origin."""
         return np.asarray(np.einsum("ij,ij->i", self.centred, self.centred), np.float32)
 
     @cached_property
     def base(self) -> Floats64:
-        """The vector that a code of zeros stands for, shape (d,)."""
+        """Return the vector that a code of zeros represents, shape (d,); for ``ivf_pq`` without the list's centroid."""
         return self.low.astype(np.float64) if self.kind == "ivf_sq8" else np.zeros(self.dimension)
 
     @cached_property
     def base_length(self) -> float:
-        """The length of that vector."""
+        """Return the length of `base`."""
         return float(np.linalg.norm(self.base))
 
 
 def default_partitions(rows: int) -> int:
-    """How many lists an index over so many rows has: about the square root, 1 to 4,096.
+    """Return the default number of lists for a number of rows: about the square root, 1 to 4,096.
 
-    Then looking at all centroids costs about as much as looking at one list.
+    Comparing a query with all centroids then costs about as much as scoring one list.
 
     Example:
         >>> default_partitions(0), default_partitions(400_000), default_partitions(10**9)
@@ -150,20 +156,16 @@ def default_partitions(rows: int) -> int:
 
 
 def sample_size(partitions: int) -> int:
-    """How many rows training wants: 256 for each list."""
+    """Return the number of rows that training wants: 256 for each list."""
     return partitions * SAMPLE_PER_PARTITION
 
 
 def working(values: npt.NDArray[Any], metric: str) -> tuple[Floats64, Mask]:
-    """Rows in the space that lists and codes divide: of length 1 for cosine, as they are otherwise.
+    """Return rows in the model's space, and a mask of the rows that can have codes.
 
-    Args:
-        values: Vectors, shape (n, d).
-        metric: The metric.
-
-    Returns:
-        Rows, float64, shape (n, d), and which of them can have codes, shape (n,): those that are finite, within
-        float32's safe range and, for cosine, not zero. The others' values mean nothing.
+    The vectors have shape (n, d). The rows are float64, shape (n, d), scaled to length 1 for cosine and else unchanged.
+    The mask has shape (n,): True for zero vectors and for rows whose squared length is well within float32's range; for
+    cosine, for rows whose squared length is from 1e-280 to 1e280. The values of other rows are meaningless.
     """
     rows = np.array(values, np.float64)
     with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
@@ -176,15 +178,11 @@ def working(values: npt.NDArray[Any], metric: str) -> tuple[Floats64, Mask]:
 
 
 def read_model(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> IndexModel:
-    """A model out of its file, checked: whoever may write to the index's folder may write one.
+    """Return a model from the header and flat arrays of its file, checked.
 
-    Args:
-        header: The file's header.
-        arrays: The file's arrays, without shapes.
+    Anyone who may write to the index's folder may have written the file.
 
-    Raises:
-        ValueError: The numbers and the arrays contradict each other.
-        KeyError: One is missing.
+    Raises ValueError if the numbers and the arrays contradict each other, and KeyError if one is missing.
     """
     kind, dimension = header["kind"], header["dimension"]
     bits, parts = header.get("num_bits", 0), header.get("num_sub_vectors", 0)
@@ -228,27 +226,22 @@ def train_model(
     """Train the model of an index on some of a column's vectors.
 
     The same sample and arguments give the same model, with the same id, on one machine. An empty sample gives one list.
+    Raises InvalidArgumentError if an argument is not allowed, and MissingDependencyError if the kind needs faiss and it
+    is not installed.
 
     Args:
-        sample: Vectors, shape (n, d); more than 256 for each list are not looked at.
-        kind: ``"ivf_sq8"``, one byte for each element; ``"ivf_flat"``, four; ``"ivf_pq"``, a byte or half of one for
-            some elements together; ``"hnsw"``, which has nothing to train.
+        sample: Vectors, shape (n, d); at most 256 per list are used.
+        kind: ``"ivf_sq8"``, one byte per element; ``"ivf_flat"``, four bytes per element; ``"ivf_pq"``, one byte or
+            half a byte for several elements together; ``"hnsw"``, which has nothing to train.
         metric: A metric's name.
-        element: ``"float"``, ``"double"`` or ``"int8"``: how the column stores its elements.
-        num_partitions: How many lists; by default about the square root of `rows`, 1 to 4,096. Never more than
+        element: How the column stores its elements: ``"float"``, ``"double"`` or ``"int8"``.
+        num_partitions: The number of lists; by default about the square root of `rows`, 1 to 4,096. Never more than the
             vectors in the sample.
-        num_sub_vectors: ``ivf_pq``: into how many parts a vector is cut; by default for about two bits an element.
-        num_bits: Bits of the code of a part (``ivf_pq``) or of an element (``hnsw``), 4 or 8; 8 by default.
-        rows: How many rows the table has; by default as many as the sample.
-        max_iters: Iterations of k-means, at most; 8 by default.
-        seed: Chooses rows where chance does.
-
-    Returns:
-        The model.
-
-    Raises:
-        InvalidArgumentError: An argument is not what is described here.
-        MissingDependencyError: The kind needs faiss, which is not installed.
+        num_sub_vectors: The number of parts of a vector (``ivf_pq``); the default gives about two bits per element.
+        num_bits: The bits of the code of a part (``ivf_pq``) or of an element (``hnsw``), 4 or 8; 8 by default.
+        rows: The number of rows of the table; by default that of the sample.
+        max_iters: The most iterations of k-means; 8 by default.
+        seed: The seed of all random choices.
 
     Example:
         >>> model = train_model(np.random.default_rng(0).normal(size=(100, 4)), metric="l2", element="float")

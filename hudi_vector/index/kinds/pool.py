@@ -1,4 +1,4 @@
-"""Rows that may be among the nearest, and how near the k-th of them is for certain."""
+"""The pool of rows that may be among the k nearest, with an upper limit for the rank of the k-th."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ __all__ = ["Part", "Pool"]
 
 
 Part = tuple[Ints, Ints, Floats64, Floats64]
-"""Queries, entries, lower and upper bounds."""
+"""Queries, entries, and lower and upper bounds of their ranks."""
 
 
 @dataclass
 class Pool:
-    """Rows that may be among the nearest, each with the bounds of its rank, and for each query a limit."""
+    """The rows that may be among the k nearest, each with bounds of its rank.
+
+    `within` is the limit of each query: rows with a larger rank are not among its k nearest.
+    """
 
     k: int
     within: Floats64
@@ -28,7 +31,7 @@ class Pool:
     upper: Floats64
 
     def add(self, parts: list[Part]) -> None:
-        """Take more rows in, lower the limits where k rows are nearer for certain, and drop what lies beyond."""
+        """Add rows, lower the limits where k rows are certainly nearer, and drop the rows beyond the limits."""
         query, entry, lower, upper = (
             np.concatenate([own, *(part[place] for part in parts)])
             for place, own in enumerate((self.query, self.entry, self.lower, self.upper))
@@ -40,7 +43,7 @@ class Pool:
         self.query, self.entry, self.lower, self.upper = query[near], entry[near], lower[near], upper[near]
 
     def give_up(self, most: int | None) -> Ints:
-        """Forget the queries that have more rows than this; which they are."""
+        """Drop the rows of all queries that have more than `most`, and return these queries; None gives up none."""
         if most is None:
             return self.query[:0]
         over = np.bincount(self.query, minlength=len(self.within)) > most

@@ -1,15 +1,15 @@
-"""Queries made ready for an index: what is multiplied with codes, and how far a result can be from the truth.
+"""Queries prepared for an index: the weights that multiply codes, and error bounds of the results.
 
 For l2 and cosine a *rank* is a distance between vectors in the model's space (for cosine on the unit sphere, where it
-orders like the cosine distance); for dot_product it is −x·q. A row's code y (from the model's `low` on), its `error` e
-and the query p (from `low` on too) bound the rank r of the row:
+has the order of the cosine distance); for dot_product it is −x·q. Let y be a row's decoded code and p the query, both
+relative to the model's `low`, q the query itself, and e the row's `error`. They bound the rank r of the row:
 
     l2, cosine     √(|y|² − 2 y·p + |p|²) − e  ≤  r  ≤  √(|y|² − 2 y·p + |p|²) + e
     dot_product    −y·q − low·q − |q|e         ≤  r  ≤  −y·q − low·q + |q|e
 
-Both ends are widened by what rounding in float32 may have done to the product: γ(|y|² + |p|²) and γ|y||q|, with γ a
-little more than d·2⁻²⁴. So that one matrix product answers "may this row lie within the limit U?", rows have three
-more columns, |y|², e² and e, and queries three more weights.
+Both ends are widened by the possible float32 rounding error of the product: γ(|y|² + |p|²) and γ|y||q|, with γ a little
+more than d·2⁻²⁴. To let one matrix product decide whether a row may be within the limit U, rows have three more
+columns, |y|², e² and e, and queries three more weights.
 """
 
 from __future__ import annotations
@@ -26,27 +26,22 @@ from hudi_vector.kernels.metrics import METRICS
 __all__ = ["EXTRA", "Asked", "extra_columns", "rounding"]
 
 EXTRA = 3
-"""How many columns rows have beside their codes."""
+"""The number of columns that rows have in addition to their codes."""
 
 _UNIT = float(np.finfo(np.float32).eps) / 2
 _EPS = float(np.finfo(np.float64).eps)
 
 
 def rounding(dimension: int) -> float:
-    """γ: what a float32 product of rows and queries may be wrong by, as a part of the sum of its terms' sizes."""
+    """Return γ: the largest error of a float32 product of rows and queries, relative to the sum of its terms' sizes."""
     return 1.25 * (dimension + EXTRA + 8) * _UNIT
 
 
 def extra_columns(model: IndexModel, square: Floats32, error: Floats32) -> Floats32:
-    """The columns that rows have beside their codes: |y|², e² and e, where e covers γ's part of itself.
+    """Return the columns of rows in addition to their codes, shape (n, 3): |y|², e² and e, with e widened for rounding.
 
-    Args:
-        model: The index's model.
-        square: |y|², shape (n,).
-        error: e, shape (n,).
-
-    Returns:
-        Shape (n, 3); for dot_product the last is how far −y·q may be off for |q| = 1, all in all.
+    `square` is |y|² and `error` is e, both of shape (n,). For dot_product the last column is the whole error of −y·q
+    for |q| = 1.
     """
     gamma = rounding(model.dimension)
     wide = error * np.float32(1 + 4 * gamma)
@@ -58,7 +53,7 @@ def extra_columns(model: IndexModel, square: Floats32, error: Floats32) -> Float
 
 @dataclass(frozen=True)
 class Asked:
-    """Queries ready for a model. Arrays by query, m of them; `beyond` are those that no bound holds for."""
+    """Queries prepared for a model, in arrays by query, m of them; `beyond` marks queries for which no bound holds."""
 
     model: IndexModel
     points: Floats64
@@ -73,12 +68,7 @@ class Asked:
 
     @classmethod
     def of(cls, queries: npt.NDArray[Any], model: IndexModel) -> Asked:
-        """Make queries ready.
-
-        Args:
-            queries: Shape (m, d).
-            model: The index's model.
-        """
+        """Prepare queries of shape (m, d) for a model."""
         points, fit = working(queries, model.metric)
         points[~fit] = 0.0
         is_dot = model.by_products
@@ -97,7 +87,7 @@ class Asked:
             np.einsum("ij,ij->i", shifted, shifted),
             points @ model.base if is_dot else np.zeros(len(points)),
             rounding(model.dimension),
-            # What underflow may lose; for cosine, exact distances are 1 − similarity, off by some 1e-16.
+            # The possible loss by underflow; for cosine, exact distances are 1 − similarity, off by about 1e-16.
             (model.dimension + 8) * 1e-32 + (64 * slop if METRICS[model.metric].on_sphere else 0.0),
             4 * slop * (norms + model.base_length),
         )
@@ -107,25 +97,21 @@ class Asked:
 
     @property
     def is_dot(self) -> bool:
-        """Whether ranks are −x·q."""
+        """Return True if ranks are −x·q."""
         return self.model.by_products
 
     def estimating(self) -> Floats32:
-        """Weights, shape (d + 3, m), whose product orders rows by the ranks of their codes."""
+        """Return weights, shape (d + 3, m), whose product orders rows by the ranks of their codes."""
         weights: Floats32 = self.weights.copy()
         if not self.is_dot:
             weights[-3] = 1.0
         return weights
 
     def limiting(self, chosen: npt.NDArray[Any], within: Floats64) -> tuple[Floats32, Floats32]:
-        """Weights and limits: a row whose product is above the limit lies beyond `within` for certain.
+        """Return weights and limits: a row whose product is above the limit certainly has a rank above `within`.
 
-        Args:
-            chosen: Queries, shape (h,).
-            within: A rank for each, finite, shape (h,).
-
-        Returns:
-            Weights, shape (d + 3, h), and limits, shape (h,).
+        `chosen` are the queries and `within` a finite rank for each, both of shape (h,). The weights have shape (d + 3,
+        h), the limits shape (h,).
         """
         weights = self.weights[:, chosen]
         if self.is_dot:
@@ -140,16 +126,13 @@ class Asked:
     def interval(
         self, chosen: npt.NDArray[Any], products: npt.NDArray[Any], weights: Floats32, extra: Floats32
     ) -> tuple[Floats64, Floats64]:
-        """The least and the largest rank that rows can have, from their products.
+        """Return lower and upper bounds, shape (h,), of the ranks of rows, from their products.
 
         Args:
-            chosen: The query of each, shape (h,).
-            products: What `weights` made of them, shape (h,).
-            weights: The last three weights of each, shape (3, h).
-            extra: Their extra columns, shape (h, 3).
-
-        Returns:
-            Lower and upper bounds, shape (h,).
+            chosen: The query of each row, shape (h,).
+            products: The products of the rows with the weights, shape (h,).
+            weights: The last three weights of each query, shape (3, h).
+            extra: The extra columns of the rows, shape (h, 3).
         """
         columns = extra.astype(np.float64)
         terms = columns * weights.T
@@ -166,7 +149,7 @@ class Asked:
         return lower, np.sqrt(np.maximum(middle, 0.0) + slack + 2 * self.floor) + spread
 
     def centroid_ranks(self) -> Floats32:
-        """The rank of each list's centroid for each query, in an order that only compares lists; shape (m, lists)."""
+        """Return centroid ranks, shape (m, lists), which are comparable only among the lists of one query."""
         ranks: Any = -self._centred_points().astype(np.float32) @ self.model.centred.T
         if not self.is_dot:
             ranks *= 2
@@ -174,14 +157,10 @@ class Asked:
         return np.asarray(ranks, np.float32)
 
     def list_bounds(self, ranks: Floats32, radius: Floats32) -> Floats64:
-        """The least rank that a row of each list can have.
+        """Return the least rank that a row of each list can have, shape (m, lists).
 
-        Args:
-            ranks: From `centroid_ranks`.
-            radius: The largest distance of a row of each list to its centroid, shape (lists,).
-
-        Returns:
-            Shape (m, lists).
+        `ranks` come from `centroid_ranks`; `radius` is the largest distance of a list's row from its centroid, shape
+        (lists,).
         """
         squares = self.model.centred_squares.astype(np.float64)
         reach = radius.astype(np.float64)
@@ -194,13 +173,13 @@ class Asked:
             seen = self._centred_points()
             own = np.einsum("ij,ij->i", seen, seen)
             low = ranks.astype(np.float64) + own[:, None] - 3 * self.gamma * (squares + own[:, None]) - self.floor
-            # Centroids seen from the origin are rounded to float32.
+            # `centred` holds the centroids rounded to float32.
             rounded = np.sqrt(squares) * 2 * _UNIT + reach * (1 + 1e-6)
             bounds = np.sqrt(np.maximum(low, 0.0)) - rounded - self._lost(self.norms)[:, None]
         return np.asarray(bounds, np.float64)
 
     def _lost(self, length: Any) -> Any:
-        """What float64 may lose of sums with vectors of this length and with the origin."""
+        """Return the largest float64 rounding error of sums with the origin and vectors of this length."""
         return 8 * (self.model.dimension + 8) * _EPS * (length + self.model.origin_length)
 
     def _centred_points(self) -> Floats64:

@@ -1,4 +1,4 @@
-"""Looking for candidates among codes: lists by their centroids, rows by one matrix product per list."""
+"""The search for candidates among codes: lists by their centroids, rows by one matrix product per list."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _FIRST_LISTS = 4
 _CHUNK_ROWS = 1 << 14
 
 _Score = Callable[[Ints, Ints, int], tuple[Ints, Ints, Floats32]]
-"""The best codes of lists for queries: their queries, their entries, and numbers in the order of their ranks."""
+"""Returns the best codes of lists for queries: their queries, entries, and numbers with the order of ranks."""
 
 Runs = Sequence[tuple[int, int]]
-"""Places among the entries, each run from its start to its end."""
+"""Ranges of places among the entries, each as (start, end)."""
 
 
 @dataclass(frozen=True)
 class Entries:
     """The entries of a view that may be found: all (`chosen` is None) or some, in order.
 
-    List l holds the places ``offsets[l]`` to ``offsets[l + 1]`` of them. `in_lists` says whether lists are worth
-    looking at one by one.
+    List l holds the places ``offsets[l]`` to ``offsets[l + 1]`` of them. `in_lists` is True if the lists are probed one
+    by one.
     """
 
     chosen: npt.NDArray[Any] | None
@@ -47,11 +47,11 @@ class Entries:
         return int(self.offsets[-1])
 
     def part(self, start: int, stop: int) -> slice | Ints:
-        """What picks the entries at these places from the view's arrays."""
+        """Return the index that selects the entries at these places from the view's arrays."""
         return slice(start, stop) if self.chosen is None else self.chosen[start:stop]
 
     def of(self, places: Ints, runs: Runs) -> Ints:
-        """The entries of rows that were taken from these runs one after the other."""
+        """Return the entries at places that count through the concatenated runs."""
         starts, stops = np.array(runs, np.int64).reshape(-1, 2).T
         ends = np.cumsum(stops - starts)
         run = np.searchsorted(ends, places, side="right")
@@ -68,7 +68,7 @@ class Codes:
     offsets: npt.NDArray[Any]
 
     def factors(self, wanted: slice | Ints) -> npt.NDArray[Any]:
-        """What is multiplied with queries in the place of these entries, shape (n, d)."""
+        """Return what is multiplied with queries for these entries, shape (n, d)."""
         codes = self.array[wanted]
         if self.model.kind != "ivf_pq":
             return codes
@@ -78,7 +78,7 @@ class Codes:
 
 @dataclass(frozen=True)
 class Found:
-    """Entries that are candidates, each with its query, and what was looked at for them."""
+    """Candidate entries, each with its query, and the numbers of probed lists and scored codes."""
 
     query: Ints
     entry: Ints
@@ -88,7 +88,7 @@ class Found:
 
 
 def everything(queries: Ints, entries: Entries, most: int | None = None) -> Found:
-    """All entries for all of these queries."""
+    """Return all entries as candidates of all queries; if they are more than `most`, give up these queries."""
     if not len(queries) or (most is not None and len(entries) > most):
         return Found(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0, queries)
     every = np.arange(len(entries)) if entries.chosen is None else entries.chosen
@@ -97,7 +97,7 @@ def everything(queries: Ints, entries: Entries, most: int | None = None) -> Foun
 
 
 class Probe:
-    """One look at a view's codes for some queries."""
+    """A search of a view's codes for a batch of queries."""
 
     def __init__(
         self,
@@ -127,14 +127,14 @@ class Probe:
         return RowBlock(min(max(256, _BLOCK_ELEMENTS // dimension), len(self.entries)), dimension, len(self.asked))
 
     def approximate(self, k: int, nprobes: int, count: int) -> Found:
-        """The best `count` codes of the nearest lists, and of more lists where these hold fewer than k rows."""
+        """Return the best `count` codes of the nearest lists, probing more lists while these hold fewer than k rows."""
         odd = everything(np.flatnonzero(self.asked.beyond), self.entries)
         score = self._best_by_faiss if self.by_faiss is not None and self.entries.in_lists else self._best_of
         query, entry, _ = self._best(np.flatnonzero(~self.asked.beyond), k, nprobes, count, score)
         return self._result(query, entry, odd, odd.given_up)
 
     def certain(self, k: int, most: int | None) -> Found:
-        """Every entry that may be among the k nearest."""
+        """Return every entry that may be among the k nearest."""
         odd = everything(np.flatnonzero(self.asked.beyond), self.entries, most)
         ask = np.flatnonzero(~self.asked.beyond)
         none, no_bounds = np.empty(0, np.int64), np.empty(0, np.float64)
@@ -161,7 +161,7 @@ class Probe:
         )
 
     def _first_limits(self, ask: Ints, k: int) -> Floats64:
-        """A rank for each query within which k rows lie for certain, from a few of the nearest lists."""
+        """Return for each query a rank that at least k rows certainly do not exceed, from a few nearest lists."""
         within = np.full(len(self.asked), -np.inf)
         query, entry, products = self._best(ask, k, _FIRST_LISTS, 2 * k + 8, self._best_of)
         weights = self.asked.estimating()[-EXTRA:, query]
@@ -172,7 +172,7 @@ class Probe:
         return within
 
     def _groups(self, ask: Ints, pool: Pool) -> Iterator[tuple[Runs, Ints]]:
-        """What must be looked at, nearest first, and by which queries; the pool's limits count when asked for more."""
+        """Yield the runs to score, nearest first, each with the queries that need it by the pool's present limits."""
         if not self.entries.in_lists:
             for run in _pieces(0, len(self.entries)):
                 chosen = ask[np.isfinite(pool.within[ask])]
@@ -192,7 +192,7 @@ class Probe:
                     yield [run], chosen
 
     def _chunks(self, ask: Ints, bounds: Floats64, pool: Pool) -> Iterator[tuple[Runs, Ints]]:
-        """The same for one query: several lists at a time, and more each time."""
+        """Yield the same for one query: several lists at a time, each time more."""
         order = np.argsort(bounds, kind="stable")
         bounds, lists = bounds[order], self.filled[order]
         ends = np.cumsum(self.sizes[lists])
@@ -205,12 +205,12 @@ class Probe:
             at, rows = stop, 2 * rows
 
     def _near(self, runs: Runs, chosen: Ints, pool: Pool) -> Part:
-        """The rows of runs that may lie within the limits, with their bounds."""
+        """Return the rows of runs that may be within the limits, with their bounds."""
         weights, limits = self.asked.limiting(chosen, pool.within[chosen])
         places, products, before = [], [], 0
         for rows in self._blocks(runs):
             made = rows.products(weights)
-            # In the order of the queries within a block, and of the rows within a query.
+            # Ordered by query within a block, and by row within a query.
             flat = np.flatnonzero(made <= limits[:, None])
             local, row = np.divmod(flat, len(rows))
             places.append((local, row + before))
@@ -223,14 +223,14 @@ class Probe:
         return query, entry, *bounds
 
     def _best(self, ask: Ints, k: int, nprobes: int, count: int, score: _Score) -> tuple[Ints, Ints, Floats32]:
-        """The best codes of the nearest lists: their queries, their entries and their products with the weights."""
+        """Return the best codes of the nearest lists: their queries, entries and products with the weights."""
         done: list[tuple[Ints, Ints, Floats32]] = [(ask[:0], ask[:0], np.empty(0, np.float32))]
         while len(ask):
             probes = min(nprobes, len(self.filled)) if self.entries.in_lists else len(self.filled)
             lists = self._nearest_lists(ask, probes)
             covered = self.sizes[lists].sum(axis=1)
             enough = (covered >= k) | (probes == len(self.filled))
-            # So many queries at once that their scores stay within bounds.
+            # The number of queries at once is limited, so that their scores fit in memory.
             parts = np.cumsum(covered[enough]) // _SCORES_AT_ONCE
             done.extend(
                 score(ask[enough][parts == part], lists[enough][parts == part], count) for part in np.unique(parts)
@@ -275,7 +275,7 @@ class Probe:
         return query, entry, products
 
     def _inverted(self, lists: Ints) -> Iterator[tuple[Runs, Ints]]:
-        """Lists of each query as queries of each list, in the order of the lists."""
+        """Yield each list's runs with the numbers of the queries that probe it, in the order of the lists."""
         if not self.entries.in_lists:
             yield [(0, len(self.entries))], np.arange(len(lists))
             return
@@ -293,7 +293,7 @@ class Probe:
         return list(zip(self.entries.offsets[lists].tolist(), self.entries.offsets[lists + 1].tolist(), strict=True))
 
     def _blocks(self, runs: Runs) -> Iterator[RowBlock]:
-        """The rows of runs; each block is good until the next is asked for."""
+        """Yield the rows of runs in blocks; a block is valid until the next is requested."""
         block = self._block
         block.filled = 0
         for begin, stop in runs:

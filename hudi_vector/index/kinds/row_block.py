@@ -1,4 +1,4 @@
-"""Codes as float32, a block at a time, ready for one product with all queries."""
+"""A block of codes as float32, for one matrix product with all queries."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ __all__ = ["RowBlock"]
 
 
 class RowBlock:
-    """Room for some rows as float32: their codes, and their extra columns.
+    """A buffer for rows as float32: their codes and their extra columns.
 
-    For several queries these lie side by side, so that one product does; for one query apart, which copies faster.
+    For several queries both are in one array, so that one product suffices. For one query they are in separate arrays,
+    which are faster to fill.
     """
 
     def __init__(self, rows: int, dimension: int, queries: int) -> None:
@@ -32,18 +33,18 @@ class RowBlock:
 
     @property
     def free(self) -> int:
-        """How many more rows there is room for."""
+        """Return the number of rows that still fit."""
         return len(self._codes) - self.filled
 
     def add(self, codes: npt.NDArray[Any], extra: Floats32) -> None:
-        """Take rows in; there is room for them."""
+        """Append rows, which must fit."""
         end = self.filled + len(codes)
         self._codes[self.filled : end] = codes
         self._extra[self.filled : end] = extra
         self.filled = end
 
     def products(self, weights: Floats32) -> Floats32:
-        """Rows by weights, shape (m, n)."""
+        """Return the products of weights, shape (d + 3, m), with the n rows, shape (m, n)."""
         if self._beside is not None:
             made: Floats32 = weights.T @ self._beside[: self.filled].T
             return made

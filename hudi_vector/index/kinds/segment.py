@@ -1,4 +1,4 @@
-"""A segment: the vectors of one base file as codes, ordered by list, with how far each code is from its vector."""
+"""A segment: the vectors of one base file as codes, ordered by list, with the distance of each code from its vector."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _BLOCK_ELEMENTS = 1 << 20
 
 @dataclass(frozen=True)
 class FileFingerprint:
-    """Which content of which base file a segment was made of.
+    """The identity of a base file's content from which a segment was made.
 
-    `path` is relative to the table; `size` in bytes; `mtime_ns` nanoseconds since 1970; `footer` the SHA-256 of the
-    file's footer.
+    `path` is relative to the table, or a full URI for files outside a table; `size` is in bytes, `mtime_ns` in
+    nanoseconds since 1970, and `footer` is the SHA-256 of the file's footer.
     """
 
     path: str
@@ -38,14 +38,23 @@ class FileFingerprint:
 
 @dataclass(frozen=True)
 class Segment:
-    """One base file's part of an index.
+    """The part of an index for one base file.
 
-    List l holds the entries ``offsets[l]`` to ``offsets[l + 1]`` of `position` (the row's place in the base file),
-    `codes`, `square` (the squared length of the code's vector, from the model's `low` on) and `error` (the distance
-    of the vector from its code's vector, never less than it is). `radius` is the largest distance of a vector to its
-    list's centroid. `always` are positions of rows that have no code and are candidates of every query. `clipped`
-    counts the rows with a value outside of the model's range. Rows without a valid vector are in none of them. `pages`
-    tells where the vectors lie in the base file, if that is known.
+    Rows without a valid vector are in none of the arrays.
+
+    Attributes:
+        file: The base file.
+        model_id: The model.
+        rows: The number of rows of the base file.
+        offsets: List l holds the entries ``offsets[l]`` to ``offsets[l + 1]`` of the next four arrays.
+        position: The row of each entry in the base file.
+        codes: The code of each entry.
+        square: The squared length of each decoded code relative to the model's `low`.
+        error: The distance of each vector from its decoded code, rounded up.
+        radius: The largest distance of a vector from its list's centroid, for each list.
+        always: The positions of rows without a code, which are candidates of every query.
+        clipped: The number of rows with a value outside the model's range.
+        pages: The page table of the base file, or None if unknown.
     """
 
     file: FileFingerprint
@@ -65,17 +74,9 @@ class Segment:
 
     @classmethod
     def of(cls, model: IndexModel, file: FileFingerprint, header: Mapping[str, Any], arrays: Arrays) -> Segment:
-        """A segment out of its file.
+        """Return a segment from the header and flat arrays of its file.
 
-        Args:
-            model: Its model.
-            file: The base file it is of.
-            header: The file's header.
-            arrays: The file's arrays, without shapes.
-
-        Raises:
-            ValueError: The arrays do not fit the model, or contradict each other.
-            KeyError: One is missing.
+        Raises ValueError if the arrays do not fit the model or contradict each other, and KeyError if one is missing.
         """
         codes = arrays["codes"].reshape(-1, model.code_width)
         offsets, count = arrays["offsets"], len(arrays["position"])
@@ -99,15 +100,9 @@ class Segment:
 
 
 def require_positions(rows: Any, position: npt.NDArray[Any], always: npt.NDArray[Any]) -> None:
-    """Refuse positions that are no rows of the base file.
+    """Raise ValueError if a position of a stored segment is not one of its `rows` rows.
 
-    Args:
-        rows: How many rows a stored segment says that it has.
-        position: The rows that have a code.
-        always: The rows that have none.
-
-    Raises:
-        ValueError: There is one that is none.
+    `position` are the rows that have a code, and `always` those without one.
     """
     if type(rows) is not int or not 0 <= rows <= 1 << 32 or position.dtype != np.uint32 or always.dtype != np.int64:
         raise ValueError(f"it has {rows!r} rows, or positions of another type")
@@ -132,19 +127,10 @@ class _Coded:
 
 
 def build_segment(model: IndexModel, file: FileFingerprint, vectors: Iterator[VectorBlock], rows: int) -> Segment:
-    """Make the segment of a base file.
+    """Make the segment of a base file from its valid vectors and their row positions.
 
-    Args:
-        model: The index's model.
-        file: The base file.
-        vectors: Its valid vectors, with their positions in it.
-        rows: How many rows it has, those without a vector too.
-
-    Returns:
-        The segment.
-
-    Raises:
-        DimensionMismatchError: The vectors have another dimension than the model.
+    `rows` counts all rows of the file, including those without a vector. Raises DimensionMismatchError if the vectors
+    have another dimension than the model.
     """
     parts = [_code(model, np.empty((0, model.dimension)), np.empty(0, np.int64))]
     step = max(256, _BLOCK_ELEMENTS // model.dimension)
@@ -157,16 +143,7 @@ def build_segment(model: IndexModel, file: FileFingerprint, vectors: Iterator[Ve
 
 
 def require_dimension(model: IndexModel, file: FileFingerprint, block: VectorBlock) -> None:
-    """Refuse vectors of another dimension than the model's.
-
-    Args:
-        model: The index's model.
-        file: The base file, for the message.
-        block: Vectors of it.
-
-    Raises:
-        DimensionMismatchError: They have another dimension.
-    """
+    """Raise DimensionMismatchError, naming the base file, if vectors have another dimension than the model."""
     if block.values.shape[1] != model.dimension:
         raise DimensionMismatchError(
             f"'{file.path}' holds vectors of {block.values.shape[1]} elements and the index is of "
@@ -195,7 +172,7 @@ def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Code
     from_code = np.sqrt(np.einsum("ij,ij->i", offset, offset))
     np.subtract(vectors, model.centroids[label], out=offset)
     from_centroid = np.sqrt(np.einsum("ij,ij->i", offset, offset))
-    # What float64 may have lost on the way, exact distances included: a few units in the last place per element.
+    # The largest float64 rounding error, also of exact distances: a few units in the last place per element.
     length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) + model.base_length
     lost = 4 * (model.dimension + 8) * float(np.finfo(np.float64).eps) * length
     return _Coded(
@@ -211,14 +188,14 @@ def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Code
 
 
 def rounded_up(values: Floats64) -> Floats32:
-    """The float32 above each value."""
+    """Return the next float32 above each value."""
     above: Floats32 = np.nextafter(values.astype(np.float32), np.float32(np.inf))
     return above
 
 
 def _ordered(model: IndexModel, file: FileFingerprint, parts: list[_Coded], rows: int) -> Segment:
     label = np.concatenate([part.label for part in parts])
-    # Sorting 16-bit numbers is by radix, and there are seldom more lists than they can name.
+    # numpy sorts 16-bit numbers by radix, which is faster; there are seldom more than 65,536 lists.
     order = np.argsort(label.astype(np.uint16) if model.lists <= 1 << 16 else label, kind="stable")
     count = np.bincount(label, minlength=model.lists)
     offsets = np.concatenate(([0], np.cumsum(count)))

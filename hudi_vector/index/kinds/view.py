@@ -1,4 +1,4 @@
-"""Many segments as one view, ordered by list: probing it costs the same for one segment and for five hundred."""
+"""A view that joins segments and is ordered by list: probing costs the same for one segment and for five hundred."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _MOST_COPIED = 512 << 20
 class IndexView:
     """Segments of one model, joined in memory.
 
-    List l holds the entries ``offsets[l]`` to ``offsets[l + 1]`` of `row`, `codes` and `extra`. A row is numbered
-    across the segments: segment s has the rows from ``bases[s]`` on. `always` are rows that are always candidates.
-    `pages` has what each segment knows of the pages of its base file.
+    List l holds the entries ``offsets[l]`` to ``offsets[l + 1]`` of `row`, `codes` and `extra`. Rows are numbered
+    across segments: segment s begins with row ``bases[s]``. `always` are rows that are candidates of every query.
+    `pages` has the page table of each segment's base file, or None.
     """
 
     model: IndexModel
@@ -58,17 +58,9 @@ class IndexView:
 
     @classmethod
     def join(cls, model: IndexModel, segments: Sequence[Segment]) -> IndexView:
-        """Join segments.
+        """Join segments of a model into copies, to which candidates refer by their position in `segments`.
 
-        Args:
-            model: The model of all of them.
-            segments: Segments, in the order in which candidates name them.
-
-        Returns:
-            The view; it holds copies, nothing of the segments.
-
-        Raises:
-            InvalidArgumentError: A segment is of another model.
+        Raises InvalidArgumentError if a segment is of another model.
         """
         lists = model.lists
         sizes, radius = np.zeros(lists, np.int64), np.zeros(lists, np.float32)
@@ -101,23 +93,23 @@ class IndexView:
 
     @property
     def rows(self) -> int:
-        """Rows of the segments' base files."""
+        """Return the number of rows of the segments' base files."""
         return int(self.bases[-1])
 
     @property
     def vectors(self) -> int:
-        """Rows that have a vector, with a code or without."""
+        """Return the number of rows that have a vector, with or without a code."""
         return len(self.row) + len(self.always)
 
     @property
     def efforts(self) -> list[int]:
-        """Numbers of lists worth trying, ascending to all."""
+        """Return numbers of lists that are worth trying, ascending to all."""
         lists = self.model.lists
         return [*(1 << power for power in range(lists.bit_length()) if 1 << power < lists), lists]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory."""
+        """Return the bytes held in memory."""
         return self._own_bytes + (FaissLists.nbytes(self.model, len(self)) if self._has_faiss else 0)
 
     @property
@@ -127,7 +119,11 @@ class IndexView:
 
     @cached_property
     def _has_faiss(self) -> bool:
-        """Whether faiss looks through the lists: it holds a copy, which must not drive the view out of the cache."""
+        """Return True if faiss searches the lists, which takes a copy of the codes.
+
+        It does so, if installed, for ``ivf_pq``; for ``ivf_sq8`` only if the copy has at most 512 MiB and fits into the
+        cache with the view.
+        """
         if self.model.kind not in ("ivf_pq", "ivf_sq8") or not is_installed():
             return False
         copied, budget = FaissLists.nbytes(self.model, len(self)), process_cache().budget
@@ -136,7 +132,7 @@ class IndexView:
 
     @cached_property
     def _by_faiss(self) -> FaissLists | None:
-        """The lists as faiss has them, made when they are first wanted; None for a kind that does as well without."""
+        """Return the lists in faiss, made on first use, or None if numpy searches them."""
         return FaissLists(self.model, self.offsets, self.codes) if self._has_faiss else None
 
     def candidates(
@@ -150,25 +146,23 @@ class IndexView:
         allowed: Allowed = None,
         most: int | None = None,
     ) -> Candidates:
-        """Rows that may be among the k nearest of each query.
+        """Return rows that may be among the k nearest of each query.
+
+        Allowed rows without a code are candidates of every query. Raises InvalidArgumentError if the queries have
+        another dimension, or if `allowed` does not fit the segments.
 
         Args:
             queries: Shape (m, d), finite.
-            k: How many rows are wanted.
-            nprobes: Not certain: how many lists are looked at, the nearest that hold an allowed row; more under a
-                filter, for about as many rows as without one, and more where these are fewer than k. By default a
-                32nd of the lists.
-            candidates: Not certain: how many rows each query gets; by default twice k, at least k + 10.
-            certain: Whether every row of the true k nearest must be among the candidates, ties at the k-th distance
-                included.
-            allowed: For each segment which rows of its base file may be found, bool of shape (rows,), or None for all.
-            most: Certain: queries with more candidates than this are given up.
-
-        Returns:
-            The candidates. Rows without a code that are allowed are among those of every query.
-
-        Raises:
-            InvalidArgumentError: The queries have another dimension, or the bitmaps do not fit the segments.
+            k: The number of rows that are wanted.
+            nprobes: The number of lists that an uncertain search probes, the nearest that hold an allowed row; by
+                default a 32nd of the lists. With a filter more lists are probed, for about as many rows as without
+                one, and more if they hold fewer than k rows.
+            candidates: The candidates of each query in an uncertain search; by default twice k, at least k + 10.
+            certain: Whether every row of the true k nearest must be among the candidates, including ties at the k-th
+                distance.
+            allowed: For each segment, the rows of its base file that may be found: bool of shape (rows,), or None
+                for all.
+            most: The most candidates of a query in a certain search; a query with more is given up.
         """
         asked = Asked.of(fitting(queries, self.model), self.model)
         bitmap = bitmap_of(allowed, self.bases)
@@ -188,24 +182,19 @@ class IndexView:
                 found = probe.certain(k, most)
             else:
                 count = usual_count(k, candidates)
-                # Under a filter the nearest rows lie further out; so many lists more cost no more codes.
+                # With a filter the nearest rows are further away; more lists then cost no more codes.
                 lists = -(-(nprobes or max(1, self.model.lists // 32)) * len(self) // len(entries))
                 found = probe.approximate(k, lists, count)
         return candidates_of(found, self.row, self.bases, len(asked), self.always, bitmap)
 
     def without(self, segment: Ints, position: Ints) -> IndexView:
-        """The same view: a row in a list leads to no other.
-
-        Args:
-            segment: The segments of the rows.
-            position: Their positions in these segments' base files.
-        """
+        """Return this view: rows in a list do not lead to each other."""
         del segment, position
         return self
 
     @property
     def hidden(self) -> tuple[Ints, Ints]:
-        """None: all rows are found."""
+        """Return no rows, since all rows can be found."""
         return np.empty(0, np.int64), np.empty(0, np.int64)
 
     def _entries(self, bitmap: npt.NDArray[np.bool_] | None) -> Entries:

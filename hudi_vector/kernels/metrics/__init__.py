@@ -1,6 +1,6 @@
-"""The metrics: a module each, listed here, and distances by their names.
+"""The metrics, one module each, and exact distances by metric name.
 
-A metric is a module with a class of `Metric`, and its line in `METRICS`.
+To add a metric, write a module with a subclass of `Metric` and add an instance to `METRICS`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,14 @@ __all__ = ["INDEXED", "METRICS", "Floats", "Metric", "Screen", "exact_distances"
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in (Cosine(), L2(), DotProduct(), Hamming())}
 _NAMED = {name: metric.name for metric in METRICS.values() for name in (metric.name, *metric.aliases)}
 INDEXED = frozenset(metric.name for metric in METRICS.values() if metric.order is not None)
-"""The metrics that indexes serve."""
+"""The names of the metrics that indexes support."""
 _BLOCK_ELEMENTS = 1 << 18
 
 
 def metric_named(name: Any) -> str:
-    """Return the name of the metric that a name or an alias stands for.
+    """Return the name in `METRICS` for a metric's name or alias; case and surrounding blanks do not matter.
 
-    Args:
-        name: A metric or an alias of one, in any case.
-
-    Returns:
-        A name in `METRICS`.
-
-    Raises:
-        InvalidArgumentError: There is no such metric.
+    Raises InvalidArgumentError for an unknown name.
 
     Example:
         >>> metric_named("Euclidean")
@@ -52,15 +45,9 @@ def metric_named(name: Any) -> str:
 
 
 def require_comparable(metric: str, column: str, element: str | None) -> None:
-    """Refuse a column whose vectors a metric does not compare.
+    """Raise InvalidArgumentError if a metric cannot compare the vectors of a column.
 
-    Args:
-        metric: A name in `METRICS`.
-        column: The column's name.
-        element: The type of its elements: float, double or int8; None for sparse vectors.
-
-    Raises:
-        InvalidArgumentError: The metric does not compare them.
+    `metric` is a name in `METRICS`; `element` is the element type float, double or int8, or None for sparse vectors.
 
     Example:
         >>> require_comparable("l2", "emb", "float")
@@ -79,18 +66,11 @@ def require_comparable(metric: str, column: str, element: str | None) -> None:
 
 
 def exact_distances(rows: npt.NDArray[Any], query: Floats, metric: str) -> Floats:
-    """Compute the distances of rows to one query, each from its own row alone.
+    """Compute the float64 distances, shape (n,), of rows of any numeric dtype, shape (n, d), to a float64 query.
 
-    The sum of every row runs over its elements in one fixed order, so that a row's distance is the same bits
-    whatever other rows are beside it, on any number of threads.
-
-    Args:
-        rows: Vectors, shape (n, d), any numeric dtype.
-        query: The query vector, shape (d,), or one for each row, shape (n, d); float64.
-        metric: A name in `METRICS`.
-
-    Returns:
-        Distances, shape (n,), float64.
+    `query` is one vector, shape (d,), or one for each row, shape (n, d); `metric` is a name in `METRICS`. The sum of
+    every row runs over its elements in one fixed order, so a distance has the same bits whatever other rows are in the
+    array and on any number of threads.
 
     Example:
         >>> exact_distances(np.array([[3.0, 4.0]]), np.array([0.0, 0.0]), "l2")

@@ -1,4 +1,4 @@
-"""``cosine``: 1 − x·q / (|x||q|), clamped to [0, 2], and 1 for a zero vector, as Hudi 1.2 computes it (RFC-102)."""
+"""The metric ``cosine``: 1 − x·q / (|x||q|), clamped to [0, 2], and 1 for a zero vector, as in Hudi 1.2 (RFC-102)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Cosine"]
 
 
 class Cosine(Metric):
-    """The angle between vectors; an index looks at them on the unit sphere."""
+    """The cosine distance; indexes divide vectors by their lengths first."""
 
     name = "cosine"
     of_nothing = 1.0
@@ -24,7 +24,7 @@ class Cosine(Metric):
     lance = "cosine"
 
     def distances(self, block: Floats, query: Floats) -> Floats:
-        """Compute the distances of rows to a query, or each to its own."""
+        """Compute distances as described in `Metric.distances`."""
         norms = row_sums(block * block)
         query_norm = row_sums(np.atleast_2d(query * query))
         dots = row_sums(block * query)
@@ -46,7 +46,7 @@ class Cosine(Metric):
         return 1.0 - distances
 
     def of_products(self, dots: Floats, norms: Floats) -> Floats:
-        """Compute the distances of sparse rows."""
+        """Compute the distances of sparse rows; the distance is 1 where a norm is 0."""
         similarity = np.divide(dots, norms, out=np.zeros(len(dots)), where=norms > 0)
         return np.clip(1.0 - similarity, 0.0, 2.0)
 
@@ -74,7 +74,7 @@ class _Screen(ProductScreen):
 
 
 def _scaled(block: Floats, query: Floats) -> Floats:
-    """Cosine similarity of rows whose squares leave float64's range; 0 where a vector is zero."""
+    """Compute the cosine similarity of rows whose squares leave the range of float64; 0 where a vector is zero."""
     rows, row_scale = unit_scaled(block)
     ask, ask_scale = unit_scaled(np.atleast_2d(query))
     norms = np.sqrt(row_sums(rows * rows)) * np.sqrt(row_sums(ask * ask))

@@ -1,4 +1,4 @@
-"""``dot_product``: −x·q, so that smaller is nearer, as Hudi 1.2 computes it (RFC-102)."""
+"""The metric ``dot_product``: −x·q, so that smaller is nearer, as in Hudi 1.2 (RFC-102)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DotProduct"]
 
 
 class DotProduct(Metric):
-    """The negated product of vectors."""
+    """The negated dot product."""
 
     name = "dot_product"
     aliases = ("dot", "inner_product")
@@ -23,7 +23,7 @@ class DotProduct(Metric):
     lance = "dot"
 
     def distances(self, block: Floats, query: Floats) -> Floats:
-        """Compute the distances of rows to a query, or each to its own."""
+        """Compute distances as described in `Metric.distances`."""
         return 0.0 - row_dots(block, query)
 
     def screen(self, queries: Floats, precision: np.dtype[Any]) -> ProductScreen:
@@ -31,10 +31,10 @@ class DotProduct(Metric):
         return _Screen(queries, precision)
 
     def scores(self, distances: Floats) -> Floats:
-        """Return the product."""
+        """Return the dot product."""
         return 0.0 - distances
 
-    def of_products(self, dots: Floats, norms: Floats) -> Floats:  # noqa: ARG002 - lengths do not matter here
+    def of_products(self, dots: Floats, norms: Floats) -> Floats:  # noqa: ARG002 - the norms do not matter here
         """Compute the distances of sparse rows."""
         return 0.0 - dots
 

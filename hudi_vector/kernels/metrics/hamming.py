@@ -1,7 +1,6 @@
-"""``hamming``: how many bits differ, for INT8 vectors each element of which holds eight bits.
+"""The metric ``hamming``: the number of differing bits of INT8 vectors, whose elements hold eight bits each.
 
-Elements are compared as they are stored. A query may give a byte as -128 to 127 or as 0 to 255, as ``numpy.packbits``
-makes it.
+Elements are compared as stored. A query may give a byte as -128 to 127, or as 0 to 255 like ``numpy.packbits``.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 class Hamming(Metric):
-    """The number of bits in which vectors differ. No kind of index serves it."""
+    """The number of bits in which vectors differ; no kind of index supports it."""
 
     name = "hamming"
     elements = frozenset({"int8"})
 
     def distances(self, block: Floats, query: Floats) -> Floats:
-        """Count the bits in which rows differ from a query, or each from its own."""
+        """Compute distances as described in `Metric.distances`; raise InvalidVectorError if a value is not a byte."""
         return _differing(_bytes(block), _bytes(query)).astype(np.float64)
 
     def screen(self, queries: Floats, precision: np.dtype[Any]) -> _Screen:
-        """Make a screen whose rank units are the counts, which are exact."""
+        """Make a screen whose rank units are the exact counts."""
         return _Screen(_bytes(queries), precision)
 
     def scores(self, distances: Floats) -> Floats:
@@ -64,13 +63,13 @@ class _Screen:
 
 
 def _differing(rows: npt.NDArray[np.uint8], query: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Count differing bits of rows, shape (n, d), and one query, shape (d,), or one for each."""
+    """Count the differing bits of rows, shape (n, d), and one query, shape (d,), or one for each row, shape (n, d)."""
     counts: npt.NDArray[np.int64] = _COUNTS[rows ^ query].sum(axis=1, dtype=np.int64)
     return counts
 
 
 def _bytes(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Return numbers as bytes; InvalidVectorError where one is none."""
+    """Return numbers as bytes; raise InvalidVectorError unless all are whole numbers from -128 to 255."""
     if values.dtype == np.int8:
         return values.view(np.uint8)
     if not ((values == np.floor(values)) & (values >= -128) & (values <= 255)).all():

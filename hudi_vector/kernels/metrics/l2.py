@@ -1,4 +1,4 @@
-"""``l2``: the root of the sum of squares (RFC-102)."""
+"""The metric ``l2``: the square root of the sum of squared differences (RFC-102)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["L2"]
 
 
 class L2(Metric):
-    """The distance between points."""
+    """The Euclidean distance."""
 
     name = "l2"
     aliases = ("euclidean",)
@@ -22,13 +22,13 @@ class L2(Metric):
     lance = "l2"
 
     def distances(self, block: Floats, query: Floats) -> Floats:
-        """Compute the distances of rows to a query, or each to its own."""
+        """Compute distances as described in `Metric.distances`."""
         difference = block - query
         squares = row_sums(difference * difference)
         lost = ~np.isfinite(squares) | (squares < SMALLEST_SQUARE)
         distances = np.sqrt(squares)
         if lost.any():
-            # Squares beyond float64's range: scale by the largest element first.
+            # The squares leave the range of float64: scale by the largest element first.
             scale = np.abs(difference[lost]).max(axis=1)
             safe = np.where((scale > 0) & np.isfinite(scale), scale, 1.0)
             scaled = difference[lost] / safe[:, None]
@@ -36,7 +36,7 @@ class L2(Metric):
         return distances
 
     def screen(self, queries: Floats, precision: np.dtype[Any]) -> ProductScreen:
-        """Make a screen whose rank units are the squared distance without |q|²."""
+        """Make a screen whose rank units are the squared distance minus |q|²."""
         return _Screen(queries, precision)
 
     def scores(self, distances: Floats) -> Floats:

@@ -1,8 +1,8 @@
-"""Screens: bounds of distances by one matrix product, which leave out rows that cannot be among the nearest.
+"""Screens: distance bounds by one matrix product, which exclude rows that cannot be among the nearest.
 
-A product in the rows' own precision gives each (row, query) pair a lower bound of its distance: the computed value
-less the largest error that rounding can have caused, γ·|x||q| with γ ≈ d·u. Bounds are in the rank units of the
-metric, which order as its distances do.
+A product in the precision of the rows gives each (row, query) pair a lower bound of its distance: the computed value
+minus the largest possible rounding error, γ·|x||q| with γ ≈ d·u. Bounds are in the rank units of the metric, which have
+the same order as its distances.
 """
 
 from __future__ import annotations
@@ -19,30 +19,27 @@ __all__ = ["MANY_QUERIES", "Floats", "ProductScreen", "Screen"]
 
 Floats = npt.NDArray[np.float64]
 
-MANY_QUERIES = 4  # from here on it is quicker to change the rows before the product than the product
+MANY_QUERIES = 4  # with this many queries or more, changing the rows is faster than changing the product
 
 
 class Screen(Protocol):
-    """What leaves rows out for m queries."""
+    """A bound on the distances of rows to m queries, which excludes rows without computing their distances."""
 
     def lower_bounds(self, block: VectorBlock) -> Values:
-        """Return a lower bound for every row and query, shape (n, m), in rank units; −inf where nothing is known."""
+        """Return a lower bound for every row and query, shape (n, m), in rank units; −inf if unknown."""
 
     def limits(self, bounds: Floats) -> Floats:
-        """Return the rank units up to which a row may lie within each query's largest distance, shape (m,)."""
+        """Convert the largest distance of each query, shape (m,), to rank units, rounded up."""
 
     def spans(self, block: VectorBlock) -> tuple[Floats, Floats]:
-        """Return the least and the largest distance each row and query can have, two arrays of shape (n, m)."""
+        """Return lower and upper bounds of the distance of every row and query, two arrays of shape (n, m)."""
 
 
 class ProductScreen(ABC):
-    """A screen by products: its metric says what the queries become, and how a product becomes a bound.
+    """A screen by matrix products for queries of shape (m, d), in float32 or float64.
 
-    `first` and `second` make the slack that is added to a product: first·|x|² + second·γ|x||q|.
-
-    Args:
-        queries: Shape (m, d).
-        precision: float32 or float64.
+    A subclass for each metric says what rows are multiplied with and how a product becomes a bound. The slack added to
+    a product is first·|x|² + second·γ|x||q|, with the attributes `first` and `second`.
     """
 
     first = 0.0
@@ -53,7 +50,7 @@ class ProductScreen(ABC):
         self.error = 1.25 * (queries.shape[1] + 8) * unit
         with np.errstate(over="ignore", invalid="ignore"):
             self.norms = np.sqrt(np.einsum("ij,ij->i", queries, queries))
-            # A query beyond the precision's range makes every bound useless: then all rows are scored exactly.
+            # Bounds are useless for a query outside the range of the precision: all its rows are scored exactly.
             limit = float(np.finfo(precision).max) ** 0.4
             self._useless = ~((self.norms < limit) & (self.norms > 1 / limit))
             self.weights = self.weighted(queries).astype(precision).T
@@ -61,18 +58,21 @@ class ProductScreen(ABC):
 
     @abstractmethod
     def weighted(self, queries: Floats) -> Floats:
-        """Return what rows are multiplied with, shape (m, d)."""
+        """Return the vectors to multiply rows with, shape (m, d), one for each query."""
 
     @abstractmethod
     def within(self, bounds: Floats) -> Floats:
-        """Return the rank units of distances, shape (m,)."""
+        """Convert distances, shape (m,), to rank units, rounded up."""
 
     @abstractmethod
     def between(self, lower: Floats, squares: Floats, error: Floats) -> tuple[Floats, Floats]:
-        """Return the least and the largest distance, of lower bounds (n, m), |x|² (n, 1) and γ|x||q| (n, m)."""
+        """Return lower and upper bounds of distances from lower bounds in rank units, shape (n, m).
+
+        `squares` is |x|², shape (n, 1); `error` is γ|x||q|, shape (n, m).
+        """
 
     def lower_bounds(self, block: VectorBlock) -> Values:
-        """Return a lower bound for every row and query, shape (n, m)."""
+        """Return a lower bound for every row and query, shape (n, m), in rank units; −inf for a useless query."""
         values = block.values if block.values.dtype == self.precision else block.values.astype(self.precision)
         with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
             lower = self.products(values, block.squares, np.sqrt(block.squares))
@@ -81,13 +81,13 @@ class ProductScreen(ABC):
         return lower
 
     def limits(self, bounds: Floats) -> Floats:
-        """Return the rank units up to which a row may lie within each query's bound, shape (m,)."""
+        """Convert the largest distance of each query, shape (m,), to rank units; infinite for a useless query."""
         with np.errstate(over="ignore", invalid="ignore"):
             limits = self.within(bounds)
         return np.where(self._useless, np.inf, np.asarray(limits, np.float64))
 
     def spans(self, block: VectorBlock) -> tuple[Floats, Floats]:
-        """Return the least and the largest distance each row and query can have; infinite where nothing is known."""
+        """Return lower and upper bounds of distances, two arrays of shape (n, m); −inf and inf where unknown."""
         lower = self.lower_bounds(block).astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             squares = block.squares.astype(np.float64)
@@ -100,7 +100,7 @@ class ProductScreen(ABC):
         return floors, ceilings
 
     def products(self, values: Values, squares: Values, norms: Values) -> Values:
-        """Multiply rows with the queries and add the slack, shape (n, m)."""
+        """Multiply rows with the weights and add the slack; return shape (n, m)."""
         if self.weights.shape[1] >= MANY_QUERIES:
             return self._augmented(values, squares, norms)
         lower: Values = values @ self.weights
@@ -112,7 +112,7 @@ class ProductScreen(ABC):
         return lower
 
     def _augmented(self, values: Values, squares: Values, norms: Values) -> Values:
-        """The same by one larger product: the slack's factors become two more columns."""
+        """Return the result of `products` from one larger product: the factors of the slack become two more columns."""
         rows = np.empty((len(values), values.shape[1] + 2), self.precision)
         rows[:, :-2] = values
         rows[:, -2] = squares

@@ -1,1 +1,1 @@
-"""Log files of Hudi, and slices that have some."""
+"""Readers of Hudi log files, and of file slices that have log files."""

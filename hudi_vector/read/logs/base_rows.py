@@ -1,4 +1,4 @@
-"""Rows of a base file as they stand in it, Hudi's own columns included, by their places."""
+"""Selected rows of a base file, by position, as stored and with Hudi's meta columns."""
 
 from __future__ import annotations
 
@@ -21,21 +21,12 @@ _SUITED = RangeReads()
 
 
 def base_rows(file: FileInfo, options: StorageOptions, rows: Ints, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Some rows of a base file, those of a row group at a time.
+    """Yield distinct ascending rows of a base file, one row group at a time, with the columns of `schema`.
 
-    Args:
-        file: The base file.
-        options: How the storage is opened.
-        rows: Rows of the file, ascending, each once.
-        schema: Columns of the file, as the file has them.
-
-    Yields:
-        The rows. Plain columns are read by the pages that hold these, where that is sooner than to go through all.
-
-    Raises:
-        DataFileError: The file is gone or damaged.
+    `schema` has the columns in the types of the file. A column that is not nested is read by pages if that is faster
+    than in sequence. Raises DataFileError if the file is missing or damaged.
     """
-    # To map a file and to touch it here and there costs more than to read from it.
+    # For a few ranges, mapping a file costs more than reading them.
     whole, ranges = DataFile(file, options, mapped=True), DataFile(file, options, mapped=False)
     start = 0
     with contextlib.closing(whole), contextlib.closing(ranges), reading(file.uri):

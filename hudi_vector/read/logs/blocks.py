@@ -1,7 +1,8 @@
-"""The blocks of a Hudi log file: its framing, read as Hudi reads it, but with no damage passed over in silence.
+"""The blocks of a Hudi log file: a reader of its framing that, unlike Hudi's, raises an error for damaged blocks.
 
-All integers are big-endian. A block is the magic, the number of bytes that follow, the version of the framing, the
-block's type, a header and the content with its length, a footer, and once more the length, with the magic's.
+All integers are big-endian. A block consists of the magic, the number of bytes that follow, the framing version, the
+type of the block, a header, the length of the content, the content, a footer, and the length of the block again, which
+includes the magic but not the first length.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = [
 MAGIC = b"#HUDI#"
 COMMAND, DELETE, AVRO_DATA, PARQUET_DATA, CDC_DATA = 0, 1, 3, 5, 6
 TORN = -1
-"""The type of what the end of its file cuts off: its append never came to an end, or the end was lost since."""
+"""The type of an incomplete block at the end of a file: its append did not finish, or its end was lost later."""
 INSTANT, SCHEMA = 0, 2
 
 _NAMES = ("COMMAND", "DELETE", "CORRUPT", "AVRO_DATA", "HFILE_DATA", "PARQUET_DATA", "CDC_DATA")
@@ -44,7 +45,14 @@ _FRAME = len(MAGIC) + 8
 
 @dataclass(frozen=True)
 class LogBlock:
-    """A block: where it begins in the file, its type, its header by the numbers Hudi gives its entries, its content."""
+    """A block of a log file.
+
+    Attributes:
+        offset: Where the block begins in the file.
+        kind: Hudi's number of the block type, or `TORN`.
+        header: The entries of the header by Hudi's numbers.
+        content: The content; of a torn block, all bytes that remain.
+    """
 
     offset: int
     kind: int
@@ -53,18 +61,12 @@ class LogBlock:
 
 
 def read_blocks(source: Any) -> Iterator[LogBlock]:
-    """The blocks of a log file, one in memory at a time.
+    """Yield the blocks of a seekable log file, one in memory at a time.
 
-    Args:
-        source: The file, open for reading at random.
-
-    Yields:
-        Each block. What the end of the file cuts off comes last, with the type TORN and the header as far as it is
-        whole; a file with no bytes is such a block. Hudi passes over these: to a query none of their rows count. Who
-        asks what a file may ever have held cannot.
-
-    Raises:
-        DataFileError: A block is damaged in any other way, or framed as no version known here.
+    A block that the end of the file cuts off comes last with the type `TORN`, and with its header if that is complete,
+    else an empty one; an empty file is such a block. Hudi skips torn blocks: no query sees their rows. Callers that
+    need everything a file may ever have held must not skip them. Raises DataFileError if a block is damaged in any
+    other way, or has an unknown framing version.
     """
     source.seek(0, 2)
     end = source.tell()
@@ -85,7 +87,7 @@ def read_blocks(source: Any) -> Iterator[LogBlock]:
 
 
 def name_of(kind: int) -> str:
-    """What Hudi calls a type of block."""
+    """Return Hudi's name of a block type."""
     if kind == TORN:
         return "cut off"
     return _NAMES[kind] if 0 <= kind < len(_NAMES) else f"unknown ({kind})"
@@ -134,10 +136,9 @@ def _entries(body: memoryview, place: int) -> tuple[dict[int, bytes], int]:
 
 
 def schema_of_block(block: LogBlock) -> str:
-    """The schema of the rows, or of the changes, in a block of Avro.
+    """Return the Avro schema, as JSON, of the rows of an Avro data block or the changes of a CDC block.
 
-    Raises:
-        DataFileError: The block is of another type, or has no schema.
+    Raises DataFileError if the block has another type or no schema.
     """
     if block.kind not in (AVRO_DATA, CDC_DATA):
         raise DataFileError(f"the block at byte {block.offset} is of type {name_of(block.kind)}, which is not read")
@@ -148,10 +149,10 @@ def schema_of_block(block: LogBlock) -> str:
 
 
 def rows_of_block(block: LogBlock) -> list[memoryview]:
-    """The bytes of each row in a block of Avro.
+    """Return the bytes of each row of an Avro block.
 
-    Raises:
-        DataFileError: The block is damaged.
+    Raises DataFileError if the block is damaged or has an unknown version, and struct.error if the content ends before
+    a number does.
     """
     content, offset = block.content, block.offset
     version, count = struct.unpack_from(">ii", content)

@@ -1,4 +1,7 @@
-"""Hashes of record keys, sorted: which rows of a base file may have one of some keys, without its column of keys."""
+"""Sorted hashes of record keys, which find the rows of a base file that may have given keys.
+
+With them the key column of the base file is not read.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,9 @@ _BYTES = 8
 
 
 def hashed(keys: pa.Array) -> Hashes:
-    """The hash of each key: BLAKE2b of eight bytes over its UTF-8, taken as a little-endian number.
+    """Return the hash of each key, shape (n,): BLAKE2b with eight bytes over its UTF-8, as a little-endian number.
 
-    Args:
-        keys: Text without NULLs.
-
-    Returns:
-        A number for each.
+    `keys` holds texts without NULL.
 
     Example:
         >>> hashed(pa.array(["a", "b", "a"])).tolist()
@@ -38,41 +37,30 @@ def hashed(keys: pa.Array) -> Hashes:
 
 @dataclass(frozen=True, eq=False)
 class KeyHashes:
-    """The hashes of all keys of a base file, ascending, and the row of each; equal hashes by row."""
+    """The hashes of all keys of a base file in ascending order, and the row of each; equal hashes are sorted by row."""
 
     key_hash: Hashes
     key_row: npt.NDArray[Any]
 
     @classmethod
     def of(cls, hashes: Hashes) -> KeyHashes:
-        """Sort hashes.
-
-        Args:
-            hashes: The hash of each row's key, in the order of the rows.
-
-        Returns:
-            The same by hash.
-        """
+        """Sort the hashes of the keys, given in row order."""
         order = np.argsort(hashes, kind="stable")
         return cls(hashes[order], order.astype(np.uint32))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of both arrays."""
+        """Return the bytes of both arrays."""
         return self.key_hash.nbytes + self.key_row.nbytes
 
     def copy(self) -> KeyHashes:
-        """The same in memory of their own."""
+        """Return a copy in separate memory."""
         return KeyHashes(self.key_hash.copy(), self.key_row.copy())
 
     def rows_like(self, keys: pa.Array) -> Ints:
-        """The rows whose keys have the hash of one of some keys: all rows that have such a key, and seldom others.
+        """Return the distinct rows, ascending, whose key has the same hash as one of `keys`, texts without NULL.
 
-        Args:
-            keys: Text without NULLs.
-
-        Returns:
-            The rows, ascending, each once.
+        These are all rows with one of the keys and, rarely, rows with another key of the same hash.
 
         Example:
             >>> held = KeyHashes.of(hashed(pa.array(["a", "b", "a"])))

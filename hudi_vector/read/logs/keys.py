@@ -1,4 +1,4 @@
-"""The record keys in a log file: of the rows it writes, changes or deletes, whatever becomes of them in the end."""
+"""The record keys of all rows that a log file writes, changes or deletes, even if they have no effect on the slice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def _wrapper(name: str, kind: Any) -> dict[str, Any]:
     return {"type": "record", "name": f"{name}Wrapper", "fields": [{"name": "value", "type": kind}]}
 
 
-# Hudi's HoodieDeleteRecordList: an ordering value is wrapped, so that a union may hold any type of it.
+# The schema is Hudi's HoodieDeleteRecordList: ordering values are wrapped in records, so that the union can hold values
+# of any type.
 _WRAPPED = {
     "Boolean": "boolean",
     "Int": "int",
@@ -73,16 +74,9 @@ _DELETES = fastavro.parse_schema(
 
 
 def log_keys(source: Any) -> pa.Array:
-    """The distinct record keys in a log file; those of blocks that were rolled back may be among them.
+    """Return the distinct record keys of a seekable log file as texts, including keys of blocks that were rolled back.
 
-    Args:
-        source: The file, open for reading at random.
-
-    Returns:
-        The keys, as text.
-
-    Raises:
-        DataFileError: A block is damaged, or of a form whose keys cannot be told.
+    Raises DataFileError if a block is damaged, if its keys cannot be read, or if a row has no key.
 
     Example:
         >>> log_keys(pa.BufferReader(b"")).to_pylist()
@@ -90,7 +84,7 @@ def log_keys(source: Any) -> pa.Array:
     """
     found: dict[str, None] = {}
     for block in read_blocks(source):
-        # No reader of Hudi's takes in rows of a block that is cut off.
+        # Hudi's readers ignore the rows of a torn block.
         if block.kind not in (COMMAND, TORN):
             found.update(dict.fromkeys(_keys_of(block)))
     if None in found:
@@ -122,7 +116,10 @@ def _deleted(block: LogBlock) -> list[str]:
 
 
 def _until_key(schema: dict[str, Any], block: LogBlock) -> Any:
-    """The schema of rows from their first field to the key: what comes after need not be decoded."""
+    """Return the schema of rows up to the record key, because later fields need not be decoded.
+
+    Raises DataFileError if there is no record key or a field before it is nested.
+    """
     names = [field["name"] for field in schema["fields"]]
     if _KEY not in names:
         raise DataFileError(f"the rows of the block at byte {block.offset} have no record key")

@@ -1,7 +1,7 @@
-"""Slices with log files: the merged view, by hudi-rs.
+"""The reader of file slices with log files: the merged view, by hudi-rs.
 
-Merged rows come in an order of hudi-rs's own, so they are known by record key and commit sequence number; a
-position here is only a place in one reading of the slice.
+hudi-rs does not promise an order of merged rows, so rows are identified by record key and commit sequence number. A
+position is only the place of a row in one scan of the slice.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ from hudi_vector.table.model import FileSlice
 __all__ = ["MergedSlice", "SlicePlace"]
 
 _BATCH_ROWS = 8192
-# Keys of rows that lost are dropped when so many are held.
+# The keys of rows that are no longer candidates are dropped once this many are held.
 _HELD_ROWS = 1 << 16
-# A slice's columns take no more than this share of the cache.
+# The columns of a slice take at most 1 / _KEPT_SHARE of the cache.
 _KEPT_SHARE = 8
 
 
 @dataclass(frozen=True)
 class SlicePlace:
-    """Where hudi-rs finds the files of a slice: below `uri`, opened with `options`."""
+    """The place of a file slice for hudi-rs: paths relative to `uri`, which is opened with `options`.
+
+    `base` is empty if the slice has no base file.
+    """
 
     uri: str
     options: Mapping[str, str]
@@ -45,12 +48,9 @@ class SlicePlace:
 
 
 class MergedSlice:
-    """One slice of a base file and log files, or of log files alone, opened for one search.
+    """A reader of one file slice with log files, with or without a base file, for one search.
 
-    Args:
-        file_slice: The slice.
-        spec: What is read.
-        keep: Whether the merged vectors are kept in the process's cache.
+    With `keep`, the merged vectors are cached in the process.
     """
 
     kind = "merged"
@@ -62,20 +62,15 @@ class MergedSlice:
         self._ties = _Ties()
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
-        """The rows under the predicate that have a vector, counted on the way."""
+        """Yield the rows that pass the predicate and have a vector, and add to `counts`."""
         for (block,) in self.several((self._spec.column,), counts):
             assert isinstance(block, VectorBlock)
             yield block
 
     def several(self, columns: tuple[SearchColumn, ...], counts: ScanCounts) -> Iterator[Together]:
-        """The rows under the predicate that have a vector in each of some columns, counted on the way.
+        """Yield blocks of several columns over the rows that pass the predicate and have a vector in each column.
 
-        Args:
-            columns: What is read, in the place of the column of the search.
-            counts: Where rows are counted.
-
-        Yields:
-            A block of each column, over the same rows.
+        `columns` replace the column of the specification. Rows are added to `counts`.
         """
         key = (self._slice.files, self.kind, columns, self._spec.predicate, self._spec.zone)
         if self._cache is not None:
@@ -102,20 +97,19 @@ class MergedSlice:
 
     @property
     def size(self) -> int:
-        """Bytes of the files that one reading goes through."""
+        """Return the bytes of the files that one scan reads."""
         return self._slice.size
 
     def retain(self, candidates: Callable[[], Sequence[npt.NDArray[np.int64]]]) -> None:
-        """Forget the keys of all rows scanned so far but the candidates, unless all is kept for later searches.
+        """Drop the keys of all rows scanned so far except the candidates, unless the scan is cached.
 
-        Args:
-            candidates: Gives the positions to keep; asked only once many keys are held.
+        `candidates` returns the positions to keep; it is called only when many keys are held.
         """
         if self._cache is None and self._ties.are_many:
             self._ties.retain(candidates())
 
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
-        """Columns of the rows at these positions of the last scan, in the table's types and in this order."""
+        """Return columns of the rows at these positions of the last scan, in the table's types and in this order."""
         wanted = self._ties.at(positions)
         if wanted is None:
             return conform(pa.table({}), self._spec.fields(names))
@@ -124,14 +118,9 @@ class MergedSlice:
         return self.rows_of(wanted, names)
 
     def rows_of(self, keys: pa.Table, names: Sequence[str]) -> pa.Table:
-        """Columns of the rows with these record keys and sequence numbers, in this order.
+        """Return columns of the rows with these record keys and commit sequence numbers, in this order.
 
-        Args:
-            keys: A table with the columns of `TIE_COLUMNS`.
-            names: The columns wanted.
-
-        Raises:
-            DataFileError: A row is no longer in the slice.
+        `keys` is a table with the columns of `TIE_COLUMNS`. Raises DataFileError if a row is no longer in the slice.
         """
         asked = Asked(keys)
         found = self._kept_rows(asked, names) if self._cache is not None and self._all_small(names) else None
@@ -144,13 +133,9 @@ class MergedSlice:
         return found
 
     def require_mergeable(self, names: Sequence[str]) -> None:
-        """Merge the slice once for nothing but to know that it can be done.
+        """Merge the slice once, with the columns of the search and `names`, and discard the result.
 
-        Args:
-            names: The columns that will be read, beside those of the search.
-
-        Raises:
-            UnmergeableError: Only Spark can merge it.
+        Raises UnmergeableError if hudi-rs cannot merge the slice and only Spark can.
         """
         spec = self._spec
         for _ in self._stream([spec.column.name, *TIE_COLUMNS, *spec.filter_columns, *names]):
@@ -160,7 +145,10 @@ class MergedSlice:
         return all(is_small(field.type) for field in self._spec.fields(names))
 
     def _kept_rows(self, asked: Asked, names: Sequence[str]) -> pa.Table | None:
-        """The same from columns kept whole; None if they are too large to be kept."""
+        """Return the rows from whole cached columns, which are read if needed; None if they are too large for that.
+
+        None also means that a row is not in the slice.
+        """
         assert self._cache is not None
         key = (self._slice.files, self.kind, "columns")
         too_large = (*key, tuple(names))
@@ -214,7 +202,7 @@ class MergedSlice:
                 reader = HudiFileGroupReader(place.uri, dict(place.options))
                 wanted = HudiReadOptions(projection=present).with_batch_size(_BATCH_ROWS)
                 for batch in reader.read_file_slice_from_paths_stream(place.base, list(place.logs), wanted):
-                    # hudi-rs may hand over a whole slice at once.
+                    # hudi-rs may return a whole slice in one batch.
                     whole = pa.record_batch(batch)
                     for start in range(0, whole.num_rows, _BATCH_ROWS):
                         yield whole.slice(start, _BATCH_ROWS)
@@ -222,8 +210,8 @@ class MergedSlice:
             raise self._failure(problem) from problem
 
     @contextlib.contextmanager
-    def _opened(self, names: Sequence[str]) -> Iterator[SlicePlace]:  # noqa: ARG002 - not all of a slice may be there
-        """Where the slice is, as long as it is read for these columns."""
+    def _opened(self, names: Sequence[str]) -> Iterator[SlicePlace]:  # noqa: ARG002 - a subclass may provide only `names`
+        """Provide the place of the slice for a read of these columns; valid inside the context only."""
         yield self._place()
 
     def _place(self) -> SlicePlace:
@@ -237,7 +225,11 @@ class MergedSlice:
         )
 
     def _failure(self, problem: Exception) -> HudiVectorError:
-        """Hudi-rs tells a file that is gone from one it cannot merge only by its words: look at the files."""
+        """Convert a problem of hudi-rs to DataFileError if a file is missing, else to UnmergeableError.
+
+        hudi-rs distinguishes the two cases only in the text of its message, so the files are looked up. Errors of this
+        package are returned as they are.
+        """
         if isinstance(problem, HudiVectorError):
             return problem
         storage = open_storage(self._spec.table_uri, self._spec.options)
@@ -249,7 +241,7 @@ class MergedSlice:
 
 
 class _Ties:
-    """The key columns of the rows of one reading, by position; those of rows that lost can be dropped."""
+    """The key columns of the rows of one scan, by position; rows that are no longer candidates can be dropped."""
 
     def __init__(self) -> None:
         self._done = 0
@@ -260,32 +252,32 @@ class _Ties:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the columns."""
+        """Return the bytes of the columns."""
         return sum(part.nbytes for part in self._parts)
 
     @property
     def are_many(self) -> bool:
-        """Whether it is time to drop some."""
+        """Return True if more rows are held than the limit, so that some should be dropped."""
         return self._held > self._limit
 
     def add(self, part: pa.Table) -> None:
-        """The keys of the next rows."""
+        """Add the keys of the next rows of the scan."""
         self._parts.append(part)
         self._positions.append(np.arange(self._done, self._done + part.num_rows, dtype=np.int64))
         self._done += part.num_rows
         self._held += part.num_rows
 
     def at(self, positions: npt.NDArray[np.int64]) -> pa.Table | None:
-        """The keys at these positions, None if nothing was read."""
+        """Return the keys at these positions, which must not have been dropped; None if nothing was read."""
         if not self._parts:
             return None
         rows = pa.concat_tables(self._parts)
-        if self._held == self._done:  # nothing was dropped: a row's place is its position
+        if self._held == self._done:  # nothing was dropped, so a position is a row of the table
             return rows.take(pa.array(positions))
         return rows.take(pa.array(np.searchsorted(np.concatenate(self._positions), positions)))
 
     def retain(self, positions: Sequence[npt.NDArray[np.int64]]) -> None:
-        """Drop all but these."""
+        """Drop all keys except those at these positions."""
         kept = np.unique(np.concatenate(positions))
         part = self.at(kept)
         assert part is not None

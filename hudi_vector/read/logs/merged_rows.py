@@ -1,7 +1,7 @@
-"""Chosen rows of a merged slice, found by record key and commit sequence number.
+"""Selected rows of a merged file slice, found by record key and commit sequence number.
 
-hudi-rs has no way to read chosen rows: the slice is merged again. Columns of plain values are therefore kept whole,
-so that a search that is repeated does not merge the slice each time.
+hudi-rs cannot read selected rows, so the slice is merged again. Whole columns of plain values are therefore cached, so
+that a repeated search does not merge the slice each time.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ _KEY, _, _SEQNO = TIE_COLUMNS
 
 
 def is_small(kind: pa.DataType) -> bool:
-    """Whether a column of this type is kept whole: numbers, times and text, not bytes and nested values."""
+    """Return True if whole columns of this type are cached: numbers, times and texts, not bytes and nested values."""
     return not (pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 class Asked:
-    """Rows that are looked for.
+    """The rows to find, given by a table with the columns of `TIE_COLUMNS`; a row may occur more than once.
 
-    Args:
-        keys: A table with the columns of `TIE_COLUMNS`; a row may be asked for twice.
+    The length is the number of distinct rows.
     """
 
     def __init__(self, keys: pa.Table) -> None:
@@ -44,11 +43,11 @@ class Asked:
 
     @property
     def order(self) -> pa.Array:
-        """The place of each asked row among the distinct ones."""
+        """Return the index of each row to find among the distinct rows."""
         return pa.array([self._places[pair] for pair in self._pairs])
 
     def find(self, rows: pa.Table | pa.RecordBatch) -> tuple[npt.NDArray[np.int64], list[int]]:
-        """Which of some rows are asked for, and their places."""
+        """Return the indices in `rows` of the rows to find, and the index of each among the distinct rows."""
         near = np.flatnonzero(np.asarray(pc.is_in(rows.column(_KEY), value_set=self._keys)))
         if not len(near):
             return near, []
@@ -66,15 +65,9 @@ def _pairs(rows: pa.Table | pa.RecordBatch) -> list[tuple[object, object]]:
 def select_rows(
     asked: Asked, batches: Iterable[pa.Table | pa.RecordBatch], conformed: Callable[[Any], pa.Table]
 ) -> pa.Table | None:
-    """The rows asked for, out of all rows of a slice.
+    """Return the rows to find, in their order, out of all rows of a file slice; None if one is missing.
 
-    Args:
-        asked: The rows that are looked for.
-        batches: All rows, with the columns of `TIE_COLUMNS`.
-        conformed: Brings the wanted columns to the table's types.
-
-    Returns:
-        A row for each asked one, in that order; None if one is not there.
+    `batches` have the columns of `TIE_COLUMNS`; `conformed` selects the wanted columns and converts their types.
     """
     parts, places = [], []
     for batch in batches:
@@ -91,22 +84,22 @@ def select_rows(
 
 @dataclass(frozen=True)
 class KeptColumns:
-    """Columns of a slice, whole, in one order of its rows; the key and sequence number among them."""
+    """Whole columns of a file slice with its rows in one order, including the key and the sequence number."""
 
     rows: pa.Table
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Return the bytes of the columns."""
         return int(self.rows.nbytes)
 
     def has(self, fields: Sequence[pa.Field]) -> bool:
-        """Whether all these columns are kept, in these types."""
+        """Return True if all these columns are present in these types."""
         kept = {field.name: field.type for field in self.rows.schema}
         return all(kept.get(field.name) == field.type for field in fields)
 
     def select(self, asked: Asked, names: Sequence[str]) -> pa.Table | None:
-        """The rows asked for; None if one is not there."""
+        """Return columns of the rows to find, in their order; None if a row is missing."""
         wanted = list(names)
         return select_rows(
             asked, [self.rows.select(dict.fromkeys([*wanted, *TIE_COLUMNS]))], lambda rows: rows.select(wanted)

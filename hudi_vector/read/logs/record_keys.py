@@ -1,4 +1,4 @@
-"""The record keys of a base file, or the hashes of all."""
+"""The record keys of a base file, and their hashes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,9 @@ _BATCH_ROWS = 1 << 16
 
 
 def keys_of_file(file: FileInfo, options: StorageOptions) -> pa.ChunkedArray:
-    """The key of each row.
+    """Return the record key of each row as text, from a base file with meta columns.
 
-    Args:
-        file: A base file of a table with meta fields.
-        options: How the storage is opened.
-
-    Returns:
-        The keys, as text.
-
-    Raises:
-        DataFileError: The file is gone or damaged.
+    Raises DataFileError if the file is missing or damaged.
     """
     data = DataFile(file, options, mapped=True, checked=True)
     with reading(file.uri), contextlib.closing(data):
@@ -36,17 +28,9 @@ def keys_of_file(file: FileInfo, options: StorageOptions) -> pa.ChunkedArray:
 
 
 def hashes_of_file(file: FileInfo, options: StorageOptions) -> KeyHashes | None:
-    """The hashes of the keys of all rows, the file read in batches.
+    """Return the hashes of the record keys of a base file, read in batches; None if a row has no key.
 
-    Args:
-        file: A base file.
-        options: How the storage is opened.
-
-    Returns:
-        The hashes; None where some row has no key.
-
-    Raises:
-        DataFileError: The file is gone or damaged.
+    Raises DataFileError if the file is missing or damaged.
     """
     data = DataFile(file, options, mapped=False, checked=True)
     parts = [np.empty(0, np.uint64)]

@@ -1,9 +1,8 @@
-"""Slices with log files of which an index covers the base file: what the log files touch is merged, and nothing else.
+"""The reader of the rows that log files touch, for file slices whose base file is covered by an index.
 
-Log files change rows by their keys. Rows of the base file whose key is in none of them are as they are in the base
-file, so that an index answers for them. The others are put into a base file of their own, in a folder of this process,
-and merged with the same log files by hudi-rs: late rows, late deletes and partial updates come out as they do where the
-whole slice is merged.
+Log files change rows by record key. A row of the base file whose key is in no log file is unchanged, so the index can
+answer for it. The other rows are written to a separate base file in a temporary folder, and merged with the same log
+files by hudi-rs. So late rows, late deletes and partial updates have the same result as a merge of the whole slice.
 """
 
 from __future__ import annotations
@@ -42,12 +41,18 @@ __all__ = ["Touched", "TouchedSlice", "touched_rows"]
 _LOG = logging.getLogger("hudi_vector.search")
 _PROPERTIES = ".hoodie/hoodie.properties"
 _MOST_SHARE = 0.75
-"""Where log files touch more of the base file than this, the whole slice is merged."""
+"""If log files touch a larger share of the base file than this, the whole slice is merged."""
 
 
 @dataclass(frozen=True)
 class Touched:
-    """The rows of a base file that log files touch, ascending; `why_all` says why all of them count as touched."""
+    """The rows of a base file that log files touch.
+
+    Attributes:
+        positions: The rows, ascending.
+        rows: The number of rows of the base file.
+        why_all: The reason why all rows count as touched; empty if only `positions` do.
+    """
 
     positions: Ints
     rows: int
@@ -55,7 +60,7 @@ class Touched:
 
     @property
     def left_to_merge(self) -> DeletedRows:
-        """The same, as rows that the base file alone does not answer for."""
+        """Return the touched rows in the form of deleted rows: the base file alone does not answer for them."""
         mask = np.zeros(self.rows, np.bool_)
         mask[slice(None) if self.why_all else self.positions] = True
         return DeletedRows.of_mask(mask)
@@ -67,19 +72,12 @@ def touched_rows(
     keep: bool,
     hashes: Callable[[], KeyHashes | None] | None = None,
 ) -> Touched:
-    """The rows of a slice's base file whose keys are in its log files; with hashes, seldom others as well.
+    """Find the rows of a base file whose record keys are in the log files of its slice, through the cache if `keep`.
 
-    Args:
-        file_slice: The slice; it has a base file and log files.
-        options: How the storage is opened.
-        keep: Whether the answer is kept in the process's cache.
-        hashes: Gives the hashes of the base file's keys where they are at hand. Without them all its keys are read.
-
-    Returns:
-        The rows; all of them where keys of a log file cannot be told, or are too many.
-
-    Raises:
-        DataFileError: A file is gone.
+    The slice must have a base file and log files. `hashes` returns the hashes of the base file's keys, or None if there
+    are none; without hashes, all keys of the base file are read, and with them a few other rows may be found as well.
+    All rows count as touched if the keys of a log file cannot be read, if a row of the base file has no key, or if the
+    share of touched rows is above `_MOST_SHARE`. Raises DataFileError if a file is missing or the base file is damaged.
     """
     key = (file_slice.files, "touched rows")
     found: Touched | None = process_cache().get(key) if keep else None
@@ -110,9 +108,9 @@ def _touched(file_slice: FileSlice, options: StorageOptions, hashes: Callable[[]
 
 
 def _rows_with(keys: pa.Array, base: FileInfo, options: StorageOptions, hashes: KeyHashes | None) -> Ints | None:
-    """All rows of a base file that have one of some keys, ascending; None where rows of it have no key."""
+    """Return the rows of a base file, ascending, that have one of the keys; None if a row of the file has no key."""
     if hashes is not None:
-        # Where another key has the same hash, its row is among them: the merge goes by keys, and leaves it as it is.
+        # Another key may have the same hash. Its row is harmless here: the merge compares keys and does not change it.
         return hashes.rows_like(keys)
     own = keys_of_file(base, options)
     return None if own.null_count else np.flatnonzero(np.asarray(pc.is_in(own, value_set=keys)))
@@ -124,20 +122,17 @@ def _keys_of(log: FileInfo, options: StorageOptions) -> pa.Array:
 
 
 def _require_there(file_slice: FileSlice, options: StorageOptions) -> None:
-    """Tell a log file that is gone from one that cannot be understood."""
+    """Raise DataFileError if a log file is missing, as opposed to unreadable."""
     for log in file_slice.log_files:
         if open_storage(log.uri, options).info(log.uri) is None:
             raise DataFileError(f"the data file '{log.uri}' cannot be opened: it is gone")
 
 
 class TouchedSlice(MergedSlice):
-    """What log files make of the rows they touch: all of a slice but the rows that its base file alone answers for.
+    """A reader of the merged rows of a file slice except those that its base file alone answers for.
 
-    Args:
-        file_slice: The slice; it has a base file and log files.
-        spec: What is read.
-        keep: Whether the merged vectors are kept in the process's cache.
-        touched: Tells which rows they touch.
+    The slice must have a base file and log files. `touched` returns the rows that the log files touch; it is called on
+    first use. With `keep`, the merged vectors are cached in the process.
     """
 
     kind = "touched"
@@ -152,7 +147,7 @@ class TouchedSlice(MergedSlice):
 
     @property
     def size(self) -> int:
-        """Bytes of the log files; of the base file only some rows are read."""
+        """Return the bytes of the log files; the base file is left out, because only some of its rows are read."""
         return sum(log.size for log in self._slice.log_files)
 
     @contextlib.contextmanager
@@ -170,7 +165,7 @@ class TouchedSlice(MergedSlice):
             shutil.rmtree(folder, ignore_errors=True)
 
     def _fill(self, folder: str, whole: SlicePlace, names: Sequence[str]) -> None:
-        """A table of one slice: the settings, the log files, and a base file of the touched rows."""
+        """Write a table with one slice to a folder: the table properties, the log files and the touched base rows."""
         storage = open_storage(self._spec.table_uri, self._spec.options)
         settings = storage.read(join(self._spec.table_uri, _PROPERTIES))
         os.mkdir(f"{folder}/.hoodie")
@@ -194,7 +189,7 @@ class TouchedSlice(MergedSlice):
             schema = data.parquet().schema_arrow
         held = [field for field in schema if field.name in names or field.name.startswith("_hoodie_")]
         part = pa.schema(held, schema.metadata)
-        # Names of nested columns are as Hudi wrote them.
+        # Keep the names of nested columns as Hudi wrote them.
         with pq.ParquetWriter(path, part, use_compliant_nested_type=False, compression="none") as writer:
             for rows in base_rows(base, self._spec.options, self._touched.positions, part):
                 writer.write_table(rows)

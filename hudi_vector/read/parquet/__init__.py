@@ -1,1 +1,1 @@
-"""Parquet files of a table, read column by column and page by page."""
+"""Readers of Parquet files: whole columns, single pages, and the rows of file slices without log files."""

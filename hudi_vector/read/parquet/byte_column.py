@@ -1,7 +1,7 @@
-"""A column of byte arrays in a Parquet file: where each row's bytes lie, and the bytes of single rows.
+"""A column of byte arrays in a Parquet file: the place of each row's bytes, and the bytes of single rows.
 
-pyarrow decodes whole row groups; here only the pages are read that hold the rows that are asked for. What Parquet can
-store in ways that are rare (delta encodings, codecs of old) is left to pyarrow, a row group at a time.
+pyarrow decodes whole row groups; this module reads only the pages with the requested rows. Rare encodings and codecs
+(delta encodings, old codecs) are left to pyarrow, one row group at a time.
 """
 
 from __future__ import annotations
@@ -42,10 +42,12 @@ _ABSENT = -1
 
 @dataclass(frozen=True)
 class Located:
-    """For each row of a row group: how many bytes it has, −1 for NULL, and where they begin in the file.
+    """The lengths and file offsets of the byte arrays of a row group, one entry for each row.
 
-    `offset` is −1 where no place in the file holds just these bytes: the page is compressed, or the value is in a
-    dictionary.
+    Attributes:
+        length: The number of bytes; −1 for NULL.
+        offset: Where the bytes begin in the file; −1 if the file does not hold them as they are, because the value is
+            NULL, in a compressed page or in a dictionary, or pyarrow reads the row group.
     """
 
     length: Ints
@@ -54,9 +56,14 @@ class Located:
 
 @dataclass(frozen=True)
 class PageRows:
-    """A page, and some of its rows. It lies between two places in the file, and begins with a row of its row group.
+    """A page and some of its rows.
 
-    A page without an end stands for the whole row group, which pyarrow reads.
+    Attributes:
+        group: The number of the row group.
+        begin: Where the page begins in the file.
+        end: Where the page ends in the file; None means the whole row group, which pyarrow reads.
+        first_row: The first row of the page, counted from the first row of the row group.
+        rows: The rows, ascending, counted from the first row of the page.
     """
 
     group: int
@@ -68,7 +75,7 @@ class PageRows:
 
 @dataclass(frozen=True)
 class _OpenedPage:
-    """The values of a page, as views, and for each row the number of its value, −1 for NULL."""
+    """The values of a page as views, and for each row the number of its value, −1 for NULL."""
 
     place: Ints
     values: list[memoryview]
@@ -76,27 +83,21 @@ class _OpenedPage:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, about."""
+        """Return the approximate size in memory in bytes."""
         return self.plain_size + self.place.nbytes + 200 * len(self.values)
 
     def value(self, row: int) -> bytes | None:
-        """The bytes of a row."""
+        """Return the bytes of a row, or None for NULL."""
         place = self.place[row]
         return None if place == _ABSENT else bytes(self.values[place])
 
 
 class ByteColumn:
-    """One column of byte arrays of an open file.
+    """One column of byte arrays of an open Parquet file.
 
-    Args:
-        source: The file.
-        metadata: Its footer.
-        leaf: The column's path, as the footer spells it; neither it nor a parent may repeat.
-        label: How messages name the file.
-        ahead: The fewest bytes of one read where a column is gone through.
-
-    Raises:
-        DataFileError: A method finds something else than the footer says.
+    `leaf` is the column's path as in the footer; neither the column nor a parent may be repeated. `label` names the
+    file in messages; `ahead` is the smallest read, in bytes, when a column is read in sequence. Methods raise
+    DataFileError if the file contradicts its footer.
     """
 
     def __init__(self, source: Any, metadata: pq.FileMetaData, leaf: str, label: str, ahead: int) -> None:
@@ -114,18 +115,18 @@ class ByteColumn:
 
     @property
     def groups(self) -> int:
-        """How many row groups the file has."""
+        """Return the number of row groups of the file."""
         return len(self._chunks)
 
     @property
     def rows(self) -> int:
-        """How many rows the file has."""
+        """Return the number of rows of the file."""
         return int(self._metadata.num_rows)
 
     def locate(self, group: int) -> Located:
-        """Where the bytes of a row group's rows lie.
+        """Find the lengths and file offsets of all rows of a row group.
 
-        Uncompressed bytes are jumped over where they are long; compressed pages are read, one at a time.
+        Long uncompressed values are skipped without reading them; compressed pages are read one at a time.
         """
         chunk = self._chunks[group]
         if not chunk.understood:
@@ -147,14 +148,7 @@ class ByteColumn:
         return Located(lengths, offsets)
 
     def pages(self, rows: Ints) -> list[PageRows]:
-        """The pages that hold some rows.
-
-        Args:
-            rows: Numbers of rows in the file, ascending.
-
-        Returns:
-            The pages, each with those of the rows that are in it, counted from the page's first.
-        """
+        """Find the pages that hold rows, given ascending row numbers in the file; each page comes with its rows."""
         found: list[PageRows] = []
         for group, chunk in enumerate(self._chunks):
             inside = rows[(rows >= chunk.first_row) & (rows < chunk.first_row + chunk.rows)] - chunk.first_row
@@ -171,14 +165,9 @@ class ByteColumn:
         return found
 
     def read(self, wanted: PageRows, cache: ByteCache | None = None) -> list[bytes | None]:
-        """The bytes of some rows of one page; None for NULL.
+        """Return the bytes of rows of one page in the order of the rows, None for NULL.
 
-        Args:
-            wanted: The page, and the rows in it.
-            cache: Where the page is kept for the next time; without it the page is read by one request each time.
-
-        Returns:
-            The values, in the order of the rows.
+        The page is read by one request, and kept in `cache` if given.
         """
         if wanted.end is None:
             return self._read_by_pyarrow(wanted)
@@ -205,7 +194,7 @@ class ByteColumn:
         return _OpenedPage(place, values, header.plain_size)
 
     def _places(self, group: int) -> Places:
-        """The data pages of a row group."""
+        """Return the places of the data pages of a row group, which are found once and kept."""
         found = self._pages.get(group)
         if found is None:
             with reading(self._label):
@@ -222,7 +211,7 @@ class ByteColumn:
         return footer_groups(footer_bytes(self._metadata))
 
     def _values(self, group: int, header: PageHeader, page: Page) -> tuple[Ints, Ints]:
-        """Where the values of a page begin, and how long they are; values of a dictionary begin nowhere."""
+        """Return the begin (−1 if it is in a dictionary) and the length of each value of a page."""
         if header.encoding == PLAIN:
             return plain_values(page.values, page.begin, int(page.valid.sum()))
         if header.encoding not in DICTIONARY_INDICES:
@@ -240,15 +229,15 @@ class ByteColumn:
         return run_lengths(page.values.take(page.begin + 1, end - page.begin - 1), width, count)
 
     def _held_in_dictionary(self, group: int) -> list[memoryview]:
-        """The values of a row group's dictionary; that of one group is kept."""
-        kept = self._dictionary  # threads may replace it
+        """Return the values of a row group's dictionary; only the dictionary of the last group is kept."""
+        kept = self._dictionary  # read once, because other threads may replace it
         if kept is None or kept[0] != group:
             chunk = self._chunks[group]
             window = self._window(chunk)
             header = read_header(window, chunk.begin)
             if not header.is_dictionary:
                 raise ValueError("a page needs a dictionary, and there is none")
-            # A dictionary has no levels: it is opened as a page of a column in which nothing can be NULL.
+            # A dictionary page has no levels, so it is opened with depth 0, like a page of a required column.
             page = open_page(window, header, self._codec(chunk), 0)
             begins, sizes = plain_values(page.values, page.begin, header.values)
             held = [page.values.take(*place) for place in zip(begins.tolist(), sizes.tolist(), strict=True)]

@@ -1,4 +1,4 @@
-"""A column in the row groups of a Parquet file, and where its pages lie."""
+"""Column chunks of a Parquet file, and the places of their pages."""
 
 from __future__ import annotations
 
@@ -20,17 +20,23 @@ __all__ = ["Chunk", "Places", "column_chunks", "footer_bytes", "footer_groups", 
 Ints = npt.NDArray[np.int64]
 
 _CODECS = frozenset({"SNAPPY", "GZIP", "ZSTD", "BROTLI"})
-_PLAIN_ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED"})  # values plain, levels in runs
+_PLAIN_ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED"})  # PLAIN for values, the others for levels
 _ENCODINGS = _PLAIN_ENCODINGS | {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A column in one row group: where its pages begin and end in the file, and which rows it has.
+    """A column in one row group.
 
-    `codec` is None where nothing is compressed. `understood` says whether its pages are read here; pyarrow reads the
-    others. `plain` says that no value is in a dictionary, `nulls` how many rows are NULL, None where the footer is
-    silent.
+    Attributes:
+        begin: Where the pages begin in the file.
+        end: Where the pages end in the file.
+        rows: The number of rows.
+        first_row: The first row, counted from the first row of the file.
+        codec: The codec in lower case; None if nothing is compressed.
+        understood: Whether this package can read the pages; pyarrow reads other chunks.
+        plain: Whether all values have the encoding PLAIN, without a dictionary.
+        nulls: The number of NULL rows; None if the footer does not have it.
     """
 
     begin: int
@@ -45,27 +51,19 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the data pages of a chunk begin and end in the file, and the first row of each, from the chunk's first."""
+    """The begins and ends of a chunk's data pages in the file, and their first rows, from the chunk's first row."""
 
     begin: Ints
     end: Ints
     first_row: Ints
 
     def of(self, number: int) -> tuple[int, int, int]:
-        """Begin, end and first row of a page."""
+        """Return begin, end and first row of a page."""
         return int(self.begin[number]), int(self.end[number]), int(self.first_row[number])
 
 
 def column_chunks(metadata: pq.FileMetaData, number: int) -> list[Chunk]:
-    """A column's chunks, one for each row group.
-
-    Args:
-        metadata: The file's footer.
-        number: The column's place in it.
-
-    Returns:
-        The chunks.
-    """
+    """Return the chunks, one for each row group, of the leaf column with this number."""
     chunks, first = [], 0
     for group in range(metadata.num_row_groups):
         column = metadata.row_group(group).column(number)
@@ -88,27 +86,16 @@ def column_chunks(metadata: pq.FileMetaData, number: int) -> list[Chunk]:
 
 
 def footer_groups(footer: bytes) -> list[Any]:
-    """The row groups as a footer has them, by field number: pyarrow does not show where page indexes are.
+    """Return each ``RowGroup`` of a footer from `footer_bytes` as a dictionary by field number.
 
-    Args:
-        footer: What `footer_bytes` gives.
-
-    Returns:
-        A ``RowGroup`` of the Parquet format for each.
+    pyarrow does not expose where page indexes are.
     """
     groups: list[Any] = read_struct(footer)[0].get(4, [])
     return groups
 
 
 def footer_bytes(metadata: pq.FileMetaData) -> bytes:
-    """The footer as Thrift's compact protocol has it.
-
-    Args:
-        metadata: The footer.
-
-    Returns:
-        A ``FileMetaData`` of the Parquet format; bytes may follow it.
-    """
+    """Return the footer as a Parquet ``FileMetaData`` in Thrift's compact protocol; more bytes may follow it."""
     sink = pa.BufferOutputStream()
     metadata.write_metadata_file(sink)
     footer: bytes = sink.getvalue().to_pybytes()[4:]
@@ -116,36 +103,17 @@ def footer_bytes(metadata: pq.FileMetaData) -> bytes:
 
 
 def page_places(source: ByteSource, groups: Sequence[Any], group: int, number: int, chunk: Chunk, ahead: int) -> Places:
-    """Where the data pages of a chunk are: by the file's page index, or else by the headers before the pages.
+    """Find the data pages of a chunk by the page index of the file or, without an index, by the page headers.
 
-    Args:
-        source: The file.
-        groups: What `footer_groups` gives.
-        group: The row group.
-        number: The column's place in it.
-        chunk: The column in this row group.
-        ahead: The fewest bytes of one read where headers are gone through.
-
-    Returns:
-        The places.
-
-    Raises:
-        EOFError: The chunk ends before its last page does.
-        ValueError: There are no pages where they should be.
+    `groups` is the result of `footer_groups`, `number` the number of the leaf column, and `ahead` the smallest read, in
+    bytes, when headers are read in sequence. Raises EOFError if the chunk ends before its last page does, and
+    ValueError if pages are not where they should be.
     """
     return _indexed_places(source, groups[group][1][number]) or _walked_places(chunk, Window(source, chunk.end, ahead))
 
 
 def page_headers(chunk: Chunk, window: Window) -> Iterator[PageHeader]:
-    """The headers of a chunk's pages, up to the one with its last row.
-
-    Args:
-        chunk: The chunk.
-        window: Its bytes.
-
-    Yields:
-        Headers, of a dictionary too.
-    """
+    """Yield the headers of a chunk's pages, including the dictionary, up to the page with the last row."""
     at, row = chunk.begin, 0
     while row < chunk.rows:
         header = read_header(window, at)
@@ -155,7 +123,7 @@ def page_headers(chunk: Chunk, window: Window) -> Iterator[PageHeader]:
 
 
 def _indexed_places(source: ByteSource, column: dict[int, Any]) -> Places | None:
-    """By the page index, read by one request; None where the file has none."""
+    """Return the pages in the page index, read by one request; None if the file has no index."""
     offset, size = column.get(4), column.get(5)
     if not offset or not size:
         return None

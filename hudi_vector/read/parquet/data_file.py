@@ -1,4 +1,4 @@
-"""A Parquet file of a table, opened when it is first needed, its footer kept in the process's cache."""
+"""A Parquet file of a table, opened on first use, with its footer in the process cache."""
 
 from __future__ import annotations
 
@@ -26,12 +26,9 @@ _PAGE_BUFFER_BYTES = 1 << 20
 class DataFile:
     """One Parquet file, opened for one search.
 
-    Args:
-        file: The file, as it was listed.
-        options: How storage is opened.
-        mapped: Whether a local file is mapped into memory, and column chunks are read whole. Otherwise pages are read
-            as they are needed, so that no more than a block is held.
-        checked: Whether the checksums of pages are compared, which costs a second for each GB of them.
+    With `mapped`, a local file is mapped into memory and column chunks are read whole; otherwise pages are read as they
+    are needed, so that at most one block is held. With `checked`, page checksums are verified, which costs about one
+    second per GB.
     """
 
     def __init__(self, file: FileInfo, options: StorageOptions, mapped: bool, checked: bool = False) -> None:
@@ -45,7 +42,7 @@ class DataFile:
 
     @property
     def metadata(self) -> pq.FileMetaData:
-        """The footer."""
+        """Return the footer, from the process cache if it is there."""
         if self._footer is None:
             self._footer = process_cache().get((self.file, "footer"))
         if self._footer is None:
@@ -55,45 +52,40 @@ class DataFile:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The columns the file has."""
+        """Return the names of the top-level columns of the file."""
         return frozenset(self._of_leaves)
 
     @cached_property
     def _of_leaves(self) -> list[str]:
-        """The column of each leaf; paths of leaves do not say it, since names may have dots."""
+        """Return the top-level column of each leaf; leaf paths do not show it, because names may contain dots."""
         schema = self.metadata.schema.to_arrow_schema()
         return [field.name for field in schema for _ in range(_leaves(field.type))]
 
     @cached_property
     def footer(self) -> bytes:
-        """The footer as Thrift's compact protocol has it: pyarrow does not show all that is there."""
+        """Return the footer in Thrift's compact protocol, which has fields that pyarrow does not expose."""
         return footer_bytes(self.metadata)
 
     @cached_property
     def groups(self) -> list[Any]:
-        """The row groups as the footer has them, by field number."""
+        """Return the row groups of the footer as dictionaries by Thrift field number."""
         return footer_groups(self.footer)
 
     @cached_property
     def schema_elements(self) -> list[bytes]:
-        """The entries of the schema as they stand in the footer, the root first."""
+        """Return the encoded schema elements of the footer, the root first."""
         return list_of_structs(self.footer, 2)
 
     def source(self) -> pa.NativeFile:
-        """The bytes of the file.
-
-        Raises:
-            DataFileError: The file is gone, or was written anew since it was listed.
-        """
+        """Return the open file; raise DataFileError if it is missing or its size differs from the listing."""
         if self._source is None:
             self._source = self._opened(self._mapped)
         return self._source
 
     def content(self) -> npt.NDArray[np.uint8]:
-        """All bytes of a local file, mapped into memory.
+        """Return all bytes of a local file, mapped into memory.
 
-        Raises:
-            DataFileError: The file is gone, or was written anew since it was listed.
+        Raises DataFileError if the file is missing or its size differs from the listing.
         """
         return np.frombuffer(self._opened(mapped=True).read_buffer(), np.uint8)
 
@@ -107,11 +99,7 @@ class DataFile:
         return source
 
     def parquet(self) -> pq.ParquetFile:
-        """The file as pyarrow reads it.
-
-        Raises:
-            DataFileError: The file is gone, or no whole Parquet file.
-        """
+        """Return pyarrow's reader of the file; raise DataFileError if it is missing or not a complete Parquet file."""
         if self._parquet is None:
             source = self.source()
             with reading(self.file.uri):
@@ -126,11 +114,11 @@ class DataFile:
         return self._parquet
 
     def column_bytes(self, group: int, name: str) -> int:
-        """The bytes a column takes in a row group, as it is stored."""
+        """Return the stored (compressed) bytes of a column in a row group."""
         return sum(chunk.total_compressed_size for chunk in self._chunks(group, name))
 
     def plain_bytes(self, group: int, name: str) -> int:
-        """The bytes a column takes in a row group before its pages were compressed."""
+        """Return the uncompressed bytes of a column in a row group."""
         return sum(chunk.total_uncompressed_size for chunk in self._chunks(group, name))
 
     def _chunks(self, group: int, name: str) -> Iterator[pq.ColumnChunkMetaData]:
@@ -138,7 +126,7 @@ class DataFile:
         return (metadata.column(index) for index, column in enumerate(self._of_leaves) if column == name)
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when it is needed again."""
+        """Close the file; the next access opens it again."""
         if self._parquet is not None:
             self._parquet.close(force=True)
         if self._source is not None:
@@ -147,7 +135,7 @@ class DataFile:
 
 
 def _leaves(kind: pa.DataType) -> int:
-    """How many columns of Parquet a type takes."""
+    """Return the number of Parquet leaf columns of a type."""
     if isinstance(kind, pa.BaseExtensionType):
         return _leaves(kind.storage_type)
     fields = [kind.field(number) for number in range(kind.num_fields)]
@@ -156,14 +144,7 @@ def _leaves(kind: pa.DataType) -> int:
 
 @contextlib.contextmanager
 def reading(uri: str) -> Iterator[None]:
-    """Whatever goes wrong while bytes of a file are made sense of is said of the file.
-
-    Args:
-        uri: How the message names the file.
-
-    Raises:
-        DataFileError: Something went wrong, and no error of this package said so already.
-    """
+    """Convert errors raised inside the context to DataFileError with the given URI; errors of this package pass."""
     try:
         yield
     except HudiVectorError:

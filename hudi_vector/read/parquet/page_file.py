@@ -1,7 +1,7 @@
-"""Some rows of a large column: the pages that hold them, as a Parquet file in memory that pyarrow decodes.
+"""Some rows of a large column: their pages as a Parquet file in memory that pyarrow decodes.
 
-pyarrow has no way to read one page of a row group. A file that holds copies of some pages of one column, with a footer
-that says so, it reads as any other, whatever the column's type, encoding and codec are.
+pyarrow cannot read single pages of a row group. But it reads a file with copies of some pages of one column and a
+matching footer like any other file, whatever the column's type, encoding and codec are.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ Ints = npt.NDArray[np.int64]
 
 _MAGIC = b"PAR1"
 _HEADER_AHEAD = 16 << 10
-# So many times the pages' bytes must lie in a column up to the last of them: pyarrow runs through plain values.
+# Single pages are read if the column up to the last of them has at least this many times their bytes: the first number
+# for compressed pages, the second for uncompressed ones, which pyarrow reads in sequence quickly.
 _PACKED, _PLAIN = 2, 6
-# Names of the format's fields, in its order (parquet.thrift).
+# Field numbers of parquet.thrift: of SchemaElement, then of ColumnMetaData and ColumnChunk.
 _NAME, _CHILDREN = 4, 5
 _TYPE, _ENCODINGS, _PATH, _CODEC, _INDEX_OFFSET, _META = 1, 2, 3, 4, 4, 3
 
 
 @dataclass(frozen=True)
 class ColumnPages:
-    """A column in one row group: where its pages are, and what footers say of the column.
+    """A column in one row group, with the places of its pages.
 
-    `element` is the column's entry in the schema, as the file has it, `meta` what the footer says of its values.
+    `element` is the column's encoded schema element in the footer, `meta` its column metadata by Thrift field number.
     """
 
     chunk: Chunk
@@ -50,22 +51,22 @@ class ColumnPages:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, about."""
+        """Return the approximate size in memory in bytes."""
         return 24 * len(self.places.begin) + len(self.element) + 1024
 
     def pages_of(self, rows: Ints) -> Ints:
-        """The numbers of the pages that hold rows of the row group, ascending, each once."""
+        """Return the distinct numbers, ascending, of the pages that hold the given rows of the row group."""
         numbers: Ints = np.unique(np.searchsorted(self.places.first_row, rows, side="right") - 1)
         return numbers
 
     def are_sooner_read(self, rows: Ints) -> bool:
-        """Whether the pages of some rows are read sooner than all pages up to the last of them."""
+        """Return True if reading only the pages of the rows is faster than reading all pages up to the last of them."""
         pages = self.pages_of(rows)
         through = int(self.places.end[pages[-1]]) - self.chunk.begin
         return self.bytes_of(pages) * (_PLAIN if self.chunk.codec is None else _PACKED) <= through
 
     def bytes_of(self, pages: Ints) -> int:
-        """How many bytes have to be read for some pages, the dictionary among them."""
+        """Return the number of bytes to read for the pages, including the dictionary."""
         return int((self.places.end[pages] - self.places.begin[pages]).sum()) + self._dictionary_bytes
 
     @property
@@ -73,18 +74,9 @@ class ColumnPages:
         return int(self.places.begin[0]) - self.chunk.begin
 
     def rows(self, file: DataFile, rows: Ints, reads: RangeReads) -> pa.Table:
-        """The values of some rows.
+        """Return the values of ascending rows of the row group as a table of one column, in the type of the file.
 
-        Args:
-            file: The file.
-            rows: Rows of the row group, from its first, ascending.
-            reads: How ranges of the file are read.
-
-        Returns:
-            The column, in the file's own type.
-
-        Raises:
-            DataFileError: The file is damaged.
+        Raises DataFileError if the file is damaged.
         """
         pages = self.pages_of(rows)
         first = self.places.first_row
@@ -100,7 +92,10 @@ class ColumnPages:
             return held.take(pa.array(rows - first[pages][place] + before[place]))
 
     def _read(self, file: DataFile, pages: Ints, reads: RangeReads) -> list[bytes]:
-        """The dictionary's bytes, if there is one, and those of the pages, neighbours by one read."""
+        """Return the bytes of the dictionary, if there is one, and of the pages; adjacent pages share one read.
+
+        Raises EOFError if the file is too short.
+        """
         begin, end = self.places.begin[pages], self.places.end[pages]
         apart = begin[1:] != end[:-1]
         begins, ends = begin[np.append(True, apart)].tolist(), end[np.append(apart, True)].tolist()
@@ -113,7 +108,7 @@ class ColumnPages:
         return pieces
 
     def _file(self, pieces: Sequence[bytes], rows: int) -> pa.BufferReader:
-        """A Parquet file of one column that has these pages."""
+        """Return a Parquet file with one column and `rows` rows that consists of these pages."""
         size = sum(map(len, pieces))
         dictionary = {11: i64(len(_MAGIC))} if self._dictionary_bytes else {}
         meta = struct_of(
@@ -137,18 +132,10 @@ class ColumnPages:
 
 
 def column_pages(file: DataFile, name: str, group: int) -> ColumnPages | None:
-    """Where the pages of a column lie, kept in the process's cache.
+    """Return the pages of a column in a row group, through the process cache.
 
-    Args:
-        file: The file.
-        name: The column.
-        group: The row group.
-
-    Returns:
-        The pages, or None where the column is nested, or the file lies far away and has no index of pages.
-
-    Raises:
-        DataFileError: The file is damaged.
+    Return None if the column is missing, nested or repeated, if the row group is empty, or if the file is not local and
+    has no page index. Raises DataFileError if the file is damaged.
     """
     key = (file.file, "column pages", name, group)
     found: tuple[ColumnPages | None] | None = process_cache().get(key)
@@ -165,7 +152,7 @@ def _column_pages(file: DataFile, name: str, group: int) -> ColumnPages | None:
     if number is None or schema.column(number).max_repetition_level:
         return None
     column = file.groups[group][1][number]
-    # Without an index the headers of all pages are read for a few of them: not one after the other from far away.
+    # Without a page index, finding a few pages takes reading all page headers in turn: too slow for remote files.
     known = column.get(_INDEX_OFFSET) or scheme_of(file.file.uri) == "file"
     element = _element(file.schema_elements, name.encode()) if known else None
     if element is None:
@@ -176,7 +163,7 @@ def _column_pages(file: DataFile, name: str, group: int) -> ColumnPages | None:
 
 
 def _element(elements: Sequence[bytes], name: bytes) -> bytes | None:
-    """The schema's entry of a column that stands at the top and has no children."""
+    """Return the encoded schema element of a top-level column without children, or None if there is none."""
     below = 0
     for element in elements[1:]:
         fields = read_struct(element)[0]

@@ -1,4 +1,4 @@
-"""Where the pages of a column of vectors lie in a Parquet file."""
+"""Page tables: the places of the pages of a column of vectors in a Parquet file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True)
 class PagedChunk:
-    """A column of vectors in one row group whose pages are read here. `width` is the bytes of a vector."""
+    """A column of vectors in one row group whose pages are read here instead of by pyarrow.
+
+    `depth` is the column's largest definition level, `width` the bytes of a vector.
+    """
 
     chunk: Chunk
     places: Places
@@ -33,19 +36,22 @@ class PagedChunk:
 
     @property
     def is_full(self) -> bool:
-        """Whether every row has a vector, so that the values of a page are its last bytes."""
+        """Return True if every row has a vector; then the values of a page are its last bytes."""
         return self.depth == 0 or self.chunk.nulls == 0
 
 
 @dataclass(frozen=True)
 class PageTable:
-    """The page table of a file as numbers, which can be kept apart from the file.
+    """The page table of a file as an array of integers, which can be stored apart from the file.
 
-    `numbers` has the number of row groups; then five numbers for each: its rows; its data pages, 0 where they are left
-    to pyarrow; the codec's place in none, Snappy, Gzip, Zstandard and Brotli; the largest definition level; and how
-    many vectors are NULL, -1 where the footer is silent; then three for each data page: where it begins and ends in the
-    file, and its first row, from the row group's first. `rows` and `size`, in bytes, are those of the file, and `width`
-    is the bytes of a vector.
+    Attributes:
+        width: The bytes of a vector.
+        rows: The number of rows of the file.
+        size: The size of the file in bytes.
+        numbers: int64. First the number of row groups. Then five numbers for each row group: rows; data pages, 0 if
+            they are left to pyarrow; the codec, 0 to 4 for none, Snappy, Gzip, Zstandard and Brotli; the largest
+            definition level; NULL vectors, -1 if the footer does not have their number. Then three numbers for each
+            data page: begin and end in the file, and the first row, counted from the first row of the row group.
     """
 
     width: int
@@ -55,7 +61,7 @@ class PageTable:
 
     @classmethod
     def of(cls, width: int, size: int, groups: Sequence[tuple[int, PagedChunk | None]]) -> PageTable:
-        """The page table of row groups, each with its rows and its pages."""
+        """Make the page table of a file of `size` bytes from the rows and the pages of each row group."""
         numbers, pages = [len(groups)], []
         for rows, paged in groups:
             places = (0, 0, 0, _UNKNOWN)
@@ -69,7 +75,7 @@ class PageTable:
 
     @cached_property
     def groups(self) -> Sequence[tuple[int, PagedChunk | None]] | None:
-        """The rows and the pages of each row group; None where the numbers cannot be those of such a file."""
+        """Return the rows and the pages of each row group; None if the numbers are not a valid page table."""
         count = int(self.numbers[0]) if len(self.numbers) else -1
         if not 0 <= 5 * count < len(self.numbers):
             return None
@@ -93,12 +99,12 @@ class PageTable:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, about, once pages are read by it."""
+        """Return the approximate size in memory in bytes, including the decoded `groups`."""
         return 2 * self.numbers.nbytes + 512
 
 
 def _fit(group: Sequence[int], pages: Ints, size: int) -> bool:
-    """Whether these can be the pages of a row group: one behind the other within the file, rows ascending from 0."""
+    """Return True if the numbers are valid for a row group: pages in order within the file, rows ascending from 0."""
     rows, count, codec, depth, nulls = group
     if not (0 <= codec < len(_CODECS) and 0 <= depth < 2 and _UNKNOWN <= nulls <= rows and len(pages) == 3 * count):
         return False
@@ -110,18 +116,9 @@ def _fit(group: Sequence[int], pages: Ints, size: int) -> bool:
 
 
 def page_table(file: DataFile, column: str, width: int) -> PageTable | None:
-    """The page table of a column of vectors, to be kept.
+    """Return the page table of a column of vectors of `width` bytes; None if all pages are left to pyarrow.
 
-    Args:
-        file: The file.
-        column: The column.
-        width: The bytes of a vector.
-
-    Returns:
-        The page table; None where all pages are left to pyarrow.
-
-    Raises:
-        DataFileError: The file is damaged.
+    Raises DataFileError if the file is damaged.
     """
     chunks = paged_chunks(file, column, width)
     rows = [file.metadata.row_group(group).num_rows for group in range(len(chunks))]
@@ -129,19 +126,11 @@ def page_table(file: DataFile, column: str, width: int) -> PageTable | None:
 
 
 def paged_chunks(file: DataFile, column: str, width: int) -> tuple[PagedChunk | None, ...]:
-    """The page table of a column of vectors, kept in the process's cache.
+    """Return the pages of a column of vectors of `width` bytes in each row group, through the process cache.
 
-    Args:
-        file: The file.
-        column: The column.
-        width: The bytes of a vector.
-
-    Returns:
-        An entry for each row group: None where there is no such column, where vectors are lists, or stored in another
-        width, by a dictionary, or by a codec or an encoding that is left to pyarrow.
-
-    Raises:
-        DataFileError: The file is damaged.
+    An entry is None if pyarrow must read the row group: the column is missing or has another width, its vectors are
+    lists, or they are stored with a dictionary or with a codec or encoding that `column_chunks` does not understand;
+    also if the row group is empty. Raises DataFileError if the file is damaged.
     """
     key = (file.file, "pages", column, width)
     found: tuple[PagedChunk | None, ...] | None = process_cache().get(key)

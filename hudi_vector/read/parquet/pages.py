@@ -1,4 +1,4 @@
-"""Pages of a Parquet column that does not repeat: their headers, which rows are NULL, and where the values begin."""
+"""Pages of a non-repeated Parquet column: headers, NULL rows, and where the values begin."""
 
 from __future__ import annotations
 
@@ -17,25 +17,38 @@ __all__ = ["DICTIONARY_INDICES", "PLAIN", "Page", "PageHeader", "open_page", "re
 
 PLAIN = 0
 DICTIONARY_INDICES = frozenset({2, 8})
-"""Encodings of a page whose values are numbers of values in the dictionary."""
+"""The encodings of pages whose values are indices into the dictionary."""
 
 _RUN_LENGTHS = 3
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _MOST_BYTES, _MOST_VALUES = (1 << 31) - 1, 1 << 26
-"""Bytes of a page by Parquet's own numbers, and more rows than one has: memory is taken by what a header says."""
+"""Limits for the numbers of a page header, by which memory is allocated.
+
+Parquet stores page sizes as signed 32-bit integers; no real page has more values than the second limit.
+"""
 _SMALL_BYTES = 16 << 20
 _TIMES = {"snappy": 64, "gzip": 1100, "lz4_raw": 300, "lz4": 300, "brotli": 1_000_000}
 _MOST_TIMES = 40_000
-"""How many times more bytes than were stored a page above that size can become, by codec."""
-_HEADER_SIZES = (256, 64 << 10, 16 << 20)  # statistics in a header may hold whole values
+"""The largest compression ratio by codec, and of other codecs, for pages above `_SMALL_BYTES` when decompressed."""
+_HEADER_SIZES = (256, 64 << 10, 16 << 20)  # sizes to try: statistics in a header may hold whole values
 
 
 @dataclass(frozen=True)
 class PageHeader:
-    """What stands before a page. `body` is where the page begins in the file, `end` where it ends.
+    """The header of a page.
 
-    `level_bytes` and `repeat_bytes` are the sizes of the levels in pages of version 2, which are never compressed;
-    None in version 1, where the levels say so themselves and are compressed with the values.
+    Attributes:
+        kind: The page type of the Parquet format.
+        body: Where the page begins in the file, after the header.
+        end: Where the page ends in the file.
+        plain_size: The size of the page in bytes when decompressed.
+        values: The number of values, including NULL.
+        encoding: The encoding of the values.
+        level_encoding: The encoding of the definition levels.
+        level_bytes: The size of the definition levels in a page of version 2, where levels are never compressed; None
+            in version 1, where the size precedes the levels and both are compressed with the values.
+        repeat_bytes: The size of the repetition levels in a page of version 2, else 0.
+        compressed: Whether the values are compressed, if the chunk has a codec.
     """
 
     kind: int
@@ -51,20 +64,24 @@ class PageHeader:
 
     @property
     def is_data(self) -> bool:
-        """Whether the page holds rows."""
+        """Return True if the page is a data page."""
         return self.kind in (_DATA, _DATA_V2)
 
     @property
     def is_dictionary(self) -> bool:
-        """Whether the page is the chunk's dictionary."""
+        """Return True if the page is the dictionary of the chunk."""
         return self.kind == _DICTIONARY
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page that was opened: which of its rows have a value, shape (rows,), and where the values are.
+    """An opened page.
 
-    `in_file` says whether `begin` is a place in the file, not in bytes that were decompressed.
+    Attributes:
+        valid: A mask of the rows that have a value, shape (rows,).
+        values: The window that holds the values.
+        begin: Where the values begin in the window.
+        in_file: Whether `begin` is an offset in the file, not in decompressed bytes.
     """
 
     valid: npt.NDArray[np.bool_]
@@ -74,18 +91,9 @@ class Page:
 
 
 def read_header(window: Window, begin: int) -> PageHeader:
-    """Read the header of the page at a place.
+    """Read the page header that begins at a file offset in the window of a column chunk.
 
-    Args:
-        window: The column chunk.
-        begin: Where the header begins in the file.
-
-    Returns:
-        The header.
-
-    Raises:
-        EOFError: The chunk ends before the page does.
-        ValueError: There is no page.
+    Raises EOFError if the chunk ends within the header, and ValueError if there is no valid header.
     """
     for size in _HEADER_SIZES:
         data = bytes(window.take(begin, min(size, window.end - begin)))
@@ -109,20 +117,11 @@ def _fits(header: PageHeader) -> bool:
 
 
 def open_page(window: Window, header: PageHeader, codec: pa.Codec | None, depth: int) -> Page:
-    """Find the rows without value and the place of the values; decompress the page if it is compressed.
+    """Find the rows without a value and the begin of the values; decompress the page if it is compressed.
 
-    Args:
-        window: The column chunk.
-        header: The page's header.
-        codec: What the chunk is compressed with, None for nothing.
-        depth: The column's highest definition level: how many of it and its parents are nullable.
-
-    Returns:
-        The page.
-
-    Raises:
-        EOFError: The page is shorter than its header says.
-        ValueError: The levels are stored in a way that Parquet gave up.
+    `codec` is None if the chunk is not compressed. `depth` is the largest definition level of the column: how many of
+    the column and its parents are nullable. Raises EOFError if the page is shorter than its header says, and ValueError
+    if the levels have a deprecated encoding or the decompressed size is not credible.
     """
     if header.level_encoding != _RUN_LENGTHS and depth:
         raise ValueError(f"its levels have the encoding {header.level_encoding}")
@@ -144,13 +143,13 @@ def open_page(window: Window, header: PageHeader, codec: pa.Codec | None, depth:
 
 
 def _plain(window: Window, header: PageHeader, codec: pa.Codec | None, begin: int, size: int) -> tuple[Window, int]:
-    """The bytes from a place of a page to its end, decompressed where they are compressed, and where they begin."""
+    """Return a window with the bytes of a page from `begin` on, decompressed if compressed, and their begin in it."""
     if codec is None or not header.compressed:
         return window, begin
     packed = window.take(begin, header.end - begin)
     if not 0 <= size <= max(_SMALL_BYTES, _TIMES.get(codec.name, _MOST_TIMES) * len(packed)):
         raise ValueError(f"{len(packed)} bytes of {codec.name} cannot become {size}")
-    if not size:  # a page of NULLs may have nothing that could be decompressed
+    if not size:  # a page of NULLs may have nothing to decompress
         return Window.over(b""), 0
     return Window.over(codec.decompress(packed, size)), 0
 

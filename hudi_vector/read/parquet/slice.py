@@ -1,4 +1,7 @@
-"""Slices of a base file alone: the Parquet file read directly, the vector column without the others."""
+"""The reader of file slices that are one Parquet base file without log files.
+
+Only the columns that are needed are read.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,14 @@ __all__ = ["ParquetSlice"]
 
 _BLOCK_BYTES = 4 << 20
 _FETCH_BATCH_ROWS = 4096
-# Columns up to this size are decoded whole and kept: the next winner of the file costs nothing.
+# Columns up to this size are decoded whole and cached, so that further result rows of the file cost nothing.
 _KEPT_COLUMN_BYTES = 8 << 20
 _SUITED = RangeReads()
 
 
 @dataclass(frozen=True)
 class _Decoded:
-    """The vectors of a row group, and what was left out of them."""
+    """The vectors of a row group, and the numbers of rows left out because they are NULL or invalid."""
 
     block: VectorBlock
     nulls: int
@@ -42,15 +45,11 @@ class _Decoded:
 
 
 class ParquetSlice:
-    """One Parquet base file, opened for one search.
+    """A reader of one Parquet base file for one search.
 
-    Args:
-        file: The base file.
-        spec: What is read.
-        keep: Whether decoded columns are kept in the process's cache. Without it the vectors are read in
-            blocks of a few megabytes, and no more is held.
-        deleted: Rows that no block holds, or how they are found once they are needed.
-        constants: Columns that have one value in all rows, whatever the file holds.
+    With `keep`, decoded columns are cached in the process; without it, vectors are read in blocks of a few megabytes
+    and no more is held. `deleted` is the deleted rows or a function that finds them, called on first use; None means
+    none. `constants` are columns with one value in all rows, regardless of what the file holds.
     """
 
     def __init__(
@@ -68,11 +67,11 @@ class ParquetSlice:
         self._deleted_mask: npt.NDArray[np.bool_] | None = None
         self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
         self._data = DataFile(file, spec.options, mapped=self._cache is not None)
-        # To map a file and to touch it here and there costs more than to read from it.
+        # For a few ranges, mapping a file costs more than reading them.
         self._ranges = DataFile(file, spec.options, mapped=False)
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
-        """The rows under the predicate that have a vector, counted on the way."""
+        """Yield the rows that pass the predicate and have a vector, and add to `counts`."""
         start = 0
         metadata = self._data.metadata
         for group in range(metadata.num_row_groups):
@@ -82,11 +81,11 @@ class ParquetSlice:
         self.close()
 
     def row_count(self) -> int:
-        """How many rows the file has."""
+        """Return the number of rows of the file, including deleted ones."""
         return int(self._data.metadata.num_rows)
 
     def holds_vectors(self) -> bool:
-        """Whether all its vectors are kept decoded in the process's cache."""
+        """Return True if the process cache holds all vectors of the file decoded."""
         cache = self._cache
         if cache is None:
             return False
@@ -94,7 +93,7 @@ class ParquetSlice:
         return all(cache.get(self._decoded_key(group)) is not None for group in groups)
 
     def holds(self, names: Sequence[str]) -> bool:
-        """Whether all of these columns are kept decoded in the process's cache."""
+        """Return True if the process cache holds all of these columns decoded; constants need no cache entry."""
         cache = self._cache
         return cache is not None and all(
             cache.get(self._column_key(group, field)) is not None
@@ -105,27 +104,23 @@ class ParquetSlice:
 
     @property
     def uri(self) -> str:
-        """The file."""
+        """Return the URI of the file."""
         return self._file.uri
 
     @property
     def is_local(self) -> bool:
-        """Whether the file lies on this machine, where a read takes no longer than the call."""
+        """Return True if the file is on a local file system, where a read costs no more than its system call."""
         return scheme_of(self._file.uri) == "file"
 
     @property
     def chooses(self) -> bool:
-        """Whether some rows may be left out, by the predicate or because they are deleted."""
+        """Return True if rows may be left out, by the predicate or because they are deleted."""
         return self._spec.predicate is not None or self._deleted is not None
 
     def allowed(self, counts: ScanCounts) -> npt.NDArray[np.bool_]:
-        """Which rows are there and pass the predicate, counted on the way.
+        """Return a mask over the rows of the file of the live rows that pass the predicate.
 
-        Args:
-            counts: Where rows, pruned and filtered ones are counted.
-
-        Returns:
-            A bool for each row of the file.
+        Live, pruned and filtered rows are added to `counts`.
         """
         metadata = self._data.metadata
         parts, start = [], 0
@@ -136,7 +131,7 @@ class ParquetSlice:
         return np.concatenate(parts) if parts else np.empty(0, np.bool_)
 
     def kept_filter_columns(self) -> list[pa.ChunkedArray] | None:
-        """The columns that the predicate needs, if the process's cache holds all of them decoded."""
+        """Return the columns that the predicate needs, or None unless the process cache holds all of them decoded."""
         names = self._spec.filter_columns
         if not names or not self.holds(names):
             return None
@@ -148,14 +143,9 @@ class ParquetSlice:
         return found if all(len(column) == self.row_count() for column in found) else None
 
     def there_of(self, passing: npt.NDArray[np.bool_], counts: ScanCounts) -> npt.NDArray[np.bool_]:
-        """Of the rows that pass the predicate those that are there, counted on the way.
+        """Return a mask, over all rows of the file, of those in `passing` that are not deleted.
 
-        Args:
-            passing: A bool for each row of the file.
-            counts: Where rows and filtered ones are counted.
-
-        Returns:
-            A bool for each row of the file.
+        `passing` is a mask of the rows that pass the predicate; live and filtered rows are added to `counts`.
         """
         allowed = passing if self._deleted is None else passing & ~self._gone()
         live = len(passing) if self._deleted is None else len(passing) - int(self._gone().sum())
@@ -164,7 +154,7 @@ class ParquetSlice:
         return allowed
 
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
-        """Columns of the rows at these positions, in the table's types and in this order."""
+        """Return columns of the rows at these positions, in the table's types and in the order of `positions`."""
         metadata = self._data.metadata
         rows_within(positions, metadata.num_rows, self._file.uri)
         order = np.argsort(positions, kind="stable")
@@ -187,22 +177,12 @@ class ParquetSlice:
     def vectors_at(
         self, positions: Ints, counts: ScanCounts, reads: RangeReads = _SUITED, pages: PageTable | None = None
     ) -> VectorBlock:
-        """The vectors of some rows, whatever the predicate says of them.
+        """Return the vectors at positions in any order, regardless of the predicate and of deletions.
 
-        Only the pages that hold them are read. Vectors the cache holds decoded are taken from there; a column whose
-        pages cannot be had one by one is read whole.
-
-        Args:
-            positions: Rows of the file, shape (n,), in any order.
-            counts: Where NULL and invalid vectors and the bytes read are counted; rows are not.
-            reads: How ranges of the file are read.
-            pages: The file's page table, where it is known: then the footer is not read.
-
-        Returns:
-            Those of the rows that have a vector, ascending by position, each once.
-
-        Raises:
-            DataFileError: The file is damaged, or has no such row.
+        The block is ascending by position, without duplicates and rows that have no vector. NULL and invalid vectors
+        and bytes read are added to `counts`, rows are not. Only the pages with these rows are read, unless the cache
+        holds the vectors decoded; a column whose pages cannot be read singly is read whole. The footer is not read for
+        row groups whose pages are listed in `pages`. Raises DataFileError if the file is damaged or has no such row.
         """
         groups = self._groups(pages)
         wanted = rows_within(positions, sum(rows for rows, _ in groups), self._file.uri)
@@ -216,7 +196,7 @@ class ParquetSlice:
         return joined(found or [_empty_block(self._spec)])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file; the next access opens it again."""
         self._data.close()
         self._ranges.close()
 
@@ -236,7 +216,7 @@ class ParquetSlice:
             yield from self._streamed(group, start, mask, counts)
 
     def _passing(self, group: int, start: int, rows: int, counts: ScanCounts) -> npt.NDArray[np.bool_]:
-        """Which rows of a row group are there and pass the predicate, counted on the way."""
+        """Return a mask of the live rows of a row group that pass the predicate, and add to `counts`."""
         there = np.ones(rows, np.bool_)
         if self._deleted is not None:
             there = ~self._gone()[start : start + rows]
@@ -252,7 +232,7 @@ class ParquetSlice:
         return there
 
     def _gone(self) -> npt.NDArray[np.bool_]:
-        """Which rows of the file are deleted."""
+        """Return a mask of the deleted rows of the file."""
         assert self._deleted is not None
         if self._deleted_mask is None:
             deleted = self._deleted if isinstance(self._deleted, DeletedRows) else self._deleted()
@@ -294,7 +274,7 @@ class ParquetSlice:
             yield decoded.block
             return
         block = decoded.block.select(mask[decoded.block.positions - start])
-        # Rows without a usable vector are not told apart by reason once a filter has chosen among them.
+        # Cached vectors do not say which rows were NULL and which invalid, so all missing ones count as NULL here.
         counts.nulls += int(mask.sum()) - len(block)
         yield block
 
@@ -322,7 +302,7 @@ class ParquetSlice:
         return made
 
     def _groups(self, pages: PageTable | None) -> Sequence[tuple[int, PagedChunk | None]]:
-        """The rows of each row group, and its pages where a page table says which these are."""
+        """Return the number of rows of each row group, and its pages if a page table has them, else None."""
         if pages is not None and pages.groups is not None:
             return pages.groups
         metadata = self._ranges.metadata
@@ -337,7 +317,7 @@ class ParquetSlice:
         reads: RangeReads,
         known: PagedChunk | None,
     ) -> VectorBlock:
-        """The vectors of rows of one row group, by their positions in the file."""
+        """Return the vectors of rows of one row group, given ascending positions in the file."""
         column = self._spec.column
         decoded = self._cache is not None and self._cache.get(self._decoded_key(group)) is not None
         width = column.dimension * column.dtype.itemsize
@@ -386,7 +366,7 @@ class ParquetSlice:
                 yield block_of(array, column, positions, counts)
 
     def _group_rows(self, group: int, inside: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
-        """Columns of one row group at ascending positions within it."""
+        """Return columns of one row group at ascending positions in the row group."""
         kept = {name: column for name in names if (column := self._kept_column(group, name)) is not None}
         large = [name for name in names if name not in kept]
         chosen = pa.array(inside)
@@ -403,7 +383,7 @@ class ParquetSlice:
         return pa.table([columns[name] for name in names], schema=pa.schema([(f.name, f.type) for f in fields]))
 
     def _paged_rows(self, group: int, inside: Ints, name: str) -> pa.ChunkedArray | None:
-        """A large column of a few rows, from their pages; None where it is gone through as well."""
+        """Return a large column of a few rows from their pages, or None if reading the column in sequence is faster."""
         pages = column_pages(self._ranges, name, group)
         if pages is None or not pages.are_sooner_read(inside):
             return None
@@ -435,7 +415,10 @@ class ParquetSlice:
             )
 
     def _kept_column(self, group: int, name: str) -> pa.ChunkedArray | None:
-        """A whole column of a row group in the table's type, from the cache or into it; None if that is no gain."""
+        """Return a whole column of a row group in the table's type, through the cache.
+
+        None means that there is no cache or that the column is too large to be read whole.
+        """
         if name in self._constants:
             return self._constant(name, self._data.metadata.row_group(group).num_rows)
         if self._cache is None:
@@ -455,7 +438,7 @@ class ParquetSlice:
         return found
 
     def _conformed(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.Table:
-        """Columns of some rows in the table's types, those of one value among them."""
+        """Return the columns of a batch in the table's types, including the constant ones."""
         table = conform(batch, self._spec.fields(names))
         for index, name in enumerate(names):
             if name in self._constants:

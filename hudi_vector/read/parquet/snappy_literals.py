@@ -1,7 +1,7 @@
-"""Where the bytes of a Snappy block lie as they are.
+"""The literals of a Snappy block: pieces of the plain bytes that are stored unchanged.
 
-Snappy finds nothing to compress in most vectors of floats, and stores them in a few long literals: then a row is a
-range of the compressed bytes, and nothing needs to be decompressed.
+Snappy finds nothing to compress in most vectors of floats and stores them in a few long literals. Then a row is a range
+of the compressed bytes, and nothing needs to be decompressed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,20 @@ Ints = npt.NDArray[np.int64]
 _LITERAL = 0
 _INLINE_LENGTHS = 60
 _LONGEST_TAG = 5
-_BLOCK_BITS = 32  # a block has fewer bytes than that
-# Snappy cuts its input into blocks of 64 KiB; two literals a block are few enough to be walked.
+_BLOCK_BITS = 32  # a compressed page has fewer than 2**32 plain bytes
+# Snappy compresses its input in fragments of 64 KiB. More than two literals per fragment are too many to follow.
 _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
 class Literals:
-    """The p pieces of a block of `size` plain bytes that was not compressed.
+    """The literals, p in number, of a Snappy block that consists of nothing else.
 
-    Where each begins in the plain bytes, where in the file, and its bytes.
+    Attributes:
+        plain: Where each literal begins in the plain bytes, shape (p,).
+        place: Where each literal begins in the file, shape (p,).
+        length: The bytes of each literal, shape (p,).
+        size: The number of plain bytes of the block.
     """
 
     plain: Ints
@@ -41,15 +45,11 @@ class Literals:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, about."""
+        """Return the approximate size in memory in bytes."""
         return 3 * self.plain.nbytes + 256
 
     def place_of(self, begin: int, length: int) -> int | None:
-        """Where in the file a range of plain bytes lies; None where it crosses from one piece to the next.
-
-        Args:
-            begin: Where it begins in the plain bytes.
-            length: Its bytes.
+        """Return the file offset of the plain bytes from `begin`, or None if they are not within one literal.
 
         Example:
             >>> Literals(np.array([0, 4]), np.array([10, 16]), np.array([4, 4]), 8).place_of(5, 2)
@@ -61,18 +61,13 @@ class Literals:
 
 
 def ranges_of(blocks: Sequence[Literals], block: Ints, begin: Ints, length: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Where ranges of plain bytes lie in the file; one that crosses from a piece to the next has several parts.
+    """Find ranges of plain bytes, all of the same length, in the file.
 
-    Args:
-        blocks: Blocks of a file, at least one.
-        block: The number of the block each range is in.
-        begin: Where each range begins in the plain bytes of its block.
-        length: The bytes of each range.
-
-    Returns:
-        For each part its range, where in the range it begins, where in the file, and its bytes.
+    `block` holds the number of each range's block, `begin` where the range begins in the plain bytes of that block. A
+    range over several literals has several parts. Return for each part the number of its range, its begin in the range,
+    its begin in the file, and its length. There must be at least one block.
     """
-    # One line of numbers for all blocks, so that one search serves all ranges.
+    # The plain bytes of all blocks share one number line, so that one search serves all ranges.
     plain = np.concatenate([found.plain + (number << _BLOCK_BITS) for number, found in enumerate(blocks)])
     place = np.concatenate([found.place for found in blocks])
     ends = plain + np.concatenate([found.length for found in blocks])
@@ -90,16 +85,10 @@ def ranges_of(blocks: Sequence[Literals], block: Ints, begin: Ints, length: int)
 
 
 def literals_of(window: Window, begin: int, end: int, size: int) -> Literals | None:
-    """The pieces of a Snappy block; only the few bytes before each piece are looked at.
+    """Return the literals of the Snappy block from `begin` to `end` in the file; read only the bytes before each one.
 
-    Args:
-        window: The part of the file the block is in.
-        begin: Where it begins in the file.
-        end: Where it ends.
-        size: How many plain bytes it has, as the file says.
-
-    Returns:
-        The pieces, or None where something is compressed, the pieces are many, or the block is damaged.
+    `size` is the number of plain bytes by the page header. Return None if something is compressed, if there are too
+    many literals, or if the block is damaged.
 
     Example:
         >>> literals_of(Window.over(bytes([3, 2 << 2]) + b"abc"), 0, 5, 3).place.tolist()
@@ -131,6 +120,6 @@ def literals_of(window: Window, begin: int, end: int, size: int) -> Literals | N
 
 
 def _after_length(window: Window, begin: int, end: int) -> int:
-    """Where the block's first piece begins: behind the number of its plain bytes."""
+    """Return where the first element of a block begins: after the varint with the number of plain bytes."""
     head = window.take(begin, min(_LONGEST_TAG, end - begin))
     return next((begin + at + 1 for at, byte in enumerate(head) if byte < 0x80), end)

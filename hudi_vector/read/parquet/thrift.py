@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, read and written: what describes a Parquet file, as dictionaries by field number."""
+"""Thrift's compact protocol, in which Parquet metadata is stored: structs are dictionaries by field number."""
 
 from __future__ import annotations
 
@@ -12,25 +12,17 @@ __all__ = ["STRUCT", "Written", "binary", "i32", "i64", "list_of_structs", "list
 _STOP, _TRUE, _FALSE = 0, 1, 2
 _LONG_LIST = 15
 _LIST = 9
-_MOST_BITS = 70  # ten bytes of seven
+_MOST_BITS = 70  # ten bytes of seven bits
 STRUCT = 12
-"""The number of the type of structs."""
+"""The type number of structs."""
 
 
 def read_struct(data: bytes, begin: int = 0) -> tuple[dict[int, Any], int]:
-    """Decode one struct.
+    """Decode the struct that begins at `begin`; return its fields by number and the offset where it ends.
 
-    Args:
-        data: Bytes that hold it, and may go on after it.
-        begin: Where it begins.
-
-    Returns:
-        Its fields by number, those of inner structs too, and where it ends. Binary fields are bytes, lists and sets
-        are lists, maps are dictionaries.
-
-    Raises:
-        EOFError: The bytes end before the struct does.
-        ValueError: They are no struct of this protocol.
+    Inner structs are dictionaries by field number too, binary fields are bytes, lists and sets are lists, maps are
+    dictionaries. More bytes may follow the struct. Raises EOFError if the bytes end before the struct does, and
+    ValueError if they are not a struct of this protocol.
 
     Example:
         >>> read_struct(bytes([0x15, 0x06, 0x18, 2]) + b"ab" + bytes([0]))
@@ -44,18 +36,9 @@ def read_struct(data: bytes, begin: int = 0) -> tuple[dict[int, Any], int]:
 
 
 def list_of_structs(data: bytes, number: int) -> list[bytes]:
-    """The structs in a list that is a field of a struct, as they stand there.
+    """Return the encoded structs of a list that is field `number` of the struct `data`; none if the field is missing.
 
-    Args:
-        data: The outer struct.
-        number: The field.
-
-    Returns:
-        The bytes of each; none where the field is missing.
-
-    Raises:
-        EOFError: The bytes end before the list does.
-        ValueError: They are no struct of this protocol.
+    Raises EOFError if the bytes end before the list does, and ValueError if they are not a struct of this protocol.
 
     Example:
         >>> inner = struct_of({1: i32(3)})
@@ -70,29 +53,29 @@ def list_of_structs(data: bytes, number: int) -> list[bytes]:
 
 @dataclass(frozen=True)
 class Written:
-    """A value: the number of its type, and its bytes."""
+    """An encoded value: its type number and its bytes."""
 
     kind: int
     data: bytes
 
 
 def i32(value: int) -> Written:
-    """A number of 32 bits."""
+    """Encode a 32-bit integer."""
     return Written(5, _varint(value << 1 if value >= 0 else (-value << 1) - 1))
 
 
 def i64(value: int) -> Written:
-    """A number of 64 bits."""
+    """Encode a 64-bit integer."""
     return Written(6, i32(value).data)
 
 
 def binary(value: bytes) -> Written:
-    """Bytes, or text in UTF-8."""
+    """Encode bytes, or text given in UTF-8."""
     return Written(8, _varint(len(value)) + value)
 
 
 def listed(values: Sequence[Written]) -> Written:
-    """A list of values of one type, at least one."""
+    """Encode a list of one or more values of the same type."""
     size = len(values)
     kind = values[0].kind
     head = bytes([size << 4 | kind]) if size < _LONG_LIST else bytes([_LONG_LIST << 4 | kind]) + _varint(size)
@@ -100,7 +83,7 @@ def listed(values: Sequence[Written]) -> Written:
 
 
 def struct_of(fields: Mapping[int, Written]) -> Written:
-    """A struct of fields with ascending numbers, no two more than 15 apart.
+    """Encode a struct; field numbers must be ascending, in steps of 1 to 15 from 0 on.
 
     Example:
         >>> read_struct(struct_of({1: i32(-3), 4: binary(b"ab")}).data)[0]
@@ -123,14 +106,14 @@ def _varint(value: int) -> bytes:
 
 
 class _Reader:
-    """A place in some bytes that moves on as values are taken."""
+    """A decoder over bytes; `at` is the offset of the next value."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self._data = data
         self.at = at
 
     def struct(self) -> dict[int, Any]:
-        """The fields of a struct, up to its stop byte."""
+        """Read a struct up to its stop byte; return its fields by number."""
         fields: dict[int, Any] = {}
         number = 0
         while True:
@@ -139,11 +122,11 @@ class _Reader:
             if kind == _STOP:
                 return fields
             number = number + (head >> 4) if head >> 4 else self._zigzag()
-            # A boolean field has its value in the place of a type.
+            # A boolean field stores its value in place of the type.
             fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
 
     def structs(self, wanted: int) -> list[bytes]:
-        """The bytes of the structs in a list that is a field of the struct here."""
+        """Return the encoded structs of a list that is field `wanted` of the struct here; none if it is missing."""
         number = 0
         while True:
             head = self._byte()

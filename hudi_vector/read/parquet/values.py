@@ -1,4 +1,4 @@
-"""What Parquet pages hold, decoded: numbers in runs, and byte arrays one after the other."""
+"""Decoders for the content of Parquet pages: run-length encoded integers and plain byte arrays."""
 
 from __future__ import annotations
 
@@ -13,24 +13,21 @@ __all__ = ["ByteSource", "Window", "plain_values", "run_lengths"]
 Ints = npt.NDArray[np.int64]
 
 _LENGTH = struct.Struct("<I")
-_MOST_BITS = 70  # ten bytes of seven
+_MOST_BITS = 70  # ten bytes of seven bits
 
 
 class ByteSource(Protocol):
-    """Bytes at places, as ``pyarrow.NativeFile`` gives them."""
+    """A source of bytes at offsets, like ``pyarrow.NativeFile``."""
 
     def read_at(self, count: int, offset: int, /) -> bytes:
-        """Up to a number of bytes from a place."""
+        """Read up to `count` bytes at an offset."""
         ...
 
 
 class Window:
-    """A part of a file that is gone through from its start to its end, in reads of some size; gaps are skipped.
+    """A buffer over a part of a file that is read from start to end; gaps between the bytes taken are skipped.
 
-    Args:
-        source: The file.
-        end: Where the part ends; nothing beyond is read.
-        ahead: The fewest bytes of one read.
+    Nothing is read beyond the offset `end`; a read has at least `ahead` bytes, unless `end` cuts it.
     """
 
     def __init__(self, source: ByteSource, end: int, ahead: int) -> None:
@@ -42,19 +39,15 @@ class Window:
 
     @classmethod
     def over(cls, data: Any) -> Window:
-        """All of some bytes that are in memory already."""
+        """Make a window over all bytes of a buffer in memory."""
         window = cls.__new__(cls)
         window._source, window._ahead, window._begin = None, 0, 0
-        window._held = memoryview(data).cast("B")  # Arrow's are of signed bytes
+        window._held = memoryview(data).cast("B")  # Arrow buffers have signed bytes
         window.end = len(window._held)
         return window
 
     def take(self, begin: int, size: int) -> memoryview:
-        """Some bytes.
-
-        Raises:
-            EOFError: The part of the file ends before.
-        """
+        """Return `size` bytes from the offset `begin` as a view; raise EOFError if they are not within the window."""
         if begin < 0 or size < 0 or begin + size > self.end:
             raise EOFError
         inside = begin - self._begin
@@ -66,7 +59,7 @@ class Window:
     def _read(self, begin: int, size: int) -> None:
         assert self._source is not None
         inside = begin - self._begin
-        # What is held already is not read twice.
+        # Bytes in the buffer are not read twice.
         kept = bytes(self._held[inside:]) if 0 <= inside < len(self._held) else b""
         at = begin + len(kept)
         read = self._source.read_at(min(max(size - len(kept), self._ahead), self.end - at), at)
@@ -76,18 +69,11 @@ class Window:
 
 
 def run_lengths(data: bytes | memoryview, width: int, count: int) -> npt.NDArray[np.int32]:
-    """Decode the hybrid of run lengths and bit packing, in which levels and dictionary indices are stored.
+    """Decode `count` integers of Parquet's hybrid of run lengths and bit packing; return shape (count,).
 
-    Args:
-        data: The runs, without a length before them; bytes may follow.
-        width: Bits of one number, 0 to 32.
-        count: How many numbers there are.
-
-    Returns:
-        The numbers, shape (count,).
-
-    Raises:
-        EOFError: There are fewer.
+    Levels and dictionary indices are stored in this encoding. `data` begins with the first run, not with a length, and
+    may have more bytes than needed; `width` is the number of bits of an integer, 0 to 32. Raises EOFError if there are
+    fewer than `count` integers.
 
     Example:
         >>> run_lengths(bytes([6, 1, 3, 0b00000101]), 1, 6).tolist()
@@ -118,25 +104,17 @@ def run_lengths(data: bytes | memoryview, width: int, count: int) -> npt.NDArray
 
 
 def plain_values(window: Window, begin: int, count: int) -> tuple[Ints, Ints]:
-    r"""Find byte arrays that are stored plainly, each behind its length in four bytes.
+    r"""Return begins and lengths, both of shape (count,), of plain byte arrays that each follow a four-byte length.
 
-    Args:
-        window: What they are in; the bytes of long ones are not read.
-        begin: Where the first length is.
-        count: How many byte arrays there are.
-
-    Returns:
-        Where each one's bytes begin and how many they are, both of shape (count,).
-
-    Raises:
-        EOFError: The window ends before the last one does.
+    The first length is at `begin`; long byte arrays are skipped without reading them. Raises EOFError if the window
+    ends before the last byte array does.
 
     Example:
         >>> data = b"\x02\0\0\0ab\0\0\0\0"
         >>> plain_values(Window.over(data), 0, 2)
         (array([ 4, 10]), array([2, 0]))
     """
-    if begin + 4 * count > window.end:  # before memory is taken for them
+    if begin + 4 * count > window.end:  # checked before memory is allocated for them
         raise EOFError
     begins, sizes = np.empty(count, np.int64), np.empty(count, np.int64)
     take, unpack = window.take, _LENGTH.unpack
@@ -166,7 +144,7 @@ def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def _unpacked(packed: npt.NDArray[np.uint8], width: int) -> npt.NDArray[np.int32]:
-    """Numbers packed from the lowest bit of the first byte on."""
+    """Unpack integers of `width` bits, packed from the lowest bit of the first byte on."""
     bits = np.unpackbits(packed, bitorder="little").reshape(-1, width)
     powers = np.int64(1) << np.arange(width, dtype=np.int64)
     numbers: npt.NDArray[np.int32] = (bits @ powers).astype(np.int32)

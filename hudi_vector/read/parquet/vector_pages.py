@@ -1,8 +1,8 @@
-"""Vectors of chosen rows of a Parquet file, read with the pages that hold them and nothing else.
+"""Vectors of selected rows of a Parquet file, read from the pages that hold them and nothing else.
 
-A VECTOR is a fixed number of bytes (RFC-99). Where no row is NULL, a row of a page that is not compressed lies at a
-place that the page index tells, and so does a row of a page in which Snappy found nothing to compress. Other pages are
-read, and kept decompressed in the process's cache.
+A VECTOR has a fixed number of bytes (RFC-99). If no row is NULL, the place of a row in an uncompressed page follows
+from the page index; the same holds for a page in which Snappy found nothing to compress. Other pages are read whole,
+and kept decompressed in the process cache.
 """
 
 from __future__ import annotations
@@ -39,14 +39,16 @@ _OBJECT_STORE_THREADS = 16
 _SNAPPY = "snappy"
 _PEEK = 256
 _FEW_RANGES = 16
-_MANY_RANGES = 64  # from so many on, to map a local file and to copy by one call is quicker than to read
+_MANY_RANGES = 64  # from this many ranges on, mapping a local file and copying in one call is faster than reading
 
 
 @dataclass(frozen=True)
 class RangeReads:
-    """How ranges of a file are read: what lies between two that become one read, and by how many threads.
+    """Settings for reading ranges of a file.
 
-    0 stands for what suits where the file lies.
+    Attributes:
+        max_gap: The largest gap in bytes between two ranges that are joined to one read; 0 for the default.
+        threads: The number of threads; 0 for the default.
     """
 
     max_gap: int = 0
@@ -54,27 +56,23 @@ class RangeReads:
 
     @classmethod
     def of(cls, conf: Mapping[str, str]) -> RangeReads:
-        """What settings say.
-
-        Args:
-            conf: Settings, as text.
-        """
+        """Read the values from settings in text form."""
         return cls(options.INDEX_READ_MAX_GAP.read(conf), options.INDEX_READ_THREADS.read(conf))
 
     def at(self, uri: str) -> RangeReads:
-        """The same with numbers for a file at this place."""
+        """Return a copy whose zeros are replaced by the defaults for local files or for object stores."""
         local = scheme_of(uri) == "file"
         gap = self.max_gap or (_LOCAL_MAX_GAP if local else OBJECT_STORE_MAX_GAP)
         return RangeReads(gap, self.threads or (1 if local else _OBJECT_STORE_THREADS))
 
     def each(self, work: Callable[[int], Any], items: Iterable[int]) -> Iterable[Any]:
-        """What a function makes of some numbers, in their order, by these threads."""
+        """Map a function over numbers with the configured threads; results keep the order of the numbers."""
         return map(work, items) if self.threads == 1 else _pool(self.threads).map(work, items)
 
 
 @dataclass(frozen=True)
 class ChosenRows:
-    """What was read: the bytes of those rows that are not NULL, shape (v, width), and which rows those are, (n,)."""
+    """The result of a read: the bytes of the rows that are not NULL, shape (v, width), and their mask, shape (n,)."""
 
     values: Bytes
     valid: npt.NDArray[np.bool_]
@@ -83,13 +81,13 @@ class ChosenRows:
 
 @dataclass(frozen=True)
 class _OpenedPage:
-    """A page's values, shape (v, width), and which of its rows have one; None for all."""
+    """The values of a page, shape (v, width), and a mask of its rows that have one; None if all rows do."""
 
     values: Bytes
     valid: npt.NDArray[np.bool_] | None
 
     def take(self, rows: Ints) -> tuple[Bytes, npt.NDArray[np.bool_]]:
-        """The values of some rows, and which of the rows have one."""
+        """Return the values of rows of the page, and a mask of the rows that have one."""
         if self.valid is None:
             return self.values[rows], np.ones(len(rows), np.bool_)
         valid = self.valid[rows]
@@ -97,43 +95,29 @@ class _OpenedPage:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, about."""
+        """Return the approximate size in memory in bytes."""
         return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes) + 256
 
 
 class VectorPages:
-    """The pages of one column of vectors in one row group.
-
-    Args:
-        file: The file.
-        paged: Where its pages are.
-        reads: How ranges are read.
-        cache: Where decompressed pages are kept; without it they are not.
-    """
+    """The pages of one column of vectors in one row group; decompressed pages are kept in `cache` if given."""
 
     def __init__(self, file: DataFile, paged: PagedChunk, reads: RangeReads, cache: ByteCache | None) -> None:
         self._file = file
         self._paged = paged
         self._reads = reads.at(file.file.uri)
         self._cache = cache
-        # On local disk a look at a few bytes costs microseconds: pages are not read to know how they are stored.
+        # On local disk reading a few bytes takes microseconds: enough to see how a page is stored without reading it.
         self._peeks = scheme_of(file.file.uri) == "file"
-        # There, planning a few reads takes longer than what it spares.
+        # On local disk, planning a few reads takes longer than it saves.
         self._unplanned = _FEW_RANGES if self._peeks and not reads.max_gap else -1
 
     def rows(self, rows: Ints) -> ChosenRows:
-        """The vectors of some rows.
+        """Return the vectors of distinct ascending rows, counted from the first row of the row group.
 
-        Args:
-            rows: Rows of the row group, from its first, ascending; each once.
-
-        Returns:
-            Their vectors.
-
-        Raises:
-            DataFileError: The file is damaged.
+        Raises DataFileError if the file is damaged.
         """
-        self._file.source()  # before threads ask for it
+        self._file.source()  # opened here, before several threads do it at once
         with reading(self._file.file.uri):
             if self._paged.is_full and self._paged.chunk.codec is None:
                 return self._direct(rows)
@@ -151,7 +135,10 @@ class VectorPages:
         return ChosenRows(values, np.ones(len(rows), np.bool_), read)
 
     def _one_by_one(self, rows: Ints) -> ChosenRows | None:
-        """A few rows, if all lie in one piece of a page known to be stored as it is: arrays would take longer."""
+        """Read a few rows one by one, which is faster than with arrays.
+
+        Return None unless each row lies in one literal of a page whose Snappy literals are cached.
+        """
         places, width, source = self._paged.places, self._paged.width, self._file.source()
         last = len(places.first_row) - 1
         read = bytearray()
@@ -193,7 +180,7 @@ class VectorPages:
         return ChosenRows(values if valid.all() else values[valid], valid, read)
 
     def _copy(self, begin: Ints, size: Ints, target: Ints, values: Bytes) -> int:
-        """Bring ranges of the file to places in the output; says how many bytes were read."""
+        """Copy ranges of the file to byte offsets `target` of `values`; return the number of bytes read."""
         flat = values.reshape(-1)
         if len(begin) <= self._unplanned:
             for at, length, goes in zip(begin.tolist(), size.tolist(), target.tolist(), strict=True):
@@ -215,12 +202,12 @@ class VectorPages:
         return int(plan.length.sum())
 
     def _copy_mapped(self, begin: Ints, size: Ints, target: Ints, values: Bytes) -> int:
-        """The same of a local file, without a call for each range."""
+        """Do the work of `_copy` for a local file through a memory map, without a call for each range."""
         content, width, flat = self._file.content(), self._paged.width, values.reshape(-1)
         if begin.min() < 0 or (begin + size).max() > len(content):
             raise EOFError
         whole = size == width
-        # Every place of the file as the begin of a vector.
+        # A strided view with one element for each byte of the file: the vector that begins there.
         vector = np.dtype((np.void, width))
         every: npt.NDArray[Any] = np.ndarray((len(content) - width + 1,), vector, content, strides=(1,))
         flat.view(vector)[target[whole] // width] = every[begin[whole]]
@@ -229,14 +216,14 @@ class VectorPages:
         return int(size.sum())
 
     def _pages(self, numbers: Ints) -> tuple[list[_OpenedPage | Literals], int]:
-        """Pages from the cache and from the file, and how many bytes were read."""
+        """Return pages from the cache or the file, and the number of bytes read."""
         places = self._paged.places
         pages = {number: found for number in numbers.tolist() if (found := self._kept(number)) is not None}
         absent = np.array([number for number in numbers.tolist() if number not in pages], np.int64)
         count = 0
         if len(absent):
             begins, sizes = places.begin[absent], places.end[absent] - places.begin[absent]
-            # No page is cut into several reads, however large it is.
+            # The limit is the end of the last page, so that no page is split into several reads.
             plan = self._plan(begins, sizes, np.cumsum(sizes) - sizes, int(places.end[-1]))
 
             def read(index: int) -> list[tuple[int, _OpenedPage | Literals]]:
@@ -250,7 +237,7 @@ class VectorPages:
         return [pages[number] for number in numbers.tolist()], count
 
     def _row_after(self, page: Any) -> Any:
-        """The first row behind a page, from the first of the row group."""
+        """Return the row after the last row of each page, counted from the first row of the row group."""
         return np.append(self._paged.places.first_row[1:], self._paged.chunk.rows)[page]
 
     def _opened(self, window: Window, number: int) -> _OpenedPage | Literals:
@@ -263,13 +250,13 @@ class VectorPages:
             self._keep(number, literals)
             if self._peeks:
                 return literals
-        # A codec for each page: threads must not share one.
+        # A separate codec for each page, because threads must not share one.
         codec = None if paged.chunk.codec is None else pa.Codec(paged.chunk.codec)
         page = open_page(window, header, codec, paged.depth)
         count = int(page.valid.sum())
         raw = np.frombuffer(page.values.take(page.begin, count * paged.width), np.uint8)
         opened = _OpenedPage(raw.reshape(count, paged.width), None if page.valid.all() else page.valid)
-        # What lies in the file as it is costs nothing to read again.
+        # Uncompressed values are not cached: reading them again costs no decompression.
         if literals is None and not page.in_file:
             self._keep(number, opened)
         return opened
@@ -310,5 +297,5 @@ def _page_of(places: Places, rows: Ints) -> Ints:
 
 @lru_cache(maxsize=8)
 def _pool(threads: int) -> ThreadPoolExecutor:
-    # Apart from the threads that search slices, which wait for these.
+    # A separate pool: the threads that search file slices wait for these threads.
     return ThreadPoolExecutor(threads, thread_name_prefix="hudi-vector-read")

@@ -1,1 +1,1 @@
-"""Filters in one pure form: parsed, printed, pruned and evaluated with the semantics of Spark's WHERE."""
+"""Filter predicates: parsing, printing, pruning and evaluation with the semantics of Spark's WHERE."""

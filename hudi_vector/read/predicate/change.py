@@ -1,4 +1,4 @@
-"""Predicates with some of their nodes exchanged: a view's columns for the table's, columns for values."""
+"""Replacement of nodes in predicates, for example of a view's columns by the columns of its table."""
 
 from __future__ import annotations
 
@@ -15,15 +15,7 @@ __all__ = ["exchanged", "literal_values", "renamed"]
 
 
 def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
-    """The same condition with columns under other names.
-
-    Args:
-        predicate: A condition.
-        names: The new name of each column; columns that are not in it keep theirs.
-
-    Returns:
-        The condition.
-    """
+    """Return the condition with columns renamed by `names`, old name to new; other columns keep their names."""
 
     def change(node: Predicate) -> Predicate | None:
         return replace(node, name=names.get(node.name, node.name)) if isinstance(node, Column) else None
@@ -32,15 +24,10 @@ def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
 
 
 def exchanged(predicate: Predicate, change: Callable[[Predicate], Predicate | None]) -> Predicate:
-    """A condition with nodes exchanged.
+    """Return the condition with nodes replaced by the results of `change`.
 
-    Args:
-        predicate: A condition.
-        change: Asked for every node, a parent before its children: another node, whose children are then not looked
-            at, or None to keep it.
-
-    Returns:
-        The condition.
+    `change` is called for every node, a parent before its children, and returns a node, whose children are then not
+    visited, or None to keep the node.
 
     Example:
         >>> from hudi_vector.read.predicate.nodes import TRUE, IsNull, Not
@@ -64,14 +51,9 @@ def _exchanged(value: Any, change: Callable[[Predicate], Predicate | None]) -> A
 
 
 def literal_values(array: Any, kind: pa.DataType) -> list[Any]:
-    """Values as literals keep them: days and microseconds for points in time.
+    """Convert an Arrow array or chunked array to values of literals of type `kind`, None for NULL.
 
-    Args:
-        array: The values, a ``pyarrow.Array`` or ``ChunkedArray``.
-        kind: The type of the literals.
-
-    Returns:
-        A value for each, None for NULL.
+    Dates become days and timestamps microseconds since the epoch.
 
     Example:
         >>> import datetime

@@ -1,4 +1,4 @@
-"""Types for the constants of a filter text, as Spark's coercion would choose them; where that is subtle, a refusal."""
+"""Type coercion of the constants in a filter text, like Spark's; subtle conversions are refused."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _Pair: TypeAlias = "tuple[Predicate, Predicate]"
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant that has no column's type yet.
+    """A constant that is not yet converted to the type of a column.
 
     ``kind`` is ``null``, ``boolean``, ``integer``, ``decimal``, ``double``, ``string``, ``binary``, ``date``,
-    ``timestamp`` or ``timestamp_ntz``; the last three hold their text.
+    ``timestamp`` or ``timestamp_ntz``; the values of the last three are texts.
     """
 
     kind: str
@@ -58,18 +58,10 @@ class Constant:
 
 
 def compared(op: str, left: Predicate | Constant, right: Predicate | Constant) -> Predicate:
-    """A comparison, both sides brought to one type.
+    """Return a comparison with both sides converted to one type; op is one of ``= <=> < <= > >=``.
 
-    Args:
-        op: One of ``= <=> < <= > >=``.
-        left: A node or a constant.
-        right: A node or a constant.
-
-    Returns:
-        The comparison.
-
-    Raises:
-        InvalidFilterError: The types cannot be compared, or only by a conversion that depends on settings.
+    Two constants are compared at once, which gives TRUE, FALSE or NULL. Raises InvalidFilterError if the types cannot
+    be compared, or only after a conversion that depends on Spark's settings.
     """
     if isinstance(left, Constant):
         if isinstance(right, Constant):
@@ -81,17 +73,9 @@ def compared(op: str, left: Predicate | Constant, right: Predicate | Constant) -
 
 
 def listed(term: Predicate, constants: list[Constant]) -> Predicate:
-    """An IN list.
+    """Return the condition that a term is in a list of constants.
 
-    Args:
-        term: What is looked up.
-        constants: The list.
-
-    Returns:
-        The condition.
-
-    Raises:
-        InvalidFilterError: A constant is not of the term's type, so that Spark would convert the column.
+    Raises InvalidFilterError if a constant does not have the type of the term, because Spark would convert the column.
     """
     literals = []
     for constant in constants:
@@ -107,7 +91,7 @@ def listed(term: Predicate, constants: list[Constant]) -> Predicate:
 
 
 def _folded(op: str, left: Constant, right: Constant) -> Predicate:
-    """The comparison of two constants, where their values alone decide it."""
+    """Compare two constants; raise InvalidFilterError if their values alone do not decide the result."""
     numbers = {"integer", "decimal"}
     if "null" in (left.kind, right.kind):
         return NULL if op != "<=>" else TRUE if left.kind == right.kind else FALSE
@@ -121,7 +105,10 @@ def _folded(op: str, left: Constant, right: Constant) -> Predicate:
 
 
 def _typed(term: Predicate, constant: Constant) -> _Pair:
-    """The term, possibly under a cast, and the constant as a literal of the same type."""
+    """Return the term, under a cast if needed, and the constant as a literal of the same type.
+
+    Raises InvalidFilterError if the two cannot be compared, or only by a conversion that filter texts refuse.
+    """
     data_type = term.result_type()
     if not is_comparable(data_type):
         raise InvalidFilterError(f"'{to_text(term)}' is of type {data_type}, which a filter cannot compare")
@@ -167,7 +154,7 @@ def _with_floats(term: Predicate, constant: Constant) -> _Pair:
     if term.result_type() == pa.float64():
         return term, Literal(value, pa.float64())
     if constant.kind == "integer":
-        # Spark compares as float or as double, by its ANSI setting: only where both are the same number.
+        # Spark's ANSI setting decides between float and double, so the number must be the same in both.
         if abs(value) > 3e38 or int(np.float32(value)) != constant.value:
             _refuse(term, constant, "the number is not exact as a float; write it with a decimal point")
         return term, Literal(value, pa.float32())
@@ -230,13 +217,7 @@ def _is_double_and_integer(a: pa.DataType, b: pa.DataType) -> bool:
 
 
 def parse_date(text: str) -> int | None:
-    """Days since the epoch of ``yyyy-MM-dd``.
-
-    Args:
-        text: The date, nothing around it.
-
-    Returns:
-        The days; None for any other form.
+    """Return the days since the epoch of a date ``yyyy-MM-dd``; None for any other text.
 
     Example:
         >>> parse_date("1970-01-02"), parse_date("1970-1-2")
@@ -251,14 +232,10 @@ def parse_date(text: str) -> int | None:
 
 
 def parse_timestamp(text: str) -> tuple[int, int | None] | None:
-    """Wall clock and offset of ``yyyy-MM-dd[ HH:mm:ss[.ffffff]][Z|+HH:mm]``.
+    """Return wall clock and offset of ``yyyy-MM-dd[ HH:mm:ss[.ffffff][Z|+HH:mm]]``; None for any other text.
 
-    Args:
-        text: The timestamp, nothing around it.
-
-    Returns:
-        Microseconds on that clock, and microseconds the clock is ahead of UTC, None where no zone is written;
-        None for any other form.
+    A ``T`` may replace the space. The wall clock is in microseconds since 1970-01-01 00:00:00 on that clock. The offset
+    is how many microseconds the clock is ahead of UTC; None if no zone is given.
 
     Example:
         >>> parse_timestamp("1970-01-01 00:00:01+01:00")
@@ -281,7 +258,7 @@ def _fits(value: int, bits: int) -> bool:
 
 
 def _digits(value: Decimal) -> tuple[int, int]:
-    """Digits before and after the point."""
+    """Return the number of digits before and after the decimal point."""
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
     return max(len(digits) + int(exponent), 0), scale

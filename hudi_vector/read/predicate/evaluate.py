@@ -1,7 +1,7 @@
-"""What each node of a predicate means, computed on Arrow arrays with the semantics of Spark's WHERE.
+"""Evaluation of predicates on Arrow arrays with the semantics of Spark's WHERE.
 
-Three truth values; NaN equals NaN and is larger than every other number; -0.0 equals 0.0; text is compared as
-UTF-8 bytes and bytes as unsigned; integers wrap around as they do in Java.
+There are three truth values. NaN equals NaN and is larger than every other number; -0.0 equals 0.0. Texts are compared
+as UTF-8 bytes, and bytes as unsigned numbers. Integers wrap around as in Java.
 """
 
 from __future__ import annotations
@@ -56,19 +56,10 @@ class _Rows:
 
 
 def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table, zone: str) -> npt.NDArray[np.bool_]:
-    """The rows that Spark's ``WHERE`` would keep.
+    """Return a mask of the rows that Spark's ``WHERE`` would keep; NULL counts as false.
 
-    Args:
-        predicate: A condition.
-        batch: Rows holding at least the columns of the condition, by their names. Columns of another physical
-            type than the table's are converted.
-        zone: The session time zone, for wall-clock times in the condition.
-
-    Returns:
-        One truth value per row; NULL counts as false.
-
-    Raises:
-        UnknownColumnError: The batch lacks a column.
+    `batch` must have the columns of the condition, else UnknownColumnError is raised; columns with another physical
+    type than in the table are converted. `zone` is the session time zone for wall-clock times in the condition.
 
     Example:
         >>> rows = pa.record_batch({"x": [1.0, float("nan"), None]})
@@ -83,7 +74,7 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table, zone: str) 
 
 
 def _value(node: Predicate, rows: _Rows) -> Any:
-    """An array with one value per row, or a scalar that stands for all rows."""
+    """Return an array with one value per row, or a scalar for all rows."""
     return _MEANINGS[type(node)](node, rows)
 
 
@@ -179,13 +170,13 @@ def _in(node: In, rows: _Rows) -> Any:
     else:
         found = pc.is_in(values, pa.array(listed, node.term.result_type()))
     unknown = pc.is_null(values)
-    if len(listed) < len(node.values):  # a NULL in the list: whatever is not found may yet be equal to it
+    if len(listed) < len(node.values):  # with a NULL in the list, a value that is not found gives NULL
         unknown = pc.or_(unknown, pc.invert(found))
     return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
 
 
 def _is_in_floats(values: Any, listed: npt.NDArray[Any]) -> Any:
-    # Arrow's own set lookup takes -0.0 and 0.0 for two values.
+    # Arrow's set lookup treats -0.0 and 0.0 as different values.
     if isinstance(values, pa.Scalar):
         values = pa.array([values.as_py()], values.type)
     numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
@@ -226,8 +217,8 @@ def _length(node: Length, rows: _Rows) -> Any:
 
 
 def _change_case(node: ChangeCase, rows: _Rows) -> Any:
-    # Arrow's mapping is one code point to one; Python's is Unicode's full mapping ("ß" is "SS"), as Java's is.
-    # Each distinct text is mapped once, which is what makes Python fast enough.
+    # Arrow maps one code point to one; Python, like Java, has Unicode's full mapping ("ß" becomes "SS").
+    # Each distinct text is mapped only once, which makes Python fast enough.
     texts = _value(node.term, rows)
     if isinstance(texts, pa.Scalar):
         return pa.scalar(_recased(texts.as_py(), node.upper), pa.string())
@@ -246,9 +237,9 @@ def _arithmetic(node: Arithmetic, rows: _Rows) -> Any:
 
 
 def _remainder(left: Any, right: Any) -> Any:
-    """The remainder with the sign of the dividend; NULL where the divisor is 0."""
+    """Compute the remainder with the sign of the dividend; NULL where the divisor is 0."""
     divisor = pc.if_else(pc.equal(right, pa.scalar(0, right.type)), pa.scalar(None, right.type), right)
-    # Arrow has no remainder, but its integer division cuts towards zero, as Java's does.
+    # Arrow has no remainder, but its integer division truncates towards zero, like Java's.
     return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
 
 
@@ -267,7 +258,7 @@ def _cast(node: Cast, rows: _Rows) -> Any:
     micros = values.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date(source) else values.cast(pa.int64())
     if pa.types.is_date(source):
         micros = pc.multiply(micros, pa.scalar(_DAY))
-    # From wall clock to instant, or back; types without a zone are wall clocks.
+    # Convert between wall clock and instant; types without a time zone are wall clocks.
     shift = node.offset * ((source == _INSTANT) - (target == _INSTANT))
     micros = pc.add(micros, pa.scalar(shift, pa.int64()))
     if pa.types.is_date(target):

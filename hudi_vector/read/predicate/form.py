@@ -1,7 +1,7 @@
-"""Predicates: the door to the pure form that filters of every front end become.
+"""The entry point to predicates, the form of all filters in this package.
 
-Spark's parser and analyser (`hudi_vector.spark.catalyst.predicates`) and the Spark-free text front end (`parse`) both
-make it; ``evaluate`` says which rows it keeps, ``may_match`` which files can be left unread.
+Predicates are made by Spark's parser and analyser (`hudi_vector.spark.catalyst.predicates`) or without Spark from text
+(`parse`). ``evaluate`` selects rows; ``may_match`` excludes files by their statistics.
 """
 
 from __future__ import annotations
@@ -32,13 +32,7 @@ __all__ = [
 
 
 def columns(predicate: Predicate) -> frozenset[str]:
-    """The top-level columns that must be read to evaluate a predicate.
-
-    Args:
-        predicate: Any node.
-
-    Returns:
-        Their names, as the table spells them.
+    """Return the names, as in the table, of the top-level columns that a predicate needs.
 
     Example:
         >>> import pyarrow as pa
@@ -49,13 +43,7 @@ def columns(predicate: Predicate) -> frozenset[str]:
 
 
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """The conditions that must all hold.
-
-    Args:
-        predicate: A condition.
-
-    Returns:
-        The terms of a top-level AND; the condition itself where it is none.
+    """Return the terms of a top-level AND; another condition is returned as the only term.
 
     Example:
         >>> import pyarrow as pa
@@ -66,15 +54,9 @@ def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
 
 
 def restrict(predicate: Predicate, names: Collection[str]) -> Predicate | None:
-    """What a predicate demands of some columns alone.
+    """Return the conjunction of those conjuncts that refer only to the given columns, for example partition columns.
 
-    Args:
-        predicate: A condition.
-        names: Columns, such as those a table is partitioned by.
-
-    Returns:
-        The conjunction of the conjuncts that refer to these columns only, which every row that satisfies the
-        predicate satisfies too; None if there is none.
+    Every row that satisfies the predicate satisfies the result too. None means that there is no such conjunct.
 
     Example:
         >>> import pyarrow as pa

@@ -1,8 +1,8 @@
-"""The pure form of a filter: small frozen nodes made of names, Arrow types and plain values.
+"""The nodes of predicates: small frozen dataclasses of names, Arrow types and plain values.
 
-Nodes are pickled to executors and compared by value, so they hold no arrays and no Spark objects. Values of
-literals are plain: ``int`` for dates (days) and timestamps (microseconds), ``Decimal``, ``str``, ``bytes``,
-``float``, ``bool`` or ``None``. What nodes mean is written down in `predicate_eval`, and nowhere else.
+Nodes are pickled for executors and compared by value, so they hold no arrays and no Spark objects. Values of literals
+are plain: ``bool``, ``int``, ``float``, ``Decimal``, ``str``, ``bytes`` or ``None``, with dates as ``int`` in days and
+timestamps as ``int`` in microseconds. The meaning of nodes is defined in `hudi_vector.read.predicate.evaluate` alone.
 """
 
 from __future__ import annotations
@@ -52,35 +52,27 @@ _BOOLEAN = pa.bool_()
 
 @dataclass(frozen=True)
 class Predicate:
-    """One node of the form; a node whose result is a boolean can be a filter."""
+    """One node of a predicate; a node with a boolean result can be a filter."""
 
     def children(self) -> tuple[Predicate, ...]:
-        """The nodes this one is made of.
-
-        Returns:
-            Its operands, in order.
-        """
+        """Return the operands in order."""
         return ()
 
     def result_type(self) -> pa.DataType:
-        """The Arrow type of the node's values.
-
-        Returns:
-            ``bool`` for conditions, another type for the values they compare.
-        """
+        """Return the Arrow type of the result: ``bool`` for conditions, another type for the values they compare."""
         return _BOOLEAN
 
 
 @dataclass(frozen=True)
 class Column(Predicate):
-    """A top-level column, or the field of a struct column that ``path`` leads to."""
+    """A top-level column, or the field at ``path`` in a struct column."""
 
     name: str
     type: pa.DataType
     path: tuple[str, ...] = ()
 
     def result_type(self) -> pa.DataType:
-        """The type of the column or field."""
+        """Return the type of the column or field."""
         return self.type
 
 
@@ -92,53 +84,53 @@ class Literal(Predicate):
     type: pa.DataType
 
     def result_type(self) -> pa.DataType:
-        """The type of the constant."""
+        """Return the type of the constant."""
         return self.type
 
 
 @dataclass(frozen=True)
 class LocalTimestamp(Predicate):
-    """A wall-clock time, which becomes an instant in the zone that `evaluate` is given."""
+    """A wall-clock time in microseconds, which becomes an instant in the time zone passed to `evaluate`."""
 
     micros: int
 
     def result_type(self) -> pa.DataType:
-        """An instant."""
+        """Return the type of instants."""
         return pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True)
 class Compare(Predicate):
-    """``left op right`` of two values of one type; op is one of ``= <=> < <= > >=``."""
+    """A comparison ``left op right`` of two values of one type; op is one of ``= <=> < <= > >=``."""
 
     op: str
     left: Predicate
     right: Predicate
 
     def children(self) -> tuple[Predicate, ...]:
-        """Both sides."""
+        """Return both sides."""
         return (self.left, self.right)
 
 
 @dataclass(frozen=True)
 class And(Predicate):
-    """All terms; two or more."""
+    """A conjunction of two or more terms."""
 
     terms: tuple[Predicate, ...]
 
     def children(self) -> tuple[Predicate, ...]:
-        """The terms."""
+        """Return the terms."""
         return self.terms
 
 
 @dataclass(frozen=True)
 class Or(Predicate):
-    """Any term; two or more."""
+    """A disjunction of two or more terms."""
 
     terms: tuple[Predicate, ...]
 
     def children(self) -> tuple[Predicate, ...]:
-        """The terms."""
+        """Return the terms."""
         return self.terms
 
 
@@ -147,35 +139,35 @@ class _Unary(Predicate):
     term: Predicate
 
     def children(self) -> tuple[Predicate, ...]:
-        """The operand."""
+        """Return the operand."""
         return (self.term,)
 
 
 @dataclass(frozen=True)
 class Not(_Unary):
-    """The other truth value; NULL stays NULL."""
+    """A negation; NULL stays NULL."""
 
 
 @dataclass(frozen=True)
 class IsNull(_Unary):
-    """Whether a value is NULL; never NULL itself."""
+    """A test whether a value is NULL; the result is never NULL."""
 
 
 @dataclass(frozen=True)
 class IsNan(_Unary):
-    """Whether a floating-point value is NaN; false for NULL."""
+    """A test whether a floating-point value is NaN; false for NULL."""
 
 
 @dataclass(frozen=True)
 class In(_Unary):
-    """Whether a value equals one of several literals of its type."""
+    """A test whether a value equals one of several literals of its type."""
 
     values: tuple[Literal, ...]
 
 
 @dataclass(frozen=True)
 class Match(_Unary):
-    """Whether text or bytes ``starts`` with, ``ends`` with or ``contains`` a constant."""
+    """A test of text or bytes against a constant; ``kind`` is ``starts``, ``ends`` or ``contains``."""
 
     kind: str
     pattern: str | bytes
@@ -183,7 +175,7 @@ class Match(_Unary):
 
 @dataclass(frozen=True)
 class Like(_Unary):
-    """SQL's LIKE: ``_`` is one code point (a line feed too), ``%`` any number of them."""
+    """SQL's LIKE: ``_`` matches one code point (also a line feed), ``%`` any number of code points."""
 
     pattern: str
     escape: str = "\\"
@@ -191,10 +183,10 @@ class Like(_Unary):
 
 @dataclass(frozen=True)
 class Length(_Unary):
-    """Code points of a text, bytes of a binary value."""
+    """The number of code points of a text, or of bytes of a binary value."""
 
     def result_type(self) -> pa.DataType:
-        """A 32-bit integer."""
+        """Return the type of 32-bit integers."""
         return pa.int32()
 
 
@@ -205,36 +197,36 @@ class ChangeCase(_Unary):
     upper: bool
 
     def result_type(self) -> pa.DataType:
-        """A text."""
+        """Return the type of texts."""
         return pa.string()
 
 
 @dataclass(frozen=True)
 class Cast(_Unary):
-    """A conversion that cannot fail; ``offset`` are the microseconds a fixed session zone is ahead of UTC."""
+    """A conversion that cannot fail; ``offset`` is how many microseconds a fixed session time zone is ahead of UTC."""
 
     type: pa.DataType
     offset: int = 0
 
     def result_type(self) -> pa.DataType:
-        """The type converted to."""
+        """Return the target type."""
         return self.type
 
 
 @dataclass(frozen=True)
 class Arithmetic(Predicate):
-    """``left op right`` of two numbers of one type; op is one of ``+ - * %``; integers wrap around."""
+    """An operation ``left op right`` of two numbers of one type; op is one of ``+ - * %``; integers wrap around."""
 
     op: str
     left: Predicate
     right: Predicate
 
     def children(self) -> tuple[Predicate, ...]:
-        """Both sides."""
+        """Return both sides."""
         return (self.left, self.right)
 
     def result_type(self) -> pa.DataType:
-        """The type of both sides."""
+        """Return the type of both sides."""
         return self.left.result_type()
 
 
@@ -245,27 +237,27 @@ class Coalesce(Predicate):
     terms: tuple[Predicate, ...]
 
     def children(self) -> tuple[Predicate, ...]:
-        """The values, in order."""
+        """Return the values in order."""
         return self.terms
 
     def result_type(self) -> pa.DataType:
-        """The type of all values."""
+        """Return the type of all values."""
         return self.terms[0].result_type()
 
 
 @dataclass(frozen=True)
 class CaseWhen(Predicate):
-    """The value beside the first condition that is true, else the last value."""
+    """The value of the first branch (condition, value) whose condition is true, else the value ``otherwise``."""
 
     branches: tuple[tuple[Predicate, Predicate], ...]
     otherwise: Predicate
 
     def children(self) -> tuple[Predicate, ...]:
-        """Conditions and values in turn, then the last value."""
+        """Return conditions and values in turn, then ``otherwise``."""
         return (*(node for branch in self.branches for node in branch), self.otherwise)
 
     def result_type(self) -> pa.DataType:
-        """The type of all values."""
+        """Return the type of all values."""
         return self.otherwise.result_type()
 
 
@@ -275,13 +267,7 @@ NULL = Literal(None, _BOOLEAN)
 
 
 def walk(predicate: Predicate) -> Iterator[Predicate]:
-    """Every node, a parent before its children.
-
-    Args:
-        predicate: Where to start.
-
-    Yields:
-        The node itself, then those below it.
+    """Yield the node and all nodes below it, a parent before its children.
 
     Example:
         >>> [type(node).__name__ for node in walk(Not(TRUE))]
@@ -295,39 +281,22 @@ def walk(predicate: Predicate) -> Iterator[Predicate]:
 
 
 def conjunction(terms: list[Predicate]) -> Predicate:
-    """The terms joined by AND, nested ones made flat.
-
-    Args:
-        terms: Conditions; none stand for TRUE.
-
-    Returns:
-        One condition.
-    """
+    """Join conditions by AND and flatten nested ANDs; no conditions give TRUE."""
     flat = [node for term in terms for node in (term.terms if isinstance(term, And) else (term,))]
     return And(tuple(flat)) if len(flat) > 1 else flat[0] if flat else TRUE
 
 
 def disjunction(terms: list[Predicate]) -> Predicate:
-    """The terms joined by OR, nested ones made flat.
-
-    Args:
-        terms: Conditions; none stand for FALSE.
-
-    Returns:
-        One condition.
-    """
+    """Join conditions by OR and flatten nested ORs; no conditions give FALSE."""
     flat = [node for term in terms for node in (term.terms if isinstance(term, Or) else (term,))]
     return Or(tuple(flat)) if len(flat) > 1 else flat[0] if flat else FALSE
 
 
 def is_comparable(data_type: pa.DataType) -> bool:
-    """Whether values of this type can be compared in the form: no structs, arrays, maps or intervals.
+    """Return True if predicates can compare values of an Arrow type.
 
-    Args:
-        data_type: An Arrow type.
-
-    Returns:
-        True for booleans, signed integers, floats, decimals, texts, bytes, dates and timestamps.
+    These types are booleans, signed integers, 32- and 64-bit floats, 128-bit decimals, texts, bytes, dates in days, and
+    timestamps in microseconds, without time zone or in UTC.
 
     Example:
         >>> is_comparable(pa.int8()), is_comparable(pa.list_(pa.int8()))
@@ -343,17 +312,10 @@ def is_comparable(data_type: pa.DataType) -> bool:
 
 
 def like_tokens(pattern: str, escape: str) -> list[str | None]:
-    """A LIKE pattern taken apart.
+    """Split a LIKE pattern into literal characters, ``""`` for any one character, and ``None`` for any characters.
 
-    Args:
-        pattern: As written, after the escapes of the string literal.
-        escape: One character.
-
-    Returns:
-        Literal characters one by one, ``""`` for "any one character", ``None`` for "any characters".
-
-    Raises:
-        InvalidFilterError: The escape character stands before something else than ``_``, ``%`` or itself.
+    The escapes of the string literal are already resolved in `pattern`; `escape` is one character. Raises
+    InvalidFilterError unless each escape character is followed by ``_``, ``%`` or itself.
 
     Example:
         >>> like_tokens("a_%!%", "!")

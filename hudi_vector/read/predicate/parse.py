@@ -1,6 +1,6 @@
-"""The Spark-free text front end: a small SQL dialect that becomes the pure form.
+"""The parser of filter texts, a small dialect of SQL that works without Spark.
 
-What is accepted means what it means in Spark; where Spark's meaning depends on settings, it is refused. ::
+An accepted text has the same meaning as in Spark; a text whose meaning depends on Spark's settings is refused. ::
 
     filter   = or
     or       = and {OR and}
@@ -46,22 +46,14 @@ __all__ = ["parse"]
 _OPERATORS = {"=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<>": "<>", "!=": "<>"}
 _KEYWORDS = ("AND", "OR", "NOT", "IN", "LIKE", "IS", "BETWEEN", "ESCAPE", "NULL", "TRUE", "FALSE", "CASE")
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?(l|d|bd)?", re.IGNORECASE | re.ASCII)
-_DEEPEST = 100  # parentheses and NOTs in each other
+_DEEPEST = 100  # nested parentheses and NOTs
 
 
 def parse(text: str, schema: pa.Schema) -> Predicate:
-    """Read a filter.
+    """Parse a condition in SQL, for example ``price < 10 AND name LIKE 'a%'``, against the columns of a table.
 
-    Args:
-        text: A condition in SQL, such as ``price < 10 AND name LIKE 'a%'``.
-        schema: The table's columns; names are found whatever their capitals.
-
-    Returns:
-        The condition.
-
-    Raises:
-        InvalidFilterError: The text is not a condition, or is one whose meaning would depend on Spark's settings.
-        UnknownColumnError: It names a column or field that is not there.
+    Names are compared without case. Raises InvalidFilterError if the text is not a condition or if its meaning depends
+    on Spark's settings, and UnknownColumnError if it names a column or field that does not exist.
 
     Example:
         >>> from hudi_vector.read.predicate.form import to_text
@@ -72,7 +64,7 @@ def parse(text: str, schema: pa.Schema) -> Predicate:
 
 
 class _Parser:
-    """One method per rule of the grammar above."""
+    """A recursive descent parser with one method for each rule of the grammar above."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text = text
@@ -150,7 +142,7 @@ class _Parser:
         escape = self._string("one character in '…' after ESCAPE") if self._accept_word("ESCAPE") else "\\"
         if len(escape) != 1:
             raise InvalidFilterError(f"ESCAPE takes one character, and {escape!r} has {len(escape)}")
-        like_tokens(pattern, escape)  # raises where the pattern is wrong
+        like_tokens(pattern, escape)  # raises an error if the pattern is invalid
         return Like(term, pattern, escape)
 
     def _value(self) -> Predicate | Constant:
@@ -263,7 +255,7 @@ class _Parser:
             self._refuse("one string; a quote inside of it is written \\'")
 
     def _condition(self, found: Predicate | Constant) -> Predicate:
-        """A node whose result is a truth value."""
+        """Return a node with a boolean result; raise InvalidFilterError if it has another type."""
         if isinstance(found, Constant):
             if found.kind == "null":
                 return NULL
@@ -321,7 +313,11 @@ class _Parser:
 
 
 def _plain(data_type: pa.DataType) -> pa.DataType:
-    """The type the form knows a column's type by."""
+    """Return the type that predicates use for a column's type.
+
+    Dictionary types become their value type, large and view types become plain ones, and timestamps are in microseconds
+    without time zone or in UTC.
+    """
     if pa.types.is_dictionary(data_type):
         return _plain(data_type.value_type)
     if pa.types.is_timestamp(data_type):

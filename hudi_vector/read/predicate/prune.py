@@ -1,7 +1,7 @@
-"""Which files and row groups can hold a row that satisfies a predicate, judged from their statistics.
+"""Pruning: a decision from statistics whether a file or row group can have a row that satisfies a predicate.
 
-Every answer is one of three possibilities kept open: whether some row may make the condition true, false, NULL.
-What is unknown keeps all three open, so that a wrong answer needs wrong statistics.
+For each condition three possibilities are tracked: whether a row may make it true, false or NULL. Unknown statistics
+leave all three open, so only wrong statistics can lead to a wrong answer.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnStats", "may_match", "row_group_stats"]
 
-_NAN = (1, 0.0)  # comes after (0, x) of every number x
+_NAN = (1, 0.0)  # greater than (0, x) for every number x
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
 class ColumnStats:
-    """What is known of a column in some rows; ``None`` is "unknown".
+    """The statistics of a column over some rows; ``None`` means unknown.
 
-    ``minimum`` and ``maximum`` are Python values or Arrow scalars. ``exact`` is false where they may be cut short,
-    as writers do with long texts: the maximum is then not used.
+    ``minimum`` and ``maximum`` are Python values or Arrow scalars. ``exact`` is False if they may be truncated, as
+    writers do with long texts; then the maximum of texts and bytes is not used.
     """
 
     minimum: object = None
@@ -58,7 +58,7 @@ class ColumnStats:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Which truth values rows may have."""
+    """The truth values that a condition may have in some row."""
 
     true: bool = True
     false: bool = True
@@ -70,7 +70,7 @@ _ANYTHING = _Outcome()
 
 @dataclass(frozen=True)
 class _Bounds:
-    """A range that all values lie in (``None`` is open), and whether there may be values and NULLs at all."""
+    """The range of all values (``None`` is open), and whether there may be values and NULLs at all."""
 
     low: Any = None
     high: Any = None
@@ -86,17 +86,10 @@ class _Rows:
 
 
 def may_match(predicate: Predicate, stats: Mapping[str, ColumnStats], rows: int, zone: str) -> bool:
-    """Whether some row of a file or row group may satisfy a condition.
+    """Return False only if none of the `rows` rows of a file or row group can satisfy a condition.
 
-    Args:
-        predicate: A condition.
-        stats: What is known, by column name; a column left out is unknown. For a column that the file does not
-            have pass ``ColumnStats(null_count=rows)``.
-        rows: How many rows there are.
-        zone: The session time zone, for wall-clock times in the condition.
-
-    Returns:
-        False only if no row can satisfy it.
+    `stats` has statistics by column name. A column without an entry is unknown; for a column that the file does not
+    have, pass ``ColumnStats(null_count=rows)``. `zone` is the session time zone for wall-clock times in the condition.
 
     Example:
         >>> condition = Compare(">", Column("x", pa.int64()), Literal(9, pa.int64()))
@@ -117,7 +110,7 @@ def _outcome(node: Predicate, rows: _Rows) -> _Outcome:
             null=any(part.null for part in parts) and all(part.true or part.null for part in parts),
         )
     if isinstance(node, Or):
-        # By De Morgan's law, which holds with three truth values as well.
+        # De Morgan's law also holds with three truth values.
         return _negated(_outcome(And(tuple(Not(term) for term in node.terms)), rows))
     if isinstance(node, Not):
         return _negated(_outcome(node.term, rows))
@@ -149,7 +142,7 @@ def _simple_outcome(node: Predicate, rows: _Rows) -> _Outcome:
 
 
 def _prefix(node: Match | Like) -> bytes:
-    """Bytes that every matching value begins with."""
+    """Return bytes with which every matching value begins."""
     if isinstance(node, Match):
         pattern = node.pattern if node.kind == "starts" else ""
         return pattern if isinstance(pattern, bytes) else pattern.encode()
@@ -192,7 +185,7 @@ def _compared(node: Compare, rows: _Rows) -> _Outcome:
 
 
 def _against(op: str, low: Any, high: Any, value: Any) -> tuple[bool, bool]:
-    """Whether some number between the bounds may compare true, and some false."""
+    """Return whether a value within the bounds may compare true, and whether one may compare false."""
     may_be_less = low is None or low < value
     may_be_greater = high is None or high > value
     may_equal = (low is None or low <= value) and (high is None or high >= value)
@@ -214,16 +207,19 @@ def _bounds(node: Predicate, rows: _Rows) -> _Bounds:
     low = _order_key(stats.minimum, node.type)
     high = _order_key(stats.maximum, node.type)
     if pa.types.is_floating(node.type) or (isinstance(high, bytes) and not stats.exact):
-        high = None  # writers leave NaN, the largest number, out; and a text cut short is no upper bound
+        high = None  # writers leave out NaN, the largest number, and a truncated text is not an upper bound
     if low == _NAN:
-        low = None  # a writer that did not leave it out: numbers may have come before
+        low = None  # this writer did not leave out NaN, so there may be smaller numbers
     nulls = stats.null_count is None or stats.null_count > 0
     values = stats.null_count is None or stats.null_count < rows.count
     return _Bounds(low, high, values, nulls)
 
 
 def _cast_bounds(node: Cast, rows: _Rows) -> _Bounds:
-    """Widening between whole numbers and decimals keeps values as they are; other casts leave the range open."""
+    """Return the bounds of the term for a cast between integers and decimals, else an open range.
+
+    Casts between integers and decimals in predicates only widen, which does not change values.
+    """
     inner = _bounds(node.term, rows)
     source = node.term.result_type()
     exact = (pa.types.is_integer(source) or pa.types.is_decimal(source)) and (
@@ -233,7 +229,7 @@ def _cast_bounds(node: Cast, rows: _Rows) -> _Bounds:
 
 
 def _order_key(value: object, data_type: pa.DataType) -> Any:
-    """A value in a form whose order is Spark's order of the type; None if it is unknown or of another type."""
+    """Convert a value to a form with Spark's order of the type; None if the value is unknown or of another type."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if pa.types.is_boolean(data_type):
@@ -250,7 +246,7 @@ def _order_key(value: object, data_type: pa.DataType) -> Any:
 def _float_key(value: object, data_type: pa.DataType) -> tuple[int, float] | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    number = pa.scalar(float(value), data_type).as_py()  # 0.1 as float is another number than as double
+    number = pa.scalar(float(value), data_type).as_py()  # 0.1 as a float differs from 0.1 as a double
     return _NAN if math.isnan(number) else (0, number)
 
 
@@ -276,15 +272,11 @@ def _time_key(value: object, data_type: pa.DataType) -> int | None:
 
 
 def row_group_stats(metadata: Any, schema: pa.Schema) -> dict[str, ColumnStats]:
-    """The statistics of a Parquet row group, as far as they can be trusted.
+    """Return the trustworthy statistics of a Parquet row group by column name.
 
-    Args:
-        metadata: A ``pyarrow.parquet.RowGroupMetaData``.
-        schema: The table's columns; those of types that the form does not compare are left out.
-
-    Returns:
-        What is known, by column name. A column of the schema without usable statistics has no entry; whether the
-        file has the column at all is for the caller to say.
+    `metadata` is a ``pyarrow.parquet.RowGroupMetaData``, `schema` the columns of the table. A column has no entry if
+    predicates cannot compare its type, if it has no usable statistics, or if the file does not have it; the caller must
+    distinguish the last case.
 
     Example:
         >>> import io
@@ -298,7 +290,7 @@ def row_group_stats(metadata: Any, schema: pa.Schema) -> dict[str, ColumnStats]:
     for position in range(metadata.num_columns):
         chunk = metadata.column(position)
         index = schema.get_field_index(chunk.path_in_schema)
-        # A nested column's path has dots; a flat column may have them in its name, and then is not looked up twice.
+        # Paths of nested columns have dots, but so may names of flat columns: the whole path is looked up.
         if index < 0 or not is_comparable(schema.field(index).type) or chunk.statistics is None:
             continue
         stats = _chunk_stats(chunk.statistics, schema.field(index).type)
@@ -326,7 +318,7 @@ _TIME_UNITS = {"milliseconds": 1000, "microseconds": 1}
 
 
 def _decoded(statistics: Any, data_type: pa.DataType) -> tuple[object, object]:
-    """Minimum and maximum, where the file's type is one whose values and order are those of the table's type."""
+    """Return minimum and maximum, or None twice unless the file's type has the values and order of the table's type."""
     logical, physical = statistics.logical_type, statistics.physical_type
     if pa.types.is_timestamp(data_type):
         return _decoded_timestamps(statistics, data_type)
@@ -359,7 +351,10 @@ def _decoded_timestamps(statistics: Any, data_type: pa.DataType) -> tuple[object
 
 
 def _decoded_decimals(statistics: Any, data_type: pa.DataType) -> tuple[object, object]:
-    """Only those stored as whole numbers: byte arrays have been written with the wrong order of signs."""
+    """Return minimum and maximum of decimals that are stored as integers, else None twice.
+
+    Some writers ordered decimals in byte arrays without regard to their sign.
+    """
     described = str(statistics.logical_type)
     whole = statistics.physical_type in ("INT32", "INT64") and statistics.logical_type.type == "DECIMAL"
     if not whole or f"scale={data_type.scale})" not in described:

@@ -1,4 +1,4 @@
-"""Predicates as text for people: ``explain`` and messages."""
+"""Predicates as SQL text for ``explain`` and messages."""
 
 from __future__ import annotations
 
@@ -42,13 +42,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def to_text(predicate: Predicate) -> str:
-    """A predicate in the words of SQL.
-
-    Args:
-        predicate: Any node.
-
-    Returns:
-        One line; long IN lists are cut short.
+    """Return a predicate as one line of SQL, with long IN lists shortened.
 
     Example:
         >>> to_text(Not(Compare("=", Column("x", pa.int64()), Literal(1, pa.int64()))))
@@ -58,7 +52,7 @@ def to_text(predicate: Predicate) -> str:
 
 
 def _nested(node: Predicate) -> str:
-    """A node inside another one, in parentheses where they are needed."""
+    """Return the text of an operand, in parentheses if it needs them."""
     text = to_text(node)
     return f"({text})" if isinstance(node, And | Or | Not | Compare | Arithmetic | In | Like | IsNull) else text
 

@@ -1,4 +1,4 @@
-"""The words of a filter text."""
+"""The tokenizer of filter texts."""
 
 from __future__ import annotations
 
@@ -12,32 +12,24 @@ __all__ = ["Token", "tokenize"]
 
 @dataclass(frozen=True)
 class Token:
-    """One word: ``kind`` is ``name``, ``quoted``, ``number``, ``string``, ``sign`` or ``end``."""
+    """One token of a filter text.
+
+    Attributes:
+        kind: ``name``, ``quoted``, ``number``, ``string``, ``sign`` or ``end``.
+        text: The token, without the quotes of strings and quoted names and with escapes resolved.
+        position: Where the token begins in the filter text, from 0.
+    """
 
     kind: str
     text: str
     position: int
 
     def is_word(self, *words: str) -> bool:
-        """Whether this is one of these keywords.
-
-        Args:
-            words: Keywords, in capitals.
-
-        Returns:
-            True for any spelling of one of them without backticks.
-        """
+        """Return True if the token is one of the keywords, given in capitals, in any case and without backticks."""
         return self.kind == "name" and self.text.upper() in words
 
     def is_sign(self, *signs: str) -> bool:
-        """Whether this is one of these signs.
-
-        Args:
-            signs: Such as ``<=``.
-
-        Returns:
-            True for one of them.
-        """
+        """Return True if the token is one of the signs, for example ``<=``."""
         return self.kind == "sign" and self.text in signs
 
 
@@ -55,16 +47,9 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 
 def tokenize(text: str) -> list[Token]:
-    r"""Take a filter text apart.
+    r"""Split a filter text into tokens, without white space and followed by an ``end`` token.
 
-    Args:
-        text: The filter.
-
-    Returns:
-        Its words without spaces, then an ``end``; strings and quoted names without their quotes.
-
-    Raises:
-        InvalidFilterError: A character has no meaning, or a string has an escape that is not known.
+    Raises InvalidFilterError if a character cannot begin a token or a string has an unknown escape.
 
     Example:
         >>> [token.text for token in tokenize("a <= 'it\\'s'")]

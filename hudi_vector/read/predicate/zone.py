@@ -1,4 +1,4 @@
-"""Session time zones: which are a fixed distance from UTC, and what instant a wall-clock time is in the others."""
+"""Session time zones: fixed offsets from UTC, and the conversion of wall-clock times to instants."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def fixed_offset(zone: str) -> int | None:
-    """Microseconds a zone is always ahead of UTC.
+    """Return the microseconds that a time zone is always ahead of UTC.
 
-    Args:
-        zone: As in ``spark.sql.session.timeZone``.
-
-    Returns:
-        The offset; None for a zone whose offset changes, or whose name is not plainly an offset.
+    `zone` is a value of ``spark.sql.session.timeZone``. None means that the offset changes or that the name of the zone
+    is not an offset.
 
     Example:
         >>> fixed_offset("+01:30"), fixed_offset("Etc/UTC"), fixed_offset("Europe/Berlin")
@@ -40,17 +37,11 @@ def fixed_offset(zone: str) -> int | None:
 
 @lru_cache(maxsize=1024)
 def instant(micros: int, zone: str) -> int:
-    """The instant of a wall-clock time: in a gap it moves on by the gap, in an overlap it is the earlier one.
+    """Return the instant of a wall-clock time, in microseconds since the epoch.
 
-    Args:
-        micros: Microseconds since 1970-01-01 00:00:00 on that clock.
-        zone: As in ``spark.sql.session.timeZone``.
-
-    Returns:
-        Microseconds since the epoch.
-
-    Raises:
-        InvalidFilterError: The zone is not known.
+    `micros` is in microseconds since 1970-01-01 00:00:00 on that clock; `zone` is a value of
+    ``spark.sql.session.timeZone``. A time in a gap moves forward by the gap; of two instants in an overlap the earlier
+    one is returned. Raises InvalidFilterError if the zone is unknown.
 
     Example:
         >>> instant(0, "+01:00")
@@ -65,6 +56,6 @@ def instant(micros: int, zone: str) -> int:
         raise InvalidFilterError(
             f"the time zone '{zone}' is not known here; use a region such as 'Europe/Berlin' or an offset as '+01:00'"
         ) from None
-    # fold=0 keeps the offset from before a gap or overlap, which is java.time's rule as well.
+    # fold=0 uses the offset before a gap or overlap, which is also the rule of java.time.
     offset = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=rules).utcoffset()
     return micros - (offset or timedelta()) // timedelta(microseconds=1)

@@ -1,1 +1,1 @@
-"""The cleaner: marks, sweeps, and why a file stays."""
+"""The blob cleaner: marking, sweeping, restoring, and explaining why a file is kept."""

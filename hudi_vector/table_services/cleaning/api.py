@@ -1,6 +1,7 @@
 """``hv.table_services.clean_blobs`` and its parts: mark, sweep, restore.
 
-Spark says where a table lies and how its storage is opened, and reads many data files; all else runs in this process.
+Spark resolves the table's location and storage settings, and reads the data files if there are many; everything else
+runs in this process.
 """
 
 from __future__ import annotations
@@ -49,35 +50,44 @@ def clean_blobs(
     run_hudi_clean: bool = False,
     retained_commits: int | None = None,
 ) -> CleanResult:
-    """Mark, sweep what the mark and a second one agree on, empty the trash of what is over its window, take leftovers.
+    """Move the blob files that nothing needs to the trash, expire old trash and remove leftovers.
+
+    A first mark finds the unneeded files and is published. The sweep takes those that a second mark finds unneeded too.
+    Then the files whose trash window is over, and leftovers of killed processes, are deleted for good.
 
     Args:
         spark: A registered session.
         table: The name or path of a Hudi table.
-        grace: How old a file must be, such as ``"24h"``, or milliseconds; ``hoodie.blob.clean.grace`` by default.
-        dry_run: Whether to only say what would happen. The mark is published all the same, for `sweep_blobs`.
-        trash: Whether files go to the trash, from where `restore_blobs` brings them back, or for good.
-        report: A local file that gets the rows as JSON, one object a line, whatever comes of the run.
-        max_share: Percent of the blob area's bytes that may go; ``hoodie.blob.clean.max.share`` by default.
-        max_files: How many files may go in one run; ``hoodie.blob.clean.max.files`` by default.
+        grace: The minimum age of a file that may go, as text like ``"24h"`` or in milliseconds;
+            ``hoodie.blob.clean.grace`` by default.
+        dry_run: If True, only report what would happen. The mark is still published, for `sweep_blobs`.
+        trash: If True, move files to the trash, from where `restore_blobs` brings them back; if False, delete them for
+            good.
+        report: A local file for the result's rows, one JSON object per line. It is written before the sweep with the
+            planned rows and again at the end, so it exists even if the sweep fails.
+        max_share: The largest share of the bytes in the blob area and the managed roots that may go, in percent; a
+            sweep of more is refused. ``hoodie.blob.clean.max.share`` by default.
+        max_files: The largest number of files that may go in one run; the others wait for the next run.
+            ``hoodie.blob.clean.max.files`` by default.
         trash_window: How long files stay in the trash; ``hoodie.blob.clean.trash.window`` by default.
-        other_tables: The paths of tables that may refer to this table's blobs, besides those in its registry.
-        managed_roots: Folders outside of the blob area, all of whose files belong to this table;
+        other_tables: The paths of tables that may refer to this table's blobs, in addition to those in its registry.
+        managed_roots: Folders outside the blob area, all of whose files belong to this table;
             ``hoodie.blob.clean.managed.roots`` by default.
-        ignore_stale_pending: Whether pending instants that have shown no sign of life for 7 days hold nothing back.
-        verify_index: Whether every data file is read although its references are kept, what is kept is compared and
-            replaced, and differences are noted.
-        run_hudi_clean: Whether Hudi's own clean runs first, so that what it makes unneeded can go at once.
-        retained_commits: How many commits that leaves readable; ``hoodie.clean.commits.retained`` by default.
+        ignore_stale_pending: If True, pending instants without a heartbeat or lease for 7 days do not keep any file.
+        verify_index: If True, read every data file even if its references are kept from an earlier run, compare the
+            two, replace what was kept, and note the differences.
+        run_hudi_clean: If True, run Hudi's own clean first, so that blobs it makes unneeded can go in the same run.
+        retained_commits: How many commits Hudi's clean leaves readable; ``hoodie.clean.commits.retained`` by default.
 
     Returns:
-        What went, what stayed and why. Where there is a doubt nothing goes, and the result names it.
+        What went, what stayed and why. If there is any doubt, nothing goes and the result names the doubt.
 
     Raises:
-        RefusedError: Too much would go, or another run is under way; a dry run says the former in its result. Or
-            Hudi's clean failed.
-        InvalidOptionError: A setting has a value it cannot have.
-        InvalidArgumentError: The report cannot be written, or Hudi's clean is asked for in a dry run.
+        RefusedError: Too much would go (a dry run reports this in its result instead), another run is under way, the
+            trash lies behind a symbolic link, or Hudi's clean failed.
+        InvalidOptionError: A setting has an invalid value.
+        InvalidArgumentError: The report cannot be written, Hudi's clean is requested in a dry run, or
+            `retained_commits` is less than 1 or given without `run_hudi_clean`.
         TableNotFoundError: There is no such table.
 
     Example:
@@ -97,7 +107,7 @@ def clean_blobs(
         return marks[-1]
 
     result = sweep(found, again, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
-    # After the sweep, so that one that is refused raises before anything is gone for good.
+    # After the sweep, so that a refused sweep raises before anything is deleted for good.
     result = _without_leftovers(_with_expired(result, place, window, marks), place, marks)
     if not dry_run:
         place.forget_notes(marks[-1])
@@ -105,11 +115,11 @@ def clean_blobs(
 
 
 def _with_expired(result: CleanResult, place: ServiceTable, window_ms: int, marks: Sequence[MarkReport]) -> CleanResult:
-    """The result with what left the trash; where the real run would be refused, nothing does."""
+    """Return the result with the files that left the trash; unchanged if the real run would be refused."""
     if result.refusal:
         return result
     try:
-        # As of the mark: what this very run swept stays, whatever the window.
+        # The time of the mark, so that files swept by this run stay in the trash even with a window of 0.
         expired = place.empty_trash(window_ms, marks, marks[0].made_ms, result.dry_run)
     except (OSError, RefusedError) as problem:
         return replace(result, notes=(*result.notes, shown(f"the trash was not emptied: {problem}")))
@@ -121,7 +131,7 @@ def _with_expired(result: CleanResult, place: ServiceTable, window_ms: int, mark
 
 
 def _without_leftovers(result: CleanResult, place: ServiceTable, marks: Sequence[MarkReport]) -> CleanResult:
-    """The result with what killed processes had left; where the real run would be refused, all of it stays."""
+    """Return the result with the leftovers that were removed; unchanged if the real run would be refused."""
     if result.refusal:
         return result
     try:
@@ -143,23 +153,24 @@ def mark_blobs(
     ignore_stale_pending: bool = False,
     verify_index: bool = False,
 ) -> CleanResult:
-    """Find what nothing needs and publish the report, for review and for `sweep_blobs`.
+    """Find the blob files that nothing needs and publish the report, for review and for `sweep_blobs`.
 
     Args:
         spark: A registered session.
         table: The name or path of a Hudi table.
         grace: As for `clean_blobs`.
-        report: As for `clean_blobs`.
+        report: A local file for the result's rows, one JSON object per line.
         other_tables: As for `clean_blobs`.
         managed_roots: As for `clean_blobs`.
         ignore_stale_pending: As for `clean_blobs`.
         verify_index: As for `clean_blobs`.
 
     Returns:
-        The candidates and what keeps the other files; `mark_id` names the mark, `bytes` are those of the candidates.
+        The candidates and what keeps each other file; `mark_id` names the mark, and `bytes` is the candidates' total
+        size.
 
     Raises:
-        InvalidOptionError: A setting has a value it cannot have.
+        InvalidOptionError: A setting has an invalid value.
         InvalidArgumentError: The report cannot be written.
         TableNotFoundError: There is no such table.
 
@@ -187,13 +198,15 @@ def sweep_blobs(
     managed_roots: Sequence[str] | None = None,
     ignore_stale_pending: bool = False,
 ) -> CleanResult:
-    """Sweep exactly what a published mark lists, as far as a second mark agrees; again takes only what is left.
+    """Sweep the candidates of a published mark that a second mark still finds unneeded.
+
+    Running it again takes only what is left.
 
     Args:
         spark: A registered session.
         table: The name or path of the table that was marked.
         mark: The mark's id.
-        grace: For the second mark, as for `clean_blobs`.
+        grace: The grace of the second mark, as for `clean_blobs`.
         dry_run: As for `clean_blobs`.
         trash: As for `clean_blobs`.
         report: As for `clean_blobs`.
@@ -207,7 +220,8 @@ def sweep_blobs(
         What went, what stayed and why.
 
     Raises:
-        RefusedError: Too much would go, or another run is under way.
+        RefusedError: Too much would go (a dry run reports this in its result instead), another run is under way, or the
+            trash lies behind a symbolic link.
         InvalidArgumentError: The table has no such mark, or the report cannot be written.
         TableNotFoundError: There is no such table.
 
@@ -232,22 +246,24 @@ def restore_blobs(
     paths: Collection[str] | None = None,
     managed_roots: Sequence[str] | None = None,
 ) -> RestoreResult:
-    """Bring files back from the trash, never over another file; again changes nothing.
+    """Bring files back from the trash without ever overwriting another file.
+
+    Running it again changes nothing.
 
     Args:
         spark: A registered session.
         table: The name or path of the table that was swept.
-        sweep: The id of a sweep, to bring back only what that took.
-        paths: Only these files, by their paths from the table's folder; all by default.
-        managed_roots: The folders outside of the blob area below which files may be put back;
+        sweep: The id of a sweep, to bring back only the files that it took.
+        paths: Only these files, given by their paths from the table's folder; all files by default.
+        managed_roots: The folders outside the blob area below which files may be put back;
             ``hoodie.blob.clean.managed.roots`` by default. Files from elsewhere stay in the trash.
 
     Returns:
-        What is in its place again, and what stays in the trash and why.
+        The files that are back in their place, and those that stay in the trash, with the reason.
 
     Raises:
         RefusedError: A run of the cleaner is under way.
-        InvalidArgumentError: The trash holds nothing of that sweep, or not that path.
+        InvalidArgumentError: The trash holds nothing of that sweep, or does not hold one of the paths.
         TableNotFoundError: There is no such table.
 
     Example:

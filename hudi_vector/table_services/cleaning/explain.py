@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 KEPT, UNNEEDED, TRASHED, GONE, OUTSIDE = "kept", "unneeded", "trashed", "gone", "outside"
-"""What `BlobExplanation.state` says."""
+"""The values of `BlobExplanation.state`."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class BlobReferrer:
     """A data file that refers to a blob file.
 
     Attributes:
-        path: Its path from the table's folder, its URI where it is another table's.
-        bytes: Its size.
+        path: The data file's path from the table's folder, or its URI if it belongs to another table.
+        bytes: The data file's size.
         kind: ``base`` or ``log``.
-        file_id: Its file group.
-        instant: The requested time of the action that wrote it.
-        savepoint: The newest savepoint that holds it, None without one.
-        references: How many distinct references to the blob file are in it.
+        file_id: The data file's file group.
+        instant: The requested time of the action that wrote the data file.
+        savepoint: The newest savepoint that holds the data file, or None.
+        references: How many distinct references to the blob file the data file contains.
     """
 
     path: str
@@ -73,23 +73,23 @@ class BlobReferrer:
 
 @dataclass(frozen=True)
 class BlobExplanation:
-    """All that decides about one blob file.
+    """Everything that decides whether one blob file stays.
 
     Attributes:
         table: The table's base path.
-        path: The file's path from there, its URI where it lies elsewhere.
-        state: KEPT or UNNEEDED by a mark made now; TRASHED or GONE where it is not in its place; OUTSIDE where the
-            table's cleaner does not look.
-        reason: What keeps it, or why nothing does.
-        bytes: Its size, None where it is not in its place.
-        live_bytes: How many of them any data file refers to.
-        age_ms: How long ago it was written, None where storage does not tell.
-        grace_ms: How old it must be.
-        referrers: The data files that refer to it, the newest first.
-        upload: The write that made it, as its manifest has it; None without one.
-        trash: Its copies in the trash, by the sweeps that took it.
-        doubts: Why nothing may go at all.
-        notes: What an operator should know.
+        path: The file's path from the table's folder, or its URI if it lies elsewhere.
+        state: KEPT or UNNEEDED by a mark made now; TRASHED or GONE if the file is not in its place; OUTSIDE if it lies
+            where the table's cleaner does not look.
+        reason: What keeps the file, or why nothing does.
+        bytes: The file's size, or None if it is not in its place.
+        live_bytes: How many of the file's bytes data files refer to; 0 if it is not in its place.
+        age_ms: The time since the file was written, or None if storage gives no modification time.
+        grace_ms: The minimum age of a file that may go.
+        referrers: The data files that refer to the file, newest first.
+        upload: The write that made the file, as its manifest records it, or None.
+        trash: The file's copies in the trash, with the sweeps that took them; newest sweep first.
+        doubts: The reasons why nothing may go at all.
+        notes: Information for the operator.
     """
 
     table: str
@@ -107,10 +107,11 @@ class BlobExplanation:
     notes: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Rows of `path`, `bytes`, `action` and `reason`: the file, who refers to it, its write, its trashed copies.
+        """Return rows of `path`, `bytes`, `action` and `reason` for the file and everything related to it.
 
         Returns:
-            Rows whose `action` is the state for the file, else ``refers``, ``wrote`` or ``trashed``.
+            A row for the file, whose `action` is its state, followed by rows for the data files that refer to it
+            (``refers``), its write (``wrote``) and its copies in the trash (``trashed``).
         """
         rows = [_row(self.path, self.bytes, self.state, self.reason)]
         for file in self.referrers:
@@ -123,7 +124,7 @@ class BlobExplanation:
         return rows + [_row(copy.trash_path, copy.bytes, "trashed", f"by sweep {copy.sweep_id}") for copy in self.trash]
 
     def lines(self) -> Iterator[str]:
-        """The explanation in a few sentences for people."""
+        """Yield the explanation as a few sentences for people."""
         yield from (f"nothing may go: {doubt}" for doubt in self.doubts)
         yield from (f"note: {note}" for note in self.notes)
         yield f"{self.path} is {self.state}: {self.reason}"
@@ -143,22 +144,23 @@ def explain_blob(
     ignore_stale_pending: bool = False,
     managed_roots: Sequence[str] | None = None,
 ) -> BlobExplanation:
-    """Explain what keeps a blob file, or why nothing does: by a mark made now, with all that refers to the file.
+    """Explain what keeps a blob file, or why nothing does, by a mark made now. Nothing is written.
 
     Args:
         spark: A registered session.
         table: The name or path of a Hudi table.
-        path: A container or any other file: from the table's folder, absolute or a URI; or its place in the trash.
+        path: A container or any other file, given by its path from the table's folder, its absolute path or its URI; or
+            the path of a file in the trash.
         grace: As for `clean_blobs`.
         other_tables: As for `clean_blobs`.
         ignore_stale_pending: As for `clean_blobs`.
         managed_roots: As for `clean_blobs`.
 
     Returns:
-        The explanation. Nothing is written.
+        The explanation, with all data files that refer to the file.
 
     Raises:
-        InvalidBlobError: The path is empty or climbs.
+        InvalidBlobError: The path is empty or leads above the folder where it begins.
         TableNotFoundError: There is no such table.
 
     Example:
@@ -188,19 +190,11 @@ def explain(
     now_ms: int | None = None,
     **marking: Any,
 ) -> BlobExplanation:
-    """Explain one file, without Spark.
+    """Explain one file without Spark.
 
-    Args:
-        table: The table's base path, normalised.
-        path: As for `explain_blob`.
-        grace_ms: As for `hudi_vector.table_services.marking.mark.find_unneeded`, like all further arguments.
-        options: How storage is opened.
-        reader: Reads the retained files, with the ranges of their references.
-        now_ms: The time, for tests.
-        **marking: The others.
-
-    Returns:
-        The explanation.
+    `path` is as for `explain_blob`; `table` is a normalised base path. `grace_ms`, `options` and `marking` are passed
+    to `hudi_vector.table_services.marking.mark.find_unneeded`. `reader` must return the ranges of references, not
+    references folded by path. `now_ms` replaces the clock in tests.
     """
     now = clock_ms() if now_ms is None else now_ms
     uri = _in_place(table, path)
@@ -235,7 +229,7 @@ def explain(
 
 
 class _Watch:
-    """A reader that notes which files refer to one blob file."""
+    """A `Reader` that records which data files refer to one blob file, and to which of its bytes."""
 
     def __init__(self, reader: Reader, uri: str) -> None:
         places = Places()
@@ -246,13 +240,13 @@ class _Watch:
         self.files: dict[RetainedFile, int] = {}
 
     def __call__(self, files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
-        """The references of some files."""
+        """Yield the references of the given files."""
         for found in self._reader(files, options):
             self._see(found)
             yield found
 
     def live_bytes(self, size: int) -> int:
-        """How many of the file's bytes are referred to."""
+        """Return how many bytes of the file are referred to, given its size; each byte counts once."""
         return int(live_bytes(distinct(self._ranges, RANGES), np.array([size], np.int64))[0])
 
     def _see(self, found: FileReferences) -> None:
@@ -269,14 +263,14 @@ class _Watch:
 
 
 def _in_place(table: str, path: str) -> str:
-    """The URI of a file, of one in the trash the URI of where it was."""
+    """Return the URI of a file; for a path in the trash, the URI of the place it was swept from."""
     uri = file_uri(path, table)
     sweep, _, rest = uri.removeprefix(f"{table}/{TRASH}/").partition("/")
     return join(table, BLOB_AREA, rest) if is_write_id(sweep) and rest else uri
 
 
 def _elsewhere(info: FileInfo | None, is_trashed: bool, files: dict[RetainedFile, int]) -> tuple[str, str]:
-    """The state of a file that the mark did not judge."""
+    """Return the state and the reason of a file that the mark did not judge."""
     count = "1 data file refers" if len(files) == 1 else f"{len(files)} data files refer"
     if info is not None:
         return OUTSIDE, f"it lies outside of {BLOB_AREA}, where nothing is ever deleted; {count} to it"
@@ -295,7 +289,7 @@ def _referrers(native: NativeTable, files: dict[RetainedFile, int]) -> tuple[Blo
 
 
 def _upload(table: str, uri: str, options: StorageOptions) -> Upload | None:
-    """The write that made a file, by the file's name or by its manifest."""
+    """Return the write that made a file, found by the file's name or else by the newest manifest that names it."""
     write_id = write_of(table, uri)
     if write_id is not None and (own := read_uploads(table, [write_id], options=options)):
         return own[0]

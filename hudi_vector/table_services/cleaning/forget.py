@@ -1,8 +1,7 @@
-"""What writes and services noted about themselves, removed when it is a month old and nobody needs it any more.
+"""Removal of old notes: the marks, sweep records, manifests and plans that are a month old and no longer needed.
 
-So what a run has to list stays as much as happens in a month, however long the table is kept up every hour. Of each
-folder the newest side file goes last: a process that is killed meanwhile leaves no older state to be taken for the
-present one.
+Without it, every run would list more, since a table may be maintained every hour for years. The newest side file of a
+folder is removed last, so that a process that is killed in between does not leave an older state as the newest one.
 """
 
 from __future__ import annotations
@@ -23,28 +22,26 @@ from hudi_vector.table_services.trash.trash import list_trash
 __all__ = ["NOTES_KEPT_MS", "forget_notes", "forget_plans"]
 
 NOTES_KEPT_MS = 30 * 86_400_000
-"""How long what was noted stays at least, milliseconds."""
+"""The minimum time that notes are kept, milliseconds."""
 
 _LOCAL = StorageOptions()
 
 
 def forget_notes(found: MarkReport, uploads: Iterable[Upload], options: StorageOptions = _LOCAL) -> list[str]:
-    """Remove what is older than a month of marks, sweeps and writes; no other sweep and no restore may run meanwhile.
+    """Remove marks, sweep records and write manifests that are older than `NOTES_KEPT_MS` and not needed.
 
-    A mark stays while a file that it named is in the trash, a sweep too. The manifest of a write stays while it may
-    commit, while a file of it is in the blob area or in the trash, or is named by the record of a sweep, and while a
-    compaction that was killed may ask for it; and all manifests where there is a doubt.
+    `found` is the current mark; its time counts as the present. `uploads` are the table's writes as that mark read
+    them; they need not have their containers. The caller must hold the CLEAN lease, so that no other sweep or restore
+    runs.
 
-    Args:
-        found: What a mark found, whose time is the present.
-        uploads: The writes of the table, as that mark read them, without their containers.
-        options: How storage is opened.
+    - A mark stays while one of its sweeps has files in the trash or has not ended.
+    - A sweep record stays while the sweep has files in the trash or has not ended.
+    - A manifest stays while its write may commit, while a file of the write is in the blob area or in the trash or is
+      named by an ended sweep's record, and while an unfinished compaction waits for the write. If the mark has a doubt,
+      all manifests stay.
 
-    Returns:
-        The folders that are gone, from the table's.
-
-    Raises:
-        OSError: One of them cannot be removed; killed half way, the next run goes on.
+    Return the removed folders, relative to the table's folder. Raise OSError if one cannot be removed; the next run
+    continues where this one stopped.
 
     Example:
         >>> import tempfile
@@ -52,24 +49,16 @@ def forget_notes(found: MarkReport, uploads: Iterable[Upload], options: StorageO
         []
     """
     notes = _Notes(found, options)
-    # Sweeps last: a restore since the mark is known by the record of the sweep alone.
+    # Sweeps last: only its sweep's record names a file that was restored since the mark, and `_Notes.uploads` reads it.
     return [*notes.marks(), *([] if found.doubts else notes.uploads(uploads)), *notes.sweeps()]
 
 
 def forget_plans(table: str, *, now_ms: int, keep: str = "", options: StorageOptions = _LOCAL) -> list[str]:
-    """Remove the plans of clusterings and compactions that are older than a month and ended, or were never run.
+    """Remove the plans older than `NOTES_KEPT_MS` of clusterings and compactions that ended or never ran.
 
-    Args:
-        table: The table's base path.
-        now_ms: The time, milliseconds since 1970, UTC; nobody else may cluster or compact meanwhile.
-        keep: A plan that stays.
-        options: How storage is opened.
-
-    Returns:
-        The folders that are gone, from the table's.
-
-    Raises:
-        OSError: One of them cannot be removed.
+    `now_ms` is in milliseconds since 1970, UTC. The plan with the id `keep` stays. No other clustering or compaction of
+    the table may run meanwhile. Return the removed folders, relative to the table's folder. Raise OSError if one cannot
+    be removed.
     """
     root, before_ms = normalise(table), now_ms - NOTES_KEPT_MS
     needed = {keep, *(run.plan.compaction.plan_id for run in begun_clusterings(root, options))}
@@ -79,7 +68,7 @@ def forget_plans(table: str, *, now_ms: int, keep: str = "", options: StorageOpt
 
 
 class _Notes:
-    """The notes of a table beside what is in its trash."""
+    """The notes of a table, and what is in its trash."""
 
     def __init__(self, found: MarkReport, options: StorageOptions) -> None:
         self._found = found
@@ -89,7 +78,7 @@ class _Notes:
         self._trash = list_trash(self._storage, self._root)
 
     def marks(self) -> list[str]:
-        """Marks that say nothing about the trash any more."""
+        """Remove old marks whose sweeps have ended and have no files in the trash; return their folders."""
         old = self._old(list_marks(self._root, self._options))
         if not old:
             return []
@@ -99,7 +88,7 @@ class _Notes:
         return self._gone(MARKS, (mark for mark in old if mark not in needed))
 
     def uploads(self, uploads: Iterable[Upload]) -> list[str]:
-        """Manifests of writes nothing of which is left."""
+        """Remove old manifests of writes that cannot commit and of which no file is left; return their folders."""
         paths = [each.path for each in self._found.kept] + [each.path for each in self._found.candidates]
         paths += [each.path for each in self._trash]
         standing = {part for path in paths for part in path.split("/") if is_write_id(part)}
@@ -116,7 +105,7 @@ class _Notes:
         return self._gone(UPLOADS, (name for name in over if name not in asked))
 
     def sweeps(self) -> list[str]:
-        """Records of sweeps that ended, and nothing of which is in the trash."""
+        """Remove old records of ended sweeps that have no files in the trash; return their folders."""
         needed = {file.sweep_id for file in self._trash}
         old = self._old(ended_sweeps(self._storage, self._root))
         return self._gone(SWEEPS, (sweep for sweep in old if sweep not in needed))

@@ -1,4 +1,4 @@
-"""Hudi's own clean, run before the blobs' one: it removes the data files of versions that need not be readable."""
+"""Hudi's own clean, which removes data files of old versions; it runs before the blob cleaner."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ if TYPE_CHECKING:
 __all__ = ["clean_with_hudi", "require_sense"]
 
 _RETAINED = "hoodie.clean.commits.retained"
-# Archival must keep more commits than the clean, by Hudi's own check of its settings.
+# Hudi's default of hoodie.keep.min.commits. Hudi requires that archival keeps more commits than the clean.
 _KEPT_BY_DEFAULT = 20
 
 
 def require_sense(run: bool, retained_commits: int | None, dry_run: bool) -> None:
-    """Make sure that what is asked of Hudi's clean can be done.
+    """Raise InvalidArgumentError if the arguments for Hudi's clean do not fit together.
 
-    Args:
-        run: Whether it is to run.
-        retained_commits: How many commits stay readable.
-        dry_run: Whether nothing may be changed.
-
-    Raises:
-        InvalidArgumentError: It cannot.
+    `retained_commits` needs `run` and must be 1 or more; `run` is not possible in a dry run, since Hudi's clean deletes
+    data files.
     """
     if retained_commits is not None and not run:
         raise InvalidArgumentError("retained_commits says how Hudi's clean runs; give run_hudi_clean=True with it")
@@ -38,19 +33,11 @@ def require_sense(run: bool, retained_commits: int | None, dry_run: bool) -> Non
 
 
 def clean_with_hudi(spark: SparkSession, path: str, retained_commits: int | None) -> str:
-    """Run Hudi's clean on a table by its path; its settings come from the session.
+    """Run Hudi's clean on a table and return what it did, as a sentence.
 
-    Args:
-        spark: A registered session.
-        path: The table's base path, as Hadoop knows it.
-        retained_commits: How many commits stay readable; ``hoodie.clean.commits.retained`` of the session, or Hudi's
-            own default, where it is not given.
-
-    Returns:
-        What it did, in a sentence.
-
-    Raises:
-        RefusedError: It failed.
+    `path` is the table's base path as Hadoop knows it. Settings come from the session. If `retained_commits` is None,
+    ``hoodie.clean.commits.retained`` of the session or else Hudi's default holds. Raise RefusedError if the clean
+    fails.
     """
     from py4j.protocol import Py4JJavaError
 

@@ -1,15 +1,16 @@
-"""What killed processes left below a table: rows that were staged for a commit, and files that were half published.
+"""Leftovers of killed processes below a table: rows staged for a commit, and half published files.
 
-Rows, and what compactions note of them, are staged in ``.hoodie/blob_service/v1/staging/{write or plan}/``. Whoever
-makes a folder there removes it, and whoever ends a dead compaction or clustering does so for it; the folders of killed
-writes, and of prepared ones that nobody finished, stay. A folder is a leftover once its write can no longer commit, no
-service is at it, and all of it is older than the grace: the rule for containers
-(`hudi_vector.table_services.marking.verdict`).
+Rows, and the notes of compactions about them, are staged in ``.hoodie/blob_service/v1/staging/{write or plan}/``. The
+process that makes such a folder removes it, and a run that ends a dead compaction or clustering removes that one's
+folder. The folders of killed writes, and of prepared writes that were never finished, remain. A folder is a leftover
+once its write can no longer commit, no service works on it, and all of it is older than the grace. Containers follow
+the same rule (`hudi_vector.table_services.marking.verdict`).
 
-`hudi_vector.storage.Storage.publish` writes local files under hidden names first. One of these is a leftover when it is
-older than the grace, since a publishing takes a moment.
+`hudi_vector.storage.Storage.publish` writes local files under hidden names first. Publishing takes a moment, so such a
+file is a leftover once it is older than the grace.
 
-Nothing refers to either, so that they are deleted for good. What Lance leaves in the blob area is judged by the mark.
+No reference leads to either kind, so they are deleted for good. Temporary files of Lance in the blob area are judged by
+the mark instead.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = ["Leftover", "find_leftovers", "list_leftovers", "remove_leftovers"]
 _LOG = logging.getLogger(__name__)
 
 _PUBLISHED = (".hoodie/blob_service", ".hoodie/blob_refs", ".hoodie/vector_index")
-"""Where this package publishes files, from the table's folder."""
+"""The folders in which this package publishes files, from the table's folder."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class Leftover:
     """A folder of staged rows with its files, or one half published file.
 
     Attributes:
-        path: Of the folder or the file, from the table's folder.
+        path: The path of the folder or the file, from the table's folder.
         files: The files.
-        write_id: The write or the plan that the rows were staged for; None of a file.
-        kept: Why it may still be needed, None where it is not.
+        write_id: The write or the plan for which the rows were staged; None for a half published file.
+        kept: Why it may still be needed, or None if it is not.
     """
 
     path: str
@@ -58,12 +59,12 @@ class Leftover:
 
     @property
     def bytes(self) -> int:
-        """Of all its files."""
+        """Return the total size of all its files."""
         return sum(info.size for info in self.files)
 
     @property
     def reason(self) -> str:
-        """Why it is where it is, in words."""
+        """Return the reason why it is kept, or else how it came to be left."""
         if self.kept is not None:
             return self.kept
         if self.write_id is None:
@@ -72,17 +73,13 @@ class Leftover:
 
 
 def list_leftovers(storage: Storage, table: str) -> list[Leftover]:
-    """All that is staged or half published now, whether it is needed or not.
+    """Return everything that is staged or half published now, needed or not, ordered by path.
 
-    Args:
-        storage: The table's storage.
-        table: The table's base path, normalised.
-
-    Returns:
-        It, by path; what lies behind a symbolic link is left out.
+    `table` is a normalised base path. Left out are files whose names are not UTF-8, files and folders behind a symbolic
+    link, and folders that contain a file behind one.
     """
     home = join(table, STAGING)
-    # Object stores may show a folder that holds nothing, and there is none to remove.
+    # An empty folder needs removing on a local disk only; object stores may list one, but have none to remove.
     folders = storage.list_folders(home) if storage.scheme == "file" else []
     staged: dict[str, list[FileInfo]] = {name: [] for name in folders}
     for info in with_names(storage.list_files(home, recursive=True))[0]:
@@ -111,21 +108,11 @@ def remove_leftovers(
     ignore_stale_pending: bool = False,
     dry_run: bool = False,
 ) -> tuple[list[CleanFile], list[CleanFile]]:
-    """Delete what nothing needs of what is staged or half published.
+    """Delete the leftovers that nothing needs.
 
-    Args:
-        site: The table.
-        uploads: As for `find_leftovers`.
-        grace_ms: As for `find_leftovers`.
-        now_ms: As for `find_leftovers`.
-        ignore_stale_pending: As for `find_leftovers`.
-        dry_run: Whether it is only listed.
-
-    Returns:
-        What is gone, and what storage would not delete, of a write's rows the folder alone.
-
-    Raises:
-        OSError: As for `find_leftovers`.
+    The other arguments are those of `find_leftovers`. Return two lists: what is gone (in a dry run, what would go), and
+    what storage would not delete. Staged rows are one entry each, with the path of their folder. Raise OSError as
+    `find_leftovers` does.
     """
     native = NativeTable(Source(site.table, site.table, site.options))
     found = find_leftovers(native, uploads, grace_ms=grace_ms, now_ms=now_ms, ignore_stale_pending=ignore_stale_pending)
@@ -148,21 +135,12 @@ def find_leftovers(
     now_ms: int,
     ignore_stale_pending: bool = False,
 ) -> list[Leftover]:
-    """What is staged or half published, and of each whether something may still need it.
+    """Return everything that is staged or half published, ordered by path, with `kept` where it may be needed.
 
-    Args:
-        native: The table.
-        uploads: Reads its writes. They are read after the listing: a write that opens in between staged nothing that
-            was listed.
-        grace_ms: How old a leftover must be, milliseconds.
-        now_ms: The time, milliseconds since 1970, UTC.
-        ignore_stale_pending: Whether pending instants that have shown no sign of life for 7 days hold nothing back.
-
-    Returns:
-        All of it, by path.
-
-    Raises:
-        OSError: Storage cannot be read, or a plan or manifest is damaged, so that nobody can say what is needed.
+    `uploads` reads the table's writes. It is called after the listing: a write that opens in between has staged nothing
+    that was listed. `grace_ms` is the minimum age of a leftover; `now_ms` is in milliseconds since 1970, UTC. With
+    `ignore_stale_pending`, pending instants without a heartbeat or lease for 7 days keep nothing. Raise OSError if
+    storage cannot be read or a plan or manifest is damaged, since it is then unknown what is needed.
     """
     found = list_leftovers(native.storage, native.source.uri)
     if not found:
@@ -175,7 +153,7 @@ def find_leftovers(
 
 
 def _deleted(site: Site, file: FileInfo) -> bool:
-    """Delete a file that is as it was listed; whether it is gone."""
+    """Delete a file if it is still as it was listed; return True if it is gone."""
     storage = site.storage
     try:
         found = storage.info(file.uri)
@@ -190,7 +168,17 @@ def _deleted(site: Site, file: FileInfo) -> bool:
 
 @dataclass(frozen=True)
 class _Needs:
-    """What may need staged rows; times in milliseconds since 1970, UTC."""
+    """What may still need staged rows; times in milliseconds since 1970, UTC.
+
+    Attributes:
+        horizon_ms: The present less the grace.
+        grace_ms: The minimum age of a leftover.
+        uploads: The table's writes by write id.
+        running: The ids of the compactions and clusterings that have begun and not ended, and of the writes of these
+            compactions.
+        service: The holder of the COMPACT lease, unless the lease ran out before the horizon or there is none.
+        pending: The ingests that have not completed.
+    """
 
     horizon_ms: int
     grace_ms: int
@@ -206,7 +194,7 @@ class _Needs:
         running = {name for run in runs for name in (run.plan.plan_id, run.pending and run.pending.write_id) if name}
         running |= {run.plan.plan_id for run in begun_clusterings(table, options)}
         lease = read_lease(native.storage, table, COMPACT)
-        # A clustering stages before it notes anything.
+        # A clustering stages rows before it records anything, so at first only the lease shows that it runs.
         service = lease.holder if lease is not None and lease.until_ms > horizon_ms else None
         return cls(horizon_ms, grace_ms, uploads, frozenset(running), service, pending_ingests(native))
 
@@ -215,7 +203,7 @@ class _Needs:
         return _Needs(self.horizon_ms, self.grace_ms, self.uploads, self.running, self.service, pending)
 
     def keeps(self, leftover: Leftover) -> str | None:
-        """Why something may still need it."""
+        """Return why something may still need a leftover, or None if nothing does."""
         name = leftover.write_id
         times = [info.mtime_ns // 1_000_000 for info in leftover.files]
         if name is None:

@@ -1,4 +1,4 @@
-"""``hv.table_services.list_containers``: how much of each blob file is live, and who refers to it."""
+"""``hv.table_services.list_containers``: how much of each blob file is live, and which data files refer to it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class BlobContainer:
     """A file in the blob area.
 
     Attributes:
-        path: Its path from the table's folder.
-        bytes: Its size.
-        live_bytes: How many of them any retained data file refers to, each byte counted once.
-        references: By how many distinct references.
-        files: In how many data files.
-        newest: The newest of these, from the table's folder; None without one.
-        instant: The requested time of the action that wrote it.
+        path: The file's path from the table's folder.
+        bytes: The file's size.
+        live_bytes: How many of its bytes retained data files refer to, each byte counted once.
+        references: The number of distinct references to it.
+        files: The number of data files that refer to it.
+        newest: The newest of these data files, from the table's folder, or None.
+        instant: The requested time of the action that wrote `newest`, or None.
     """
 
     path: str
@@ -43,7 +43,7 @@ class BlobContainer:
 
 @dataclass(frozen=True)
 class BlobContainers:
-    """The files in a table's blob area; where there is a doubt, more may be live than is counted."""
+    """The files in a table's blob area; if there are doubts, more bytes may be live than are counted."""
 
     table: str
     containers: list[BlobContainer]
@@ -51,37 +51,38 @@ class BlobContainers:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all of them."""
+        """Return the total size of the files."""
         return sum(container.bytes for container in self.containers)
 
     @property
     def live_bytes(self) -> int:
-        """How many of these are live."""
+        """Return the number of live bytes in all files."""
         return sum(container.live_bytes for container in self.containers)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each file, with the fields of `BlobContainer`, by path."""
+        """Return a row for each file, with the fields of `BlobContainer`, ordered by path."""
         return [asdict(container) for container in self.containers]
 
     def lines(self) -> Iterator[str]:
-        """The totals in a few sentences for people."""
+        """Yield the totals as a few sentences for people."""
         yield from (f"more may be live: {doubt}" for doubt in self.doubts)
         yield f"{self.live_bytes} of {self.bytes} bytes in {len(self.containers)} files are live"
 
 
 def list_containers(spark: SparkSession | None, table: str | os.PathLike[str]) -> BlobContainers:
-    """List the files in a table's blob area, with how much of each is live and who refers to it.
+    """List the files in a table's blob area, with their live bytes and the number of references to them.
 
-    Live is what any data file refers to that is physically there, superseded rows and replaced file groups too: what
-    the cleaner goes by. References of other tables are not counted. The answer is kept, and made anew when the table
-    has changed; only data files that are new are read.
+    A byte is live if any data file on storage refers to it, superseded rows and replaced file groups included; the
+    cleaner uses the same definition. References from other tables are not counted. The result is kept and computed
+    again when the table has changed; then only new data files are read.
 
     Args:
-        spark: A registered session; None for a path on this machine, whose data files this process then reads.
+        spark: A registered session; or None if `table` is a path on this machine, whose data files this process then
+            reads.
         table: The name or path of a Hudi table.
 
     Returns:
-        The files, by path.
+        The files, ordered by path.
 
     Raises:
         TableNotFoundError: There is no such table.

@@ -1,10 +1,10 @@
-"""A sweep: what two marks agree on goes to the trash, or for good.
+"""The sweep: files that two marks find unneeded go to the trash or are deleted for good.
 
-`sweep` runs a plan (`hudi_vector.table_services.cleaning.sweep_plan`): it publishes what is about to go
-(`hudi_vector.table_services.trash.sweep_record`), takes the files, and publishes what came of it. Files on a local
-disk go one after the other, objects several at a time: each is on its own, so that it does not matter which were on
-their way when a process was killed. Killed between any two steps, nothing is lost: a local file is in its place or in
-the trash, an object in one of them or in both, and the next sweep ends the records of those that were killed.
+`sweep` runs a plan (`hudi_vector.table_services.cleaning.sweep_plan`): it publishes which files are about to go
+(`hudi_vector.table_services.trash.sweep_record`), moves or deletes them, and publishes the outcome. Files on a local
+disk go one after the other, objects several at a time. Files do not depend on each other, so the order in which they go
+does not matter if the process is killed. A kill between any two steps loses nothing: a local file is in its place or in
+the trash, an object in one of them or in both. The next sweep ends the records of killed sweeps.
 """
 
 from __future__ import annotations
@@ -47,23 +47,25 @@ def sweep(
     now_ms: Callable[[], int] = clock_ms,
     threads: int | None = None,
 ) -> CleanResult:
-    """Take what a mark found unneeded and a second mark still does; again takes only what is left.
+    """Move to the trash, or delete, the files that a mark found unneeded and a second mark still does.
+
+    Running it again takes only what is left.
 
     Args:
-        report: The mark's report.
-        recheck: Makes the second mark, where there is something to sweep.
-        trash: Whether files go to the trash, from where they can be restored, or for good.
-        dry_run: Whether to only plan.
+        report: The first mark's report.
+        recheck: Makes the second mark; called only if the first one has candidates and no doubts.
+        trash: If True, files go to the trash and can be restored; if False, they are deleted for good.
+        dry_run: If True, only plan; no lease is taken.
         limits: How much may go.
-        options: How storage is opened.
+        options: The storage settings.
         now_ms: The clock, for tests.
-        threads: How many files are taken at the same time; by default 1 on a local disk, and 16 elsewhere.
+        threads: How many files are taken at the same time; by default 1 on a local disk and 16 elsewhere.
 
     Returns:
         What went, what stayed and why.
 
     Raises:
-        RefusedError: Too much would go, or another run is under way; a dry run says the former in its result. Or the
+        RefusedError: Too much would go (a dry run reports this in its result instead), another run is under way, or the
             trash lies behind a symbolic link.
 
     Example:
@@ -91,7 +93,7 @@ def sweep(
 
 
 class _Run:
-    """One run of a plan."""
+    """One run of a sweep plan; the caller holds the lease."""
 
     def __init__(
         self,
@@ -114,7 +116,7 @@ class _Run:
         self._failed: list[CleanFile] = []
 
     def run(self) -> CleanResult:
-        """Finish others, begin, take, end."""
+        """End killed sweeps, publish the record, take the files, end the record and return the result."""
         if not self._plan.doubts:
             self._finish_others()
         taken = {file.path for file in self._deleted}
@@ -161,7 +163,7 @@ class _Run:
         self._lease.check()
         storage, place = self._site.storage_of(file.path), self._site.uri(file.path)
         trashed = join(record.table, trash_path(record.sweep_id, file.path))
-        # Whoever put a link into the path since the plan was made is found out by the act itself.
+        # `move` and `delete` refuse symbolic links, also those that were put into the path since the plan was made.
         root = root_above(file.path, record.roots)
         try:
             found = storage.info(place)
@@ -188,7 +190,11 @@ class _Run:
             storage.move(place, trashed, root=root)
 
     def _give_up(self, file: UnneededFile, trashed: str, problem: OSError) -> None:
-        """Count a file that storage would not take away by where it is; no copy of it is left in the trash."""
+        """Record a file that storage could not move or delete.
+
+        A file that has left its place counts as deleted. Otherwise it counts as failed, and its copy in the trash is
+        removed.
+        """
         try:
             if self._site.info(file.path) is None:
                 self._deleted.append(CleanFile.of(file))
@@ -201,20 +207,11 @@ class _Run:
 
 
 def finish_sweep(site: Site, record: SweepRecord, going: Iterable[UnneededFile], *, now_ms: int) -> list[CleanFile]:
-    """End a sweep that was killed.
+    """End a killed sweep and return the files that left their place by this.
 
-    What it did not take stays. Where it left an object in both places, the move is finished if the object is to go now
-    too; else the copy stays in the trash until it expires. Both are safe beside a run that is not dead but only slow,
-    and that deletes the object in its place when it wakes up.
-
-    Args:
-        site: The table.
-        record: The sweep, begun.
-        going: What two marks agree on now.
-        now_ms: The time.
-
-    Returns:
-        What left its place by this.
+    Files that it did not take stay. If it left an object in both places, the move is finished if the object is in
+    `going`, the files that two marks find unneeded now; otherwise the copy stays in the trash until it expires. Both
+    are safe even if the old run is only slow and later deletes the object in its place.
     """
     storage = site.storage
     goes = {file.path: file for file in going}
@@ -243,7 +240,7 @@ def _planned(report: MarkReport, plan: SweepPlan, trash: bool) -> CleanResult:
 
 
 def _second(report: MarkReport, recheck: Callable[[], MarkReport]) -> MarkReport:
-    """The second mark; a report of which nothing may go needs none."""
+    """Return the second mark; the first report itself if it has doubts or no candidates."""
     if report.doubts or not report.candidates:
         return report
     second = recheck()

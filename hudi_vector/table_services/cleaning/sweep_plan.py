@@ -1,4 +1,4 @@
-"""What a sweep will do: decided from a report and a second mark, before anything is touched."""
+"""The plan of a sweep, made from a report and a second mark before any file is touched."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _NO_TRASH = "its storage is not the one of the table's trash; sweep it without t
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What a sweep will do.
+    """The plan of a sweep.
 
     Attributes:
-        going: The files it takes, the oldest first.
-        kept: The candidates it leaves, with the reason.
-        gone: The candidates that are in their place no more.
-        doubts: Why nothing may go at all.
+        going: The files that it takes, oldest first.
+        kept: The candidates that it leaves, with the reason.
+        gone: The candidates that are no longer in their place.
+        doubts: The reasons why nothing may go at all.
         refusal: Why the sweep may not run, or None.
     """
 
@@ -37,18 +37,10 @@ class SweepPlan:
 def plan_sweep(
     report: MarkReport, second: MarkReport, site: Site, limits: SweepLimits, *, trash: bool = True
 ) -> SweepPlan:
-    """Decide what of a report goes.
+    """Decide which candidates of a report go; each candidate is in exactly one part of the plan.
 
-    Args:
-        report: The report that is swept.
-        second: A mark that was made after it: only what it finds unneeded too, with the same bytes and modification
-            time, goes.
-        site: The table.
-        limits: How much may go.
-        trash: Whether files go to the trash.
-
-    Returns:
-        The plan; each candidate is in exactly one part of it.
+    A candidate goes only if `second`, a later mark, finds it unneeded too, with the same size and modification time.
+    With `trash`, a file below a managed root stays if its storage is not that of the table's trash.
     """
     doubts = tuple(dict.fromkeys((*report.doubts, *second.doubts)))
     if doubts:

@@ -1,4 +1,4 @@
-"""A table as a service sees it: where it lies, how its storage is opened, what its settings are, how it is marked."""
+"""A table as the cleaner sees it: its location, storage settings, cleaner settings, marks and trash."""
 
 from __future__ import annotations
 
@@ -50,7 +50,18 @@ _DIFFERENCES = "what was kept of the references of {} files was wrong and is rep
 
 @dataclass(frozen=True)
 class ServiceTable:
-    """A table, its path as Hadoop knows it, how its storage is opened and how it is marked."""
+    """A table with everything the cleaner needs to mark it and to delete from it.
+
+    Attributes:
+        spark: A registered session.
+        table: The table's base path, normalised.
+        path: The table's base path as Hadoop knows it.
+        options: The storage settings.
+        grace_ms: The minimum age of a file that may go, milliseconds.
+        marking: Further arguments of `find_unneeded`.
+        verify_index: Whether to read data files and manifests again although they are kept, and compare.
+        reader: Reads the data files whose references are not kept.
+    """
 
     spark: SparkSession = field(repr=False)
     table: str
@@ -72,9 +83,9 @@ class ServiceTable:
         managed_roots: Sequence[str] | None = None,
         verify_index: bool = False,
     ) -> ServiceTable:
-        """The table that a user names, with what a service was given for it."""
+        """Find the table that a user names; settings that are not given come from the session."""
         table, path, options = locate(spark, name)
-        # Other writers may have another zone than this JVM, so the mark is not told one.
+        # `writers_zone` is not set: other writers may use another time zone than this JVM.
         roots = parse_names(CLEAN_MANAGED_ROOTS.in_session(spark)) if managed_roots is None else managed_roots
         marking = {
             "other_tables": tuple(texts("other_tables", other_tables)),
@@ -86,22 +97,22 @@ class ServiceTable:
 
     @cached_property
     def references(self) -> KeptReferences:
-        """The references of its data files, for all marks of one run."""
+        """Return the reader of the data files' references, shared by all marks of one run."""
         return KeptReferences(self.table, self.options, self.reader, verify=self.verify_index)
 
     @cached_property
     def uploads(self) -> KeptUploads:
-        """The writes to it, for all marks of one run."""
+        """Return the reader of the writes to the table, shared by all marks of one run."""
         return KeptUploads(self.table, self.options, verify=self.verify_index)
 
     def limits(self, max_share: int | None, max_files: int | None) -> SweepLimits:
-        """How much may go."""
+        """Return the limits of a sweep; a value of None comes from the session."""
         return SweepLimits(
             CLEAN_MAX_SHARE.in_session(self.spark, max_share), CLEAN_MAX_FILES.in_session(self.spark, max_files)
         )
 
     def mark(self) -> MarkReport:
-        """What nothing needs now."""
+        """Make a mark now, and keep the references and ended writes that it read for the next one."""
         found = find_unneeded(
             self.table,
             grace_ms=self.grace_ms,
@@ -115,7 +126,7 @@ class ServiceTable:
         return found
 
     def keep_references(self, *, forget: bool = True) -> None:
-        """Save what was read of data files."""
+        """Save the references that were read; log a warning if they cannot be saved."""
         keep_references(self.references, self.table, forget=forget)
 
     def _keep_uploads(self) -> None:
@@ -127,7 +138,7 @@ class ServiceTable:
             )
 
     def forget_notes(self, found: MarkReport) -> None:
-        """Remove old notes that nobody needs any more; those that cannot be removed wait for the next run."""
+        """Remove old notes that are not needed; those that cannot be removed wait for the next run."""
         try:
             with ServiceLease(self.table, CLEAN, options=self.options):
                 forget_notes(found, self.uploads(self.table, self.options), self.options)
@@ -135,7 +146,10 @@ class ServiceTable:
             _LOG.warning("notes of %s that nobody needs stay until the next run: %s", self.table, problem)
 
     def first_mark(self, done: Sequence[str] = ()) -> MarkReport:
-        """A mark that says what was done before it, and what it found wrong in what was kept; published."""
+        """Make and publish a mark whose notes begin with `done`, sentences about what ran before it.
+
+        If kept references or the kept container index turned out wrong, the last note counts the files concerned.
+        """
         found = self.mark()
         wrong = self.references.differing
         if self.verify_index and not found.doubts:
@@ -147,7 +161,10 @@ class ServiceTable:
         return found
 
     def empty_trash(self, window_ms: int, marks: Sequence[MarkReport], now_ms: int, dry_run: bool) -> Expired:
-        """Delete for good what has been in the trash for longer than the window, and what no mark found needed."""
+        """Delete trashed files for good that are older than the window and that no mark found needed.
+
+        If a mark has a doubt, nothing is deleted. Times are in milliseconds.
+        """
         needed = {file.path: file.reason for mark in marks for file in mark.dangling}
         doubt = next((doubt for mark in marks for doubt in mark.doubts), None)
         stays = needed.get if doubt is None else lambda path: needed.get(path, f"a doubt keeps everything: {doubt}")
@@ -158,7 +175,10 @@ class ServiceTable:
             return run()
 
     def remove_leftovers(self, marks: Sequence[MarkReport], dry_run: bool) -> tuple[list[CleanFile], list[CleanFile]]:
-        """Delete for good what killed processes left, unless a mark is in doubt; and what would not go."""
+        """Delete the leftovers of killed processes, unless a mark has a doubt.
+
+        Return what is gone and what storage would not delete.
+        """
         if any(mark.doubts for mark in marks):
             return [], []
         run = partial(
@@ -166,7 +186,7 @@ class ServiceTable:
             Site(self.table, self.options),
             partial(self.uploads, self.table, self.options),
             grace_ms=self.grace_ms,
-            # As of the mark: what became old while it ran waits for the next run, as in a dry run.
+            # The time of the mark: leftovers that became old since wait for the next run, as in a dry run.
             now_ms=marks[0].made_ms,
             ignore_stale_pending=self.marking["ignore_stale_pending"],
         )
@@ -177,7 +197,7 @@ class ServiceTable:
 
 
 def keep_references(references: KeptReferences, table: str, *, forget: bool) -> None:
-    """Save what was read of data files; they can be read again, so nothing fails where it cannot be saved."""
+    """Save the references that were read; log a warning if they cannot be saved, as they can be read again."""
     try:
         references.save(forget=forget)
     except OSError as problem:

@@ -1,1 +1,1 @@
-"""Clustering: rows in another order, and the blobs after them."""
+"""Clustering: puts rows in a new order, and then repacks blobs in the order of their rows."""

@@ -1,4 +1,4 @@
-"""``hv.table_services.cluster``: Hudi's own clustering, and then the blobs in the order of their rows."""
+"""``hv.table_services.cluster``: Hudi's own clustering, followed by repacking blobs in the order of their rows."""
 
 from __future__ import annotations
 
@@ -43,42 +43,43 @@ def cluster(
     options: Mapping[str, object] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> ClusterResult:
-    """Run Hudi's clustering, and let the blobs follow their rows.
+    """Run Hudi's clustering, and repack blobs in the new order of their rows.
 
-    Hudi rewrites the rows, in the order that is asked for, by its own plan and with its own concurrency control.
-    Where the order names a vector column, all rows are sorted by the coarse cluster of their vectors instead, within
-    each partition, and take the place of the file groups they were read from by one commit; that needs a lock by
-    which writers take turns, or `assume_single_writer`.
+    Hudi rewrites the rows in the requested order, by its own plan and with its own concurrency control. If the order
+    names a vector column, all rows are sorted by the coarse clusters of their vectors instead, within each partition,
+    and one commit replaces the file groups that they were read from. This needs a lock by which writers take turns, or
+    `assume_single_writer`.
 
-    Then blobs whose size is on the other side of ``hoodie.storage.blob.inline.threshold`` go to containers, or come
-    into their rows; and containers whose blobs do not lie in the new order of their rows are repacked as by
-    `compact_blobs`, together with those that it would repack anyway.
+    Afterwards blobs whose size is on the other side of ``hoodie.storage.blob.inline.threshold`` are moved from their
+    rows to containers, or from containers into their rows. Then containers whose blobs are not in the new order of
+    their rows are repacked as by `compact_blobs`, together with those that `compact_blobs` would repack anyway.
 
-    All of this is planned first. A dry run publishes the plan, and `plan` runs it exactly as it was reviewed, or not at
-    all where a file group of it has changed since. A run that was killed is ended by the next one; with its own plan it
-    goes on from there.
+    Everything is planned first. A dry run publishes the plan, and `plan` runs exactly that plan, or refuses to if one
+    of its file groups has changed since. A run that was killed is ended by the next run; given the same plan, the next
+    run continues it.
 
     Args:
         spark: A registered session.
         table: The name or path of a Hudi table.
-        order_by: The columns by which rows are sorted; none leaves them in the order of their files. A vector column
-            stands for the cluster that a vector belongs to, of as many as the square root of the rows, up to 1024.
+        order_by: The columns by which rows are sorted; without any, rows keep the order of their files. For a vector
+            column rows are sorted by the cluster of their vectors; there are about as many clusters as the square root
+            of the number of rows, and at most 1024.
         assume_single_writer: As for `compact_blobs`.
-        plan: The id of a plan that a dry run published, to be run exactly as it was reviewed.
-        dry_run: Whether to only say what would happen, in the rows of the real run; the plan is published all the same.
-        report: A local file that gets the rows of the result as JSON, one object a line.
-        options: Hudi's settings, for the clustering and the commits.
-        progress: Gets a sentence at each step, as for `compact_blobs`.
+        plan: The id of a plan that a dry run published, to run exactly that plan.
+        dry_run: Whether to only plan, with the same rows of the result as a real run; the plan is published too.
+        report: A local file that gets the rows of the result as JSON, one object per line.
+        options: Hudi's settings for the clustering and the commits.
+        progress: A function that is called with a sentence at each step, as for `compact_blobs`.
 
     Returns:
-        What Hudi clustered, and what became of the blobs.
+        The file groups that Hudi clustered, and what was done with the blobs.
 
     Raises:
-        RefusedError: Other writers cannot be kept from losing rows, a compaction is under way, or what the plan names
-            has changed.
+        RefusedError: Rows of other writers could be lost, a compaction or clustering is running, or something that the
+            plan names has changed.
         UnknownColumnError: There is no such column.
         InvalidArgumentError: Rows cannot be ordered by a column, or the table has no such plan.
-        UnsupportedTableError: Rows of the table cannot be written back as they are.
+        UnsupportedTableError: Rows of the table cannot be written back unchanged.
         TableNotFoundError: There is no such table.
 
     Example:
@@ -113,20 +114,20 @@ def cluster(
 
 
 class _Asked:
-    """The plan that a caller names, or the order of a new one."""
+    """The id of the plan that a caller names, or the order for a new plan."""
 
     def __init__(self, plan: str | None, order: list[str]) -> None:
         self._plan = plan
         self._order = order
 
     def vectors(self, work: Clustering) -> list[VectorColumn]:
-        """The vector columns of the order, all of whose columns can be one's."""
+        """Return the vector columns of the order, after a check that rows can be ordered by all its columns."""
         if self._plan is not None:
             return vectors_among(work.table, self._read(work).plan.vectors)
         return vectors_among(work.table, _ordering(work.table, self._order))
 
     def decided(self, work: Clustering, vectors: list[VectorColumn]) -> ClusteringRun:
-        """The plan, which is durable if there is anything to do."""
+        """Return the plan that was named, or make a new plan, which is published if it has any work."""
         if self._plan is not None:
             return self._read(work)
         made = ClusteringRun(work.planned(self._order, vectors))
@@ -138,7 +139,7 @@ class _Asked:
 
 
 def _run(work: Clustering, made: ClusteringRun, vectors: list[VectorColumn], lease: ServiceLease) -> ClusterResult:
-    """Rows in order, then blobs by their size, then containers in the order of the rows."""
+    """Put rows in order, then move blobs by the inline threshold, then repack containers; the caller holds `lease`."""
     if not made.plan.has_work:
         return _of_plan(made)
     run = work.put_in_order(made, vectors, lease)
@@ -149,7 +150,7 @@ def _run(work: Clustering, made: ClusteringRun, vectors: list[VectorColumn], lea
 
 
 def _with_blobs(work: Clustering, run: ClusteringRun, lease: ServiceLease) -> ClusterResult:
-    """What follows when rows lie in order."""
+    """Move blobs by the inline threshold and repack containers, after rows were put in order."""
     plan = run.plan
     done = replace(_of_plan(run), instants=run.instants[-1:], moved_out=0, moved_in=0)
     if plan.moved_out or plan.moved_in:
@@ -163,7 +164,7 @@ def _with_blobs(work: Clustering, run: ClusteringRun, lease: ServiceLease) -> Cl
 
 
 def _of_plan(made: ClusteringRun) -> ClusterResult:
-    """What a plan says before anything was done."""
+    """Return the result that a plan predicts, before anything was done."""
     plan = made.plan
     compaction = replace(of_plan(plan.compaction), plan_id="")
     home = join(plan.table, CLUSTERINGS, plan.plan_id) if plan.has_work else ""

@@ -1,4 +1,4 @@
-"""Hudi's own clustering: the plan that it makes, scheduled and executed as it was reviewed."""
+"""Hudi's own clustering: its plan is made first, reviewed, and later scheduled and executed unchanged."""
 
 from __future__ import annotations
 
@@ -16,23 +16,14 @@ __all__ = ["end_with_hudi", "inputs_of", "plan_of_hudi", "run_with_hudi"]
 _SORT_COLUMNS = "hoodie.clustering.plan.strategy.sort.columns"
 
 Place = tuple[str, str]
-"""The partition and the id of a file group."""
+"""The partition path and the id of a file group."""
 
 
 def plan_of_hudi(work: Compaction, order: Sequence[str], options: Mapping[str, str], partitions: Sequence[str]) -> str:
-    """What Hudi would cluster; nothing is scheduled.
+    """Return what Hudi would cluster, as a ``HoodieClusteringPlan`` in Avro's JSON, or "" if nothing; schedule nothing.
 
-    Args:
-        work: The table.
-        order: The columns by which rows would be sorted.
-        options: Hudi's settings.
-        partitions: The paths of the table's partitions.
-
-    Returns:
-        Its ``HoodieClusteringPlan`` as Avro's JSON, empty where it would cluster nothing.
-
-    Raises:
-        WriteError: Hudi gave up.
+    `order` has the columns to sort by, `options` Hudi's settings, and `partitions` the paths of the table's partitions.
+    Raise WriteError if Hudi fails.
     """
     settings = {**options, **({_SORT_COLUMNS: ",".join(order)} if order else {})}
     jvm: Any = work.spark._jvm
@@ -55,10 +46,7 @@ def plan_of_hudi(work: Compaction, order: Sequence[str], options: Mapping[str, s
 
 
 def inputs_of(plan: str) -> list[list[Place]]:
-    """The file groups whose rows come to lie together, for each of the groups of Hudi's plan.
-
-    Args:
-        plan: From `plan_of_hudi`.
+    """Return, for each group of a plan from `plan_of_hudi`, the file groups whose rows are clustered together.
 
     Example:
         >>> slices = [{"fileId": {"string": "a"}, "partitionPath": {"string": "p"}}]
@@ -76,21 +64,11 @@ def inputs_of(plan: str) -> list[list[Place]]:
 def run_with_hudi(
     work: Compaction, plan: str, options: Mapping[str, str], begun: Callable[[str], None], check: Callable[[], None]
 ) -> str:
-    """Schedule a plan as it is, and execute it.
+    """Schedule a plan from `plan_of_hudi` unchanged, execute it, and return its instant.
 
-    Args:
-        work: The table.
-        plan: From `plan_of_hudi`.
-        options: Hudi's settings.
-        begun: Gets the instant before anything is written of it.
-        check: Called while the lock of the table's writers is held, if they take turns by one, before the plan is
-            scheduled; what it raises stops it.
-
-    Returns:
-        The instant.
-
-    Raises:
-        WriteError: Hudi gave the clustering up; then it is not pending either.
+    `check` is called before the plan is scheduled, while the lock of the table's writers is held (if they take turns by
+    one); an error that it raises stops the clustering. `begun` is called with the instant before anything of it is
+    written. Raise WriteError if Hudi fails; as in `end_with_hudi`, the pending instant is then purged.
     """
     jvm: Any = work.spark._jvm
     hudi = jvm.org.apache.hudi
@@ -111,15 +89,9 @@ def run_with_hudi(
 
 
 def end_with_hudi(work: Compaction, instant: str, options: Mapping[str, str]) -> None:
-    """Execute a clustering that was scheduled, and maybe begun.
+    """Execute a pending clustering instant, which may have been begun already.
 
-    Args:
-        work: The table.
-        instant: The instant, which is pending.
-        options: Hudi's settings.
-
-    Raises:
-        WriteError: Hudi gave it up; then it is not pending any more.
+    Raise WriteError if Hudi fails; before that, Hudi is asked to purge the instant so that it is no longer pending.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -127,19 +99,19 @@ def end_with_hudi(work: Compaction, instant: str, options: Mapping[str, str]) ->
         try:
             client.cluster(instant, True)
         except Py4JJavaError:
-            # Writers are refused by a clustering that stays pending.
+            # Hudi refuses writers while a clustering is pending, so one that failed is purged.
             with suppress(Py4JJavaError):
                 client.purgePendingClustering(instant)
             raise
 
 
 def _text(union: dict[str, str] | None) -> str:
-    """Avro's JSON of an optional text."""
+    """Return the value of an optional string in Avro's JSON, "" for null."""
     return union["string"] if union else ""
 
 
 def _request(jvm: Any, client: Any, instant: str, plan: Any) -> None:
-    """What Hudi's own executor of plans does with the plan it has made."""
+    """Save the plan as a requested clustering instant, as Hudi's own plan executor does."""
     hudi = jvm.org.apache.hudi
     meta = hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext()).getMetaClient()
     layouts = hudi.common.table.timeline.versioning.TimelineLayoutVersion

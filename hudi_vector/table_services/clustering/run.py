@@ -1,9 +1,9 @@
-"""What a clustering plans, and the three things it does: rows in order, blobs by their size, containers repacked.
+"""A clustering: its plan, and its three steps: rows in order, blobs by their size, containers repacked.
 
-    plan → Hudi's clustering, or a commit of our own where vectors order rows → an upsert of blobs on the other side of
-    the thresholds → a blob compaction
+    plan → Hudi's clustering, or our own commit if vectors order the rows → an upsert of the blobs that change sides of
+    the inline threshold → a blob compaction
 
-Each is noted before it begins, so that the next run of either service can end what a killed one had begun.
+Each step is noted before it begins, so that the next clustering or compaction can end what a killed run had begun.
 """
 
 from __future__ import annotations
@@ -52,14 +52,12 @@ __all__ = ["Clustering"]
 
 @dataclass(frozen=True)
 class Clustering(Compaction):
-    """A table whose rows are put in order, and whose blobs follow them."""
+    """A table whose rows are put in order, and whose blobs are then repacked in the order of the rows."""
 
     def planned(self, order: Sequence[str], vectors: Sequence[VectorColumn]) -> ClusteringPlan:
-        """What a clustering would do now.
+        """Plan a clustering of the table as it is now, without publishing it.
 
-        Args:
-            order: The columns by which rows are put in order.
-            vectors: Those of them that are vectors.
+        `vectors` are the vector columns among the columns of `order`.
         """
         self.tell("planning")
         plan_id, settings = new_write_id(clock_ms()), self._settings()
@@ -90,18 +88,22 @@ class Clustering(Compaction):
         )
 
     def why_changed(self, run: ClusteringRun) -> str | None:
-        """Why rows cannot be put in order as a plan says any more, or None; None where they are already."""
+        """Return why rows can no longer be put in order as planned, or None; None if that was already done."""
         if self.is_in_order(run):
             return None
         return why_changed(run.plan, {_path(each): _files(each) for each in self._slices()}, self._services())
 
     def is_in_order(self, run: ClusteringRun) -> bool:
-        """Whether the rows of a plan were put in order by an earlier run of it."""
+        """Return True if an earlier run of the plan has put its rows in order: the run's last instant has completed."""
         done = {each.requested for each in self._native().timeline().completed}
         return bool(run.instants) and run.instants[-1] in done
 
     def put_in_order(self, run: ClusteringRun, vectors: Sequence[VectorColumn], lease: ServiceLease) -> ClusteringRun:
-        """Put rows in order as a plan says, if they are not."""
+        """Note that the run is under way, put rows in order as planned unless that is done, and return the run.
+
+        The caller holds `lease`. Raise RefusedError if what the plan names has changed, or if the clustering did not
+        complete.
+        """
         run = publish_clustering(replace(run, state=RUNNING), self.storage_options)
         if not run.plan.clustered or self.is_in_order(run):
             return run
@@ -133,15 +135,14 @@ class Clustering(Compaction):
         return begun[-1]
 
     def end(self, run: ClusteringRun) -> None:
-        """Note that nothing of a run is left to do."""
+        """Remove the plan's staged rows, and note that the run has ended."""
         self._remove_staged(run.plan.plan_id)
         publish_clustering(replace(run, state=ENDED), self.storage_options)
 
     def end_begun_clusterings(self, lease: ServiceLease) -> tuple[str, ...]:
-        """End what killed runs had begun: what Hudi has scheduled is executed.
+        """End the clusterings that killed processes had begun, and return a sentence for each.
 
-        Returns:
-            A sentence for each of them.
+        An instant that Hudi has scheduled is executed. The caller holds `lease`.
         """
         notes = []
         for run in begun_clusterings(self.table.source.uri, self.storage_options):
@@ -153,7 +154,7 @@ class Clustering(Compaction):
         return tuple(notes)
 
     def store_by_size(self, settings: BlobSettings, lease: ServiceLease) -> BySize:
-        """Put blobs into their rows or out of them, as thresholds say."""
+        """Move blobs into or out of their rows by the inline threshold, with one commit; the caller holds `lease`."""
         from hudi_vector.writing.commits import new_token
         from hudi_vector.writing.rewriting.by_size import store_by_size
 
@@ -182,13 +183,13 @@ class Clustering(Compaction):
         return done
 
     def _is_pending(self, run: ClusteringRun) -> bool:
-        """Whether what a run began has neither completed nor been given up, so that it is left to the next run."""
+        """Return True if the run's last instant is still pending, so that the next run has to end it."""
         return bool(run.instants) and run.instants[-1] in self._native().timeline().pending
 
     def _replaced(
         self, plan: ClusteringPlan, vectors: Sequence[VectorColumn], begin: Callable[[str], None], lease: ServiceLease
     ) -> None:
-        """All rows in the order of the clusters of vectors, in the place of the file groups they were read from."""
+        """Replace all file groups: within each partition rows are sorted by the clusters of their vectors."""
         from hudi_vector.writing.rewriting.replace import replace_in_order
 
         def before_commit() -> None:
@@ -212,7 +213,7 @@ class Clustering(Compaction):
         return f"in its clustering {instant}, which was completed"
 
     def _count_by_size(self, settings: BlobSettings) -> tuple[int, int]:
-        """How many blobs thresholds would put out of their rows, and into them."""
+        """Return how many blobs the inline threshold would move out of their rows, and how many into them."""
         from hudi_vector.writing.rewriting.by_size import count_by_size
 
         return count_by_size(self.table, settings) if self.table.columns else (0, 0)
@@ -225,7 +226,7 @@ class Clustering(Compaction):
         settings: BlobSettings,
         plan_id: str,
     ) -> tuple[Clustering, Order]:
-        """How rows will lie, and the table with what they will be sorted by."""
+        """Return the table with the columns to sort by, and the order in which its rows will be."""
         from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
         from hudi_vector.writing.rewriting.coarse_order import beside_numbers, numbered
@@ -245,7 +246,7 @@ class Clustering(Compaction):
         return self._native().snapshot().file_slices
 
     def _services(self) -> frozenset[str]:
-        """The table services that are pending."""
+        """Return the requested times of the pending table services."""
         native = self._native()
         return native.timeline().pending - {each.requested for each in pending_ingests(native)}
 
@@ -253,12 +254,12 @@ class Clustering(Compaction):
         from hudi_vector.writing.blobs.plan import session_settings
 
         settings = session_settings(self.spark)
-        # Hudi 1.2 loses inline bytes when it rewrites Lance files.
+        # Hudi 1.2 loses inline bytes when it rewrites Lance files, so all blobs are kept in containers.
         lance = self.table.config.base_file_format.lower() == "lance"
         return replace(settings, inline_threshold=0) if lance else settings
 
     def _begun(self, pending: PendingCommit) -> CompactionRun:
-        """A run that repacks nothing, with its commit noted."""
+        """Publish a compaction run that repacks nothing and has its commit noted."""
         plan = CompactionPlan(pending.write_id, self.table.source.uri, clock_ms(), self.table.columns, (), 0, 0)
         made = publish_plan(plan, self.storage_options)
         return publish_run(replace(made, state=RUNNING, pending=pending), self.storage_options)
@@ -270,7 +271,7 @@ class Clustering(Compaction):
 
 
 def _groups(slices: Mapping[Place, FileSlice], chosen: Collection[Place]) -> tuple[PlannedGroup, ...]:
-    """Every file group with what is done about it, by path."""
+    """Return every file group with the decision about it, ordered by partition and id."""
     return tuple(
         PlannedGroup(_path(each), each.size, CLUSTER, "its rows are put in order", _files(each))
         if place in chosen

@@ -1,4 +1,4 @@
-"""Which tables can be put in the order of their vectors, and why others cannot."""
+"""Checks whether the rows of a table can be put in the order of their vectors."""
 
 from __future__ import annotations
 
@@ -17,22 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["is_vector", "vectors_among", "why_not_in_order"]
 
-# File groups of a bucket index have their bucket's number for the beginning of their id; others begin at random.
+# Ids of file groups of a bucket index begin with the bucket's number; other ids begin with random digits.
 _OF_BUCKET = re.compile(r"000\d{5}-")
 
 
 def is_vector(field: Any) -> bool:
-    """Whether a column of a Spark schema is a VECTOR."""
+    """Return True if a field of a Spark schema is a VECTOR column."""
     return str(field.metadata.get(HUDI_TYPE, "")).upper().startswith("VECTOR")
 
 
 def vectors_among(table: BlobTable, names: Sequence[str]) -> list[VectorColumn]:
-    """The VECTOR columns among some columns of a table.
-
-    Args:
-        table: The table.
-        names: Names of its columns.
-    """
+    """Return the VECTOR columns among the named columns of a table, in the order of the names."""
     from hudi_vector.spark.columns import vector_column
 
     schema = table.frame.schema
@@ -40,12 +35,7 @@ def vectors_among(table: BlobTable, names: Sequence[str]) -> list[VectorColumn]:
 
 
 def why_not_in_order(work: Compaction, vectors: Sequence[VectorColumn]) -> str | None:
-    """Why rows cannot be put in the order of vectors without losing some that others write, or None.
-
-    Args:
-        work: The table.
-        vectors: The vector columns of the order.
-    """
+    """Return why rows cannot be ordered by the vector columns without losing rows of other writers, or None."""
     from hudi_vector.writing.rewriting.rewrite import is_concurrent
 
     if not vectors:

@@ -1,1 +1,1 @@
-"""Blob compaction: live blobs of containers go to new containers."""
+"""Blob compaction: copies live blobs of containers that are mostly dead, or small, to new containers."""

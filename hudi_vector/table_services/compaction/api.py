@@ -1,4 +1,4 @@
-"""``hv.table_services.compact_blobs``: plan, copy, commit; what a killed run began is ended first."""
+"""``hv.table_services.compact_blobs``: plans, copies and commits, after ending what a killed run had begun."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["COMPACT", "Wanted", "compact_blobs", "of_plan", "publish", "tell_by_default"]
 
 _LOG = logging.getLogger(__name__)
-_SMALL_PART = 4  # of the target
+_SMALL_PART = 4  # small means less than a quarter of the target size
 _DISORDER_PERCENT = 10
 
 
@@ -57,47 +57,49 @@ def compact_blobs(
     options: Mapping[str, object] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> CompactResult:
-    """Repack the live blobs of containers that are mostly dead, or small, and point their rows to the new ones.
+    """Repack the live blobs of containers that are mostly dead, or small, and point their rows to the new containers.
 
-    Blobs are copied in the order of the rows, partition by partition and file by file. New containers are durable and
-    were read back before one Hudi commit for each group of containers rewrites the references; all else in a row stays
-    as it was. Old containers are never deleted here: when older snapshots are gone, the cleaner takes them.
+    Blobs are copied in the order of the rows, by partition and file. New containers are durable and have been read back
+    before references are rewritten, with one Hudi commit for each group of containers; nothing else in a row changes.
+    Old containers are never deleted here: the cleaner takes them once older snapshots are gone.
 
-    Rows that other writers change meanwhile keep their new values. Hudi can promise that only to tables with an
-    ordering field, or to writers that take turns by a lock (``hoodie.write.concurrency.mode`` and
-    ``hoodie.write.lock.provider`` in `options` or the session); for other tables the run is refused, unless
-    `assume_single_writer`.
+    Rows that other writers change during the run keep their new values. Hudi can guarantee this only if the table has
+    ordering fields, or if its writers take turns by a lock (``hoodie.write.concurrency.mode`` and
+    ``hoodie.write.lock.provider`` in `options` or in the session). For other tables the run is refused, unless
+    `assume_single_writer` is given.
 
-    A run that was killed is ended by the next one, whose plan starts from what is there.
+    A run that was killed is ended by the next run, which then plans from the present state of the table.
 
     Args:
         spark: A registered session.
         table: The name or path of a Hudi table.
-        columns: The BLOB columns whose containers are looked at, all by default; ``"doc.image"`` is a field of a
+        columns: The BLOB columns whose containers are considered, all by default; ``"doc.image"`` is a field of a
             struct.
-        live_threshold: Percent of a container's bytes below which it is repacked;
+        live_threshold: A container is repacked if less than this percentage of its bytes is live;
             ``hoodie.blob.compact.live.threshold`` by default.
-        target_size: Bytes of a new container, such as ``"256MB"``; ``hoodie.blob.compact.target.size`` by default.
-        small_threshold: Containers of fewer bytes are joined, where that makes fewer; a quarter of the target by
+        target_size: The bytes of a new container, for example ``"256MB"``; ``hoodie.blob.compact.target.size`` by
             default.
-        group_size: The most bytes that are repacked before a commit; ``hoodie.blob.compact.group.size`` by default.
-        deduplicate: Whether blobs of a column of repacked containers that are equal, by SHA-256, are stored once.
-        assume_single_writer: Whether the caller promises that nobody else writes to the table meanwhile.
-        plan: The id of a plan that a dry run published, to be run exactly as it was reviewed.
-        dry_run: Whether to only say what would happen; the plan is published all the same.
-        report: A local file that gets the rows as JSON, one object a line.
+        small_threshold: Containers with fewer bytes are joined if that gives fewer containers; a quarter of the target
+            size by default.
+        group_size: The most bytes that are repacked for one commit; ``hoodie.blob.compact.group.size`` by default.
+        deduplicate: Whether equal blobs (by SHA-256) of a column in the repacked containers are stored once.
+        assume_single_writer: Whether the caller guarantees that no other process writes to the table during the run.
+        plan: The id of a plan that a dry run published, to run exactly that plan.
+        dry_run: Whether to only plan; the plan is published too.
+        report: A local file that gets the rows of the result as JSON, one object per line.
         options: Hudi's settings for the commits.
-        progress: Gets a sentence at each step; by default a terminal shows them, and the log has them elsewhere.
+        progress: A function that is called with a sentence at each step; by default the sentences are shown on a
+            terminal, or logged if there is none.
 
     Returns:
         The containers with what was done about each, and what was copied, rewritten and released.
 
     Raises:
-        RefusedError: Other writers cannot be kept from losing rows, or another compaction is under way.
+        RefusedError: Rows of other writers could be lost, or another compaction is running.
         InvalidArgumentError: An argument is not allowed, or the table has no such plan.
         UnknownColumnError: There is no such column.
-        InvalidTypeError: A column is no BLOB.
-        UnsupportedTableError: Rows of the table cannot be written back as they are.
+        InvalidTypeError: A column is not a BLOB column.
+        UnsupportedTableError: Rows of the table cannot be written back unchanged.
         BlobWriteError: Bytes could not be stored.
         TableNotFoundError: There is no such table.
 
@@ -144,7 +146,10 @@ def compact_blobs(
 
 
 class Wanted:
-    """What is worth a copy, from the arguments and the session."""
+    """Thresholds of a compaction, from the arguments, the session's settings and the defaults.
+
+    Raises InvalidArgumentError if `small_threshold` is not a size or is greater than the target size.
+    """
 
     def __init__(
         self,
@@ -176,13 +181,10 @@ class Wanted:
     def plan(
         self, work: Compaction, columns: tuple[str, ...], *, deduplicate: bool, order: Order | None = None
     ) -> CompactionPlan:
-        """Decide what is repacked.
+        """Count the references to containers of some BLOB columns, and decide which containers are repacked.
 
-        Args:
-            work: The table.
-            columns: The BLOB columns whose containers are looked at.
-            deduplicate: Whether equal blobs are stored once.
-            order: How the rows will lie; containers too much of which does not lie so are repacked too.
+        With `order`, the planned order of the rows, containers with too many blobs out of that order are repacked too.
+        With `deduplicate`, equal blobs are to be stored once. The plan is not published here.
         """
         from hudi_vector.blobs.names import new_write_id
 
@@ -202,13 +204,13 @@ class Wanted:
 
 
 def publish(plan: CompactionPlan, work: Compaction) -> None:
-    """Make a new plan durable, if it has anything to do."""
+    """Make a new plan durable if it has candidates."""
     if plan.candidates:
         publish_plan(plan, work.storage_options)
 
 
 def of_plan(plan: CompactionPlan) -> CompactResult:
-    """What a plan says before anything was done."""
+    """Return the result that a plan predicts, before anything was done."""
     candidates = list(plan.candidates)
     return CompactResult(
         table=plan.table,
@@ -224,7 +226,7 @@ def of_plan(plan: CompactionPlan) -> CompactResult:
 
 
 def tell_by_default(service: str) -> Callable[[str], None]:
-    """Sentences for the terminal where there is one, and for the log elsewhere."""
+    """Return a function that writes a sentence to standard error if that is a terminal, or else to the log."""
 
     def tell(sentence: str) -> None:
         if sys.stderr.isatty():

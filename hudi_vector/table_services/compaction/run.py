@@ -1,10 +1,10 @@
-"""A run of blob compaction: group by group, each with an upload, a copy and a commit of its own.
+"""A run of blob compaction: each group of containers has a separate upload, copy and commit.
 
-    open manifest → upload and commit noted → containers, references with their new places → staged manifest →
-    Hudi's commit → committed manifest → rows of other writers looked after → nothing noted
+    open manifest → note upload and commit → write containers and references → staged manifest → Hudi's commit →
+    committed manifest → restore overwritten rows of other writers → clear the note
 
-Whoever comes after a killed run finds the commit that it had noted by its token, or that there is none: then the upload
-is given up, and else what follows a commit is done.
+After a run was killed, the next run looks for the noted commit by its token. If there is no such commit, the upload is
+aborted; otherwise the steps that follow a commit are completed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ C = TypeVar("C", bound="Compaction")
 
 @dataclass
 class _Done:
-    """What the groups of a run have done so far."""
+    """Totals of a run over the groups that are done."""
 
     bytes: int = 0
     blobs: int = 0
@@ -80,7 +80,17 @@ class _Done:
 
 @dataclass(frozen=True)
 class Compaction:
-    """A table whose blobs are compacted, and how its storage and commits are made."""
+    """A table whose blobs are compacted, with the settings for its commits.
+
+    Attributes:
+        spark: A registered session.
+        name: The table, as the user named it.
+        table: The opened table.
+        path: The table's base path, fully qualified by Hadoop.
+        hudi_options: Hudi's settings for the commits, including the session's lock settings.
+        tell: A function that is called with a sentence at each step.
+        alone: Whether no other process writes to the table during the run.
+    """
 
     spark: SparkSession
     name: str
@@ -101,11 +111,10 @@ class Compaction:
         alone: bool,
         needs_blobs: bool = True,
     ) -> C:
-        """Open a table; one without BLOB columns only where there is something else to do about it.
+        """Open a table; one without BLOB columns is accepted only if `needs_blobs` is false.
 
-        Raises:
-            TableNotFoundError: There is no such table.
-            UnsupportedTableError: It is no Hudi table, or rows of it cannot be written back as they are.
+        Raise TableNotFoundError if there is no such table, and UnsupportedTableError if it is not a Hudi table or its
+        rows cannot be written back unchanged.
         """
         from hudi_vector.spark.blobs.table import BlobTable
         from hudi_vector.writing.files import Files
@@ -120,11 +129,11 @@ class Compaction:
 
     @property
     def storage_options(self) -> StorageOptions:
-        """How storage is opened."""
+        """Return the options to open storage."""
         return self.table.options
 
     def why_refused(self) -> str | None:
-        """Why writers that are at work meanwhile could lose rows, or None."""
+        """Return why rows of concurrent writers could be lost, or None."""
         from hudi_vector.writing.rewriting.rewrite import is_concurrent
 
         if self.alone or not self.table.columns:
@@ -143,7 +152,7 @@ class Compaction:
         )
 
     def run(self, plan: CompactionPlan, lease: ServiceLease) -> CompactResult:
-        """Repack the candidates of a plan."""
+        """Repack the candidates of a published plan, group by group; the caller holds `lease`."""
         run = publish_run(
             replace(read_run(plan.table, plan.plan_id, self.storage_options), state=RUNNING), self.storage_options
         )
@@ -183,18 +192,14 @@ class Compaction:
         )
 
     def reopened(self: C) -> C:
-        """The same table as it is now."""
+        """Open the table again to see its present state."""
         self.spark.catalog.refreshByPath(self.path)
         return type(self).of(
             self.spark, self.name, self.hudi_options, self.tell, alone=self.alone, needs_blobs=bool(self.table.columns)
         )
 
     def end_begun_runs(self, lease: ServiceLease) -> tuple[str, ...]:
-        """End what killed runs had begun.
-
-        Returns:
-            A sentence for each of them.
-        """
+        """End the runs that killed processes had begun, and return a sentence for each; the caller holds `lease`."""
         notes = []
         for run in begun_runs(self.table.source.uri, self.storage_options):
             lease.check()
@@ -205,7 +210,7 @@ class Compaction:
         return tuple(notes)
 
     def forget_old_plans(self, keep: str) -> None:
-        """Remove plans that nobody needs any more; those that cannot be removed wait for the next run."""
+        """Remove old plans that no run needs, except `keep`; plans that cannot be removed stay until the next run."""
         try:
             forget_plans(self.table.source.uri, now_ms=clock_ms(), keep=keep, options=self.storage_options)
         except (OSError, HudiVectorError) as problem:
@@ -218,7 +223,7 @@ class Compaction:
         settings: Mapping[str, BlobSettings],
         write_id: str,
     ) -> Copied:
-        """The bytes of a group in new containers, and what rows are to refer to."""
+        """Copy the bytes of a group to new containers, and return them with the new place of each reference."""
         from hudi_vector.writing.rewriting.equal_blobs import copy_equal_once
         from hudi_vector.writing.rewriting.repack import copy_ranges, referring
 
@@ -229,7 +234,7 @@ class Compaction:
         return copy_equal_once(*asked, self._stored(plan)) if plan.deduplicate else copy_ranges(*asked)
 
     def _stored(self, plan: CompactionPlan) -> Any:
-        """What the groups before have stored, by its digest; None where the plan has one group."""
+        """Return a DataFrame of the blobs that earlier groups stored, with digests; None if there is one group."""
         from hudi_vector.writing.files import Files
         from hudi_vector.writing.rewriting.equal_blobs import STORED
 
@@ -274,13 +279,13 @@ class Compaction:
 
                 def before_commit() -> None:
                     lease.check()
-                    renew()  # refuses where the lease ran out, so that the bytes may be gone
+                    renew()  # raises if the lease ran out, since the copied bytes may then be gone
                     self._require_quiet()
                     tell("committing")
 
                 commit = rewrite_rows(self._rewriting, targets, pending.token, before_commit)
         except Exception:
-            # A process that lives on knows what a killed one's successor has to find out.
+            # This process still runs, so it ends the noted commit itself; after a kill the next run has to.
             if run.pending is not None:
                 self._settle(run.pending)
                 self._end(run)
@@ -316,11 +321,11 @@ class Compaction:
         done: _Done,
         tell: Callable[[str], None],
     ) -> None:
-        """What follows a commit."""
+        """Do what follows a commit: finish the upload, and restore rows of other writers that the commit overwrote."""
         from hudi_vector.writing.rewriting.rewrite import reapply_overwritten
 
         tell(f"committed {commit.instant}")
-        if pending.kind == REPACKING:  # another commit finished its upload itself
+        if pending.kind == REPACKING:  # a commit of the other kind has finished its upload itself
             finish(self.path, pending.write_id, commit.instant, options=self.storage_options)
         done.commits.append(commit.instant)
         seen = frozenset(pending.seen)
@@ -328,7 +333,7 @@ class Compaction:
         tell("looked after other writers")
 
     def _settle(self, pending: PendingCommit) -> str:
-        """End a commit that was noted: find out whether it was made, and do what follows it."""
+        """Find out whether a noted commit was made, complete or abort it, and return the outcome in words."""
         from hudi_vector.writing.commits import find_commit
         from hudi_vector.writing.files import Files
         from hudi_vector.writing.rewriting.by_size import BY_SIZE
@@ -354,7 +359,7 @@ class Compaction:
         )
 
     def _drop(self, write_id: str) -> None:
-        """Give an upload up that no commit refers to."""
+        """Abort an upload that no commit refers to, and remove its staged rows."""
         if read_upload(self.path, write_id, options=self.storage_options).state not in (ABORTED, COMMITTED):
             with suppress(HudiVectorError, OSError):
                 abort(self.path, write_id, options=self.storage_options)
@@ -377,7 +382,7 @@ class Compaction:
         return Rewriting(self.spark, self.name, self.hudi_options, self.alone)
 
     def _require_quiet(self) -> None:
-        """Refuse to commit beside a writer that takes no turns: its rows could be hidden behind ours."""
+        """Raise RefusedError if a write without a lock is pending, because our rows could hide its rows."""
         from hudi_vector.writing.rewriting.rewrite import is_concurrent
 
         if self.alone or is_concurrent(self.hudi_options):
@@ -395,7 +400,7 @@ class Compaction:
         return NativeTable(self.table.source)
 
     def _referred(self, containers: Sequence[PlannedContainer]) -> dict[str, int]:
-        """How many references of the newest snapshot there are to each of some containers that still has any."""
+        """Return, by path, how many references of the newest snapshot each container still has, if any."""
         from hudi_vector.writing.failures import in_one_sentence
         from hudi_vector.writing.rewriting.repack import referring
 
@@ -411,7 +416,7 @@ def _numbered(tell: Callable[[str], None], number: int, total: int) -> Callable[
 
 
 def _counted(moves: Any) -> tuple[int, int]:
-    """How many references lead to bytes that were copied, and how many to some that could not be had."""
+    """Return how many references point to copied bytes, and how many point to bytes that could not be read."""
     total, moved = moves.selectExpr("count(*)", "count(new_path)").first()
     return moved, total - moved
 

@@ -1,4 +1,4 @@
-"""What a blob compaction begins from: containers, how their blobs are stored, whether rows can be rewritten."""
+"""Inputs of a blob compaction: states of containers, settings for new ones, and whether rows can be rewritten."""
 
 from __future__ import annotations
 
@@ -30,17 +30,10 @@ _CHECKSUMS = ("none", "crc32", "sha256")
 def container_states(
     spark: SparkSession, table: BlobTable, columns: Sequence[str], *, order: Order | None = None
 ) -> list[ContainerState]:
-    """The containers that rows of the newest snapshot refer to.
+    """Return the state of each container of the given columns that rows of the newest snapshot refer to.
 
-    Args:
-        spark: A registered session.
-        table: The table.
-        columns: Only containers that were written for these.
-        order: How the rows will lie, to look how far blobs do, which reads the references once more; containers are
-            told as they will be when it holds.
-
-    Raises:
-        DataFileError: The rows could not be read.
+    With `order`, the planned order of the rows, the states are those after the rows were put in that order, which reads
+    the references a second time. Raise DataFileError if the rows cannot be read.
     """
     from hudi_vector.spark.blobs.inventory import inventory
     from hudi_vector.writing.failures import in_one_sentence
@@ -94,14 +87,10 @@ def settings_of(
     members: Sequence[PlannedContainer],
     uploads: Mapping[str, Upload],
 ) -> dict[str, BlobSettings]:
-    """How the blobs of each column are stored anew: as the session says, with checksums where the old had any.
+    """Return the settings for storing the blobs of each column again, by column.
 
-    Args:
-        spark: The session.
-        table: The table.
-        plan: The compaction.
-        members: The containers of one commit.
-        uploads: The writes that made them, by their ids.
+    They are the session's settings, with the plan's sizes and with the strongest checksum among the session's and those
+    of the uploads (by their ids) that wrote the containers `members`.
     """
     from hudi_vector.writing.blobs.plan import session_settings
 
@@ -118,14 +107,7 @@ def settings_of(
 
 
 def require_suitable(table: BlobTable) -> None:
-    """Make sure that rows of a table can be read and written back as they are.
-
-    Args:
-        table: The table.
-
-    Raises:
-        UnsupportedTableError: They cannot.
-    """
+    """Raise UnsupportedTableError if rows of a table cannot be read and written back unchanged by an upsert."""
     config = table.config
     for wrong, what in (
         (not table.columns, "no BLOB column"),

@@ -1,1 +1,1 @@
-"""Where the bytes of some records still are."""
+"""Erasure checks: which files still hold bytes of given records."""

@@ -1,6 +1,6 @@
-"""``hv.table_services.check_erasure``: where the bytes of some records still are, and what must run for them to go.
+"""``hv.table_services.check_erasure``: files that still hold bytes of given records, and what removes them.
 
-`look` does the work without Spark, which only says which keys still have rows.
+`look` does the work without Spark, which is only needed to find the keys that still have rows.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _REPACKED = "compact_blobs with live_threshold=100"
 _CLEANED = "then Hudi's clean, then clean_blobs"
 _STAGED = "its write to end, or its lease and the grace to run out and clean_blobs: nobody can say whose rows it holds"
 _HALF_PUBLISHED = "clean_blobs after the grace: nobody can say what it holds"
-_CLOCKS_APART_MS = 600_000  # the clock of the storage and ours
+_CLOCKS_APART_MS = 600_000  # the greatest expected difference between the storage's clock and ours
 _OWNER = "its owner: the table refers to it and does not own it"
 _KEY = "_hoodie_record_key"
 
@@ -66,10 +66,10 @@ class Holder:
     """A file that holds bytes of the keys.
 
     Attributes:
-        path: From the table's folder, or its URI.
-        bytes: Of the whole file.
+        path: Path relative to the table's folder; for a file outside of it its URI.
+        bytes: The size of the whole file; 0 for an external file.
         kind: ``base file``, ``log file``, ``container``, ``trash``, ``leftover``, ``segment`` or ``external``.
-        needs: What must happen for the bytes of the keys to go.
+        needs: What must happen before the bytes of the keys are gone.
     """
 
     path: str
@@ -80,18 +80,19 @@ class Holder:
 
 @dataclass(frozen=True)
 class ErasureResult:
-    """Where the bytes of some keys are.
+    """The files that hold bytes of some keys.
 
     Attributes:
         table: The table's base path.
-        erasure_id: The record of this erasure.
-        keys: How many keys were asked for.
-        holders: The files of the table that hold bytes of them.
-        external: Files that the rows refer to and the table does not own; they hold nothing up.
-        doubts: What could not be looked at, so that nobody can say what it holds.
-        report: Where the record lies.
-        not_looked_at: What lies below the table's folder and was not looked at, from there: the timeline, the metadata
-            table, models of indexes, and the like.
+        erasure_id: The id of this erasure's record.
+        keys: The number of keys.
+        holders: The files of the table that hold bytes of the keys.
+        external: Files that rows of the keys refer to but that the table does not own; they do not keep the erasure
+            open.
+        doubts: What could not be read or listed, so that its content is unknown.
+        report: The folder of the record.
+        not_looked_at: What is below the table's folder and was not searched, as relative paths: the timeline, the
+            metadata table, models of indexes, and so on.
     """
 
     table: str
@@ -105,16 +106,16 @@ class ErasureResult:
 
     @property
     def is_well(self) -> bool:
-        """Whether no byte is left in the table, and the record says so."""
+        """Return True if no file of the table holds bytes of the keys and nothing is in doubt."""
         return not (self.holders or self.doubts)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Rows of `path`, `bytes`, `kind` and `needs`, by kind and path."""
+        """Return rows of `path`, `bytes`, `kind` and `needs`, ordered by kind and path."""
         shown = sorted([*self.holders, *self.external], key=lambda holder: (holder.kind, holder.path))
         return [{"path": each.path, "bytes": each.bytes, "kind": each.kind, "needs": each.needs} for each in shown]
 
     def lines(self) -> Iterator[str]:
-        """The result in sentences for people."""
+        """Yield the result as sentences for people."""
         yield from (f"not known: {doubt}" for doubt in self.doubts)
         if self.is_well:
             yield f"no file holds bytes of the {self.keys} keys: erasure {self.erasure_id} is complete"
@@ -124,11 +125,12 @@ class ErasureResult:
 
 
 def check_erasure(spark: SparkSession, table: str | os.PathLike[str], keys: str | Iterable[str]) -> ErasureResult:
-    """Find the files that still hold bytes of some records, and say what must run for them to go.
+    """Find the files that still hold bytes of some records, and what must run to remove these bytes.
 
-    Call it first before or right after the rows are deleted, while retained files still tell which containers hold
-    their blobs: a record keeps those. Call it again with the same keys after each step; once nothing is left, the
-    record says so for good. It names no key, only a salted hash of all.
+    Call this function for the first time before the rows are deleted, or right after, while retained files still show
+    which containers hold their blobs; a record in the table remembers these containers. Call it again with the same
+    keys after each step. Once no file holds any of the bytes, the record is marked complete for good. The record
+    contains no key, only a salted hash of all keys.
 
     Args:
         spark: A registered session.
@@ -136,12 +138,12 @@ def check_erasure(spark: SparkSession, table: str | os.PathLike[str], keys: str 
         keys: Record keys, as Hudi keeps them in ``_hoodie_record_key``.
 
     Returns:
-        Base files and log files of every retained version, containers, files in the trash, segments of indexes, and
-        what killed processes left, each with what it needs; and what was not looked at.
+        The base files and log files of every retained version, containers, files in the trash, segments of indexes, and
+        leftovers of killed processes that hold bytes of the keys, each with what it needs; and what was not searched.
 
     Raises:
         InvalidArgumentError: There are no keys.
-        InvalidTypeError: A key is no text.
+        InvalidTypeError: A key is not a string.
         UnsupportedTableError: The table has no ``_hoodie_record_key``.
         TableNotFoundError: There is no such table.
         DataFileError: The newest rows could not be read.
@@ -157,7 +159,7 @@ def check_erasure(spark: SparkSession, table: str | os.PathLike[str], keys: str 
     place = ServiceTable.of(spark, table)
     _open(place.table, place.options)
     frame = spark.read.format("hudi").load(place.path)
-    # Not by the column itself: with a record index Hudi 1.2 finds nothing by keys that hold a field's name.
+    # A filter on the bare column would use the record index, and with it Hudi 1.2 misses keys that hold a field's name.
     key = F.concat(F.col(_KEY), F.lit(""))
     with in_one_sentence(f"looking for the keys in '{table}' failed", DataFileError):
         live = {row[0] for row in frame.where(key.isin(wanted)).select(_KEY).distinct().collect()}
@@ -175,21 +177,17 @@ def look(
     kept: KeptReferences | None = None,
     now_ms: int | None = None,
 ) -> ErasureResult:
-    """Look into every retained file, and publish what was found.
+    """Search every retained file for bytes of the keys, publish the erasure's record, and return the result.
+
+    Raise UnsupportedTableError if the table has no ``_hoodie_record_key``.
 
     Args:
         table: The table's base path.
-        keys: The keys.
-        live: Those that have rows in the newest snapshot.
-        options: How storage is opened.
-        kept: What earlier runs kept of the references of data files; read anew without it.
-        now_ms: The time, for tests.
-
-    Returns:
-        What holds bytes of the keys.
-
-    Raises:
-        UnsupportedTableError: The table has no ``_hoodie_record_key``.
+        keys: The record keys.
+        live: The keys that have rows in the newest snapshot.
+        options: Options to open storage.
+        kept: The references of data files as earlier runs stored them; without it all files are read.
+        now_ms: The time in milliseconds since 1970, UTC, for tests; the clock's by default.
     """
     now = clock_ms() if now_ms is None else now_ms
     native = _open(normalise(table), options)
@@ -198,10 +196,10 @@ def look(
     listed, odd = list_below(storage, area.uri)
     files = {places.identity(info.uri): info for info in listed}
     mine, everyone = Referrers({name: info.uri for name, info in files.items()}, places), Fold(list(files.values()))
-    # Before the data files: what is committed meanwhile is found in one of the two.
+    # Leftovers are listed before data files are read: rows that are committed in between are found in one of the two.
     left = _listed(partial(list_leftovers, storage, root), odd)
     gathered = gather(native, scan, mine)
-    # Ranges are compared, which references that were folded by path have not.
+    # Folded references have paths but no ranges, which are needed here to find dead bytes.
     read = read_here if kept is None else kept.whole
     tables, doubts = sharing_tables(native, ())
     doubts += [doubt for each in tables for doubt in gather(each, read, everyone).doubts]
@@ -253,10 +251,12 @@ def _suspecting(
     trash: Iterable[TrashedFile],
     left: Iterable[Leftover],
 ) -> ErasureRecord:
-    """The record, with what may have come to hold bytes of the keys since the last look.
+    """Return the record with the files added that may have come to hold bytes of the keys since the last look.
 
-    Until a look finds no row of the keys, an upsert or a compaction may move their blobs to new containers; once the
-    rows are gone too, no data file tells of that. What others refer to wholly holds nothing else.
+    As long as a look finds rows of the keys, an upsert or a compaction may move their blobs to new containers; once the
+    rows are gone too, no data file shows where. The files in question are containers to which nothing refers, newer
+    containers that are partly unreferenced, files in the trash, and staged or half-published files. A container that
+    other rows refer to completely cannot hold bytes of the keys.
     """
     if not record.rows_ms:
         return record
@@ -269,7 +269,7 @@ def _suspecting(
 
 
 def _listed(listing: Callable[[], Iterable[T]], doubts: list[str]) -> list[T]:
-    """What a listing gives; nothing, and a doubt, where it cannot be made."""
+    """Return what `listing` gives; if that raises an OSError, add a doubt and return an empty list."""
     try:
         return list(listing())
     except OSError as problem:
@@ -294,7 +294,7 @@ def _data_files(
     newest = {file.uri for each in native.snapshot().file_slices for file in each.files} if held else set()
     for file in sorted(held, key=lambda file: file.path):
         if native.storage.info(file.info.uri) is None:
-            continue  # a clean took it while the others were read
+            continue  # Hudi's clean removed the file while others were read
         if file.path in saved:
             needs = f"savepoint {saved[file.path]} to be deleted, and Hudi's clean after it"
         elif file.instant in timeline.pending:

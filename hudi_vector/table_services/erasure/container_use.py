@@ -1,4 +1,4 @@
-"""Which containers nothing refers to, wholly or in part."""
+"""Containers to which nothing refers, or only in part."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["ContainerUse"]
 
 @dataclass(frozen=True)
 class ContainerUse:
-    """Files of the blob area, by their paths from the table's folder.
+    """Files of the blob area that are not fully referred to, by their paths relative to the table's folder.
 
     Attributes:
-        loose: Nothing refers to them.
-        partly_dead: Nothing refers to some of their blobs, or to any of them.
+        loose: Files to which nothing refers.
+        partly_dead: Files with blobs to which nothing refers; includes the loose files.
     """
 
     loose: frozenset[str]
@@ -25,9 +25,9 @@ class ContainerUse:
 
     @classmethod
     def of(cls, root: str, references: Fold, options: StorageOptions) -> ContainerUse:
-        """What all references make of the files."""
+        """Classify the files of the blob area of the table at `root` by the references to them."""
         uploads = list_uploads(root, options=options)
-        # A container with an inner format has bytes that belong to no blob.
+        # A container's own format adds bytes that belong to no blob, so live bytes are compared with the blobs' bytes.
         payload = {each.path: each.blob_bytes for upload in uploads for each in upload.containers}
         rows = references.containers().select(["uri", "bytes", "live_bytes", "files"]).to_pylist()
         by_path = {row["uri"].removeprefix(f"{root}/"): row for row in rows}

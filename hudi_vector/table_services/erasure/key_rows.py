@@ -1,4 +1,4 @@
-"""The rows of some record keys in retained files, superseded ones included, and what they refer to."""
+"""Rows of given record keys in all retained files, superseded versions included, and their blob references."""
 
 from __future__ import annotations
 
@@ -41,11 +41,7 @@ _KEY = "_hoodie_record_key"
 
 
 class KeyScan:
-    """Reads retained files for the rows of some keys; `held` has the keys found in each file.
-
-    Args:
-        keys: Record keys, as Hudi keeps them.
-    """
+    """A reader of retained files that looks for rows of given record keys; `held` has the keys found, by file."""
 
     def __init__(self, keys: Collection[str]) -> None:
         self._keys = frozenset(keys)
@@ -53,7 +49,7 @@ class KeyScan:
         self.held: dict[RetainedFile, frozenset[str]] = {}
 
     def __call__(self, files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
-        """What the rows of the keys refer to, file by file."""
+        """Yield the references of each file's rows of the keys; a file that is gone or unreadable is marked as such."""
         threads = default_threads(local=not files or files[0].table.startswith("file:"))
         found = in_threads(lambda file: self._read(file, options), files, threads)
         yield from followed(found, len(files), "data files searched")
@@ -88,7 +84,7 @@ class KeyScan:
             if block.kind == PARQUET_DATA:
                 yield from self._parquet(pa.BufferReader(pa.py_buffer(block.content)))
             elif block.kind == CDC_DATA:
-                # Their rows need not have Hudi's own columns, so that nobody can say whose they are.
+                # These rows need not have Hudi's own columns, so they cannot be matched with record keys.
                 raise DataFileError("it holds changes of rows, which bear no record key; Hudi's clean removes it")
             elif block.kind == TORN:
                 if block.content:

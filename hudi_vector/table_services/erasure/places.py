@@ -1,4 +1,4 @@
-"""Where else below a table bytes of records can be: segments of indexes; and what an erasure does not look at."""
+"""Segments of indexes that hold vectors of given records, and the places that an erasure check does not search."""
 
 from __future__ import annotations
 
@@ -24,15 +24,11 @@ _SEGMENTS = "segments"
 
 
 def segments_holding(native: NativeTable, held: Collection[RetainedFile]) -> Iterator[tuple[str, int, str]]:
-    """The segments of the table's own indexes that hold vectors of some rows, as codes or as they are.
+    """Yield path, bytes and needs of each segment of the table's own indexes that may hold vectors of some rows.
 
-    Args:
-        native: The table.
-        held: Its data files that hold rows of the keys.
-
-    Yields:
-        Of each its path from the table's folder, its bytes, and what it needs to go. A segment of a data
-        file that is gone may hold the vector of any row.
+    `held` has the data files with rows of the keys. A segment whose data file no longer exists is included, because it
+    may hold the vector of any row. Paths are relative to the table's folder; vectors may be stored as they are or as
+    codes.
     """
     root, storage = native.source.uri, native.storage
     segments = [
@@ -58,23 +54,22 @@ def not_looked_at(
     left: Iterable[Leftover],
     trash: Iterable[TrashedFile],
 ) -> tuple[str, ...]:
-    """What lies below a table's folder and is no place where bytes of rows are looked for.
+    """Return the folders and single files below a table's folder that an erasure check does not search, sorted.
+
+    All paths are relative to the table's folder. Data files are never among them, since all of them are searched.
 
     Args:
         storage: The table's storage.
         table: The table's base path, normalised.
-        loose: The files of the blob area to which nothing refers, from the table's folder.
-        left: What is staged or half published.
+        loose: The files of the blob area to which nothing refers, relative to the table's folder.
+        left: The staged and half-published files that were found.
         trash: The files in the trash.
-
-    Returns:
-        Folders, and single files, from the table's folder, by path. Data files are all looked at.
     """
     found = {join(_HOODIE, shown(name)) for name in storage.list_folders(join(table, _HOODIE))} - _LOOKED_AT
     found |= {_HOODIE for _ in storage.list_files(join(table, _HOODIE))[:1]}
     found |= {join(_SERVICE, shown(name)) for name in storage.list_folders(join(table, _SERVICE))}
     found -= {STAGING, TRASH, OUTSIDE_TRASH}
-    # Anybody's files in the blob area; one that rows refer to is a holder.
+    # Unreferenced files in the blob area that no write of this package made; referenced ones are holders.
     found |= {path for path in loose if write_of(table, join(table, path)) is None}
     known = {info.uri for each in left for info in each.files} | {join(table, each.trash_path) for each in trash}
     for folder in (STAGING, TRASH, OUTSIDE_TRASH):
@@ -88,7 +83,7 @@ def not_looked_at(
 
 
 def _is_just_staged(storage: Storage, table: str, path: str) -> bool:
-    """Whether a file was staged since the look began."""
+    """Return True if an unlisted path is in the staging folder of a write: it was staged after the listing."""
     return is_write_id(path.removeprefix(f"{STAGING}/").partition("/")[0]) and is_plain(storage, table, path)
 
 

@@ -1,10 +1,12 @@
-"""The durable record of an erasure: which containers held the bytes of some keys, and when all of it was gone.
+"""The durable record of an erasure: the containers that held bytes of some keys, and when all bytes were gone.
 
-It is the newest whole side file of ``{table}/.hoodie/blob_service/v1/erasures/{erasure id}/``, in one of two states:
+The record is the newest whole side file of ``{table}/.hoodie/blob_service/v1/erasures/{erasure id}/``. It has one of
+two states:
 
     open → complete
 
-It names no key, only a salted hash of all of them together: whoever has the keys can prove that they were meant.
+It contains no key, only a salted hash of all keys together, so that someone who has the keys can prove that the
+record is about them.
 """
 
 from __future__ import annotations
@@ -31,26 +33,25 @@ _KIND, _VERSION = "erasure", 1
 
 @dataclass(frozen=True)
 class ErasureRecord:
-    """An erasure; times in milliseconds since 1970, UTC.
+    """An erasure; times are in milliseconds since 1970, UTC.
 
     Attributes:
         table: The table's base path, normalised.
-        erasure_id: Its name: the time it was opened and random bits.
+        erasure_id: The record's id: the time it was opened, followed by random characters.
         state: OPEN or COMPLETE.
         salt: Random text.
         digest: SHA-256 of the salt and the keys.
-        keys: How many keys there are.
-        containers: The files of the blob area that rows of the keys have referred to, by their paths from the table's
-            folder.
-        suspects: Those of which nobody can say whose bytes they hold: at a look during which rows of the keys may have
-            changed, nothing referred to them, or they were new and nothing referred to a part of them. What was staged
-            or half published then is among them.
-        opened_ms: When it was opened.
-        rows_ms: When the last look began, if it saw rows of the keys or was in doubt; 0 if it did neither.
-        completed_ms: When nothing held any byte, 0 until then.
+        keys: The number of keys.
+        containers: The files of the blob area that rows of the keys have referred to, relative to the table's folder.
+        suspects: Files that may hold bytes of the keys, although no row shows whose bytes they hold: files to which
+            nothing referred at a look during which rows of the keys may have changed, containers that were new and
+            partly unreferenced at such a look, and files that were in the trash, staged or half published then.
+        opened_ms: When the record was opened.
+        rows_ms: When the last look began if it found rows of the keys or had a doubt; 0 if it did neither.
+        completed_ms: When no file held any of the bytes; 0 until then.
         identity: The timeline's identity at that time.
-        not_looked_at: What lies below the table's folder and was not looked at, from there, of the last look.
-        generation: Of the side file that this was read from, −1 for none.
+        not_looked_at: What the last look did not search, relative to the table's folder.
+        generation: The generation of the side file that the record was read from; -1 for a new record.
     """
 
     table: str
@@ -70,26 +71,19 @@ class ErasureRecord:
 
     @classmethod
     def new(cls, table: str, keys: Collection[str], now_ms: int) -> ErasureRecord:
-        """A record that was not published yet."""
+        """Make an open record with a new id and salt; it is not published yet."""
         salt = secrets.token_hex(16)
         return cls(table, new_write_id(now_ms), OPEN, salt, _digest(salt, keys), len(set(keys)), (), (), now_ms, now_ms)
 
     def is_of(self, keys: Collection[str]) -> bool:
-        """Whether it is about exactly these keys."""
+        """Return True if the record is about exactly these keys."""
         return self.digest == _digest(self.salt, keys)
 
 
 def find_open(storage: Storage, table: str, keys: Collection[str]) -> ErasureRecord | None:
-    """The newest open record about some keys.
+    """Return the newest open record about exactly these keys, or None.
 
-    Args:
-        storage: The table's storage.
-        table: The table's base path, normalised.
-        keys: The keys.
-
-    Raises:
-        DataFileError: A record says what no erasure says.
-        UnsupportedTableError: Another version of this package wrote a record.
+    Raise DataFileError if a record is damaged, and UnsupportedTableError if another version of this package wrote one.
     """
     for erasure_id in sorted(storage.list_folders(join(table, ERASURES)), reverse=True):
         found = read_erasure(storage, table, erasure_id)
@@ -99,23 +93,16 @@ def find_open(storage: Storage, table: str, keys: Collection[str]) -> ErasureRec
 
 
 def read_erasure(storage: Storage, table: str, erasure_id: str) -> ErasureRecord | None:
-    """A record, None where there is none that is whole.
+    """Return a record, or None if the id is not valid or has no whole side file.
 
-    Args:
-        storage: The table's storage.
-        table: The table's base path, normalised.
-        erasure_id: Its id.
-
-    Raises:
-        DataFileError: It says what no erasure says.
-        UnsupportedTableError: Another version of this package wrote it.
+    Raise DataFileError if the record is damaged, and UnsupportedTableError if another version of this package wrote it.
     """
     folder = join(table, ERASURES, erasure_id)
     found = newest(storage, folder, _KIND, _VERSION) if is_write_id(erasure_id) else None
     if found is None:
         return None
     body: dict[str, Any] = found[1]
-    body.setdefault("rows_ms", body.get("opened_ms"))  # records of before there was such a time
+    body.setdefault("rows_ms", body.get("opened_ms"))  # older records lack rows_ms
     record = shaped(ErasureRecord, body, folder, table=table, erasure_id=erasure_id, generation=generation_of(found[0]))
     if record.state not in (OPEN, COMPLETE):
         raise DataFileError(f"'{folder}' is damaged, or somebody changed it: {record.state!r} is not its state")
@@ -123,15 +110,7 @@ def read_erasure(storage: Storage, table: str, erasure_id: str) -> ErasureRecord
 
 
 def publish_record(storage: Storage, record: ErasureRecord) -> ErasureRecord:
-    """Make the present state of a record durable.
-
-    Args:
-        storage: The table's storage.
-        record: The record.
-
-    Returns:
-        It, with its new generation.
-    """
+    """Make a record's present state durable, and return the record with its new generation."""
     body: dict[str, Any] = asdict(record)
     del body["table"], body["erasure_id"], body["generation"]
     folder = join(record.table, ERASURES, record.erasure_id)
@@ -140,6 +119,6 @@ def publish_record(storage: Storage, record: ErasureRecord) -> ErasureRecord:
 
 
 def _digest(salt: str, keys: Collection[str]) -> str:
-    # Lengths keep ["a", "b"] and ["a b"] apart, whatever stands in a key.
+    # The length before each key makes the text unambiguous, whatever characters the keys contain.
     text = "".join(f"{len(key)}:{key}" for key in sorted(set(keys)))
     return hashlib.sha256(f"{salt}{text}".encode()).hexdigest()

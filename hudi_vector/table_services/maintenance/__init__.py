@@ -1,1 +1,1 @@
-"""What is due on a table, in one job, and its history."""
+"""Maintenance: one job that runs the services that are due on a table, and its history and report."""

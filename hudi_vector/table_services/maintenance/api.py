@@ -1,4 +1,4 @@
-"""``hv.table_services.maintain``: what is due on a table, in one job that may run every hour."""
+"""``hv.table_services.maintain``: runs what is due on a table, in one job that may be scheduled every hour."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ if TYPE_CHECKING:
 __all__ = ["MAINTAIN", "MaintainResult", "maintain"]
 
 MAINTAIN = "maintain"
-"""The lease that keeps two runs of the job on one table apart."""
+"""The name of the lease that prevents two maintenance runs on one table."""
 
 _LOG = logging.getLogger(__name__)
-_MOST_TEXT = 1000  # of a step, in the history: the log has all of it
+_MOST_TEXT = 1000  # characters of a step's text that are kept; the log has the full text
 
 
 @dataclass(frozen=True)
 class MaintainResult:
-    """What a run of the job did.
+    """The outcome of a maintenance run.
 
     Attributes:
         table: The table's base path.
-        steps: What came of each step.
-        figures: What the table's blobs take now, where this run took the figures.
-        report: The file of the report, where one was asked for.
-        dry_run: Whether nothing was to be changed.
+        steps: The outcome of each step.
+        figures: The sizes of the table's blobs and indexes, if this run measured them.
+        report: The file of the report, if one was asked for.
+        dry_run: Whether this was a dry run, which changes nothing.
     """
 
     table: str
@@ -62,17 +62,17 @@ class MaintainResult:
 
     @property
     def is_well(self) -> bool:
-        """Whether no step was refused and none failed."""
+        """Return True if no step was refused and none failed."""
         return all(step.is_well for step in self.steps)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Rows of `step`, `state`, `seconds` and `text`, in the order of the steps."""
+        """Return rows of `step`, `state`, `seconds` and `text`, in the order of the steps."""
         return [
             {"step": step.step, "state": step.state, "seconds": step.seconds, "text": step.text} for step in self.steps
         ]
 
     def lines(self) -> Iterator[str]:
-        """The outcome in a few sentences for people, without the ends of lines."""
+        """Yield the outcome as a few sentences for people, without line ends."""
         states = [step.state for step in self.steps]
         yield ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
         if self.report:
@@ -89,36 +89,35 @@ def maintain(
     other_tables: Sequence[str] = (),
     assume_single_writer: bool | None = None,
 ) -> MaintainResult:
-    """Run what is due on a table: safe every hour, from a scheduler.
+    """Run the services that are due on a table; a scheduler may call this every hour.
 
-    The steps are those of ``hoodie.blob.maintain.steps``: ``cluster``, ``compact_blobs``, ``clean_blobs``, ``index``,
-    which brings vector indexes up to date, and ``figures``, which counts the blobs for the report. Each is due when it
-    last ended well longer ago than its interval,
-    ``hoodie.blob.maintain.{cluster,compact,clean,index,figures}.interval``; its other settings are those of the
-    service. A step that is refused or fails does not stop the others, and one that has nothing to do says so. What the
-    runs did is kept below ``.hoodie/blob_service/v1/maintenance/`` of the table.
+    The steps are those of ``hoodie.blob.maintain.steps``: ``cluster``, ``compact_blobs``, ``clean_blobs``, ``index``
+    (refreshes vector indexes) and ``figures`` (counts the blobs for the report). A step is due once its interval,
+    ``hoodie.blob.maintain.{cluster,compact,clean,index,figures}.interval``, has passed since it last succeeded. Other
+    settings of a step are those of its service. If a step is refused or fails, the others still run; a step that has
+    nothing to do says so. The history of all runs is kept in the table, below ``.hoodie/blob_service/v1/maintenance/``.
 
-    Before the steps, and whichever they are, a compaction or clustering that was killed is ended, as the step
-    ``end_killed_runs``, which is told of only where there is one: rows of other writers that its commit hides come
-    back, and the containers that it holds are free.
+    Before the steps, and whichever steps are chosen, a compaction or clustering that was killed is ended. This restores
+    rows of other writers that its commit hides, and releases the containers that it holds. It appears as the step
+    ``end_killed_runs``, but only if there was such a run.
 
     Args:
         spark: A registered session.
         table: The name or path of a Hudi table.
-        steps: Run these now, due or not, and no others; those that are due by default.
-        dry_run: Whether to only say what would happen; nothing is noted of it.
-        report: A local file for the report: an HTML page of the table's blobs over time, which needs no network.
+        steps: Run exactly these steps now, whether they are due or not; by default the steps that are due.
+        dry_run: Whether to only report what would happen; nothing is added to the history.
+        report: A local file for the report: an HTML page with the table's blobs over time, which needs no network.
         other_tables: The paths of tables that may refer to this table's blobs, as for `clean_blobs`.
         assume_single_writer: As for `compact_blobs`, for the steps ``cluster`` and ``compact_blobs``;
             ``hoodie.blob.maintain.assume.single.writer`` by default.
 
     Returns:
-        What each step did.
+        The outcome of each step.
 
     Raises:
-        RefusedError: Another run of the job is under way.
+        RefusedError: Another maintenance run of this table is under way.
         InvalidArgumentError: There is no such step, or the report cannot be written.
-        InvalidOptionError: A setting has a value it cannot have.
+        InvalidOptionError: A setting has an invalid value.
         TableNotFoundError: There is no such table.
 
     Example:
@@ -137,7 +136,7 @@ def maintain(
     )
     with ServiceLease(root, MAINTAIN, options=options) as lease:
         history = read_history(root, options)
-        if report is not None:  # one that cannot be written is refused before anything runs
+        if report is not None:  # a report that cannot be written raises before any step runs
             write_report(report, html_report(root, history, clock_ms()))
         due = _due(spark, chosen, history, force=steps is not None)
         run = _run(job, chosen, due, lease.check)
@@ -160,7 +159,7 @@ def _chosen(spark: SparkSession, names: Collection[str] | None) -> list[Step]:
 
 
 def _due(spark: SparkSession, steps: Sequence[Step], history: History, force: bool) -> frozenset[str]:
-    # Every setting is read before anything runs, so that a wrong one stops all of it.
+    # All intervals are read before any step runs, so that an invalid setting stops the whole job.
     intervals = {step.name: step.interval.in_session(spark) for step in steps}
     now = clock_ms()
     return frozenset(name for name, interval in intervals.items() if force or history.is_due(name, interval, now))
@@ -183,7 +182,7 @@ def _run(job: Job, steps: Sequence[Step], due: Collection[str], check: Callable[
 
 
 def _told(job: Job, name: str, run: Callable[[Job], Outcome]) -> tuple[StepOutcome, Figures | None]:
-    """What comes of a step, which the log tells of too."""
+    """Run a step and log its outcome; return the outcome, and the figures if the step took any."""
     _LOG.info("%s of %s begins", name, job.table)
     at = time.monotonic()
     outcome = _attempted(job, name, run)
@@ -199,7 +198,7 @@ def _attempted(job: Job, name: str, run: Callable[[Job], Outcome]) -> Outcome:
         return Outcome(REFUSED, str(refused))
     except HudiVectorError as problem:
         return Outcome(FAILED, str(problem))
-    except Exception as problem:  # noqa: BLE001 - whatever one step meets, the others are run
+    except Exception as problem:  # noqa: BLE001 - no error of one step may stop the others
         from hudi_vector.spark.catalyst.gateway import first_sentence
         from hudi_vector.spark.catalyst.worker_errors import from_worker
 

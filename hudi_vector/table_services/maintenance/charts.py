@@ -1,4 +1,4 @@
-"""Charts over time as SVG text: lines in a frame, with their scales and a legend, and nothing from elsewhere."""
+"""Line charts over time as SVG text, with scales and a legend, and without external resources."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Chart", "bytes_text", "day_text", "number_text"]
 _WIDTH, _HEIGHT = 720, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 30, 30
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_LINES = 4  # across the frame
+_LINES = 4  # steps of the vertical scale
 
 
 def bytes_text(number: float) -> str:
-    """A number of bytes for people.
+    """Return a number of bytes as text with a binary unit.
 
     Example:
         >>> bytes_text(0), bytes_text(1536), bytes_text(3 << 30)
@@ -29,12 +29,12 @@ def bytes_text(number: float) -> str:
 
 
 def number_text(number: float) -> str:
-    """A count for people: whole, with commas."""
+    """Return a count as text: rounded, with commas."""
     return f"{number:,.0f}"
 
 
 def day_text(at_ms: int) -> str:
-    """A time for people, UTC.
+    """Return a time (milliseconds since 1970) as text with date and minutes, in UTC.
 
     Example:
         >>> day_text(0)
@@ -45,14 +45,14 @@ def day_text(at_ms: int) -> str:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over time.
+    """A chart of values over time.
 
     Attributes:
-        title: What they are.
-        at_ms: When each value was taken, milliseconds since 1970, ascending; one or more.
-        lines: Values by the name of their line.
-        colours: The colour of each line.
-        is_bytes: Whether values are bytes, or else counts.
+        title: The title of the chart.
+        at_ms: The time of each value, milliseconds since 1970, ascending; at least one.
+        lines: The values of each line, by the name of the line.
+        colours: The colour of each line, by the name of the line.
+        is_bytes: Whether the values are bytes; otherwise they are counts.
     """
 
     title: str
@@ -62,11 +62,7 @@ class Chart:
     is_bytes: bool = True
 
     def svg(self) -> str:
-        """The chart as an element of a page.
-
-        Returns:
-            SVG text; single values have their number as a tooltip.
-        """
+        """Return the chart as an SVG element for an HTML page; each value has a tooltip."""
         parts = [
             f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(self.title)}">',
             f'<text class="title" x="{_LEFT}" y="14">{escape(self.title)}</text>',

@@ -1,4 +1,4 @@
-"""What a table's blobs take at one moment, column by column, what waits in the trash, and how its indexes are."""
+"""Sizes of a table at one moment: its blobs by column, its trash, and its vector indexes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _SUMS = ("blobs", "bytes", "dead_bytes", "dangling")
 
 @dataclass(frozen=True)
 class ColumnFigures:
-    """A BLOB column of the newest snapshot; `column` is empty for files in the blob area that belong to none.
+    """Figures of one BLOB column in the newest snapshot.
 
     Attributes:
-        column: Its dotted path.
-        blobs: Rows with a blob.
+        column: The column's dotted path; empty for files in the blob area that belong to no column.
+        blobs: The number of rows with a blob.
         inline: Bytes in the table's data files.
-        managed: Bytes that rows refer to in files the table owns.
+        managed: Bytes that rows refer to in files that the table owns.
         external: Bytes that rows refer to in other files.
         dead: Bytes in the blob area that no row of the newest snapshot refers to.
-        dangling: Rows whose bytes are not there.
+        dangling: The number of rows whose bytes are missing.
     """
 
     column: str
@@ -42,23 +42,23 @@ class ColumnFigures:
 
     @property
     def live(self) -> int:
-        """Bytes that rows of the newest snapshot refer to, wherever they are."""
+        """Return the number of bytes that rows of the newest snapshot refer to, in any file."""
         return self.inline + self.managed + self.external
 
 
 @dataclass(frozen=True)
 class IndexFigures:
-    """A vector index.
+    """Figures of one vector index.
 
     Attributes:
         name: Column, metric and kind.
-        files: Base files of the newest snapshot.
-        covered: Those with a segment.
-        rows: Their rows.
-        bytes: Bytes of its segments.
-        imbalance: How uneven its lists are; 1 if they are of one length.
-        recall: The recall that was measured last, None where none was.
-        milliseconds: The median latency of a search that was measured last, None where none was.
+        files: The number of base files in the newest snapshot.
+        covered: The number of these that have a segment.
+        rows: The number of rows in the covered files.
+        bytes: Bytes of the index's segments.
+        imbalance: How uneven the lists of the index are; 1 if they have equal lengths.
+        recall: The recall that was measured last; None if it was never measured.
+        milliseconds: The median search latency that was measured last; None if it was never measured.
     """
 
     name: str
@@ -73,13 +73,13 @@ class IndexFigures:
 
 @dataclass(frozen=True)
 class Figures:
-    """A table's blobs and indexes at one moment.
+    """Figures of a table's blobs and indexes at one moment.
 
     Attributes:
-        columns: By name.
-        trash_files: Files in the trash.
-        trash: Their bytes.
-        indexes: By name.
+        columns: The figures of each column, ordered by name.
+        trash_files: The number of files in the trash.
+        trash: The bytes of these files.
+        indexes: The figures of each index, ordered by name.
     """
 
     columns: tuple[ColumnFigures, ...]
@@ -89,34 +89,24 @@ class Figures:
 
     @property
     def whole(self) -> ColumnFigures:
-        """All columns together."""
+        """Return the sums over all columns."""
         names = ("blobs", "inline", "managed", "external", "dead", "dangling")
         sums = {name: sum(getattr(column, name) for column in self.columns) for name in names}
         return ColumnFigures("", **sums)
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Figures:
-        """Figures as JSON has them."""
+        """Make figures from their JSON form."""
         columns = tuple(ColumnFigures(**column) for column in body["columns"])
         indexes = tuple(IndexFigures(**index) for index in body.get("indexes", ()))
         return cls(**{**body, "columns": columns, "indexes": indexes})
 
 
 def measure(spark: SparkSession, table: str) -> Figures:
-    """Count the blobs of a table's newest snapshot, what lies in its trash, and what its indexes cover.
+    """Count the blobs of a table's newest snapshot, the files in its trash, and what its indexes cover.
 
-    No bytes of blobs are read.
-
-    Args:
-        spark: A registered session.
-        table: The name or path of a Hudi table.
-
-    Returns:
-        The figures.
-
-    Raises:
-        TableNotFoundError: There is no such table.
-        UnsupportedTableError: It is a view that does more than name one, or no Hudi table.
+    Bytes of blobs are not read. Raise TableNotFoundError if there is no such table, and UnsupportedTableError for a
+    view that does more than name a table, or if it is not a Hudi table.
     """
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
@@ -148,13 +138,7 @@ def _indexes(spark: SparkSession, table: str) -> tuple[IndexFigures, ...]:
 
 
 def add_up(rows: Iterable[Mapping[str, Any]]) -> tuple[ColumnFigures, ...]:
-    """The figures of each column.
-
-    Args:
-        rows: Sums of an inventory by `column` and `kind`.
-
-    Returns:
-        By the columns' names.
+    """Return the figures of each column, ordered by name, from sums of an inventory by `column` and `kind`.
 
     Example:
         >>> row = {"column": "img", "kind": "inline", "blobs": 2, "bytes": 30, "dead_bytes": 0, "dangling": 0}

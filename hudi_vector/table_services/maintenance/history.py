@@ -1,8 +1,8 @@
-"""What the upkeep of a table did, run by run, and what its blobs took then.
+"""The history of a table's maintenance: the outcome of each run, and the figures that it took.
 
 The history is the newest whole side file of ``{table}/.hoodie/blob_service/v1/maintenance/``. Each run that did
-something adds itself and publishes the whole anew, thinned: of what is older than a month one run a day stays, and no
-more than 2,000 in all.
+something publishes the whole history again with itself added. The history is thinned: of the time before the last 30
+days one run per day is kept, and no more than 2,000 runs in all.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _LOCAL = StorageOptions()
 _DAY_MS = 86_400_000
 _WHOLE_MS = 30 * _DAY_MS
 _MOST_RUNS = 2000
-_FILES_KEPT = 2  # a reader may have listed the one before
+_FILES_KEPT = 2  # a reader may have listed the previous file and not read it yet
 
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """What came of a step.
+    """The outcome of one step of a maintenance run.
 
     Attributes:
-        step: Its name.
-        state: ``done``, ``nothing to do``, ``not due``, ``refused`` or ``failed``; ``due`` where a dry run left it.
-        text: What it did, or why it did not.
-        seconds: How long it took.
+        step: The name of the step.
+        state: ``done``, ``nothing to do``, ``not due``, ``refused`` or ``failed``; ``due`` if a dry run found work.
+        text: What the step did, or why it did nothing.
+        seconds: How long the step took.
     """
 
     step: str
@@ -46,13 +46,13 @@ class StepOutcome:
 
     @property
     def is_well(self) -> bool:
-        """Whether it did what was to be done."""
+        """Return True if the step was neither refused nor failed."""
         return self.state not in (REFUSED, FAILED)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run: when it began (milliseconds since 1970, UTC), what its steps did, and the figures where it took them."""
+    """A maintenance run: its begin (milliseconds since 1970, UTC), its steps, and the figures if it took any."""
 
     begun_ms: int
     steps: tuple[StepOutcome, ...] = ()
@@ -61,27 +61,25 @@ class Run:
 
 @dataclass(frozen=True)
 class History:
-    """The runs of a table, the oldest first, and when each step last began that ended well."""
+    """The runs of a table, the oldest first.
+
+    `last` has, for each step, the begin of the last run in which the step ended well, in milliseconds since 1970, UTC.
+    """
 
     runs: tuple[Run, ...] = ()
     last: Mapping[str, int] | None = None
 
     def is_due(self, step: str, interval_ms: int, now_ms: int) -> bool:
-        """Whether a step has not ended well for as long as its interval; so it has where the clock went back.
+        """Return True if `interval_ms` has passed since the begin of the last run in which the step ended well.
 
-        Args:
-            step: Its name.
-            interval_ms: How often it is to run, milliseconds.
-            now_ms: The time.
+        A step that never ended well is due. If the clock went back so that the last run is in the future, the step is
+        due too.
         """
         last = (self.last or {}).get(step)
         return last is None or not last <= now_ms < last + interval_ms
 
     def with_run(self, run: Run) -> History:
-        """The history with one more run, thinned.
-
-        Args:
-            run: The newest.
+        """Return the history with one more run, thinned.
 
         Example:
             >>> History().with_run(Run(5, (StepOutcome("clean_blobs", "done"),))).last
@@ -92,30 +90,16 @@ class History:
 
 
 def read_history(table: str, options: StorageOptions = _LOCAL) -> History:
-    """The history of a table; an empty one where there is none.
+    """Return the history of a table, which is empty if none was published.
 
-    Args:
-        table: The table's base path.
-        options: How storage is opened.
-
-    Raises:
-        DataFileError: It says what no history says.
-        UnsupportedTableError: Another version of this package wrote it.
+    Raise DataFileError if the history is damaged, and UnsupportedTableError if another version of this package wrote
+    it.
     """
     return _read(table, options)[0]
 
 
 def add_run(table: str, run: Run, options: StorageOptions = _LOCAL) -> History:
-    """Make a run durable.
-
-    Args:
-        table: The table's base path.
-        run: The run.
-        options: How storage is opened.
-
-    Returns:
-        The history with it.
-    """
+    """Publish the history with one more run, remove older side files, and return the new history."""
     before, generation = _read(table, options)
     history = before.with_run(run)
     root = normalise(table)
@@ -135,7 +119,7 @@ def _read(table: str, options: StorageOptions) -> tuple[History, int]:
 
 
 def _thinned(runs: Iterable[Run], now_ms: int) -> tuple[Run, ...]:
-    """All runs of the last month, and of each day before it the last one that has figures, without its steps' texts."""
+    """Return the runs of the last 30 days, and for each earlier day its last run with figures, without its steps."""
     recent, daily = [], {}
     for run in runs:
         if run.begun_ms > now_ms - _WHOLE_MS:

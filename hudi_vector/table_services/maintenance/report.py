@@ -1,4 +1,4 @@
-"""The report of a table's upkeep: one HTML page, whole in itself, of blobs and indexes over time and the last runs."""
+"""The maintenance report: one self-contained HTML page with blobs and indexes over time, and the last runs."""
 
 from __future__ import annotations
 
@@ -45,15 +45,9 @@ which older snapshots may still need. Dangling: rows whose bytes are not there.<
 
 
 def html_report(table: str, history: History, now_ms: int) -> str:
-    """The page.
+    """Return the report as an HTML page that needs no other file and no network.
 
-    Args:
-        table: The table's base path.
-        history: Its runs.
-        now_ms: The time, milliseconds since 1970.
-
-    Returns:
-        HTML that needs no other file and no network.
+    `now_ms` is the time shown as that of the report, milliseconds since 1970.
     """
     measured = [(run.begun_ms, run.figures) for run in history.runs if run.figures is not None]
     parts = [*_measured(measured)] if measured else ["<p>No figures were taken yet.</p>"]
@@ -63,17 +57,11 @@ def html_report(table: str, history: History, now_ms: int) -> str:
 
 
 def write_report(path: str, page: str) -> None:
-    """Write the page to a file.
+    """Write the page to a local file.
 
-    Args:
-        path: A local path.
-        page: The page.
-
-    Raises:
-        InvalidArgumentError: The file cannot be written.
-        InvalidTypeError: It is no path.
+    Raise InvalidArgumentError if the file cannot be written, and InvalidTypeError if `path` is not a path.
     """
-    if not isinstance(path, (str, os.PathLike)):  # a number would be an open file of this process
+    if not isinstance(path, (str, os.PathLike)):  # open() takes a number for a file descriptor
         raise InvalidTypeError(f"report is the path of a local file, not {path!r}")
     try:
         with open(path, "w", encoding="utf-8") as file:
@@ -105,7 +93,7 @@ def _measured(measured: Sequence[tuple[int, Figures]]) -> Iterable[str]:
 
 
 def _indexes(measured: Sequence[tuple[int, Figures]]) -> Iterable[str]:
-    """The vector indexes, now and over time; nothing where the table never had any."""
+    """Yield the part about vector indexes, now and over time; nothing if the table never had an index."""
     over_time: dict[str, list[tuple[int, IndexFigures]]] = {}
     for at, figures in measured:
         for index in figures.indexes:
@@ -126,7 +114,7 @@ def _indexes(measured: Sequence[tuple[int, Figures]]) -> Iterable[str]:
 
 
 def _line(title: str, label: str, points: Sequence[tuple[int, float]]) -> Iterable[str]:
-    """A chart of one line; none where nothing was measured."""
+    """Yield a chart of one line; nothing if there are no values."""
     if points:
         values = {label: [round(value) for _, value in points]}
         yield Chart(title, [at for at, _ in points], values, _INDEX_COLOURS, is_bytes=False).svg()

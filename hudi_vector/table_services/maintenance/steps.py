@@ -1,4 +1,4 @@
-"""The steps of a table's upkeep: one line each in `STEPS`, in the order in which they run."""
+"""The steps of a maintenance run, listed in `STEPS` in the order in which they run."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _ALL_COVERED = "every base file is covered by the indexes there are"
 
 @dataclass(frozen=True)
 class Job:
-    """What every step is given.
+    """The arguments that every step gets.
 
     Attributes:
         spark: A registered session.
         table: The table, as the user named it.
         dry_run: Whether nothing may be changed.
         other_tables: The paths of tables that may refer to this table's blobs.
-        single_writer: Whether nobody else writes to the table meanwhile.
+        single_writer: Whether no other process writes to the table during the run.
     """
 
     spark: SparkSession
@@ -63,7 +63,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step did: its state, a text for people, and figures where it took some."""
+    """The outcome of a step: its state, a text for people, and figures if it took any."""
 
     state: str
     text: str
@@ -71,7 +71,10 @@ class Outcome:
 
     @classmethod
     def of(cls, result: Any, has_work: bool, lines: Iterable[str]) -> Outcome:
-        """The outcome of a service, from its result, whether there was something to do, and its lines for people."""
+        """Make the outcome of a service from its result, whether it had work, and its lines for people.
+
+        A result that is not well gives the state "refused".
+        """
         text = "; ".join(line for line in lines if not line.startswith("report: "))
         if not result.is_well:
             return cls(REFUSED, text)
@@ -80,7 +83,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Step:
-    """A step: its name, how often it is due, and what it does."""
+    """A step: its name, the setting of its interval, and its function."""
 
     name: str
     interval: Option[int]
@@ -88,14 +91,14 @@ class Step:
 
 
 def end_killed_runs(job: Job) -> Outcome:
-    """End what killed compactions and clusterings had begun: until then other writers' rows may be hidden."""
+    """End the compactions and clusterings that were killed; until then they may hide rows of other writers."""
     from hudi_vector.table_services.clustering.run import Clustering
 
     root, _, options = locate(job.spark, job.table)
     begun = [f"compaction {run.plan.plan_id}" for run in begun_runs(root, options)]
     begun += [f"clustering {run.plan.plan_id}" for run in begun_clusterings(root, options)]
     lease = read_lease(open_storage(root, options), root, COMPACT) if begun else None
-    # One that is at work was not killed; one that was may be taken for at work until its lease has run out.
+    # As long as the lease holds, the run may still be working; a killed run is ended once its lease has run out.
     if not begun or (lease is not None and clock_ms() < lease.until_ms):
         return Outcome(NOTHING, "")
     if job.dry_run:
@@ -132,11 +135,11 @@ def _compact_blobs(job: Job) -> Outcome:
     table = BlobTable.of(job.spark, job.table)
     try:
         require_suitable(table)
-    except UnsupportedTableError as unsuitable:  # that will not change, so that nobody is called for it
+    except UnsupportedTableError as unsuitable:  # a permanent property of the table, so not a failure
         return Outcome(NOTHING, str(unsuitable))
     run = partial(compact_blobs, job.spark, job.table, assume_single_writer=job.single_writer)
     planned = run(dry_run=True)
-    if not planned.containers_before:  # whether such a table would be refused does not matter then
+    if not planned.containers_before:  # without candidates, a refusal does not matter
         return Outcome(NOTHING, "; ".join(planned.notes))
     result = planned if job.dry_run else run(plan=planned.plan_id)
     return Outcome.of(result, True, result.lines())
@@ -184,13 +187,13 @@ def _measure(job: Job) -> Outcome:
 
 
 STEPS: Sequence[Step] = (
-    # First, since it leaves containers behind that compaction then need not look at.
+    # First: the containers that clustering repacks need no compaction afterwards.
     Step("cluster", MAINTAIN_CLUSTER_INTERVAL, _cluster),
-    # Before the cleaner, which takes what it leaves behind once no older commit needs it.
+    # Before the cleaner, which takes the old containers once no older commit needs them.
     Step("compact_blobs", MAINTAIN_COMPACT_INTERVAL, _compact_blobs),
     Step("clean_blobs", MAINTAIN_CLEAN_INTERVAL, _clean_blobs),
-    # After clustering, whose new files it covers.
+    # After clustering, so that its new files are indexed.
     Step("index", MAINTAIN_INDEX_INTERVAL, _look_after_indexes),
-    # Last, so that the figures are those the other steps leave behind.
+    # Last, so that the figures show the table as the other steps left it.
     Step("figures", MAINTAIN_FIGURES_INTERVAL, _measure),
 )

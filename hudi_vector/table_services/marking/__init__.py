@@ -1,1 +1,1 @@
-"""Which blob files of a table nothing needs."""
+"""Marking: the search for blob files of a table that nothing needs."""

@@ -1,9 +1,9 @@
-"""The index of a table's containers: who refers to each, and how many of its bytes are live.
+"""The index of a table's containers: which data files refer to each, and how many of its bytes are live.
 
-It is the reference sets of all retained files (`hudi_vector.table_services.references.kept`) folded by container, a
-side file and a side table in ``{table}/.hoodie/blob_refs/v1/index/``. It bears a fingerprint of the data files and the
-containers that it was made of, and holds only for these: where the table has others now, it is folded anew, from the
-sets that are kept and the files that are new.
+The index is the reference sets of all retained files (`hudi_vector.table_services.references.kept`) folded by
+container. It is stored as a side file and a side table in ``{table}/.hoodie/blob_refs/v1/index/``. It carries a
+fingerprint of the data files and containers from which it was made, and is valid only for these. If the table has
+changed, it is folded again from the kept reference sets and the new data files.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ CONTAINERS = pa.schema(
         ("instant", pa.string()),
     ]
 )
-"""A container, its bytes, how many of these any retained file refers to, by how many distinct references, in how many
-data files, and the newest of them with its instant."""
+"""A container: its URI and size, its live bytes, the number of distinct references to it, the number of data files that
+hold these, and the newest of these data files with its instant."""
 
 _KIND, _VERSION = "blob-index", 1
 RANGES = pa.schema([(name, pa.int64()) for name in ("container", "offset", "length")])
@@ -66,7 +66,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Kept:
-    """The side file: of what the index was made, and where it is."""
+    """The body of the side file."""
 
     fingerprint: str
     containers: SideTable
@@ -77,9 +77,11 @@ class ContainerIndex:
     """The containers of a table.
 
     Attributes:
-        fingerprint: Of the data files and the containers it was made of.
-        containers: A table of `CONTAINERS`, by URI: every file in the blob area, those that nothing refers to too.
-        doubts: Data files that could not be read, so that containers may have more references than are counted.
+        fingerprint: The fingerprint of the data files and containers from which the index was made.
+        containers: A table of `CONTAINERS`, ordered by URI, with every file in the blob area, unreferenced ones
+            included.
+        doubts: The reasons why containers may have more references than are counted, like a data file that cannot be
+            read.
     """
 
     fingerprint: str
@@ -88,15 +90,10 @@ class ContainerIndex:
 
 
 def container_index(table: str, kept: KeptReferences, options: StorageOptions) -> ContainerIndex:
-    """The index of a table's containers, as it was kept if it still holds, else folded anew and kept.
+    """Return the index of a table's containers: the kept one if it is still valid, else a new one.
 
-    Args:
-        table: The table's base path, normalised.
-        kept: The references of its files.
-        options: How storage is opened.
-
-    Returns:
-        The index. What other tables refer to is not in it.
+    A new index is kept if it has no doubts and all data files are settled. `table` is a normalised base path.
+    References from other tables are not counted.
 
     Example:
         >>> index = container_index("file:///tables/photos", KeptReferences("/tables/photos"), StorageOptions())
@@ -114,15 +111,10 @@ def container_index(table: str, kept: KeptReferences, options: StorageOptions) -
 
 
 def verify_containers(table: str, kept: KeptReferences, options: StorageOptions) -> list[str]:
-    """Fold the index anew, and compare it with the one that is kept.
+    """Fold the index again, keep it, and return the URIs of containers for which the old index was wrong.
 
-    Args:
-        table: The table's base path, normalised.
-        kept: Reads the data files.
-        options: How storage is opened.
-
-    Returns:
-        The containers of which the kept index told something else; none where it was made of other files.
+    Return an empty list if there was no readable index or it was made from other files. `table` is a normalised base
+    path.
     """
     native = NativeTable(Source(table, table, options))
     stored, made = _load(native), _folded(native, kept)
@@ -133,10 +125,9 @@ def verify_containers(table: str, kept: KeptReferences, options: StorageOptions)
 
 
 class Fold:
-    """Takes references in, file by file; memory holds each distinct range of the blob area once.
+    """An accumulator of references by container, fed file by file.
 
-    Args:
-        area: The files of the blob area.
+    Memory holds each distinct range of the blob area once. `area` lists the files of the blob area.
     """
 
     def __init__(self, area: list[FileInfo]) -> None:
@@ -150,16 +141,16 @@ class Fold:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Paths whose file is not known for sure."""
+        """Return sentences about the references whose file is uncertain."""
         return self._referrers.doubts
 
     def add(self, found: FileReferences) -> None:
-        """One file's references, as they stand in its rows."""
+        """Add one file's references; they must be `REFERENCES`, not folded by path."""
         self._referrers.add(found)
         self.files.append(found.file.info)
         paths = found.references["path"].combine_chunks().dictionary_encode()
         named = [self._referrers.named(path, found.file) for path in paths.dictionary.to_pylist()]
-        # A path with dots and links in it may mean two files.
+        # A path with both `..` and links may mean two files.
         for meaning in range(max(map(len, named), default=0)):
             numbers = [self._numbers.get(uris[meaning], -1) if meaning < len(uris) else -1 for uris in named]
             container = np.array(numbers, np.int64)[paths.indices.to_numpy()]
@@ -167,7 +158,7 @@ class Fold:
             add_references(self._parts, pa.table(ranges, schema=RANGES).filter(pa.array(container >= 0)))
 
     def containers(self) -> pa.Table:
-        """A table of `CONTAINERS`."""
+        """Return the containers as a table of `CONTAINERS`."""
         ranges = distinct(self._parts, RANGES)
         sizes = np.array([info.size for info in self._area], np.int64)
         live = live_bytes(ranges, sizes)
@@ -182,11 +173,10 @@ class Fold:
 
 
 def live_bytes(ranges: pa.Table, sizes: Ints) -> Ints:
-    """How many bytes of each container references mean; one without an offset or a length means all of them.
+    """Return how many bytes of each container the ranges cover, shape (number of containers,).
 
-    Args:
-        ranges: A table of `RANGES`, the containers places among the sizes.
-        sizes: The bytes of each container.
+    A range without an offset or a length covers the whole container. `ranges` is a table of `RANGES` whose `container`
+    is a position in `sizes`, the containers' sizes in bytes.
     """
     container = ranges["container"].to_numpy()
     offset, length = (ranges[name].fill_null(-1).to_numpy() for name in ("offset", "length"))
@@ -197,22 +187,16 @@ def live_bytes(ranges: pa.Table, sizes: Ints) -> Ints:
 
 
 def covered(container: Ints, begin: Ints, end: Ints, sizes: Ints) -> Ints:
-    """How many bytes of each container some ranges cover, each byte counted once.
+    """Return how many bytes of each container the ranges cover, each byte counted once.
 
-    Args:
-        container: The container of each of n ranges, a place among the sizes.
-        begin: The first byte of each, within the container.
-        end: The byte after the last of each, within the container.
-        sizes: The bytes of each container.
-
-    Returns:
-        The covered bytes of each container.
+    `container`, `begin` and `end` have one entry for each of n ranges. `container` is a position in `sizes`, the
+    containers' sizes in bytes; `begin` (inclusive) and `end` (exclusive) are offsets within the container.
 
     Example:
         >>> covered(np.array([0, 0, 1]), np.array([0, 2, 5]), np.array([4, 6, 9]), np.array([10, 10])).tolist()
         [6, 4]
     """
-    # The containers lie one after the other on one line, so that one running maximum serves them all.
+    # The containers are laid end to end on one axis, so that one running maximum serves all of them.
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]])[container] if len(container) else container
     order = np.argsort(first + begin, kind="stable")
     container, begin, end = container[order], (first + begin)[order], (first + end)[order]

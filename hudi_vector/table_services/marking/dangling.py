@@ -1,4 +1,4 @@
-"""Files that a table owns, that data files refer to, and that are not in their place: gone, or in the trash."""
+"""Dangling files: files that a table owns and data files refer to, but that are gone or in the trash."""
 
 from __future__ import annotations
 
@@ -22,18 +22,13 @@ _GONE = "there is no such file"
 
 
 def dangling_files(site: Site, case: Case, places: Places, homes: Mapping[str, str]) -> list[KeptFile]:
-    """What is referred to, lay in the table's blob area or below a managed root, and is not there.
+    """Return the dangling files ordered by path, each with who refers to it and whether it can be restored.
 
-    Args:
-        site: The table.
-        case: What a mark knows once it has read the references.
-        places: How paths become identities.
-        homes: What the paths of the files that the table owns begin with, by what their identities begin with.
-
-    Returns:
-        The files by path, each with who refers to it and whether it can be brought back.
+    `homes` maps the beginning of the identities of files that the table owns to the beginning of their paths: those of
+    the blob area and of the managed roots. A file on storage that cannot be reached does not count as dangling. Raise
+    OSError if the trash cannot be listed.
     """
-    # The last sweep that took a file is the one whose copy comes back.
+    # `list_trash` has the newest sweep first. Reversed, the newest copy wins: the one that `restore` puts back.
     trashed = {copy.path: copy for copy in reversed(list_trash(site.storage, site.table))}
     wanted = dict(_own(case.referrers, {places.identity(site.uri(path)): path for path in trashed}, homes))
     infos = file_infos([site.uri(path) for path in wanted], site.options, lenient=True)
@@ -42,13 +37,7 @@ def dangling_files(site: Site, case: Case, places: Places, homes: Mapping[str, s
 
 
 def dangling_notes(files: Sequence[KeptFile]) -> Iterator[str]:
-    """What to tell an operator of them.
-
-    Args:
-        files: As `dangling_files` has them.
-
-    Yields:
-        A sentence for those that can be brought back, and one for those that cannot.
+    """Yield notes for the operator: one for the files that can be restored, one for those that cannot.
 
     Example:
         >>> list(dangling_notes([]))
@@ -63,8 +52,8 @@ def dangling_notes(files: Sequence[KeptFile]) -> Iterator[str]:
 
 
 def _own(referrers: Referrers, trashed: Mapping[str, str], homes: Mapping[str, str]) -> Iterator[tuple[str, Referrer]]:
-    """The files of the table that references name and that were not listed, by their paths."""
-    # What is gone cannot be compared with what another mount shows; a container's folder and name are its own.
+    """Yield path and referrer of the table's own files that references name and no listing showed."""
+    # A missing file cannot be compared through another mount; its folder and name, which are unique, identify it.
     tails = {_tail(identity): path for identity, path in trashed.items() if not is_outside(path)}
     for identity, referrer in referrers.not_listed():
         path = trashed.get(identity) or tails.get(_tail(identity))

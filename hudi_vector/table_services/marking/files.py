@@ -1,4 +1,4 @@
-"""Marks on storage: published once, read back by whoever sweeps or reviews them."""
+"""Marks on storage: published once, and read by sweeps and by people who review them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,7 @@ _LOCAL = StorageOptions()
 
 
 def publish_mark(report: MarkReport, options: StorageOptions = _LOCAL) -> str:
-    """Write a report beside the table's other marks; when this returns it is durable.
-
-    Args:
-        report: What a mark found.
-        options: How storage is opened.
-
-    Returns:
-        The id by which `read_mark` finds it.
+    """Write a mark's report, durably, and return the mark's id, by which `read_mark` finds the report.
 
     Example:
         >>> import tempfile
@@ -43,26 +36,17 @@ def publish_mark(report: MarkReport, options: StorageOptions = _LOCAL) -> str:
     lists = {name: table_of(kind, getattr(report, name)) for name, kind in _LISTS.items()}
     for name, files in lists.items():
         body[name] = asdict(publish_table(storage, folder, name, files))
-    # The side file comes last: a mark without it was never published.
+    # The side file comes last: a mark without it does not count as published.
     publish(storage, folder, _KIND, _VERSION, 0, body)
     return report.mark_id
 
 
 def read_mark(table: str, mark_id: str, options: StorageOptions = _LOCAL) -> MarkReport:
-    """Read a report that was published.
+    """Return the report of a published mark.
 
-    Args:
-        table: The table's base path.
-        mark_id: The mark.
-        options: How storage is opened.
-
-    Returns:
-        The report, as it was published.
-
-    Raises:
-        InvalidArgumentError: The table has no such mark, or no whole one.
-        DataFileError: A list of its files is gone or damaged, or it says what no mark says.
-        UnsupportedTableError: Another version of this package wrote it.
+    Raise InvalidArgumentError if the table has no such mark or the mark was never completely published, DataFileError
+    if one of its lists is gone or damaged or its content is invalid, and UnsupportedTableError if another version of
+    this package wrote it.
     """
     root = normalise(table)
     storage, folder = open_storage(root, options), join(root, MARKS, mark_id)
@@ -79,11 +63,6 @@ def read_mark(table: str, mark_id: str, options: StorageOptions = _LOCAL) -> Mar
 
 
 def list_marks(table: str, options: StorageOptions = _LOCAL) -> list[str]:
-    """The ids of a table's marks, the oldest first, those that were never finished among them.
-
-    Args:
-        table: The table's base path.
-        options: How storage is opened.
-    """
+    """Return the ids of a table's marks, oldest first, including marks that were never completely published."""
     root = normalise(table)
     return sorted(name for name in open_storage(root, options).list_folders(join(root, MARKS)) if is_write_id(name))

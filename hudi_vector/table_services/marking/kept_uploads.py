@@ -1,8 +1,8 @@
-"""The manifests of writes that have ended, kept once they were read: the next mark opens only those that may change.
+"""The manifests of ended writes, kept after they were read, so that the next mark opens only those that may change.
 
-A write that was committed or aborted stays so, and of such a write a mark asks only how it ended. That lies in
-``{table}/.hoodie/blob_refs/v1/uploads/``: a side file that names a side table with all of them. What of this is damaged
-or gone is read anew from the manifests, so that it changes no verdict.
+A write that was committed or aborted stays so, and a mark needs to know only how such a write ended. This is kept in
+``{table}/.hoodie/blob_refs/v1/uploads/``: a side file that names a side table with all ended writes. What is damaged or
+gone there is read again from the manifests, so it changes no verdict.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _KIND, _VERSION = "ended-uploads", 1
 _LOCAL = StorageOptions()
 
 UploadReader = Callable[[str, StorageOptions], Iterable[Upload]]
-"""Reads the uploads to a table, the oldest first."""
+"""A function that reads the uploads to a table, oldest first."""
 
 
 @dataclass(frozen=True)
 class _Ended:
-    """A write that has ended; `instant` is empty where none refers to it."""
+    """A write that has ended; `instant` is empty if none refers to it."""
 
     table: str
     write_id: str
@@ -40,29 +40,29 @@ class _Ended:
 
     @property
     def upload(self) -> Upload:
-        """The write without its containers."""
+        """Return the write without its containers."""
         return Upload(self.table, self.write_id, self.state, self.opened_ms, instant=self.instant or None)
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """The side file."""
+    """The body of the side file."""
 
     ended: SideTable
 
 
 class KeptUploads:
-    """Reads the uploads to tables, those that ended before an earlier run from what it kept: without their containers.
+    """A reader of the uploads to tables, which takes ended ones from what earlier runs kept.
 
-    Use one for all marks of a run, as their `uploads`, and call `save`.
+    Kept uploads come without their containers. Use one object as the `uploads` of all marks of a run, then call `save`.
 
     Args:
         table: The base path of the table under whose ``.hoodie`` they are kept.
-        options: How storage is opened.
-        verify: Whether every manifest is read although it is kept, and what is kept is replaced.
+        options: The storage settings.
+        verify: If True, read every manifest even if it is kept, and replace what is kept.
 
     Attributes:
-        opened: How many manifests were read.
+        opened: The number of manifests that were read.
 
     Raises:
         UnsupportedTableError: A newer version of this package keeps uploads there.
@@ -75,7 +75,7 @@ class KeptUploads:
     """
 
     def __init__(self, table: str, options: StorageOptions = _LOCAL, *, verify: bool = False) -> None:
-        """What was kept is loaded now."""
+        """Load what was kept, unless `verify` is set."""
         root = normalise(table)
         self._storage, self._folder = open_storage(root, options), join(root, KEPT_REFERENCES, "uploads")
         self._newest = newest(self._storage, self._folder, _KIND, _VERSION)
@@ -86,7 +86,7 @@ class KeptUploads:
         self.opened = 0
 
     def __call__(self, table: str, options: StorageOptions) -> list[Upload]:
-        """The uploads to a table, the oldest first."""
+        """Return the uploads to a table, oldest first."""
         root = normalise(table)
         names = upload_ids(root, options=options)
         known = self._ended.get(root, {})
@@ -106,7 +106,7 @@ class KeptUploads:
         return sorted([*running, *(each.upload for each in ended.values())], key=lambda upload: upload.write_id)
 
     def save(self) -> None:
-        """Keep what was read, without writes whose manifests are gone."""
+        """Keep the ended writes that were read, without those whose manifests are gone."""
         if not self._is_changed:
             return
         rows = [each for ended in self._ended.values() for each in ended.values()]
@@ -127,5 +127,5 @@ class KeptUploads:
 
 
 def all_uploads(table: str, options: StorageOptions) -> list[Upload]:
-    """The uploads to a table by their manifests, each of which is opened."""
+    """Return the uploads to a table, oldest first, by opening every manifest."""
     return list_uploads(table, options=options)

@@ -1,14 +1,20 @@
-"""Marking: which blob files of a table nothing needs.
+"""Marking: the search for blob files of a table that nothing needs.
 
-A file is unneeded only if no byte of it is referred to by any data file that is physically there (base files and every
-block of log files; superseded rows, replaced file groups, savepoints and pending instants included) of the table and
-of those that share its blobs; if it lies in the table's own blob area and bears a name of this package; if it is older
-than the grace by its file's time and by its write's; if it is older, by the grace, than the oldest ingest that has not
-completed; and if its write can no longer commit. Any doubt keeps everything.
+A file is unneeded only if all of these hold:
 
-The order makes it safe while others write: first the blob area is listed, then the manifests are read, then the
-pending instants, and the data files last, until a listing shows none that was not read. What a commit in between
-refers to is then seen, and what is uploaded in between is not judged.
+- No data file on storage refers to any byte of it, neither in the table nor in the tables that share its blobs. All
+  base files and every block of log files count, including superseded rows, replaced file groups, and the files of
+  savepoints and pending instants.
+- It lies in the table's blob area and has a name that this package gives, or it lies below a managed root.
+- It is older than the grace, both by its modification time and by the time in its write id.
+- It is older, by the grace, than the oldest ingest that has not completed.
+- No write that may still commit made it or names it, and no unfinished compaction repacks it.
+
+Any doubt keeps every file.
+
+The order of reading makes this safe while others write: first the blob area is listed, then the manifests are read,
+then the pending instants, and last the data files, until a listing shows no file that was not read. References of a
+commit that happens in between are therefore seen, and files uploaded in between are not judged.
 """
 
 from __future__ import annotations
@@ -62,27 +68,27 @@ def find_unneeded(
 
     Args:
         table: The table's base path.
-        grace_ms: How old a file must be, at least, milliseconds; longer than any write takes from its first upload to
-            its commit.
-        options: How storage is opened.
-        now_ms: The time in milliseconds since 1970, UTC, for tests; the clock's where not given.
-        managed_roots: Folders outside of the blob area, all of whose files belong to this table: they are judged by
-            the same rule, but for their names.
-        other_tables: The base paths of tables that may refer to this table's blobs, besides those in its registry.
-        reader: Reads the retained files; by default the threads of this process.
-        uploads: Reads the manifests of writes; those of writes that ended need not have their containers.
-        writers_zone: The zone of the JVM that writes, where it is known; else pending instants count as begun 26
-            hours earlier, unless the timeline is in UTC.
-        ignore_stale_pending: Whether pending instants that have shown neither heartbeat nor lease for 7 days hold
-            nothing back.
+        grace_ms: The minimum age of a file that may go, milliseconds. It must be longer than any write takes from its
+            first upload to its commit.
+        options: The storage settings.
+        now_ms: The time in milliseconds since 1970, UTC, for tests; the clock's time by default.
+        managed_roots: Folders outside the blob area, all of whose files belong to this table. Their files are judged by
+            the same rule, except that any name is allowed.
+        other_tables: The base paths of tables that may refer to this table's blobs, in addition to those in its
+            registry.
+        reader: Reads the retained files; by default with threads of this process.
+        uploads: Reads the manifests of writes; ended writes may come without their containers.
+        writers_zone: The time zone of the writers' JVM, if known. Otherwise pending instants are assumed to have begun
+            26 hours earlier, unless the timeline is in UTC.
+        ignore_stale_pending: If True, pending instants without a heartbeat or lease for 7 days do not keep any file.
 
     Returns:
-        The candidates, and for every other file what keeps it. Where there is a doubt no file is a candidate.
+        The candidates, and what keeps each other file. If there is a doubt, no file is a candidate.
 
     Raises:
-        InvalidArgumentError: The grace is negative, or a managed root holds or lies in a table.
+        InvalidArgumentError: The grace is negative, or a managed root contains a table or lies in one.
         TableNotFoundError: There is no Hudi table at the path.
-        UnsupportedTableError: Its version is not known here.
+        UnsupportedTableError: The table's version is not supported.
 
     Example:
         >>> report = find_unneeded("/tables/photos", grace_ms=86_400_000)
@@ -124,7 +130,7 @@ class _Mark:
         identities = {places.identity(info.uri): info.uri for info in [*files, *outside]}
         claiming = [upload for each in tables for upload in uploads[each.source.uri].values()]
         if not outside:
-            # A damaged manifest of the table's own keeps the containers of that write.
+            # A damaged manifest of this table needs no doubt here: `judge` keeps the containers of its write.
             claiming = [each for each in claiming if each.table != uri or each.state != UNREADABLE]
         paths = {identity: found.removeprefix(f"{uri}/") for identity, found in identities.items()}
         claims = claims_of_writes(claiming, self.now_ms - self.grace_ms, paths, places, options, doubts)
@@ -174,7 +180,7 @@ class _Mark:
     def _pending(
         self, tables: Sequence[NativeTable], uploads: dict[str, dict[str, Upload]], doubts: list[str]
     ) -> tuple[PendingInstant | None, tuple[str, ...]]:
-        """The ingest that began first, and what there is to say about those that nobody works at."""
+        """Return the ingest that began first, or None, and notes about stale ingests."""
         holding, notes = [], []
         for table in tables:
             try:
@@ -195,7 +201,7 @@ class _Mark:
         return min(holding, key=lambda instant: instant.since_ms, default=None), tuple(notes)
 
     def _compacting(self, doubts: list[str]) -> dict[str, str]:
-        """The containers of compactions whose commits were not looked after yet, by their paths."""
+        """Return the plan ids of unfinished compactions by the paths of the containers that they repack."""
         try:
             runs = begun_runs(self.native.source.uri, self.native.source.options)
         except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
@@ -229,7 +235,7 @@ class _Mark:
 
 
 def _tables_within(roots: Sequence[str], listed: Sequence[FileInfo]) -> list[str]:
-    """A doubt for each managed root that holds a Hudi table, whose files are not this table's."""
+    """Return a doubt for each managed root that contains a Hudi table, whose files are not this table's."""
     strange = [info.uri for info in listed if "/.hoodie/" in info.uri]
     return [
         f"the managed root '{root}' holds a Hudi table: '{next(uri for uri in strange if uri.startswith(root))}'"
@@ -253,12 +259,15 @@ def _named(case: Case) -> dict[str, Upload]:
 
 
 def _home(folder: str, places: Places) -> str:
-    """What the identities of a folder's files begin with."""
+    """Return the beginning of the identities of a folder's files."""
     return places.identity(f"{folder.rstrip('/')}/.").removesuffix(".")
 
 
 def _managed_outside(case: Case, own: tuple[str, ...], options: StorageOptions) -> list[KeptFile]:
-    """The files elsewhere that references call managed: RFC-100 would delete them, this package does not."""
+    """Return the files outside of the table's own that references call managed, as kept files.
+
+    RFC-100 would delete managed files; this package deletes only files in the blob area and below managed roots.
+    """
     found = [(uri, referrer) for uri, referrer in case.referrers.managed_outside() if not uri.startswith(own)]
     infos = file_infos([uri for uri, _ in found], options, lenient=True)
     return [
@@ -272,7 +281,7 @@ def _linked(file: FileInfo, case: Case) -> KeptFile:
 
 
 def _doubted(report: MarkReport) -> MarkReport:
-    """The report with no candidates."""
+    """Return the report with all candidates moved to the kept files."""
     reason = "nothing that was read refers to it, but a doubt keeps everything"
     kept = tuple(KeptFile(file.path, file.bytes, reason) for file in report.candidates)
     return replace(report, candidates=(), kept=(*report.kept, *kept))

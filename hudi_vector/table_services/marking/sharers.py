@@ -1,4 +1,4 @@
-"""The tables that may refer to a table's blobs: which they are, and what their writes under way refer to."""
+"""The tables that may refer to a table's blobs, and the references of their writes under way."""
 
 from __future__ import annotations
 
@@ -20,14 +20,10 @@ __all__ = ["claims_of_writes", "named_by_others", "sharing_tables"]
 
 
 def sharing_tables(native: NativeTable, listed: Sequence[str]) -> tuple[list[NativeTable], list[str]]:
-    """A table and all that may share its blobs.
+    """Return a table and all tables that may share its blobs, the table itself first, and doubts.
 
-    Args:
-        native: The table.
-        listed: The base paths of such tables, besides those in its registry.
-
-    Returns:
-        The tables, the one itself first, and the doubts about the others.
+    `listed` has base paths of such tables in addition to those in the registry. A registry or table that cannot be read
+    is a doubt, and so is a table that was bootstrapped.
     """
     uri, options = native.source.uri, native.source.options
     tables, doubts, registered = [native], [], []
@@ -51,14 +47,9 @@ def sharing_tables(native: NativeTable, listed: Sequence[str]) -> tuple[list[Nat
 
 
 def named_by_others(native: NativeTable, uris: Collection[str]) -> set[str]:
-    """The files of a table that retained files of tables in its registry refer to.
+    """Return those of the given files that retained files of the tables in the registry refer to.
 
-    Args:
-        native: The table.
-        uris: Some of its files.
-
-    Returns:
-        Those among them; tables that cannot be read are passed over.
+    Tables that cannot be read are skipped.
     """
     others = sharing_tables(native, ())[0][1:]
     places = Places()
@@ -76,18 +67,10 @@ def claims_of_writes(
     options: StorageOptions,
     doubts: list[str],
 ) -> dict[str, Upload]:
-    """The files that writes under way refer to, and may yet commit, in places that are not their own table's.
+    """Return the judged files that writes under way pin and may yet commit, with the write, by path.
 
-    Args:
-        uploads: The writes.
-        at_ms: The time less the grace, milliseconds since 1970, UTC.
-        area: The identities of the files that are judged, with the paths they are known by.
-        places: How paths become identities.
-        options: How storage is opened.
-        doubts: Takes what cannot be read.
-
-    Returns:
-        A write for each such file, by the path in `area`.
+    `at_ms` is the present less the grace, milliseconds since 1970, UTC. `area` maps the identities of the judged files
+    to their paths. A manifest or pins that cannot be read add a sentence to `doubts`.
     """
     claims: dict[str, Upload] = {}
     for upload in uploads:

@@ -1,4 +1,4 @@
-"""Whether a blob file is needed: the rule, for one file at a time."""
+"""The rule that decides whether one blob file is needed."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class Case:
-    """What is known when files are judged; times in milliseconds since 1970, UTC.
+    """Everything that is known when files are judged; times in milliseconds since 1970, UTC.
 
     Attributes:
         table: The table's base path, normalised.
-        now_ms: The time.
-        grace_ms: How old a file must be, at least.
-        uploads: The writes of the table, by write id, as they were before the data files were read.
-        pending: The ingest that began first of those that have not completed, None without any.
-        referrers: Who refers to what.
+        now_ms: The present.
+        grace_ms: The minimum age of a file that may go.
+        uploads: The writes of the table by write id, as they were before the data files were read.
+        pending: The ingest that began first among those that have not completed, or None.
+        referrers: The data files that refer to each file.
         saved: The savepoints that hold data files, by the data file's path from the table's folder.
-        named: The writes that may still commit, by the paths of what their manifests name; those to other tables
-            that share its blobs among them.
+        named: The writes that may still commit, by the paths of the files that their manifests name; writes to tables
+            that share the blobs are included.
         compacting: The compactions that have not ended, by the paths of the containers that they repack.
     """
 
@@ -48,20 +48,15 @@ class Case:
 
     @property
     def horizon_ms(self) -> int:
-        """What is as old as this is past the grace."""
+        """Return the present less the grace; files from after this time stay."""
         return self.now_ms - self.grace_ms
 
 
 def judge(file: FileInfo, case: Case, *, is_ours: bool = True) -> KeptFile | UnneededFile:
-    """Judge one file.
+    """Return a file as unneeded, or as kept with the reason.
 
-    Args:
-        file: The file, by its URI below the table or below a root that the user lists.
-        case: What is known.
-        is_ours: Whether it lies in the blob area, where files bear names of ours.
-
-    Returns:
-        The file as one that nothing needs, or with what keeps it.
+    `file` lies below the table's folder or below a managed root. `is_ours` is False for files below managed roots,
+    whose names are not checked.
     """
     path = file.uri.removeprefix(f"{case.table}/")
     write_id = write_of(case.table, file.uri) if is_ours else None
@@ -104,15 +99,7 @@ def _kept_by(file: FileInfo, write_id: str | None, case: Case, is_ours: bool) ->
 
 
 def reason_of_reference(referrer: Referrer, case: Case) -> str:
-    """Who refers to a file, as a sentence.
-
-    Args:
-        referrer: The files that do.
-        case: What is known.
-
-    Returns:
-        The newest of the files with its instant, and the savepoint that holds it.
-    """
+    """Return a sentence that names the newest data file that refers to a file, with its savepoint."""
     file = referrer.newest
     kind = "base file" if file.kind == BASE else "log file"
     path = file.path if file.table == case.table else file.info.uri
@@ -123,7 +110,7 @@ def reason_of_reference(referrer: Referrer, case: Case) -> str:
 
 
 def _upload(file: FileInfo, write_id: str | None, case: Case) -> Upload | None:
-    """The write that may yet commit a reference to the file, by its folder or by its manifest."""
+    """Return the write that may yet commit a reference to the file, found by its folder or manifest, or None."""
     own = None if write_id is None else case.uploads.get(write_id)
     if own is not None and own.may_commit(case.horizon_ms):
         return own

@@ -1,1 +1,1 @@
-"""What compactions and clusterings will do, and how far they are, on storage."""
+"""Plans of compactions and clusterings, and the state of their runs on storage."""

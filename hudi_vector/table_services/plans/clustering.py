@@ -1,4 +1,4 @@
-"""What a clustering does: which file groups, in which order, which containers follow; data, to be run as reviewed."""
+"""Plans of clusterings, as data: file groups, their order, and the containers that are repacked afterwards."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ CLUSTER = "cluster"
 
 @dataclass(frozen=True)
 class PlannedGroup:
-    """A file group with what is done about it, and why.
+    """A file group with the decision about it.
 
     Attributes:
-        path: Its place, from the table's folder: the partition, and the id of the group.
-        bytes: Of its newest base file and log files.
+        path: The group's path relative to the table's folder: its partition and its id.
+        bytes: The size of its newest base file and log files.
         action: `CLUSTER` or `KEEP`.
-        reason: Why.
-        files: The names of these files, the base file first.
+        reason: The reason for the action.
+        files: The names of its newest files, the base file first.
     """
 
     path: str
@@ -33,7 +33,7 @@ class PlannedGroup:
     files: tuple[str, ...] = ()
 
     def row(self) -> dict[str, Any]:
-        """What is reported of it."""
+        """Return the group's row of a report; `live` equals `bytes`."""
         return {
             "path": self.path,
             "bytes": self.bytes,
@@ -45,21 +45,22 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class ClusteringPlan:
-    """What one clustering does, as it was decided, to be reviewed and run as it is.
+    """A plan of one clustering, which can be reviewed and then run unchanged.
 
     Attributes:
-        plan_id: Its name, which begins with the time in UTC.
+        plan_id: The plan's id, which begins with the time in UTC.
         table: The table's base path, normalised.
-        made_ms: When it was made, milliseconds since 1970, UTC.
+        made_ms: When the plan was made, milliseconds since 1970, UTC.
         order_by: The columns by which rows are put in order.
-        vectors: Those of them that are vectors.
-        groups: Every file group of the newest snapshot, by path.
-        pending: The table services that were pending on the timeline, of whose file groups Hudi plans none.
-        settings: How blobs that leave their rows are stored, and which do, by the inline threshold.
-        moved_out: Inline blobs that this puts into containers, as counted when it was made.
-        moved_in: Blobs of containers that this puts into their rows, as counted when it was made.
-        compaction: What becomes of the containers that rows refer to.
-        hudi: Hudi's own plan as Avro's JSON; empty where no group is clustered, or not by Hudi's clustering.
+        vectors: The vector columns among them.
+        groups: Every file group of the newest snapshot, ordered by partition and id.
+        pending: The table services that were pending on the timeline; Hudi's plan leaves their file groups out.
+        settings: How blobs that leave their rows are stored; its inline threshold decides which blobs leave or enter
+            rows.
+        moved_out: The number of inline blobs to move to containers, as counted when the plan was made.
+        moved_in: The number of blobs in containers to move into their rows, as counted when the plan was made.
+        compaction: The plan for the containers that rows refer to.
+        hudi: Hudi's own plan in Avro's JSON; empty if no group is clustered, or not by Hudi's clustering.
     """
 
     plan_id: str
@@ -77,30 +78,25 @@ class ClusteringPlan:
 
     @property
     def clustered(self) -> tuple[PlannedGroup, ...]:
-        """The file groups whose rows are put in order."""
+        """Return the file groups whose rows are put in order."""
         return tuple(each for each in self.groups if each.action == CLUSTER)
 
     @property
     def kept(self) -> tuple[PlannedGroup, ...]:
-        """Those that stay."""
+        """Return the file groups that stay as they are."""
         return tuple(each for each in self.groups if each.action == KEEP)
 
     @property
     def has_work(self) -> bool:
-        """Whether there is anything to do."""
+        """Return True if the plan has anything to do."""
         return bool(self.clustered or self.moved_out or self.moved_in or self.compaction.candidates)
 
 
 def why_changed(plan: ClusteringPlan, files: Mapping[str, tuple[str, ...]], pending: frozenset[str]) -> str | None:
-    """Why file groups of a plan cannot be clustered as it says any more, or None.
+    """Return a sentence that says why a plan's file groups can no longer be clustered as planned, or None.
 
-    Args:
-        plan: The plan.
-        files: The file groups of the newest snapshot, and the names of their files, as `PlannedGroup` has them.
-        pending: The table services that are pending now.
-
-    Returns:
-        A sentence.
+    `files` has the file groups of the newest snapshot with the names of their files, both as in `PlannedGroup`, and
+    `pending` has the requested times of the table services that are pending now.
 
     Example:
         >>> from hudi_vector.blobs.settings import BlobSettings
@@ -117,7 +113,7 @@ def why_changed(plan: ClusteringPlan, files: Mapping[str, tuple[str, ...]], pend
             return f"file group '{group.path}' changed {again}"
     if not plan.clustered:
         return None
-    # An order by vectors takes the place of all rows.
+    # Ordering by vectors replaces all file groups, so it must know every one.
     new = sorted(files.keys() - {group.path for group in plan.groups}) if plan.vectors else []
     if new:
         return f"file group '{new[0]}' was added {again}"

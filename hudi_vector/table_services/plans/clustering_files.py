@@ -1,8 +1,8 @@
-"""Clusterings on storage: the plan, and how far a run of it came, so that another can end what a killed one began.
+"""Clusterings on storage: the plan and the state of its run, so that another run can end what a killed one began.
 
-``{table}/.hoodie/blob_service/v1/clusterings/{plan id}/`` holds side files whose newest has the plan and says how far
-it is: *planned*; *running*, with the instants that were begun, noted before anything else is written of them; *ended*.
-What becomes of containers is a plan of its own, as of a blob compaction.
+``{table}/.hoodie/blob_service/v1/clusterings/{plan id}/`` holds side files. The newest one has the plan and its state:
+*planned*; *running*, with the instants that were begun, each noted before anything else of it is written; or *ended*.
+What is done with containers is a separate plan, as of a blob compaction.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _LOCAL = StorageOptions()
 
 @dataclass(frozen=True)
 class ClusteringRun:
-    """A plan and how far it is.
+    """A plan and the state of its run.
 
     Attributes:
         plan: The plan.
         state: *planned*, *running* or *ended*.
-        instants: Those under which rows were to be put in order, the last of them the one that counts.
-        generation: Of its newest side file; -1 for a new plan.
+        instants: The instants under which rows were to be put in order; only the last one counts.
+        generation: The generation of the newest side file; -1 for a new plan.
     """
 
     plan: ClusteringPlan
@@ -51,14 +51,9 @@ class ClusteringRun:
 
 
 def publish_clustering(run: ClusteringRun, options: StorageOptions = _LOCAL) -> ClusteringRun:
-    """Make a plan durable, or note how far it is.
+    """Make a plan and its state durable, and return the run with its new generation.
 
-    Args:
-        run: The plan, and its new state.
-        options: How storage is opened.
-
-    Returns:
-        The run as it is now.
+    The first time, the plan for the containers is published too.
     """
     plan = run.plan
     if run.generation < 0:
@@ -72,17 +67,10 @@ def publish_clustering(run: ClusteringRun, options: StorageOptions = _LOCAL) -> 
 
 
 def read_clustering(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> ClusteringRun:
-    """A plan that was published, and how far it is.
+    """Read a published plan and the state of its run.
 
-    Args:
-        table: The table's base path.
-        plan_id: The plan.
-        options: How storage is opened.
-
-    Raises:
-        InvalidArgumentError: The table has no such plan, or no whole one.
-        DataFileError: The list of its containers is gone or damaged, or it says what no plan says.
-        UnsupportedTableError: Another version of this package wrote it.
+    Raise InvalidArgumentError if the table has no such plan or no whole one, DataFileError if the plan is damaged or
+    its list of containers is gone or damaged, and UnsupportedTableError if another version of this package wrote it.
     """
     body, generation = read_plan(table, CLUSTERINGS, plan_id, _KIND, _VERSION, options)
     root = normalise(table)
@@ -95,21 +83,13 @@ def read_clustering(table: str, plan_id: str, options: StorageOptions = _LOCAL) 
 
 
 def begun_clusterings(table: str, options: StorageOptions = _LOCAL) -> Sequence[ClusteringRun]:
-    """The clusterings that were begun and not ended, the oldest first.
-
-    Args:
-        table: The table's base path.
-        options: How storage is opened.
-    """
+    """Return the clusterings that were begun and have not ended, the oldest first."""
     return [read_clustering(table, name, options) for name in begun_plans(table, CLUSTERINGS, _KIND, _VERSION, options)]
 
 
 def idle_clusterings(table: str, before_ms: int, options: StorageOptions = _LOCAL) -> Sequence[str]:
-    """The ids of the clusterings that were planned before some time and ended, or were never run; the oldest first.
+    """Return the ids of clusterings planned before `before_ms` that ended or were never run, the oldest first.
 
-    Args:
-        table: The table's base path.
-        before_ms: The time, milliseconds since 1970, UTC.
-        options: How storage is opened.
+    `before_ms` is in milliseconds since 1970, UTC.
     """
     return idle_plans(table, CLUSTERINGS, _KIND, _VERSION, before_ms, options)

@@ -1,4 +1,4 @@
-"""What a clustering hands back, and how it is shown."""
+"""The result of a clustering, as rows and as text."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ class ClusterResult:
     Attributes:
         table: The table's base path.
         instants: The clustering instants that were completed.
-        groups: Every file group of the newest snapshot when the plan was made, with what is done about it.
-        moved_out: Inline blobs that were put into containers, in a dry run those that would be.
-        moved_in: Blobs of containers that were put into their rows, in a dry run those that would be.
-        restored_rows: Rows of other writers that the commit of these had overwritten, and that were written again.
-        compaction: What becomes of the containers of whose blobs too many do not lie in the order of their rows.
-        plan_id: The plan, by which it can be run; empty where there was nothing to do.
-        report: Where the plan lies, or the file that was asked for.
-        dry_run: Whether nothing was to be changed.
-        refusal: Why the real run would be refused, in a dry run.
+        groups: Every file group of the newest snapshot when the plan was made, with the decision about it.
+        moved_out: The number of inline blobs that were moved to containers; in a dry run that would be.
+        moved_in: The number of blobs in containers that were moved into their rows; in a dry run that would be.
+        restored_rows: Rows of other writers that the commit which moved these blobs overwrote and that were written
+            again.
+        compaction: The outcome of repacking containers whose blobs are not in the order of their rows, or that
+            `compact_blobs` would repack anyway.
+        plan_id: The plan's id, by which it can be run; empty if there was nothing to do.
+        report: The place of the plan, or the local file that was asked for.
+        dry_run: Whether this was a dry run, which changes nothing.
+        refusal: In a dry run, why the real run would be refused, or None.
     """
 
     table: str
@@ -45,38 +47,40 @@ class ClusterResult:
 
     @property
     def candidates(self) -> list[PlannedGroup | PlannedContainer]:
-        """The file groups whose rows are put in order, and the containers that are repacked."""
+        """Return the file groups whose rows are put in order, and the containers that are repacked."""
         return [*self._clustered, *self.compaction.candidates]
 
     @property
     def kept(self) -> list[PlannedGroup | PlannedContainer]:
-        """The file groups and containers that stay as they are, with the reason."""
+        """Return the file groups and containers that stay as they are, with the reason."""
         return [*(each for each in self.groups if each.action == KEEP), *self.compaction.kept]
 
     @property
     def deleted(self) -> list[PlannedGroup | PlannedContainer]:
-        """Always empty: a clustering deletes nothing, and Hudi's clean and the cleaner take what was replaced."""
+        """Return an empty list: a clustering deletes nothing; Hudi's clean and the cleaner take what was replaced."""
         return []
 
     @property
     def bytes(self) -> int:
-        """Of the file groups that are rewritten."""
+        """Return the bytes of the file groups that are rewritten."""
         return sum(group.bytes for group in self._clustered)
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing was refused or doubtful."""
+        """Return True if nothing was refused or doubtful."""
         return self.compaction.is_well and not self.refusal
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each file group (its action is ``cluster`` or ``keep``) and each container, as of `CompactResult`.
+        """Return one row per file group and per container; a dry run and the real run give the same rows.
 
-        They are the same for a dry run and the real one.
+        Returns:
+            Rows of `path`, `bytes`, `live`, `action` and `reason`. The action of a file group is ``cluster`` or
+            ``keep``, and its `live` equals `bytes`; the rows of containers are those of `CompactResult`.
         """
         return [*(group.row() for group in self.groups), *self.compaction.rows()]
 
     def lines(self) -> Iterator[str]:
-        """The outcome in a few sentences for people, without the ends of lines."""
+        """Yield the outcome as a few sentences for people, without line ends."""
         if self.refusal:
             yield f"the run would be refused: {self.refusal}"
         groups = f"{len(self._clustered)} file groups of {self.bytes} bytes"

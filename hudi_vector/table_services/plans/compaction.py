@@ -1,4 +1,4 @@
-"""Which containers a blob compaction repacks, and together with which: a pure function of what they hold."""
+"""Plans of blob compactions: which containers are repacked, and in which groups; decided from their states alone."""
 
 from __future__ import annotations
 
@@ -23,9 +23,16 @@ REPACK, KEEP = "repack", "keep"
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What makes a container worth the copy; sizes in bytes, `live_percent` of its bytes.
+    """The limits that decide whether a container is worth a copy.
 
-    `disorder_percent` is how many of its ranges may not follow the one before in the order of the rows; None for any.
+    Attributes:
+        live_percent: A container is repacked if less than this percentage of its payload is live.
+        target_size: Bytes of a new container.
+        small_size: Containers with fewer bytes are small.
+        group_size: The most live bytes that are repacked for one commit, unless a single container has more.
+        max_element_size: Blobs with more bytes get separate files.
+        disorder_percent: A container is repacked if a greater percentage of its ranges does not follow the range before
+            in the order of the rows; None ignores the order.
     """
 
     live_percent: int
@@ -38,18 +45,18 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class ContainerState:
-    """A container that the newest snapshot refers to.
+    """The state of a container that the newest snapshot refers to.
 
     Attributes:
-        path: From the table's folder.
+        path: Path relative to the table's folder.
         partition: The partition it was written for.
         column: The column it was written for.
-        bytes: Of the file.
+        bytes: The size of the file.
         payload: Bytes of the blobs that were written to it, without the framing of its format.
         live: Bytes of it that rows refer to.
-        ranges: Distinct ranges that rows refer to.
-        dangling: Rows whose range it does not have.
-        disorder: How many of its ranges do not follow the one before, in the order of the rows, in percent.
+        ranges: The number of distinct ranges that rows refer to.
+        dangling: The number of rows whose range the container does not have.
+        disorder: The percentage of its ranges that do not follow the range before in the order of the rows.
     """
 
     path: str
@@ -65,7 +72,7 @@ class ContainerState:
 
 @dataclass(frozen=True)
 class PlannedContainer:
-    """A container with what is done about it, and why; `group` is the commit that rewrites its references."""
+    """A container with the decision about it; `group` numbers the commit that rewrites its references, -1 for none."""
 
     path: str
     partition: str
@@ -79,16 +86,16 @@ class PlannedContainer:
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """A compaction as it was decided, to be reviewed and run as it is.
+    """A plan of one compaction, which can be reviewed and then run unchanged.
 
     Attributes:
-        plan_id: Its name, which begins with the time in UTC.
+        plan_id: The plan's id, which begins with the time in UTC.
         table: The table's base path, normalised.
-        made_ms: When it was made, milliseconds since 1970, UTC.
+        made_ms: When the plan was made, milliseconds since 1970, UTC.
         columns: The BLOB columns whose references may be rewritten.
-        containers: Every container that the newest snapshot refers to, by path.
-        target_size: Bytes of the new containers.
-        max_element_size: Blobs above this many bytes get files of their own.
+        containers: Every container that the newest snapshot refers to, ordered by path.
+        target_size: Bytes of a new container.
+        max_element_size: Blobs with more bytes get separate files.
         deduplicate: Whether equal blobs are stored once.
     """
 
@@ -103,23 +110,23 @@ class CompactionPlan:
 
     @property
     def candidates(self) -> tuple[PlannedContainer, ...]:
-        """The containers that are repacked."""
+        """Return the containers that are repacked."""
         return tuple(each for each in self.containers if each.action == REPACK)
 
     @property
     def kept(self) -> tuple[PlannedContainer, ...]:
-        """Those that stay."""
+        """Return the containers that stay as they are."""
         return tuple(each for each in self.containers if each.action == KEEP)
 
     @property
     def groups(self) -> tuple[tuple[PlannedContainer, ...], ...]:
-        """The candidates of each commit."""
+        """Return the candidates of each commit, in the order of the commits."""
         ordered = sorted(self.candidates, key=lambda each: (each.group, each.path))
         return tuple(tuple(members) for _, members in groupby(ordered, key=lambda each: each.group))
 
     @property
     def containers_after(self) -> int:
-        """How many new containers the candidates make, as far as sizes tell."""
+        """Return how many new containers the candidates become, estimated from sizes."""
         return sum(containers_of(group, self.target_size) for group in self.groups)
 
 
@@ -127,17 +134,12 @@ C = TypeVar("C", ContainerState, PlannedContainer)
 
 
 def choose(states: Iterable[ContainerState], thresholds: Thresholds) -> tuple[PlannedContainer, ...]:
-    """Decide about every container.
+    """Decide for every container whether it is repacked, and return all of them ordered by path.
 
-    A container is repacked if rows refer to less than the threshold of its bytes. Small ones of a partition and column
-    are joined, with each other and with what is repacked anyway, if that makes fewer containers.
-
-    Args:
-        states: Containers that rows refer to.
-        thresholds: What is worth the copy.
-
-    Returns:
-        All of them, by path; groups are numbered from 0 in the order of partitions and columns.
+    A container is repacked if too few of its bytes are live, or too many of its blobs are out of order. Small
+    containers of the same partition and column are joined with each other, and with those that are repacked anyway, if
+    that gives fewer containers. A container with dangling references is kept. Groups are numbered from 0 in the order
+    of partitions and columns.
 
     Example:
         >>> limits = Thresholds(50, 100, 25, 1000, 100)
@@ -170,12 +172,7 @@ def choose(states: Iterable[ContainerState], thresholds: Thresholds) -> tuple[Pl
 
 
 def containers_of(group: Iterable[PlannedContainer], target_size: int) -> int:
-    """How many containers a group becomes, as far as sizes tell.
-
-    Args:
-        group: What is repacked together.
-        target_size: Bytes of a new container.
-    """
+    """Return how many containers of `target_size` bytes a group becomes, estimated from sizes."""
     return sum(_needed(sum(each.live for each in members), target_size) for members in _by_place(group).values())
 
 
@@ -203,12 +200,12 @@ def _is_disordered(state: ContainerState, thresholds: Thresholds) -> bool:
 
 
 def _is_alone(state: ContainerState, thresholds: Thresholds) -> bool:
-    """Whether it is the file of one blob that is too large for a container."""
+    """Return True if the container is the separate file of one blob that is too large to share a container."""
     return state.ranges == 1 and state.live > thresholds.max_element_size
 
 
 def _worth(members: Sequence[ContainerState], thresholds: Thresholds) -> list[ContainerState]:
-    """The members, those that are only small where that makes fewer containers."""
+    """Return the members that are worth a copy; members that are only small count if that gives fewer containers."""
     low = [state for state in members if _is_low(state, thresholds) or _is_disordered(state, thresholds)]
     joined = _needed(sum(state.live for state in members), thresholds.target_size)
     repacked = _needed(sum(state.live for state in low), thresholds.target_size) if low else 0

@@ -1,9 +1,9 @@
-"""Compactions on storage: the plan, and how far a run of it came, so that another run can end what a killed one began.
+"""Compactions on storage: the plan and the state of its run, so that another run can end what a killed one began.
 
 ``{table}/.hoodie/blob_service/v1/compactions/{plan id}/`` holds the containers of the plan as a side table, and side
-files whose newest says how far it is: *planned*; *running*, with the commit that is under way, if there is one;
-*ended*. A commit is noted before its first byte is copied, with the token that Hudi's commit will carry, so that it can
-be found.
+files. The newest side file has the state: *planned*; *running*, with the commit that is under way, if any; or *ended*.
+A commit is noted before its first byte is copied, with the token that Hudi's commit will carry, so that the commit can
+be found later.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class PendingCommit:
     """A commit that is about to be made.
 
     Attributes:
-        write_id: The folder of its staged rows; the upload of the same name, where the commit repacks.
-        token: The token it carries.
-        seen: What was committed before its rows were read.
-        kind: `REPACKING`, or `RESIZING` where blobs change places by the inline thresholds.
+        write_id: The name of the folder of its staged rows, and of its upload if the commit repacks.
+        token: The token that the commit carries.
+        seen: The instants that were committed before its rows were read.
+        kind: `REPACKING`, or `RESIZING` if blobs move by the inline threshold.
     """
 
     write_id: str
@@ -61,7 +61,15 @@ class PendingCommit:
 
 @dataclass(frozen=True)
 class CompactionRun:
-    """A plan and how far it is."""
+    """A plan and the state of its run.
+
+    Attributes:
+        plan: The plan.
+        state: *planned*, *running* or *ended*.
+        pending: The commit that is under way, or None.
+        containers: The side table with the containers of the plan.
+        generation: The generation of the newest side file; -1 for a new plan.
+    """
 
     plan: CompactionPlan
     state: str
@@ -71,14 +79,7 @@ class CompactionRun:
 
 
 def publish_plan(plan: CompactionPlan, options: StorageOptions = _LOCAL) -> CompactionRun:
-    """Make a plan durable.
-
-    Args:
-        plan: What was decided.
-        options: How storage is opened.
-
-    Returns:
-        The run that may begin with it.
+    """Make a new plan durable, and return its run in the state *planned*.
 
     Example:
         >>> import tempfile
@@ -94,15 +95,7 @@ def publish_plan(plan: CompactionPlan, options: StorageOptions = _LOCAL) -> Comp
 
 
 def publish_run(run: CompactionRun, options: StorageOptions = _LOCAL) -> CompactionRun:
-    """Note how far a run is.
-
-    Args:
-        run: Its new state.
-        options: How storage is opened.
-
-    Returns:
-        The run as it is now.
-    """
+    """Make the state of a run durable, and return the run with its new generation."""
     body = {key: value for key, value in asdict(run.plan).items() if key not in ("table", "containers")}
     body |= {"state": run.state, "containers": asdict(run.containers)}
     body["pending"] = None if run.pending is None else asdict(run.pending)
@@ -112,20 +105,10 @@ def publish_run(run: CompactionRun, options: StorageOptions = _LOCAL) -> Compact
 
 
 def read_run(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> CompactionRun:
-    """A plan that was published, and how far it is.
+    """Read a published plan and the state of its run.
 
-    Args:
-        table: The table's base path.
-        plan_id: The plan.
-        options: How storage is opened.
-
-    Returns:
-        The run.
-
-    Raises:
-        InvalidArgumentError: The table has no such plan, or no whole one.
-        DataFileError: The list of its containers is gone or damaged, or it says what no plan says.
-        UnsupportedTableError: Another version of this package wrote it.
+    Raise InvalidArgumentError if the table has no such plan or no whole one, DataFileError if the plan is damaged or
+    its list of containers is gone or damaged, and UnsupportedTableError if another version of this package wrote it.
     """
     body, generation = read_plan(table, COMPACTIONS, plan_id, _KIND, _VERSION, options)
     root = normalise(table)
@@ -139,28 +122,23 @@ def read_run(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> Comp
 
 
 def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[CompactionRun]:
-    """The runs that were begun and not ended, the oldest first.
-
-    Args:
-        table: The table's base path.
-        options: How storage is opened.
-    """
+    """Return the runs that were begun and have not ended, the oldest first."""
     return [read_run(table, name, options) for name in begun_plans(table, COMPACTIONS, _KIND, _VERSION, options)]
 
 
 def idle_compactions(table: str, before_ms: int, options: StorageOptions = _LOCAL) -> Sequence[str]:
-    """The ids of the compactions that were planned before some time and ended, or were never run; the oldest first.
+    """Return the ids of compactions planned before `before_ms` that ended or were never run, the oldest first.
 
-    Args:
-        table: The table's base path.
-        before_ms: The time, milliseconds since 1970, UTC.
-        options: How storage is opened.
+    `before_ms` is in milliseconds since 1970, UTC.
     """
     return idle_plans(table, COMPACTIONS, _KIND, _VERSION, before_ms, options)
 
 
 def _require_sense(pending: PendingCommit | None, containers: Sequence[PlannedContainer], folder: str) -> None:
-    """Refuse what leads out of the table: whoever ends a run removes the staged rows of its commit."""
+    """Raise DataFileError if a plan has a path outside of the table, an invalid write id or an unknown kind of commit.
+
+    The write id matters because the process that ends a run removes the staging folder of that name.
+    """
     if pending is not None:
         named(folder, "write", pending.write_id, WRITE_ID)
     wrong = [each.path for each in containers if not is_path_below(each.path)]

@@ -1,4 +1,4 @@
-"""What a blob compaction hands back, and how it is shown."""
+"""The result of a blob compaction, as rows and as text."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class CompactResult:
 
     Attributes:
         table: The table's base path.
-        candidates: The containers that are repacked, by the plan.
-        kept: Those that stay, with the reason.
-        released: Candidates that no row of the newest snapshot refers to any more, nor a registered table; older
-            snapshots still do, and the cleaner takes them when those are gone.
+        candidates: The containers that are repacked, according to the plan.
+        kept: The containers that stay as they are, with the reason.
+        released: The candidates that neither a row of the newest snapshot nor a registered table refers to any more;
+            older snapshots still do, and the cleaner takes these containers when those snapshots are gone.
         bytes: Bytes that were copied to new containers; in a dry run those that would be, before de-duplication.
-        blobs: Blobs that were copied.
-        references: References that were rewritten.
-        containers_before: How many containers are repacked.
-        containers_after: How many new ones hold their blobs; in a dry run an estimate from their sizes.
+        blobs: The number of blobs that were copied.
+        references: The number of references that were rewritten.
+        containers_before: The number of containers that are repacked.
+        containers_after: The number of new containers; in a dry run an estimate from sizes.
         reclaimable_bytes: Bytes of the released containers.
-        deduplicated_bytes: Bytes of blobs that were equal to another and were not stored again.
-        restored_rows: Rows of other writers that our commits had overwritten, and that were written again.
+        deduplicated_bytes: Bytes of blobs that were equal to another blob and were not stored again.
+        restored_rows: Rows of other writers that our commits had overwritten and that were written again.
         commits: The instants that rewrote references.
-        plan_id: The plan, by which it can be run; empty where there was nothing to do.
-        report: Where the plan lies, or the file that was asked for.
-        dry_run: Whether nothing was to be changed.
-        doubts: What an operator must look at.
-        notes: What an operator should know.
-        refusal: Why the real run would be refused, in a dry run.
+        plan_id: The plan's id, by which it can be run; empty if there was nothing to do.
+        report: The place of the plan, or the local file that was asked for.
+        dry_run: Whether this was a dry run, which changes nothing.
+        doubts: Problems that an operator must look at.
+        notes: Information for an operator.
+        refusal: In a dry run, why the real run would be refused, or None.
     """
 
     table: str
@@ -60,27 +60,27 @@ class CompactResult:
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing was refused or doubtful."""
+        """Return True if nothing was refused or doubtful."""
         return not (self.doubts or self.refusal)
 
     @property
     def deleted(self) -> list[PlannedContainer]:
-        """Always empty: a compaction deletes nothing, and the cleaner takes what it `released`."""
+        """Return an empty list: a compaction deletes nothing; the cleaner takes the `released` containers later."""
         return []
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each container that rows refer to, the same for a dry run and the real one.
+        """Return one row per container that rows refer to; a dry run and the real run give the same rows.
 
         Returns:
             Rows of `path`, `bytes`, `live` (bytes that rows refer to), `action` (``repack`` or ``keep``) and `reason`,
-            by path.
+            ordered by path.
         """
         shown = sorted([*self.candidates, *self.kept], key=lambda each: each.path)
         names = ("path", "bytes", "live", "action", "reason")
         return [{name: getattr(each, name) for name in names} for each in shown]
 
     def lines(self) -> Iterator[str]:
-        """The outcome in a few sentences for people, without the ends of lines."""
+        """Yield the outcome as a few sentences for people, without line ends."""
         yield from (f"look at this: {doubt}" for doubt in self.doubts)
         yield from (f"note: {note}" for note in self.notes)
         if self.refusal:

@@ -1,6 +1,6 @@
-"""Plans of services on storage: a folder for each, whose newest side file says what it is and how far a run of it is.
+"""Plans of services on storage: one folder per plan, whose newest side file has the plan and the state of its run.
 
-The folder is ``{table}/{place}/{plan id}/``. States are *planned*, *running* and *ended*.
+The folder is ``{table}/{place}/{plan id}/``. The states are *planned*, *running* and *ended*.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _STATES = (PLANNED, RUNNING, ENDED)
 def read_plan(
     table: str, place: str, plan_id: str, kind: str, version: int, options: StorageOptions
 ) -> tuple[dict[str, Any], int]:
-    """What the newest side file of a plan says besides its id, and its generation.
+    """Return the body of a plan's newest side file, without the plan's id, and the file's generation.
 
     Args:
         table: The table's base path.
-        place: Where the plans of the service lie, from the table's folder.
-        plan_id: The plan.
-        kind: Of the side files, which is how messages name the service.
-        version: Of the side files.
-        options: How storage is opened.
+        place: The folder of the service's plans, relative to the table's folder.
+        plan_id: The plan's id.
+        kind: The kind of the side files, which messages use as the name of the service.
+        version: The version of the side files.
+        options: Options to open storage.
 
     Raises:
         InvalidArgumentError: The table has no such plan, or no whole one.
-        DataFileError: It bears the id of another, or a state that no plan has.
+        DataFileError: The file has the id of another plan, or an unknown state.
         UnsupportedTableError: Another version of this package wrote it.
     """
     found = None
@@ -50,30 +50,16 @@ def read_plan(
 
 
 def begun_plans(table: str, place: str, kind: str, version: int, options: StorageOptions) -> Sequence[str]:
-    """The ids of the plans whose runs were begun and not ended, the oldest first.
-
-    Args:
-        table: The table's base path.
-        place: Where the plans of the service lie, from the table's folder.
-        kind: Of their side files.
-        version: Of their side files.
-        options: How storage is opened.
-    """
+    """Return the ids of the plans whose runs were begun and have not ended, the oldest first."""
     return [name for name, state in _states(table, place, kind, version, options) if state == RUNNING]
 
 
 def idle_plans(
     table: str, place: str, kind: str, version: int, before_ms: int, options: StorageOptions
 ) -> Sequence[str]:
-    """The ids of older plans that no run is at, the oldest first.
+    """Return the ids of plans made before `before_ms` that are not running, the oldest first.
 
-    Args:
-        table: The table's base path.
-        place: Where the plans of the service lie, from the table's folder.
-        kind: Of their side files.
-        version: Of their side files.
-        before_ms: They were made before that time, milliseconds since 1970, UTC.
-        options: How storage is opened.
+    `before_ms` is in milliseconds since 1970, UTC.
     """
     found = _states(table, place, kind, version, options, before_ms)
     return [name for name, state in found if state != RUNNING]
@@ -94,7 +80,11 @@ def _states(
 
 
 def _stated(body: dict[str, Any], plan_id: str, folder: str) -> dict[str, Any]:
-    """The body of a plan without its id, which is that of its folder: whoever ends a run removes what bears it."""
+    """Return the body of a plan without its id.
+
+    Raise DataFileError if the id is not that of the folder, or the state is unknown: the process that ends a run
+    removes the files that have the plan's id.
+    """
     if body.get("plan_id") != plan_id or body.get("state") not in _STATES:
         raise DataFileError(
             f"'{folder}' is damaged, or somebody changed it: it is not the plan '{plan_id}' in one of the states "

@@ -1,1 +1,1 @@
-"""The references of every retained data file of a table."""
+"""The blob references in every retained data file of a table."""

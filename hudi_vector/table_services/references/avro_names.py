@@ -1,4 +1,4 @@
-"""Avro schemas with every type called by its full name, as Java understands the names that Hudi writes."""
+"""Avro schemas with full type names, which resolve the names that Hudi writes as Java does."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from typing import Any
 __all__ = ["with_full_names"]
 
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
-# Types without a namespace get one that no schema has: fastavro cannot name them from within another.
+# Types without a namespace get this one, which no schema uses: fastavro cannot refer to them from another namespace.
 _NO_SPACE = "_"
 
 
 def with_full_names(schema: Any) -> Any:
-    """A schema whose definitions and references bear full names.
+    """Return an Avro schema, given as parsed JSON, in which all definitions and references use full names.
 
-    Java looks a name up in the namespace around it and then in none. Hudi relies on that: its type ``blob`` has no
-    namespace, stands in a record that has one, and is named ``blob`` where a second column has it.
-
-    Args:
-        schema: An Avro schema, as JSON is read.
-
-    Returns:
-        The schema with names that any parser understands.
+    Java looks a name up in the enclosing namespace and then in the empty one. Hudi relies on that: its type ``blob``
+    has no namespace, is defined inside a record that has one, and is referred to as ``blob`` by a second blob column.
+    The result has names that any parser resolves.
 
     Example:
         >>> enum = {"type": "enum", "name": "e", "namespace": "", "symbols": ["A"]}

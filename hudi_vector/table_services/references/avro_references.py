@@ -1,4 +1,4 @@
-"""The references of rows in Avro: only what blobs refer to is decoded, all else is passed over."""
+"""The references in Avro rows; only references and blob types are decoded, everything else is skipped."""
 
 from __future__ import annotations
 
@@ -17,18 +17,11 @@ __all__ = ["avro_references"]
 
 
 def avro_references(schema: str, records: Callable[[], Sequence[memoryview]]) -> pa.Table:
-    """The distinct references of rows in Avro's binary form.
+    """Return the distinct references of rows in Avro's binary encoding, as a table of `REFERENCES`.
 
-    Args:
-        schema: The Avro schema the rows were written with, as JSON.
-        records: Gives the bytes of each row; not called where the schema has no blob.
-
-    Returns:
-        A table of `hudi_vector.table_services.references.references.REFERENCES`.
-
-    Raises:
-        DataFileError: A row does not end where its bytes end.
-        InvalidBlobError: A blob is OUT_OF_LINE and names no path.
+    `schema` is the rows' Avro schema as JSON. `records` returns the bytes of each row; it is not called if the schema
+    has no blob. Raise DataFileError if a row does not end where its bytes end, and InvalidBlobError if an OUT_OF_LINE
+    blob has no path.
 
     Example:
         >>> schema = '{"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}'

@@ -1,7 +1,7 @@
-"""A walk through rows in Avro's binary form that stops only at references: a schema becomes functions, made once.
+"""A walk through rows in Avro's binary encoding that decodes only references: a schema is compiled to functions once.
 
-Each function takes the bytes of a row, a place in them and what was found so far, and gives the place after its value.
-A walk that leaves the row raises IndexError, or ends at another place than the row does.
+Each function takes the bytes of a row, a position in them and the findings so far, and returns the position after its
+value. A walk that leaves the row raises IndexError or ends at a position other than the row's end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ __all__ = ["Found", "Walk", "walk_of"]
 
 @dataclass
 class Found:
-    """References by column, path, offset, length and whether they are managed; and blobs of a column that lack one."""
+    """References found so far, and per column the number of blobs that lack one.
+
+    A reference is a tuple of column, path, offset, length, and whether it is managed.
+    """
 
     references: list[tuple[str, Any, Any, Any, Any]] = field(default_factory=list)
     lost: dict[str, int] = field(default_factory=dict)
@@ -29,21 +32,15 @@ Walk = Callable[[bytes, int, Found], int]
 _Value = Callable[[bytes, int], tuple[Any, int]]
 
 _LONGEST_NUMBER = 10
-"""Bytes of a number of 64 bits, seven in each."""
+"""The most bytes of a 64-bit varint, which holds seven bits per byte."""
 _FIXED = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 
 def walk_of(schema: Any) -> Walk | None:
-    """The walk through the rows of a schema.
+    """Return a walk through rows of a schema, or None if the schema contains no reference.
 
-    Args:
-        schema: An Avro schema with full names (`hudi_vector.table_services.references.avro_names`).
-
-    Returns:
-        The walk, None where the schema has no reference.
-
-    Raises:
-        DataFileError: The schema has a type that is not known, or one that contains itself.
+    The schema must have full names (`hudi_vector.table_services.references.avro_names`). Raise DataFileError if it has
+    an unknown type or a type that contains itself.
 
     Example:
         >>> walk_of({"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}) is None
@@ -54,7 +51,7 @@ def walk_of(schema: Any) -> Walk | None:
 
 
 class _Compiler:
-    """Functions for the types of one schema; each comes with whether it may find a reference."""
+    """A compiler of one schema's types; each function comes with whether it may find a reference."""
 
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
@@ -148,7 +145,7 @@ class _Compiler:
                     return place
                 if count < 0:
                     _, place = _long(row, place)
-                # Items without bytes could be said to be any number.
+                # Items may have 0 bytes, so a damaged count could otherwise make this loop run almost for ever.
                 if abs(count) > len(row):
                     raise DataFileError(f"an array of {abs(count)} items lies in a row of {len(row)} bytes")
                 for _ in range(abs(count)):

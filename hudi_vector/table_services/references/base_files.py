@@ -1,7 +1,7 @@
-"""The references of a Parquet file, by reading their sub-columns and nothing else of it.
+"""The references in a Parquet file; only their sub-columns are read.
 
-Hudi writes a checksum for each page. It is compared, since a bit that flipped makes another path of a reference, and
-what the true one named would be taken for unneeded.
+Hudi writes a checksum for each page, and it is verified: a flipped bit would turn a path into another one, and the file
+that the true path names would look unneeded.
 """
 
 from __future__ import annotations
@@ -19,19 +19,11 @@ _PATH = ".external_path"
 
 
 def parquet_references(source: Any, *, remote: bool = False) -> pa.Table:
-    """The distinct references of all blobs in a Parquet file.
+    """Return the distinct references of all blobs in a Parquet file, as a table of `REFERENCES`.
 
-    Args:
-        source: The file, open for reading at random.
-        remote: Whether each read is a request, so that neighbouring ones are joined.
-
-    Returns:
-        A table of `hudi_vector.table_services.references.references.REFERENCES`. Bytes of INLINE blobs are not read.
-
-    Raises:
-        InvalidBlobError: A blob is OUT_OF_LINE and names no path.
-        pyarrow.ArrowException: The file is no whole Parquet file.
-        OSError: The file cannot be read, or a page is not what was written.
+    `source` is open for random access. With `remote`, neighbouring reads are joined into one request. Bytes of INLINE
+    blobs are not read. Raise InvalidBlobError if an OUT_OF_LINE blob has no path, pyarrow.ArrowException if the file is
+    not a complete Parquet file, and OSError if it cannot be read or a page checksum is wrong.
 
     Example:
         >>> import io
@@ -49,13 +41,10 @@ def parquet_references(source: Any, *, remote: bool = False) -> pa.Table:
 
 
 def reference_leaves(paths: list[str]) -> list[str]:
-    """Which leaves of a Parquet schema say what blobs refer to.
+    """Return the leaves of a Parquet schema that describe references.
 
-    Args:
-        paths: The dotted path of each leaf.
-
-    Returns:
-        The fields of each reference, and the type of the blob around it.
+    These are the fields of each reference, and the type of the blob around it. `paths` are the dotted paths of all
+    leaves.
 
     Example:
         >>> fields = ["type", "data", *(f"reference.{name}" for name in REFERENCE_FIELDS)]

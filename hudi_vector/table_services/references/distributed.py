@@ -1,8 +1,8 @@
-"""Retained files read by the executors: for tables of more files than one process should read.
+"""Reading of retained files by Spark executors, for tables with more files than one process should read.
 
-Files go out in waves, each a Spark job. A task reads its files one after the other and sends their references back
-as one compressed Arrow stream, so that the driver holds one wave in that form, and one file's references at a time as
-they are used.
+Files are read in waves, each of which is a Spark job. A task reads its files one after the other and returns their
+references as one compressed Arrow stream. The driver therefore holds one wave in compressed form, and the references of
+one file at a time decoded.
 """
 
 from __future__ import annotations
@@ -38,34 +38,31 @@ _CODED = pa.schema(
 
 @dataclass(frozen=True)
 class SpreadLimits:
-    """What the driver reads by itself: so many bytes and files at the most."""
+    """The most bytes and files that the driver reads itself."""
 
     max_bytes: int
     max_files: int
 
     def allow(self, files: Sequence[RetainedFile]) -> bool:
-        """Whether these are few enough."""
+        """Return True if the files are within both limits."""
         return len(files) <= self.max_files and sum(file.info.size for file in files) <= self.max_bytes
 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a task sends back: its files without their references, and these as a stream, by the files' places."""
+    """What a task returns: its files without references, and the references as a stream.
+
+    The stream's column `file` is the position in `files`.
+    """
 
     files: tuple[FileReferences, ...]
     stream: bytes
 
 
 def spread_reader(context: SparkContext, limits: SpreadLimits, here: Reader = read_here) -> Reader:
-    """A reader that leaves many files to the executors.
+    """Return a reader that reads few files with `here` and more than `limits` on the executors.
 
-    Args:
-        context: The Spark application.
-        limits: What is few enough for this process.
-        here: Reads few files.
-
-    Returns:
-        A reader whose answers are those of `here`, in another order.
+    It yields what `here` would, in another order.
 
     Example:
         >>> reader = spread_reader(spark.sparkContext, SpreadLimits(16 << 30, 2000))
@@ -88,14 +85,9 @@ def spread_reader(context: SparkContext, limits: SpreadLimits, here: Reader = re
 
 
 def waves(files: Sequence[RetainedFile], tasks: int) -> Iterator[list[list[RetainedFile]]]:
-    """Divide files into waves, and each wave among tasks of nearly equal bytes.
+    """Yield waves of files, each divided among tasks of nearly equal bytes.
 
-    Args:
-        files: The files.
-        tasks: How many tasks a wave has at the most.
-
-    Yields:
-        The files of each task of a wave.
+    A wave is a list with the files of each task; it has at most `tasks` tasks.
     """
     wave: list[RetainedFile] = []
     size = 0

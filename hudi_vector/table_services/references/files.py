@@ -1,4 +1,4 @@
-"""From a retained file to its references: one function, whatever the file is, that a task can run anywhere."""
+"""The references of one retained file of any format, read by a function that can also run in a Spark task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["FILES_READ", "UNREADABLE", "FileReferences", "Reader", "read_here", 
 
 _FILES_AT_ONCE = 64
 FILES_READ = "data files read"
-"""What is shown of a run while references are read."""
+"""The progress label while references are read."""
 
 UNREADABLE = (
     HudiVectorError,
@@ -38,22 +38,22 @@ UNREADABLE = (
     MemoryError,
     struct.error,
 )
-"""What damaged bytes make decoders raise."""
+"""The exceptions that decoders raise for damaged bytes."""
 
 
 @dataclass(frozen=True)
 class FileReferences:
-    """What one retained file refers to.
+    """The references of one retained file.
 
     Attributes:
         file: The file.
-        references: A table of `references.REFERENCES`, or of what an earlier run kept of
-            these, `FOLDED`; empty where there is a doubt.
-        doubt: Why the file cannot be read, None where it was.
-        is_gone: Whether the file is not there any more.
-        was_opened: Whether the file itself was read, and not what an earlier run kept of it.
-        torn: What the end of a log file cuts off. Whether that is a doubt is for the timeline to say: a tail whose
-            write never completed counts for nobody.
+        references: A table of `references.REFERENCES`, or of `references.FOLDED` if references kept by an earlier run
+            are used in folded form; empty if there is a doubt.
+        doubt: Why the file cannot be read, or None.
+        is_gone: True if the file no longer exists.
+        was_opened: True if the file itself was read, False if its references were kept by an earlier run.
+        torn: The incomplete end of a log file, or None. Only the timeline decides whether it is a doubt: the tail of a
+            write that never completed does not count.
     """
 
     file: RetainedFile
@@ -65,18 +65,11 @@ class FileReferences:
 
 
 Reader = Callable[[Sequence[RetainedFile], StorageOptions], Iterable[FileReferences]]
-"""Reads retained files, in any order and wherever it likes."""
+"""A function that reads retained files, in any order and in any process."""
 
 
 def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences:
-    """Read the references of one retained file.
-
-    Args:
-        file: The file.
-        options: How storage is opened.
-
-    Returns:
-        Its references, or the doubt about it; nothing is raised for a file that is damaged.
+    """Read the references of one retained file; a damaged file gives a doubt and raises nothing.
 
     Example:
         >>> from hudi_vector.storage import FileInfo
@@ -90,7 +83,7 @@ def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences
         if uri.endswith(".lance"):
             return FileReferences(file, lance_references(uri, options))
         storage = open_storage(uri, options)
-        # Mapped memory would end the process if the file were cut short meanwhile.
+        # With mapped memory, a file that is truncated meanwhile would kill the process.
         with storage.open(uri, mapped=False) as source:
             if file.kind == LOG:
                 references, torn = log_references(source)
@@ -106,12 +99,7 @@ def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences
 def read_here(files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
     """Read retained files with the threads of this process, and show how many are done.
 
-    Args:
-        files: The files.
-        options: How storage is opened.
-
-    Yields:
-        The references of each file, in order, a few files in memory at a time.
+    Yield the references of each file, in order, with a few files in memory at a time.
     """
     yield from followed(_read(files, options), len(files), FILES_READ)
 

@@ -1,4 +1,4 @@
-"""All references of a table, read while the table may change: until a listing shows no file that was not read."""
+"""All references of a table, read while the table may change, until a listing shows no file that was not read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ _MOST_LISTINGS = 20
 
 @dataclass(frozen=True)
 class Gathered:
-    """How a table's references were read: the timeline's identity at the last listing, what is in doubt, and counts."""
+    """The outcome of reading a table's references.
+
+    Attributes:
+        identity: The timeline's identity at the last listing.
+        doubts: What could not be read or is uncertain.
+        retained_files: The number of data files at the last listing.
+        opened_files: The number of data files that were read, and not known from an earlier run.
+    """
 
     identity: str
     doubts: tuple[str, ...]
@@ -28,25 +35,18 @@ class Gathered:
 
 
 class Taker(Protocol):
-    """What takes references in."""
+    """An object that takes in references."""
 
     def add(self, found: FileReferences) -> None:
-        """Those of one file."""
+        """Take in the references of one file."""
 
 
 def gather(table: NativeTable, read: Reader, taker: Taker) -> Gathered:
-    """Read the references of every retained file of a table.
+    """Read the references of every retained file of a table, and pass those of each readable file to `taker` once.
 
-    A commit and a clean may come between the listing and the reading: rows then move to files that were not listed.
-    So the table is listed again after reading, and new files are read, until there are none.
-
-    Args:
-        table: The table.
-        read: Reads files.
-        taker: Takes the references in, of each file once.
-
-    Returns:
-        What was read, and the doubts.
+    A commit and a clean may happen between the listing and the reading, and move rows to files that were not listed.
+    The table is therefore listed again after reading, and new files are read, until there are none. Nothing is raised
+    if the timeline or a file cannot be read: that is a doubt.
     """
     seen: set[FileInfo] = set()
     doubts: dict[str, None] = {}
@@ -62,14 +62,14 @@ def gather(table: NativeTable, read: Reader, taker: Taker) -> Gathered:
         doubts.update(dict.fromkeys(listed.doubts))
         new = [file for file in listed.files if file.info not in seen]
         if not new:
-            # A tail that was being written when it was read belongs to a file that has another size by now.
+            # A tail that was still being written has grown since, so its `info` is no longer listed.
             cut = [torn[file.info] for file in listed.files if file.info in torn]
             lost = filter(None, (_lost(found, table, timeline) for found in cut))
             return Gathered(identity, (*doubts, *lost), len(listed.files), opened)
         for found in read(new, table.source.options):
             opened += found.was_opened and not found.is_gone
             if found.is_gone:
-                continue  # if the next listing shows it again, it is read again
+                continue  # if the next listing still shows it, it is read again
             seen.add(found.file.info)
             if found.torn is not None:
                 torn[found.file.info] = found
@@ -85,9 +85,9 @@ def gather(table: NativeTable, read: Reader, taker: Taker) -> Gathered:
 
 
 def _lost(found: FileReferences, table: NativeTable, timeline: Timeline) -> str | None:
-    """The doubt about a log file with a torn tail; none where the write of that never completed."""
+    """Return the doubt about a log file with a torn tail, or None if the tail's write never completed."""
     assert found.torn is not None
-    # Until table version 8 a log file bears the instant of its base file, and only its blocks tell who wrote them.
+    # Before table version 8 a log file is named after its base file's instant; only its blocks name their writer.
     named = found.file.instant if table.config.version >= 8 else None
     writers = [each for each in dict.fromkeys((found.torn.instant, named)) if each is not None]
     completed = [each for each in writers if _may_have_completed(each, timeline)]
@@ -103,7 +103,7 @@ def _lost(found: FileReferences, table: NativeTable, timeline: Timeline) -> str 
 
 
 def _may_have_completed(instant: str, timeline: Timeline) -> bool:
-    """Whether an instant is completed, or older than the active timeline and so archived."""
+    """Return True if an instant has completed, or is archived: older than the active timeline."""
     if instant in timeline.pending:
         return False
     archived = timeline.start is not None and instant < timeline.start

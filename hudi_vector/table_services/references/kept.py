@@ -1,8 +1,8 @@
-"""The references of immutable files, kept once they were read: the next mark opens only files that are new.
+"""The references of immutable files, kept after they were read, so that the next mark opens only new files.
 
-They lie in ``{table}/.hoodie/blob_refs/v1/`` (`hudi_vector.table_services.references.shards`), keyed by a file's URI,
-size and modification time: a log file that grew and a base file that was written anew are other files. Whatever of
-this is damaged or gone is read anew from the data files, so that it changes no verdict.
+They are stored in ``{table}/.hoodie/blob_refs/v1/`` (`hudi_vector.table_services.references.shards`) by the file's URI,
+size and modification time: a log file that grew or a base file that was rewritten counts as a new file. What is damaged
+or gone there is read again from the data files, so it changes no verdict.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ __all__ = ["KEPT_REFERENCES", "KeptReferences", "is_settled"]
 
 KEPT_REFERENCES = ".hoodie/blob_refs/v1"
 
-# A file that changes within the tick of its storage's clock keeps its identity.
+# A file that changes within one tick of its storage's clock may keep its size and modification time.
 _SETTLED_NS = 60_000_000_000
 _LOCAL = StorageOptions()
 
 
 class KeptReferences:
-    """Reads retained files, those that an earlier run has read from what it kept.
+    """A reader of retained files, which takes references from what earlier runs kept.
 
-    Use one for all marks of a run, as their `reader`, and call `save`.
+    Use one object as the `reader` of all marks of a run, then call `save`.
 
     Args:
         table: The base path of the table under whose ``.hoodie`` references are kept.
-        options: How storage is opened.
-        reader: Reads the files that are new.
-        verify: Whether every file is read once although its references are kept, and the two are compared.
+        options: The storage settings.
+        reader: Reads the new files.
+        verify: If True, read every file once even if its references are kept, and compare the two.
 
     Attributes:
         verify: As above.
-        opened: How many files were read.
-        differing: The URIs of files whose kept references were not those that they hold; with `verify` only.
+        opened: The number of files that were read.
+        differing: The URIs of files whose kept references were wrong; only with `verify`.
 
     Raises:
         UnsupportedTableError: A newer version of this package keeps references there.
@@ -61,7 +61,7 @@ class KeptReferences:
         *,
         verify: bool = False,
     ) -> None:
-        """What was kept is listed now, and loaded where it is needed."""
+        """List what was kept; references are loaded when they are needed."""
         root = normalise(table)
         self._shards = ReferenceShards(open_storage(root, options), join(root, KEPT_REFERENCES))
         self._reader = reader
@@ -73,11 +73,14 @@ class KeptReferences:
         self.differing: list[str] = []
 
     def __call__(self, files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
-        """The references of some files, in no order; what was kept comes folded by path, all that a verdict needs."""
+        """Yield the references of the given files, in no order.
+
+        Kept references come folded by path, which is all that a verdict needs.
+        """
         return self._read(files, options, fold=True)
 
     def whole(self, files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
-        """The references of some files, in no order, as they stand in their rows."""
+        """Yield the references of the given files, in no order, as `REFERENCES`."""
         return self._read(files, options, fold=False)
 
     def _read(self, files: Sequence[RetainedFile], options: StorageOptions, fold: bool) -> Iterator[FileReferences]:
@@ -92,24 +95,21 @@ class KeptReferences:
                 yield FileReferences(by_info[info], known, was_opened=False)
         for found in self._reader(unknown, options):
             self.opened += not found.is_gone
-            # A torn file is read each time, so that each time it is asked whether its write has completed.
+            # A torn file is never kept: each run has to check again whether its write has completed.
             is_whole = found.doubt is None and found.torn is None and not found.is_gone
             if is_whole and is_settled(found.file.info):
                 self._keep(found.file.info, found.references)
             yield found
 
     def use(self, infos: Iterable[FileInfo]) -> None:
-        """Let `save` not forget these files, although nothing asks for their references now."""
+        """Make `save` keep the references of these files, even if nothing asked for them in this run."""
         self._used.update(infos)
 
     def save(self, *, forget: bool = True) -> int:
-        """Keep what was read.
+        """Keep what was read, and return how many files' references were added since the last call.
 
-        Args:
-            forget: Whether files that were not asked for are forgotten, as a run may that asked for all there are.
-
-        Returns:
-            How many files' references were added since the last time.
+        With `forget`, the references of files that were not asked for are dropped; only a run that asked for all files
+        may do so.
         """
         self._shards.save(self._used.__contains__ if forget else lambda info: True)  # noqa: ARG005
         added, self._added = len(self._added), set()
@@ -124,7 +124,7 @@ class KeptReferences:
         self._added.add(info)
 
     def _is_kept(self, info: FileInfo, references: pa.Table) -> bool:
-        """Whether what is kept of a file is what it holds; also where nothing is kept."""
+        """Return True if a file's kept references are right, or if none are kept."""
         for fold, right in ((False, references), (True, folded(references))):
             ((_, known),) = self._shards.of([info], fold=fold)
             if known is not None and not _in_order(known).equals(_in_order(right)):
@@ -133,7 +133,11 @@ class KeptReferences:
 
 
 def is_settled(info: FileInfo) -> bool:
-    """Whether a file's identity can be relied upon: it is too old to change within one tick of its storage's clock."""
+    """Return True if a file's modification time is known and more than a minute ago.
+
+    The file can then no longer change within one tick of its storage's clock, so size and modification time identify
+    it.
+    """
     return 0 < info.mtime_ns < time.time_ns() - _SETTLED_NS
 
 

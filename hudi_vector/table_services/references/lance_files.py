@@ -1,4 +1,4 @@
-"""The references of a Lance base file, by reading their fields and nothing else of it."""
+"""The references in a Lance base file; only their fields are read."""
 
 from __future__ import annotations
 
@@ -15,26 +15,16 @@ _BATCH_ROWS = 8192
 
 
 def lance_references(uri: str, options: StorageOptions) -> pa.Table:
-    """The distinct references of all blobs in a Lance file.
+    """Return the distinct references of all blobs in a Lance file, as a table of `REFERENCES`.
 
-    Args:
-        uri: The file, normalised.
-        options: How storage is opened.
-
-    Returns:
-        A table of `references.REFERENCES`. Bytes of INLINE blobs are not read, unless they
-        lie in lists or maps.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        InvalidBlobError: A blob is OUT_OF_LINE and names no path.
-        DataFileError: The file is no whole Lance file.
-        OSError: The file cannot be read.
+    Bytes of INLINE blobs are not read, unless they lie in lists or maps. `uri` is normalised. Raise FileNotFoundError
+    if there is no such file, InvalidBlobError if an OUT_OF_LINE blob has no path, DataFileError if the file is not a
+    complete Lance file, and OSError if it cannot be read.
     """
     try:
         return _read(uri, options)
     except BaseException as problem:
-        # What Lance's own code does not expect of a file ends in an error that is none of Python's.
+        # A Rust panic in pylance is not an `Exception`; it is recognised by name.
         is_panic = type(problem).__name__ == "PanicException"
         if not is_panic and not isinstance(problem, (DataFileError, OSError, ValueError)):
             raise
@@ -46,14 +36,10 @@ def lance_references(uri: str, options: StorageOptions) -> pa.Table:
 
 
 def lance_fields(schema: pa.Schema) -> list[str] | None:
-    """Which fields of a Lance file say what blobs refer to.
+    """Return the fields of a Lance file that describe references, as dotted paths.
 
-    Args:
-        schema: The file's schema.
-
-    Returns:
-        The references and the types of the blobs around them, with dots; the whole column where a blob lies in a list
-        or a map; None, for all columns, where a name that matters has a dot of its own.
+    These are the references and the types of the blobs around them. For a blob in a list or a map, the whole list or
+    map is returned. None stands for all columns, if one of the names itself contains a dot.
 
     Example:
         >>> reference = pa.struct([(name, pa.string()) for name in REFERENCE_FIELDS])

@@ -1,4 +1,4 @@
-"""The references of a log file: those of every row in every block, superseded ones included."""
+"""The references in a log file: those in every row of every block, superseded rows included."""
 
 from __future__ import annotations
 
@@ -27,32 +27,25 @@ from hudi_vector.table_services.references.references import add_references, dis
 
 __all__ = ["TornTail", "log_references"]
 
-# What a change says of itself; the row before it and the row after it are records.
 _PRIMITIVE = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
+# The fields of a CDC record other than the rows before and after the change.
 _OF_A_CHANGE = frozenset({"op", "ts_ms", "record_key"})
 
 
 @dataclass(frozen=True)
 class TornTail:
-    """What the end of a log file cuts off: where it begins, and the instant that wrote it, where that can be read."""
+    """The incomplete end of a log file: its first byte, and the instant that wrote it if that can be read."""
 
     offset: int
     instant: str | None
 
 
 def log_references(source: Any) -> tuple[pa.Table, TornTail | None]:
-    """The distinct references of all blobs in a log file.
+    """Return the distinct references of all blobs in a log file, and its torn tail.
 
-    Args:
-        source: The file, open for reading at random.
-
-    Returns:
-        A table of `references.REFERENCES`. Blocks of deleted keys and commands have none.
-        And the tail that is cut off, of which nobody knows what it referred to, None where the file is whole.
-
-    Raises:
-        DataFileError: A block is damaged, or of a type that cannot be read.
-        InvalidBlobError: A blob is OUT_OF_LINE and names no path.
+    The references are a table of `REFERENCES`; delete and command blocks have none. The tail, whose references are
+    unknown, is None if the file is complete. `source` is open for random access. Raise DataFileError if a block is
+    damaged or of a type that cannot be read, and InvalidBlobError if an OUT_OF_LINE blob has no path.
 
     Example:
         >>> log_references(pa.BufferReader(b""))[1]
@@ -79,7 +72,10 @@ def _of(block: LogBlock) -> pa.Table:
 
 
 def _require_typed(schema: Any, offset: int) -> None:
-    """Make sure that a block of changes holds rows as records, and not as text, which nobody here would look into."""
+    """Raise DataFileError if a CDC block holds rows as something other than records.
+
+    Rows as text would not be searched for references.
+    """
     for field in schema["fields"]:
         kinds = field["type"] if isinstance(field["type"], list) else [field["type"]]
         if field["name"] not in _OF_A_CHANGE and not all(map(_is_record, kinds)):
@@ -87,5 +83,5 @@ def _require_typed(schema: Any, offset: int) -> None:
 
 
 def _is_record(kind: Any) -> bool:
-    """Whether a branch of a row's type is null, a record or the name of one."""
+    """Return True if a branch of a row's type is null, a record or the name of a record."""
     return kind["type"] == "record" if isinstance(kind, dict) else kind not in _PRIMITIVE

@@ -1,4 +1,4 @@
-"""One identity for one file, however a reference spells its path: schemes that mean the same, dots, links."""
+"""One identity for each file, however a reference spells its path: equivalent schemes, dots and links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOCAL = "file://"
 
 
 class Places:
-    """The identities of files; links are resolved once, so one is made for each mark.
+    """The identities of files. Links are resolved once and cached, so each mark uses its own object.
 
     Example:
         >>> Places().identities("s3a://b/x", "s3://b/t"), Places().identities(".hoodie/blobs/x", "s3://b/t")
@@ -22,18 +22,11 @@ class Places:
     """
 
     def __init__(self) -> None:
-        """No folder is resolved yet."""
+        """Start with an empty cache of resolved folders."""
         self._folders: dict[str, str] = {}
 
     def identity(self, uri: str) -> str:
-        """The one name of a file.
-
-        Args:
-            uri: The file, as `hudi_vector.storage.normalise` spells it.
-
-        Returns:
-            The URI, on a local disk with every link resolved.
-        """
+        """Return the identity of a file: its normalised URI, with every link resolved on a local disk."""
         if not uri.startswith(_LOCAL):
             return uri
         folder, name = posixpath.split(uri[len(_LOCAL) :])
@@ -44,17 +37,11 @@ class Places:
         return _LOCAL + (os.path.realpath(path) if os.path.islink(path) else path)
 
     def identities(self, path: str, table: str) -> tuple[str, ...]:
-        """The names of the file that a reference means; readers differ in whether a link or ``..`` comes first.
+        """Return the one or two identities of the file that a reference means.
 
-        Args:
-            path: The path as it stands in the row.
-            table: The base path of the row's table, normalised.
-
-        Returns:
-            One name, or two.
-
-        Raises:
-            InvalidBlobError: The path is empty or climbs out of where it begins.
+        There are two for a local path with both ``..`` and links, since readers differ in which they resolve first.
+        `path` is as in the row; `table` is the normalised base path of the row's table. Raise InvalidBlobError if the
+        path is empty or leads above the folder where it begins.
         """
         uri = self.identity(file_uri(path, table))
         if ".." not in path or not uri.startswith(_LOCAL):
@@ -66,15 +53,11 @@ class Places:
 
     @staticmethod
     def is_same(uri: str, other: str) -> bool | None:
-        """Whether two identities are one file after all.
+        """Return whether two identities with the same file name are one file, or None if that is unknown.
 
-        Args:
-            uri: A file.
-            other: Another one, of the same file name.
-
-        Returns:
-            False for two paths on one file system, unless a local one shows the same file at both; None where only
-            the storage system knows: another scheme or authority may be a mount, a service's name or an access point.
+        Local paths are compared with `os.path.samefile`; they differ if one of the files is gone. Other URIs with the
+        same scheme and authority are different files. Otherwise only the storage system knows: another scheme or
+        authority may be a mount, a service name or an access point.
         """
         if scheme_of(uri) == scheme_of(other) == "file":
             try:

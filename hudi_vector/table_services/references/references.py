@@ -1,4 +1,4 @@
-"""References to blobs, as they stand in data files: found by the shape of a struct, whatever its column is called."""
+"""Blob references as data files hold them, found by the shape of a struct, whatever its column is called."""
 
 from __future__ import annotations
 
@@ -21,26 +21,20 @@ REFERENCES = pa.schema(
         ("managed", pa.bool_()),
     ]
 )
-"""The distinct references of a file: the column's dotted path, and the reference as it stands in the rows."""
+"""The distinct references of a file: the column's dotted path, and the reference's fields as in the rows."""
 
 FOLDED = pa.schema([("path", pa.string()), ("managed", pa.bool_()), ("references", pa.int64())])
-"""References folded by path: how many of a file's references name it."""
+"""References folded by path: the number of a file's distinct references that have this path."""
 
 REFERENCE_FIELDS = tuple(field.name for field in REFERENCE_TYPE)
 
 
 def references_in(table: pa.Table) -> pa.Table:
-    """The distinct references in some rows.
+    """Return the distinct references in some rows, as a table of `REFERENCES`, in no order.
 
-    Args:
-        table: The rows, with at least the types and references of their blobs; blobs may lie in structs, lists and
-            maps.
-
-    Returns:
-        A table of `REFERENCES`, in no order. Whatever names a path counts, of any type.
-
-    Raises:
-        InvalidBlobError: A blob that is not INLINE names no path, so that nobody can say what it refers to.
+    `table` must have at least the types and references of the blobs, which may lie in structs, lists and maps. Every
+    path counts, whatever the blob's type. Raise InvalidBlobError if a blob that is not INLINE has no path, since it is
+    then unknown what it refers to.
 
     Example:
         >>> from hudi_vector.blobs.struct import blob_array
@@ -56,19 +50,15 @@ def references_in(table: pa.Table) -> pa.Table:
 
 
 def distinct(parts: Iterable[pa.Table], schema: pa.Schema = REFERENCES) -> pa.Table:
-    """Tables of `REFERENCES`, or of another schema, as one, each row once."""
+    """Return the distinct rows of some tables of one schema."""
     whole = pa.concat_tables([schema.empty_table(), *parts])
     return whole.group_by(schema.names, use_threads=False).aggregate([])
 
 
 def folded(found: pa.Table) -> pa.Table:
-    """The references of a file folded by path.
+    """Return a file's references folded by path, as a table of `FOLDED`.
 
-    Args:
-        found: A table of `REFERENCES`.
-
-    Returns:
-        A table of `FOLDED`; a path that is managed in some rows and not in others stands in two.
+    A path that is managed in some rows and not in others has two rows.
 
     Example:
         >>> rows = pa.table([["img"] * 2, ["/x"] * 2, [0, 9], [9, 5], [True] * 2], schema=REFERENCES)
@@ -80,12 +70,9 @@ def folded(found: pa.Table) -> pa.Table:
 
 
 def add_references(parts: list[pa.Table], found: pa.Table, held: int = 1 << 20) -> None:
-    """Add a table of `REFERENCES`, or of another schema, to others, which become one again when they have grown.
+    """Append a table of references to `parts`, in place, and make them one distinct table if they have grown.
 
-    Args:
-        parts: The tables so far; changed.
-        found: One more.
-        held: How many rows of `parts` are let stand.
+    They are merged when they have more than `held` rows and more than twice the rows of the first part.
     """
     parts.append(found)
     if len(parts) > 1 and sum(part.num_rows for part in parts) > max(held, 2 * parts[0].num_rows):
@@ -95,7 +82,7 @@ def add_references(parts: list[pa.Table], found: pa.Table, held: int = 1 << 20) 
 def _structs(
     column: str, array: pa.Array, kind: pa.Array | None
 ) -> Iterator[tuple[str, pa.StructArray, pa.Array | None]]:
-    """The references within an array: their column, the structs and the types of their blobs."""
+    """Yield the reference structs within an array, with their column and the types of the blobs around them."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_struct(array.type):
@@ -103,7 +90,7 @@ def _structs(
         if set(REFERENCE_FIELDS) <= set(names):
             yield column, array, kind
             return
-        # Flattened children are NULL where the struct is.
+        # `flatten` makes children NULL where the struct is NULL.
         children = array.flatten()
         kinds = children[names.index("type")] if "type" in names else None
         for name, child in zip(names, children, strict=True):
@@ -117,9 +104,9 @@ def _structs(
 def _of(column: str, array: pa.StructArray, kind: pa.Array | None) -> pa.Table:
     fields = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
     path = fields["external_path"].cast(pa.string())
-    path.validate(full=True)  # what a file calls text need not be UTF-8
+    path.validate(full=True)  # a damaged file may hold text that is not UTF-8
     if kind is not None:
-        # Types are strings in some files and enums, as bytes, in others.
+        # A blob's type is a string in some files and bytes of an enum in others.
         outside = pc.and_(pc.is_valid(kind), pc.not_equal(kind.cast(pa.string()), INLINE))
         lost = pc.sum(pc.and_(pc.fill_null(outside, False), pc.is_null(path))).as_py() or 0
         if lost:

@@ -1,4 +1,4 @@
-"""Who refers to what: the references of all retained files, gathered by the file they name."""
+"""The referrers of blob files: the references of all retained files, grouped by the file that they name."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ _PATHS_HELD = 1 << 18
 
 @dataclass(frozen=True)
 class Referrer:
-    """Who refers to a blob file: how many retained files, and the newest of them."""
+    """The number of retained files that refer to a blob file, and the newest of them."""
 
     files: int
     newest: RetainedFile
 
     def joined(self, file: RetainedFile) -> Referrer:
-        """With one more file."""
+        """Return this with one more file."""
         newest = max(self.newest, file, key=lambda each: (each.instant, each.info.uri))
         return Referrer(self.files + 1, newest)
 
 
 class Referrers:
-    """The files that references name, each with who refers to it.
+    """The files that references name, each with its referrers.
 
     Args:
-        area: The identities of the files in the blob area, with the URIs they were listed under.
-        places: How paths become identities.
+        area: The URIs under which the table's own files were listed, by their identities.
+        places: Turns paths into identities.
     """
 
     def __init__(self, area: Mapping[str, str], places: Places) -> None:
         self._area = area
         self._places = places
-        # Files of one group name the same paths again and again.
+        # The files of a file group repeat the same paths.
         self._identities = lru_cache(_PATHS_HELD)(places.identities)
         self._names: dict[str, list[str]] = {}
         for each in area:
@@ -54,7 +54,7 @@ class Referrers:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Paths whose file is not known for sure."""
+        """Return sentences about the references whose file is uncertain."""
         return tuple(self._doubts)
 
     def add(self, found: FileReferences) -> None:
@@ -72,7 +72,10 @@ class Referrers:
                 self._managed[uri] = None
 
     def named(self, path: str, file: RetainedFile) -> tuple[str, ...]:
-        """The identities that a path in a file's rows has: one, two, or none where it is in doubt."""
+        """Return the identities that a path in a file's rows has.
+
+        There are one or two; none if the path is invalid, which is a doubt.
+        """
         try:
             found = self._identities(path, file.table)
         except InvalidBlobError as problem:
@@ -81,23 +84,26 @@ class Referrers:
         return tuple(self._resolved(uri, path, file) for uri in found)
 
     def of(self, uri: str) -> Referrer | None:
-        """Who refers to a file, by its URI; None where nobody does."""
+        """Return the referrers of a file given by URI, or None if there are none."""
         return self._of.get(self._places.identity(uri))
 
     def below(self, folder: str) -> Iterator[tuple[str, Referrer]]:
-        """The files that references name below a folder, given as the beginning of their identities."""
+        """Yield the referenced files whose identity begins with `folder`, ordered, with their referrers."""
         return ((uri, self._of[uri]) for uri in sorted(self._of) if uri.startswith(folder))
 
     def not_listed(self) -> Iterator[tuple[str, Referrer]]:
-        """The files that references name and that no listing of the table's own files showed."""
+        """Yield the referenced files that are not in `area`, ordered, with their referrers."""
         return ((uri, self._of[uri]) for uri in sorted(self._of.keys() - self._area.keys()))
 
     def managed_outside(self) -> Iterable[tuple[str, Referrer]]:
-        """The files that references call managed and that no listing of the table's own files showed."""
+        """Yield the files not in `area` that references call managed, ordered, with their referrers."""
         return ((uri, self._of[uri]) for uri in sorted(self._managed))
 
     def _resolved(self, uri: str, path: str, file: RetainedFile) -> str:
-        """The identity, which is that of a file of ours where both are one."""
+        """Return the identity of one of the table's own files if it is the same file, else the given one.
+
+        It is a doubt if the two may be the same file and only the storage system knows.
+        """
         if uri in self._area:
             return uri
         for ours in self._names.get(posixpath.basename(uri), ()):

@@ -1,9 +1,9 @@
-"""Reference sets on storage, in shards: files with what each refers to, as it stands in rows and folded by path.
+"""Kept reference sets in shards: data files with their references, both as in the rows and folded by path.
 
 A side file (`hudi_vector.storage.side_files`) of ``{table}/.hoodie/blob_refs/v1/`` names the shards. A shard is three
-side tables: the files, by URI, size and modification time, with how many rows each has in the other two; their
-references; and these folded by path. A shard never changes: what is new goes into another one, small shards become
-one, and one whose files are mostly gone is written anew. Whatever is damaged or gone counts as not there.
+side tables: the files, by URI, size and modification time, with their number of rows in the other two tables; their
+references; and these references folded by path. A shard never changes: new references go to a new shard, small shards
+are merged, and a shard whose files are mostly gone is rewritten. Anything damaged or gone counts as not kept.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Shard:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a file's rows are in its shard."""
+    """The rows of a file in its shard."""
 
     shard: str
     start: int
@@ -67,19 +67,19 @@ class _Place:
 
 
 class ReferenceShards:
-    """The shards of a folder; what is added is held in memory until it is large enough for a shard, or saved.
+    """The shards of a folder; references that are added stay in memory until they fill a shard or are saved.
 
     Args:
         storage: The file system.
         folder: The folder, a normalised URI.
-        large: How many references make a shard large; memory holds about two times as many.
+        large: The number of references that fills a shard; memory holds about twice as many.
 
     Raises:
         UnsupportedTableError: A newer version of this package keeps references there.
     """
 
     def __init__(self, storage: Storage, folder: str, large: int = _LARGE_ROWS) -> None:
-        """The files of the shards are listed now, their references loaded where they are needed."""
+        """List the files of the shards; references are loaded when they are needed."""
         self._storage = storage
         self._folder = folder
         self._large = large
@@ -98,7 +98,7 @@ class ReferenceShards:
         self._published = dict(self._shards)
 
     def add(self, info: FileInfo, references: pa.Table) -> None:
-        """Hold the references of a file, a table of `REFERENCES`."""
+        """Hold the references of a file, a table of `REFERENCES`, in memory until they fill a shard or are saved."""
         before = self._held.get(info)
         self._held[info] = references
         self._held_rows += references.num_rows - (before.num_rows if before is not None else 0)
@@ -106,14 +106,9 @@ class ReferenceShards:
             self._flush()
 
     def of(self, infos: Iterable[FileInfo], *, fold: bool = False) -> Iterator[tuple[FileInfo, pa.Table | None]]:
-        """The references of some files, shard by shard, so that one is in memory at a time.
+        """Yield each file with its table of `REFERENCES`, or of `FOLDED` with `fold`; None if it is not kept.
 
-        Args:
-            infos: The files.
-            fold: Whether references are wanted folded by path.
-
-        Yields:
-            Each file with its table of `REFERENCES`, or of `FOLDED`; None where it is not here.
+        Files come shard by shard, so that one shard is in memory at a time.
         """
         by_shard: dict[str, list[FileInfo]] = {}
         for info in infos:
@@ -133,14 +128,10 @@ class ReferenceShards:
                     yield info, table.slice(place.folded_start, place.folded_rows)
                 else:
                     yield info, table.slice(place.start, place.rows)
-            del table  # before the next one is loaded
+            del table  # free it before the next one is loaded
 
     def save(self, used: Callable[[FileInfo], bool]) -> None:
-        """Make what is held durable, and forget files that are not used.
-
-        Args:
-            used: Whether a file is to stay.
-        """
+        """Make the held references durable, and drop the files for which `used` returns False."""
         before = dict(self._shards)
         live = dict.fromkeys(before, 0)
         for info, place in self._places.items():
@@ -163,7 +154,7 @@ class ReferenceShards:
         body = {"shards": [asdict(shard) for shard in self._shards.values()]}
         name = publish(self._storage, self._folder, _KIND, _VERSION, generation, body)
         shards = [*self._shards.values(), *self._published.values()]
-        # Others may still read what the side file before this one names.
+        # Keep the previous side file and its tables: other processes may still read them.
         forget(
             self._storage, self._folder, {name, self._name, *(table.name for shard in shards for table in shard.tables)}
         )
@@ -179,14 +170,14 @@ class ReferenceShards:
             self._places[info] = _Place(shard.name, start, row["references"], folded_start, row["folded"])
 
     def _load(self, name: str, fold: bool) -> pa.Table | None:
-        """The references of a shard, None where they are not what its list of files belongs to."""
+        """Return the references of a shard, or None if they are unreadable or do not match its files."""
         shard = self._shards.get(name)
         if shard is None:
             return None
         file = shard.folded if fold else shard.references
         if self._loaded is not None and self._loaded[0] == file.name:
             return self._loaded[1]
-        self._loaded = None  # so that memory holds one at a time
+        self._loaded = None  # free it first, so that memory holds one table at a time
         table, rows = self._table(file, FOLDED if fold else REFERENCES), self._totals[name][fold]
         if table is None or table.num_rows != rows:
             self._drop(name)
@@ -202,10 +193,10 @@ class ReferenceShards:
         try:
             return load_table(self._storage, self._folder, file, schema, ("offset", "length", "managed"))
         except (OSError, HudiVectorError):
-            return None  # it is only a memory of what the data files say
+            return None  # this is only a cache of what the data files hold
 
     def _flush(self) -> None:
-        """What is held becomes a shard; no side file names it yet."""
+        """Write the held references as a new shard, which no side file names yet."""
         if not self._held:
             return
         folds = [folded(table) for table in self._held.values()]
@@ -224,7 +215,7 @@ class ReferenceShards:
 
 
 def _stated(body: Mapping[str, Any], folder: str) -> tuple[_Shard, ...]:
-    """The shards that a side file names; none where it says what none says."""
+    """Return the shards that a side file names; none if its content is invalid."""
     try:
         shards: tuple[_Shard, ...] = value_of(tuple[_Shard, ...], body.get("shards"), folder, "shards")
     except DataFileError:
@@ -233,6 +224,6 @@ def _stated(body: Mapping[str, Any], folder: str) -> tuple[_Shard, ...]:
 
 
 def _starts(counts: pa.ChunkedArray) -> list[int]:
-    """Where each file's rows begin, and where the last one's end."""
+    """Return where each file's rows begin, followed by where the last one's end."""
     starts: list[int] = np.concatenate([[0], np.cumsum(counts.to_numpy())]).tolist()
     return starts

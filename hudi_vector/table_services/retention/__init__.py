@@ -1,1 +1,1 @@
-"""Which data files of a table are retained, and by what."""
+"""The data files that a table retains, its savepoints and its pending instants."""

@@ -1,4 +1,4 @@
-"""Actions on a table's timeline that have not completed, and may yet refer to blobs that nothing refers to now."""
+"""Pending actions on a table's timeline, which may yet refer to blobs that nothing refers to now."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from hudi_vector.table.native import NativeTable
 __all__ = ["STALE_MS", "PendingInstant", "is_stale", "pending_ingests"]
 
 STALE_MS = 7 * 86_400_000
-"""How long a pending instant may give no sign of life, milliseconds."""
+"""The time without activity after which a pending instant is stale, milliseconds."""
 
-# What these write refers only to blobs that the files they read refer to, and those stay until a later clean.
+# These write only references that the files they read already hold, and these files stay until a later clean.
 _SERVICES = frozenset(
     {"clean", "clustering", "compaction", "indexing", "logcompaction", "restore", "rollback", "savepoint"}
 )
-# How far the writers' zone can be from any other.
+# The largest difference between two time zones: UTC-12 and UTC+14.
 _ZONES_APART_MS = 26 * 3_600_000
 
 
 @dataclass(frozen=True)
 class PendingInstant:
-    """An ingest that has not completed.
+    """An ingest that has not completed; times in milliseconds since 1970, UTC.
 
     Attributes:
         table: The base path of its table.
-        requested: Its name on the timeline.
-        action: What it does.
-        since_ms: A time before which it did not begin, milliseconds since 1970, UTC.
-        alive_ms: When it was last seen to do something, milliseconds since 1970, UTC.
+        requested: Its requested time, which is its name on the timeline.
+        action: Its action, like ``commit``; ``ingest`` if no file of it was found.
+        since_ms: A time before which it did not begin.
+        alive_ms: The last time at which it showed activity.
     """
 
     table: str
@@ -45,18 +45,12 @@ class PendingInstant:
 
 
 def pending_ingests(table: NativeTable, writers_zone: str | None = None) -> tuple[PendingInstant, ...]:
-    """The ingests of a table that have not completed, by the time they were requested.
+    """Return the ingests of a table that have not completed, ordered by requested time.
 
-    Args:
-        table: The table.
-        writers_zone: The zone of the JVM that writes, where it is known; else each is taken to have begun 26 hours
-            before the earlier of its name's and its file's time, unless the timeline is in UTC.
-
-    Returns:
-        The pending instants but those of table services.
-
-    Raises:
-        OSError: The timeline cannot be listed.
+    Pending table services are left out. `writers_zone` is the time zone of the writers' JVM, if known. Otherwise an
+    ingest counts as begun 26 hours before the earlier of its requested time and the modification times of its files,
+    unless the timeline is in UTC. Raise OSError if the timeline cannot be listed, and InvalidArgumentError if a
+    requested time is not a time.
     """
     pending = table.timeline().pending
     folder = join(table.source.uri, ".hoodie", table.config.timeline_path)
@@ -78,15 +72,11 @@ def pending_ingests(table: NativeTable, writers_zone: str | None = None) -> tupl
 
 
 def is_stale(instant: PendingInstant, uploads: Iterable[Upload], now_ms: int) -> bool:
-    """Whether a pending instant has shown neither heartbeat nor lease for 7 days.
+    """Return True if a pending instant has shown neither heartbeat nor lease for 7 days.
 
-    Args:
-        instant: The instant.
-        uploads: The uploads of its table; a write opens its own before Hudi requests its instant.
-        now_ms: The time, milliseconds since 1970, UTC.
-
-    Returns:
-        False while a file of it changes, or an upload that may belong to it may commit.
+    It is False while a file of the instant changes, or while an upload that may belong to it may commit. `uploads` are
+    those of its table; a write opens its upload before Hudi requests the instant. `now_ms` is in milliseconds since
+    1970, UTC.
     """
     limit = now_ms - STALE_MS
     if instant.alive_ms > limit:
@@ -95,7 +85,7 @@ def is_stale(instant: PendingInstant, uploads: Iterable[Upload], now_ms: int) ->
 
 
 def _action(name: str) -> str:
-    """The action in a pending file's name; a commit in flight bears none."""
+    """Return the action in a pending file's name; a commit in flight has none there, and is ``commit``."""
     action = name.split(".")[1]
     return "commit" if action == "inflight" else action
 

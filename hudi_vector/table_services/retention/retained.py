@@ -1,8 +1,7 @@
-"""Every data file of a table that is physically there, whatever the timeline says about it.
+"""Every data file of a table that is on storage, whatever the timeline says about it.
 
-The table's folders are listed as they are: latest and older slices, replaced file groups, savepointed files and the
-files of pending instants are all found alike, and nothing that is on storage can be missed. What is no data file of a
-known kind is a doubt.
+The table's folders are listed as they are. Latest and older file slices, replaced file groups, files of savepoints and
+files of pending instants are all found, so nothing on storage can be missed. A file of unknown kind is a doubt.
 """
 
 from __future__ import annotations
@@ -27,9 +26,14 @@ _PARTITION_METADATA = (".hoodie_partition_metadata", ".hoodie_partition_metadata
 
 @dataclass(frozen=True)
 class RetainedFile:
-    """A data file: its table, what storage shows of it, and what its name says.
+    """A data file, described by its storage entry and its name.
 
-    `kind` is BASE or LOG; `instant` the requested time of the action that wrote it.
+    Attributes:
+        table: The table's base path, normalised.
+        info: The file's URI, size and modification time.
+        kind: BASE or LOG.
+        file_id: The file group.
+        instant: The requested time of the action that wrote the file.
     """
 
     table: str
@@ -40,28 +44,24 @@ class RetainedFile:
 
     @property
     def path(self) -> str:
-        """The path from the table's folder."""
+        """Return the path from the table's folder."""
         return self.info.uri[len(self.table) + 1 :]
 
 
 @dataclass(frozen=True)
 class Retained:
-    """The data files of a table, by URI, and what is among them that nobody here can read."""
+    """The data files of a table, ordered by URI, and the doubts about what is stored among them."""
 
     files: tuple[RetainedFile, ...]
     doubts: tuple[str, ...] = ()
 
 
 def list_retained(table: str, storage: Storage) -> Retained:
-    """List the data files of a table, base files and log files.
+    """Return the base files and log files of a table, given by its normalised base path.
 
-    Args:
-        table: The table's base path, normalised.
-        storage: The file system it lies on.
-
-    Returns:
-        The files. ``.hoodie``, checksum files and the metadata of partitions hold no rows and are left out; anything
-        else that is no base file of Parquet or Lance and no log file is a doubt, as is a folder that cannot be listed.
+    ``.hoodie``, checksum files and partition metadata hold no rows and are left out. Anything else that is not a
+    Parquet or Lance base file or a log file is a doubt, and so are links that lead nowhere and folders that cannot be
+    listed.
 
     Example:
         >>> from hudi_vector.storage import StorageOptions, open_storage
@@ -93,7 +93,7 @@ def _listed(table: str, storage: Storage) -> list[FileInfo]:
 
 
 def _links_to_nowhere(table: str) -> list[str]:
-    """A doubt for each link that a listing passes over, since what it leads to is not there, or not now."""
+    """Return a doubt for each link whose target does not exist now, since listings skip such links."""
     if not table.startswith(_LOCAL):
         return []
     top = table[len(_LOCAL) :]
@@ -115,7 +115,7 @@ _UNREAD: Mapping[str, str] = {"orc": "ORC", "hfile": "HFile"}
 
 
 def _data_file(table: str, info: FileInfo) -> RetainedFile | str:
-    """The file, or the doubt about it."""
+    """Return the data file, or the doubt about it."""
     base = parse_base_file(info.name)
     if base is not None and base.format in _READABLE:
         return RetainedFile(table, info, BASE, base.file_id, base.instant)

@@ -1,4 +1,4 @@
-"""Which data files savepoints hold."""
+"""The data files that savepoints hold."""
 
 from __future__ import annotations
 
@@ -10,16 +10,10 @@ __all__ = ["saved_files"]
 
 
 def saved_files(table: NativeTable) -> dict[str, str]:
-    """The data files that completed savepoints hold.
+    """Return the savepoint's instant by data file, for all files that completed savepoints hold.
 
-    Args:
-        table: The table.
-
-    Returns:
-        The savepoint's instant, by the file's path from the table's folder; the newest where there are several.
-
-    Raises:
-        OSError: The timeline or a savepoint cannot be read.
+    Files are given by their path from the table's folder; if several savepoints hold a file, the newest counts. Raise
+    OSError if the timeline or a savepoint cannot be read.
     """
     folder = join(table.source.uri, ".hoodie", table.config.timeline_path)
     held: dict[str, str] = {}

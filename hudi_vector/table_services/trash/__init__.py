@@ -1,1 +1,1 @@
-"""Where swept files wait before they are gone for good."""
+"""The trash, where swept files wait before they are deleted for good."""

@@ -1,12 +1,12 @@
-"""The durable record of a sweep: what it was to take, and what came of it.
+"""The durable record of a sweep: which files it was to take, and the outcome.
 
-It is the newest whole side file of ``{table}/.hoodie/blob_service/v1/sweeps/{sweep id}/``, in one of two states:
+It is the newest complete side file of ``{table}/.hoodie/blob_service/v1/sweeps/{sweep id}/``, in one of two states:
 
     begun → ended
 
-*begun* is published before the first file moves and lists all that may. *ended* adds the files that stayed, with the
-reason. Where a file is, in its place or in the trash, only storage says. The rank of the state stands in the file's
-name, so one listing finds the sweeps that were killed.
+*begun* is published before the first file moves, and lists all files that may. *ended* adds the files that stayed, with
+the reason. Only storage says whether a file is in its place or in the trash. The generation in the side file's name is
+the state's rank, so one listing finds the sweeps that were killed.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ _RANKS = {BEGUN: 0, ENDED: 1}
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """A sweep; times in milliseconds since 1970, UTC, `ended_ms` is 0 until it ended.
+    """A sweep; times in milliseconds since 1970, UTC.
 
     Attributes:
         table: The table's base path, normalised.
-        sweep_id: Its name: the time it began and random bits.
-        mark_id: The mark it swept.
+        sweep_id: The sweep's id, made of the time it began and random bits.
+        mark_id: The mark that it swept.
         state: BEGUN or ENDED.
         begun_ms: When it began.
-        trash: Whether its files went to the trash.
-        files: What it was to take.
-        ended_ms: When it ended.
-        stayed: Which of its files it did not take, and why.
-        roots: The managed roots below which files lie that are not the table's containers.
+        trash: True if its files went to the trash, False if they were deleted.
+        files: The files that it was to take.
+        ended_ms: When it ended; 0 until then.
+        stayed: The files that it did not take, with the reason.
+        roots: The managed roots, below which lie the files that are outside the blob area.
     """
 
     table: str
@@ -81,19 +81,9 @@ def begin_sweep(
     now_ms: int,
     roots: tuple[str, ...] = (),
 ) -> SweepRecord:
-    """Announce a sweep, before any of its files moves.
+    """Publish the record of a sweep, before any of its files moves, and return it.
 
-    Args:
-        storage: The table's storage.
-        table: The table's base path, normalised.
-        mark_id: The mark it sweeps.
-        files: What it may take.
-        trash: Whether they go to the trash.
-        now_ms: The time.
-        roots: The managed roots.
-
-    Returns:
-        The record, durable.
+    `files` are those that it may take, `roots` the managed roots; `now_ms` is in milliseconds since 1970, UTC.
     """
     record = SweepRecord(table, new_write_id(now_ms), mark_id, BEGUN, now_ms, trash, tuple(files), roots=roots)
     _publish(storage, record)
@@ -101,16 +91,9 @@ def begin_sweep(
 
 
 def end_sweep(storage: Storage, record: SweepRecord, stayed: Iterable[CleanFile], *, now_ms: int) -> SweepRecord:
-    """Note that a sweep is over.
+    """Publish that a sweep has ended, with the files that it did not take, and return the new record.
 
-    Args:
-        storage: The table's storage.
-        record: The sweep.
-        stayed: What it did not take.
-        now_ms: The time.
-
-    Returns:
-        The record as it is now.
+    `now_ms` is in milliseconds since 1970, UTC.
     """
     ended = replace(record, state=ENDED, ended_ms=now_ms, stayed=tuple(stayed))
     _publish(storage, ended)
@@ -118,19 +101,10 @@ def end_sweep(storage: Storage, record: SweepRecord, stayed: Iterable[CleanFile]
 
 
 def read_sweep(storage: Storage, table: str, sweep_id: str) -> SweepRecord | None:
-    """The record of a sweep.
+    """Return the record of a sweep, or None if there is no complete one.
 
-    Args:
-        storage: The table's storage.
-        table: The table's base path, normalised.
-        sweep_id: The sweep.
-
-    Returns:
-        The record, or None where there is none that is whole.
-
-    Raises:
-        DataFileError: It says what no sweep says.
-        UnsupportedTableError: Another version of this package wrote it.
+    Raise DataFileError if its content is invalid, and UnsupportedTableError if another version of this package wrote
+    it.
     """
     folder = _folder(table, sweep_id)
     found = newest(storage, folder, _KIND, _VERSION) if is_write_id(sweep_id) else None
@@ -145,35 +119,22 @@ def read_sweep(storage: Storage, table: str, sweep_id: str) -> SweepRecord | Non
 
 
 def unfinished_sweeps(storage: Storage, table: str) -> list[SweepRecord]:
-    """The sweeps that began and did not end, the oldest first.
+    """Return the records of the sweeps that began and did not end, oldest first.
 
-    Args:
-        storage: The table's storage.
-        table: The table's base path, normalised.
-
-    Returns:
-        Their records; a sweep without a whole one moved nothing.
-
-    Raises:
-        DataFileError: One of them says what no sweep says.
-        UnsupportedTableError: Another version of this package wrote one of them.
+    A sweep without a complete record has moved nothing and is left out. Raise DataFileError if a record's content is
+    invalid, and UnsupportedTableError if another version of this package wrote it.
     """
     found = (read_sweep(storage, table, sweep_id) for sweep_id in _in_state(storage, table, BEGUN))
     return [record for record in found if record is not None]
 
 
 def ended_sweeps(storage: Storage, table: str) -> list[str]:
-    """The ids of the sweeps that ended, the oldest first.
-
-    Args:
-        storage: The table's storage.
-        table: The table's base path, normalised.
-    """
+    """Return the ids of the sweeps that ended, oldest first."""
     return _in_state(storage, table, ENDED)
 
 
 def _in_state(storage: Storage, table: str, state: str) -> list[str]:
-    """The ids of the sweeps in a state, by the names of their files."""
+    """Return the ids of the sweeps in a state, oldest first, judged by the names of their side files."""
     ranks: dict[str, int] = {}
     for info in storage.list_files(join(table, SWEEPS), recursive=True):
         sweep_id, name = info.uri.split("/")[-2:]
@@ -193,7 +154,7 @@ def _folder(table: str, sweep_id: str) -> str:
 
 
 def _may_be_swept(path: str, roots: tuple[str, ...]) -> bool:
-    """Whether a path is one of the blob area, or lies below a managed root."""
+    """Return True if a path lies in the blob area or below a managed root."""
     if path.startswith(f"{BLOB_AREA}/"):
         return is_path_below(path)
     below = (path.removeprefix(f"{root.rstrip('/')}/") for root in roots if path.startswith(f"{root.rstrip('/')}/"))

@@ -1,9 +1,9 @@
-"""The trash: where swept files wait before they are gone for good.
+"""The trash, where swept files wait before they are deleted for good.
 
-A file ``.hoodie/blobs/{rest}`` lies in ``.hoodie/blob_service/v1/trash/{sweep id}/{rest}``, and one from below a
-managed root, ``{scheme}://{rest}``, in ``.hoodie/blob_service/v1/trash_outside/{sweep id}/{scheme}/{rest}``. `restore`
-brings files back to their place, `expire` deletes those of sweeps that are older than the window. A crash while an
-object is copied leaves it in both places; the bytes are compared before one of the two goes.
+A file ``.hoodie/blobs/{rest}`` goes to ``.hoodie/blob_service/v1/trash/{sweep id}/{rest}``. A file below a managed
+root, ``{scheme}://{rest}``, goes to ``.hoodie/blob_service/v1/trash_outside/{sweep id}/{scheme}/{rest}``. `restore`
+brings files back to their place; `expire` deletes the files of sweeps that are older than the window. A crash while an
+object is copied leaves it in both places; the bytes are compared before one of the two is deleted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,14 @@ _COMPARED_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class TrashedFile:
-    """A file in the trash: which sweep took it, its path before, as marks name it, and now, and its bytes."""
+    """A file in the trash.
+
+    Attributes:
+        sweep_id: The sweep that took it.
+        path: Its path before the sweep, as marks name it: from the table's folder, or a URI outside the blob area.
+        trash_path: Its path in the trash, from the table's folder.
+        bytes: Its size.
+    """
 
     sweep_id: str
     path: str
@@ -55,14 +62,9 @@ class TrashedFile:
 
 
 def trash_path(sweep_id: str, path: str) -> str:
-    """Where a file lies in the trash.
+    """Return where a file lies in the trash, from the table's folder.
 
-    Args:
-        sweep_id: The sweep that takes it.
-        path: Its path from the table's folder, or its URI where it lies outside of the blob area.
-
-    Returns:
-        The path in the trash, from the same folder.
+    `path` is the file's path from the table's folder, or its URI if it lies outside the blob area.
 
     Example:
         >>> trash_path("20260101000000000_0123456789ab", ".hoodie/blobs/img/x")
@@ -82,16 +84,10 @@ def _origin(folder: str, rest: str) -> str:
 
 
 def list_trash(storage: Storage, table: str, sweep_id: str | None = None) -> list[TrashedFile]:
-    """The files in the trash, those that were swept last first.
+    """Return the files in the trash, those of the newest sweep first; of all sweeps if `sweep_id` is None.
 
-    Args:
-        storage: The table's storage.
-        table: The table's base path, normalised.
-        sweep_id: Only those of one sweep.
-
-    Returns:
-        The files; what lies there and is no sweep's, has a name that is not UTF-8, or lies behind a symbolic link, is
-        left out.
+    `table` is a normalised base path. Files that belong to no sweep, have a name that is not UTF-8 or lie behind a
+    symbolic link are left out.
     """
     found = []
     for folder in (TRASH, OUTSIDE_TRASH):
@@ -113,23 +109,25 @@ def restore(
     managed_roots: Collection[str] = (),
     options: StorageOptions = _LOCAL,
 ) -> RestoreResult:
-    """Bring files back from the trash; again changes nothing.
+    """Bring files back from the trash; running it again changes nothing.
 
-    Their modification time becomes the present, so that the grace protects them from the next sweep.
+    The caller must hold the CLEAN lease. The modification time of the files becomes the present, so that the grace
+    protects them from the next sweep.
 
     Args:
         table: The table's base path.
-        sweep_id: Only what one sweep took.
-        paths: Only these files, by their paths as the sweep lists them; all by default.
-        managed_roots: The folders outside of the blob area below which files may be put back. What a sweep's record
-            says of them does not count: whoever may write to the table may write it.
-        options: How storage is opened.
+        sweep_id: Only the files of this sweep, if given.
+        paths: Only these files, by their paths as the sweep lists them; all files by default.
+        managed_roots: The folders outside the blob area below which files may be put back. The roots in a sweep's
+            record are not used, since anyone who may write to the table may write the record.
+        options: The storage settings.
 
     Returns:
-        What is in its place again, and what stays in the trash because another file has its place or storage failed.
+        The files that are back in their place, and those that stay in the trash because another file has their place,
+        the place is not allowed, or storage failed.
 
     Raises:
-        InvalidArgumentError: The sweep has no files in the trash, or a path is not there.
+        InvalidArgumentError: The sweep has no files in the trash, or one of the paths is not there.
 
     Example:
         >>> import tempfile
@@ -151,7 +149,7 @@ def restore(
         )
     restored, kept = [], []
     problems: list[str | None] = []
-    # Sweep by sweep: two may have taken one file, and that of the last one is put back.
+    # Sweep by sweep, newest first: if several sweeps took the same path, the newest copy is put back.
     for sweep, files in groupby(wanted, key=lambda file: file.sweep_id):
         put_back = partial(_restored, Site(root, options), _record_of(storage, root, sweep), roots)
         problems += Site(root, options).each(put_back, list(files))
@@ -166,7 +164,7 @@ def restore(
 
 @dataclass(frozen=True)
 class Expired:
-    """The files whose time in the trash is over: those that are gone for good, and those that stay, with the reason."""
+    """The trashed files whose time is over: those deleted for good, and those that stay, with the reason."""
 
     gone: list[CleanFile]
     kept: list[CleanFile]
@@ -185,20 +183,22 @@ def expire(
     dry_run: bool = False,
     options: StorageOptions = _LOCAL,
 ) -> Expired:
-    """Delete for good what has been in the trash for longer than the window and is still not needed.
+    """Delete for good the files that have been in the trash for longer than the window and are not needed.
+
+    The caller must hold the CLEAN lease, except for a dry run.
 
     Args:
         table: The table's base path.
-        window_ms: How long files stay after their sweep, milliseconds.
+        window_ms: How long files stay after the end of their sweep, milliseconds.
         now_ms: The time, milliseconds since 1970, UTC.
-        stays: Tells why a file stays all the same, by the path from which it was swept; None where nothing needs it.
-        dry_run: Whether to only list them.
-        options: How storage is opened.
+        stays: Returns why a file is needed, given the path from which it was swept, or None.
+        dry_run: If True, delete nothing.
+        options: The storage settings.
 
     Returns:
-        The files that are gone, and those that `stays` holds. Those that storage would not delete wait for the next
-        time. What no record names stays, and so does what a killed sweep took: its time begins when the next sweep
-        ends its record.
+        The files that are gone (in a dry run, that would go), and those that `stays` keeps. Files that storage would
+        not delete are in neither list and wait for the next run. Files that no record names stay, and so do the files
+        of a killed sweep: their time begins when the next sweep ends its record.
     """
     root = normalise(table)
     storage = open_storage(root, options)
@@ -229,13 +229,7 @@ def expire(
 
 
 def same_content(storage: Storage, one: str, other: str) -> bool:
-    """Whether two files hold the same bytes.
-
-    Args:
-        storage: Their storage.
-        one: A normalised URI.
-        other: Another.
-    """
+    """Return True if two files on one storage hold the same bytes."""
     with storage.open(one, mapped=False) as first, storage.open(other, mapped=False) as second:
         if first.size() != second.size():
             return False
@@ -246,7 +240,7 @@ def same_content(storage: Storage, one: str, other: str) -> bool:
 
 
 def _record_of(storage: Storage, root: str, sweep_id: str) -> SweepRecord | None:
-    """The record of a sweep, None where it cannot be read."""
+    """Return the record of a sweep, or None if it is missing or damaged."""
     try:
         return read_sweep(storage, root, sweep_id)
     except DataFileError as problem:
@@ -255,7 +249,7 @@ def _record_of(storage: Storage, root: str, sweep_id: str) -> SweepRecord | None
 
 
 def _restored(site: Site, record: SweepRecord | None, roots: tuple[str, ...], file: TrashedFile) -> str | None:
-    """Put a file back; why not, where it stays."""
+    """Put a file back, and return None; or leave it in the trash, and return the reason."""
     root = root_above(file.path, roots)
     if is_outside(file.path) and record is None:
         return "the record of its sweep cannot be read, so nobody can say that it belongs there; move it by hand"
@@ -274,14 +268,17 @@ def _restored(site: Site, record: SweepRecord | None, roots: tuple[str, ...], fi
 
 
 def _settled(site: Site, record: SweepRecord | None, file: TrashedFile) -> str | None:
-    """Where both places have a file: what was killed half way is finished, another file is left alone."""
+    """Return None if the place and the trash hold the same bytes, else why the file stays in the trash.
+
+    The copy of an ended sweep is then deleted, which finishes a move that was killed halfway.
+    """
     place, trashed = site.uri(file.path), join(site.table, file.trash_path)
     try:
         if not same_content(site.storage, place, trashed):
             return "another file has its place; move that one away first"
         if record is not None and record.state == ENDED:
             site.storage.delete(trashed)
-        # Else the sweep may only be slow, and delete the object in its place when it wakes up: the copy is needed.
+        # A sweep that has not ended may only be slow and still delete the object in its place: keep the copy.
     except OSError as problem:
         return f"it could not be compared with the file in its place: {problem}"
     return None

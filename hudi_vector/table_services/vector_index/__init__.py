@@ -1,1 +1,1 @@
-"""Index upkeep: made, brought up to date, checked, compacted."""
+"""Jobs on vector indexes: make, refresh, describe, measure, verify, compact and drop them."""

@@ -1,7 +1,7 @@
-"""The vector index of a table or of files, made, brought up to date and looked after: ``hudi_vector.index``.
+"""The functions of ``hudi_vector.index`` that make, refresh, describe and drop the vector index of a table or of files.
 
-Building is a task for each file, or for some of many: the executors read the vectors and write the segments, and only
-names travel.
+An index is built by one task per file or group of files: executors read the vectors and write the segments, and only
+names are sent between driver and executors.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ __all__ = [
 
 @dataclass(frozen=True)
 class IndexResult:
-    """What a job did to an index, and what the index then is.
+    """The outcome of a job on an index, and the index afterwards.
 
     Attributes:
-        table: The table's base path.
+        table: The table's base path; for files the path of the file, or a short description of several files.
         column: The vector column.
         kind: The kind of index.
-        metric: Its metric.
-        segments_made: Segments that were written.
-        segments_kept: Segments that were there already.
-        rows: Rows of the files it covers.
-        bytes: Bytes of its segments.
-        seconds: How long the job took.
-        proposal: Why the index should be made anew, in one sentence; empty where nothing speaks for it.
+        metric: The metric of the index.
+        segments_made: The number of segments that were written.
+        segments_kept: The number of segments that existed before.
+        rows: The number of rows in the files that the index covers.
+        bytes: Bytes of the index's segments.
+        seconds: The time that the job took.
+        proposal: Why the index should be made again, in one sentence; empty if there is no reason to.
     """
 
     table: str
@@ -67,7 +67,7 @@ class IndexResult:
     proposal: str = ""
 
     def lines(self) -> Iterator[str]:
-        """The outcome in a few sentences for people, without the ends of lines."""
+        """Yield the outcome as a few sentences for people, without line ends."""
         yield (
             f"{self.kind} for {self.metric} of '{self.column}': {self.segments_made} segments made, "
             f"{self.segments_kept} kept; {self.rows} rows in {self.bytes} bytes, {self.seconds:.1f} s"
@@ -78,25 +78,26 @@ class IndexResult:
 
 @dataclass(frozen=True)
 class IndexDescription:
-    """An index as it is now, beside the table as it is now.
+    """An index as it is now, compared with the newest snapshot of its table.
 
     Attributes:
         column: The vector column.
         kind: The kind of index.
-        metric: Its metric.
-        segments: Segments it has, those of older file slices too.
-        covered_files: Base files of the newest snapshot that have a segment.
-        files: Base files of the newest snapshot.
-        covered_rows: Rows of the covered files.
-        bytes: Bytes of its segments.
-        clipped_rows: Rows with a value outside the range the model was trained on.
-        generation: How often it was published.
-        created_ms: When that was published, milliseconds since 1970.
-        error: The mean distance of a vector from its code, of the covered files.
-        imbalance: How many times more codes a probe of one list looks at than if all lists were of one length.
-        proposal: Why the index should be made anew, in one sentence; empty where nothing speaks for it.
-        recalls: When `recall` measured, in milliseconds since 1970, and what; the oldest first.
-        latencies: When `recall` measured, and the median of a search in milliseconds; the oldest first.
+        metric: The metric of the index.
+        segments: The number of its segments, including those of older file slices.
+        covered_files: The number of base files in the newest snapshot that have a segment.
+        files: The number of base files in the newest snapshot.
+        covered_rows: The number of rows in the covered files.
+        bytes: Bytes of the index's segments.
+        clipped_rows: The number of rows with a value outside the range that the model was trained on.
+        generation: How many times the index was published.
+        created_ms: When the newest generation was published, milliseconds since 1970.
+        error: The mean distance of a vector from its code, over the covered files.
+        imbalance: How many times more codes a probe of one list reads than if all lists had the same length.
+        proposal: Why the index should be made again, in one sentence; empty if there is no reason to.
+        recalls: The measurements of `recall`, the oldest first: time in milliseconds since 1970, and recall.
+        latencies: The measurements of `recall`, the oldest first: time in milliseconds since 1970, and the median
+            latency of a search in milliseconds.
     """
 
     column: str
@@ -135,31 +136,34 @@ def create(
     sample: int | None = None,
     recall_target: float | None = None,
 ) -> IndexResult:
-    """Make an index of a vector column, or make it anew.
+    """Make an index of a vector column, replacing the present one if there is one.
 
-    Searches use it from then on without being changed. Writers are never blocked; what they write later is searched
-    without the index until `refresh`. A build that was stopped goes on where it was when it is run again.
+    Searches use the index from then on without any change to them. Writers are never blocked; rows that they write
+    later are searched without the index until `refresh`. If a build was stopped, running it again continues it.
 
     Args:
         spark: A registered session; None for files, which threads of this process then read.
         table: The name or path of a Hudi table.
-        column: A VECTOR column; of files also lists of FLOAT, DOUBLE or TINYINT that are all of one length.
-        files: Parquet files in place of a table.
-        delta: A Delta table in place of one.
-        directory: Where the index lies, a path or URI that all executors reach; under the table by default, of files
-            ``hoodie.vector.index.external.dir``.
+        column: A VECTOR column; for files also a column of lists of FLOAT, DOUBLE or TINYINT that all have one length.
+        files: Parquet files, instead of a table.
+        delta: A Delta table, instead of a Hudi table.
+        directory: The directory of the index, a path or URI that all executors can reach; by default below the table,
+            or for files ``hoodie.vector.index.external.dir``.
         storage_options: Hadoop's storage settings for files; the session's by default.
-        kind: ``"ivf_sq8"``: codes of one byte for each element; ``"ivf_flat"``: of four; with faiss, the extra
-            ``faiss``, also ``"ivf_pq"``: about two bits for each element, and ``"hnsw"``: a graph for each base file,
-            which searches use that have a recall target or ``mode="approximate"``.
-        metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one: the metric of the searches it serves.
-        num_partitions: Lists of the coarse quantiser; by default about the root of the number of rows.
-        num_sub_vectors: ``ivf_pq``: into how many equal parts a vector is cut; by default for two bits an element.
-        num_bits: ``ivf_pq``: bits of a part's code, ``hnsw``: of an element's; 8, the default, or 4.
-        max_iters: Rounds of k-means.
-        sample: Vectors the model is trained on; 256 for each list by default.
-        recall_target: The recall searches aim at that have no target of their own and no setting of the session;
-            without it they are exact.
+        kind: ``"ivf_sq8"`` stores a code of one byte for each element, ``"ivf_flat"`` one of four bytes. With faiss
+            (the extra ``faiss``) also ``"ivf_pq"``, which stores about two bits for each element, and ``"hnsw"``, a
+            graph for each base file, which only searches with a recall target or ``mode="approximate"`` use.
+        metric: The metric of the searches that the index serves: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an
+            alias of one of them.
+        num_partitions: The number of lists of the coarse quantiser; about the square root of the number of rows by
+            default.
+        num_sub_vectors: For ``ivf_pq``, the number of equal parts that a vector is cut into; by default such that there
+            are two bits for each element.
+        num_bits: Bits of a code: for ``ivf_pq`` of each part, for ``hnsw`` of each element; 8, the default, or 4.
+        max_iters: The number of rounds of k-means.
+        sample: The number of vectors that the model is trained on; 256 for each list by default.
+        recall_target: The recall target of searches that give none and whose session sets none; without it such
+            searches are exact.
 
     Returns:
         What was made.
@@ -168,7 +172,7 @@ def create(
         InvalidArgumentError: An argument is not allowed.
         MissingDependencyError: The kind needs faiss, which is not installed.
         TableNotFoundError: There is no such table.
-        UnsupportedTableError: Its files can only be read by Spark.
+        UnsupportedTableError: Only Spark can read the table's files.
 
     Example:
         >>> made = hv.index.create(spark, "products", "embedding", metric="cosine")
@@ -205,7 +209,7 @@ def build_if_missing(
     sample: int | None = None,
     recall_target: float | None = None,
 ) -> IndexResult:
-    """Make an index where there is none, else bring it up to date.
+    """Make an index if there is none; otherwise refresh it.
 
     Args:
         spark: As for `create`.
@@ -217,7 +221,7 @@ def build_if_missing(
         storage_options: As for `create`.
         kind: As for `create`.
         metric: As for `create`.
-        num_partitions: As for `create`; used where the index is made, as are the others.
+        num_partitions: As for `create`; this and the following arguments are used only if the index is made.
         num_sub_vectors: As for `create`.
         num_bits: As for `create`.
         max_iters: As for `create`.
@@ -261,10 +265,10 @@ def refresh(
     metric: str | None = None,
     deep: bool = False,
 ) -> IndexResult:
-    """Make the segments of the base files that came since the index was made or refreshed, and those that are gone.
+    """Make the segments that an index lacks: those of new base files, and those that were lost or damaged.
 
-    Of segments that are there the lengths are compared, and one of another length than it had is made anew. With
-    ``deep=True`` the executors read them all, and those with damaged content are made anew too.
+    Without `deep` only the lengths of existing segments are checked, and a segment whose length has changed is made
+    again. With ``deep=True`` the executors read all segments, and those with damaged content are made again too.
 
     Args:
         spark: As for `create`.
@@ -274,15 +278,15 @@ def refresh(
         delta: As for `create`.
         directory: As for `create`.
         storage_options: As for `create`.
-        kind: Which index, where the column has several.
-        metric: Which index, where the column has several.
-        deep: Whether all segments are read to find damaged ones.
+        kind: The kind of the index, if the column has several indexes.
+        metric: The metric of the index, if the column has several indexes.
+        deep: Whether to read all segments to find damaged ones.
 
     Returns:
         What was made.
 
     Raises:
-        InvalidArgumentError: The column has no such index, or several and none was named.
+        InvalidArgumentError: The column has no such index, or several of which none was named.
         InvalidTypeError: ``deep`` is neither true nor false.
 
     Example:
@@ -309,19 +313,19 @@ def describe(
     directory: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> list[IndexDescription]:
-    """The indexes of a table, and how much of its newest snapshot they cover.
+    """List the indexes of a table, and how much of its newest snapshot they cover.
 
     Args:
-        spark: As for `create`; None for a path on this machine too.
+        spark: As for `create`; None also for a table's path on this machine.
         table: The name or path of a Hudi table.
-        column: Only those of this column.
+        column: List only the indexes of this column; those of all columns by default.
         files: As for `create`.
         delta: As for `create`.
         directory: As for `create`.
         storage_options: As for `create`.
 
     Returns:
-        One description an index, by column, metric and kind.
+        One description per index, ordered by column, metric and kind.
 
     Raises:
         TableNotFoundError: There is no such table.
@@ -348,21 +352,21 @@ def drop(
     kind: str | None = None,
     metric: str | None = None,
 ) -> list[IndexDescription]:
-    """Remove indexes of a column; searches then scan.
+    """Remove indexes of a column; searches then scan the table's files.
 
     Args:
-        spark: As for `create`; None for a path on this machine too.
+        spark: As for `create`; None also for a table's path on this machine.
         table: The name or path of a Hudi table.
-        column: The column.
+        column: The vector column.
         files: As for `create`.
         delta: As for `create`.
         directory: As for `create`.
         storage_options: As for `create`.
-        kind: Only indexes of this kind.
-        metric: Only indexes for this metric.
+        kind: Remove only indexes of this kind.
+        metric: Remove only indexes for this metric.
 
     Returns:
-        What was removed.
+        The descriptions of the indexes that were removed.
 
     Raises:
         TableNotFoundError: There is no such table.
@@ -411,7 +415,7 @@ def _run(subject: IndexSubject, column: Any, job: Callable[[Place], Index]) -> I
 
 
 def _parameters(kind: Any, metric: Any, sample: Any, recall_target: Any, **numbers: Any) -> Parameters:
-    """The parameters of an index, those checked that the index itself cannot tell from others."""
+    """Return the parameters of an index; raise InvalidTypeError if one of `numbers` is not a whole number."""
     for name, count in numbers.items():
         if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
             raise InvalidTypeError(f"{name} must be a whole number, not {count!r}")
@@ -450,7 +454,7 @@ def _described(index: Index, snapshot: Snapshot) -> IndexDescription:
 
 
 def _proposal(manifest: IndexManifest, entries: Sequence[ManifestEntry]) -> str:
-    """Why the index should be made anew, or nothing."""
+    """Return why the index should be made again, or "" if there is no reason to."""
     now = mean_quality((entry.rows, entry.quality) for entry in entries)
     clipped, rows = sum(entry.clipped for entry in entries), sum(entry.rows for entry in entries)
     return retraining(manifest.kind, manifest.trained, now, clipped, rows)

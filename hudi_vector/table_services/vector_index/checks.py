@@ -1,4 +1,4 @@
-"""What an index is worth: its recall against exact search, and whether its files are whole."""
+"""Checks of an index: its recall compared with exact search, and whether its files are whole."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _REMEDY = "; hudi_vector.index.refresh(…, deep=True), as a command with --deep
 
 @dataclass(frozen=True)
 class RecallResult:
-    """How much of the truth searches by an index find, and how long they take.
+    """The recall and the latency of searches with an index.
 
     Attributes:
         column: The vector column.
         kind: The kind of index.
-        metric: Its metric.
-        k: How many rows each search wanted.
-        queries: How many searches there were, for vectors of the table.
-        recall: The share of the true nearest rows that were found; the row that asked does not count.
-        milliseconds: The median time of one search by the index.
-        exact_milliseconds: The median time of the same search without it.
-        measured_ms: When, in milliseconds since 1970.
+        metric: The metric of the index.
+        k: The number of rows that each search wanted.
+        queries: The number of searches; each query is a vector of the table.
+        recall: The share of the true nearest rows that were found; the query's own row does not count.
+        milliseconds: The median time of one search with the index.
+        exact_milliseconds: The median time of the same search without the index.
+        measured_ms: When this was measured, milliseconds since 1970.
     """
 
     column: str
@@ -59,7 +59,13 @@ class RecallResult:
 
 @dataclass(frozen=True)
 class IndexProblem:
-    """Something wrong with an index: the base file and the segment, and what it is."""
+    """A problem of an index.
+
+    Attributes:
+        file: The path of the base file; empty for a problem of the model.
+        segment: The name of the segment, or the id of the model.
+        problem: What is wrong.
+    """
 
     file: str
     segment: str
@@ -82,10 +88,11 @@ def recall(
     kind: str | None = None,
     metric: str | None = None,
 ) -> RecallResult:
-    """Measure the recall and the latency of an index against exact search, and keep both in its history.
+    """Measure the recall and the latency of an index compared with exact search, and store both in the index's history.
 
-    Rows of the table ask. A graph (`hnsw`) finds the neighbours of its own rows by their links, so that queries that
-    are no rows may find somewhat less; their targets are held by a calibration without these links.
+    The queries are vectors of rows of the table. A graph (`hnsw`) finds the neighbours of its own rows by their links,
+    so other queries may find somewhat less; recall targets hold for these too, as they are calibrated without these
+    links.
 
     Args:
         spark: As for `create`.
@@ -95,19 +102,20 @@ def recall(
         delta: As for `create`.
         directory: As for `create`.
         storage_options: As for `create`.
-        k: How many rows each search wants.
-        sample: How many vectors of the table ask.
-        recall_target: What the searches aim at; the session's, the index's or 0.95 by default.
-        at_least: Refuse, after it was noted, where the recall is below this: a scheduled job then fails.
-        kind: Which index, where the column has several.
-        metric: Which index, where the column has several.
+        k: The number of rows that each search wants.
+        sample: The number of vectors of the table that are used as queries.
+        recall_target: The recall target of the searches; by default that of the session, that of the index, or 0.95.
+        at_least: Raise RefusedError if the recall is below this value, so that a scheduled job fails; the measurement
+            is stored all the same.
+        kind: The kind of the index, if the column has several indexes.
+        metric: The metric of the index, if the column has several indexes.
 
     Returns:
-        What was measured.
+        The measured recall and latencies.
 
     Raises:
         RefusedError: The recall is below ``at_least``.
-        InvalidArgumentError: There is no such index, or no vector in it.
+        InvalidArgumentError: There is no such index, or it covers no vector.
 
     Example:
         >>> hv.index.build_if_missing(spark, "products", "embedding")  # doctest: +ELLIPSIS
@@ -132,7 +140,7 @@ def recall(
     truth, exact = subject.answers(at, index, queries, k + 1, Tuning("exact"))
     if min(len(true) for true in truth) < 2:
         raise InvalidArgumentError(f"'{at.spec.column.name}' has fewer than two rows with a vector: none to be found")
-    # By distance, so that rows as near as the last true one count as well; the nearest is the row that asked.
+    # Rows are compared by distance, so that ties with the last true row count; the nearest row is the query's own.
     shares = [float((got[1:] <= true[-1]).sum()) / len(true[1:]) for got, true in zip(found, truth, strict=True)]
     known = index.manifest
     result = RecallResult(
@@ -167,24 +175,24 @@ def verify(
     kind: str | None = None,
     metric: str | None = None,
 ) -> list[IndexProblem]:
-    """Read every file of an index, and compare what it was made of with what is there.
+    """Read every file of an index, and compare the base files with what the index was made of.
 
-    Base files that Hudi has cleaned are no problem: their segments answer for nobody.
+    Segments of base files that Hudi has cleaned are ignored.
 
     Args:
-        spark: As for `create`; None for a path on this machine too.
+        spark: As for `create`; None also for a table's path on this machine.
         table: The name or path of a Hudi table.
         column: The vector column.
         files: As for `create`.
         delta: As for `create`.
         directory: As for `create`.
         storage_options: As for `create`.
-        kind: Which index, where the column has several.
-        metric: Which index, where the column has several.
+        kind: The kind of the index, if the column has several indexes.
+        metric: The metric of the index, if the column has several indexes.
 
     Returns:
-        What is wrong; nothing if all is well. Searches scan what a problem concerns, and `refresh` with ``deep=True``
-        makes damaged segments of the newest snapshot anew.
+        The problems that were found; an empty list if there are none. Searches scan the files that have a problem, and
+        `refresh` with ``deep=True`` makes damaged segments of the newest snapshot again.
 
     Raises:
         InvalidArgumentError: There is no such index.

@@ -1,4 +1,4 @@
-"""What can go of an index: files that no manifest has named for a while."""
+"""Compaction of an index: deletes files that no manifest has named for a while."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ def compact(
 ) -> list[str]:
     """Drop the segments of base files that are gone, and delete files that no manifest names any more.
 
-    A table that `hudi_vector.open` gave goes on with the generation it found until it is refreshed. A segment of that
-    generation that is gone costs it a scan of the segment's file, and a warning; no answer changes.
+    A table object that `hudi_vector.open` returned keeps using the generation that it found until it is refreshed. If a
+    segment of that generation is gone, a search scans the segment's base file and logs a warning; no answer changes.
 
     Args:
-        spark: As for `create`; None for a path on this machine too.
+        spark: As for `create`; None also for a table's path on this machine.
         table: The name or path of a Hudi table.
         column: The vector column.
         files: As for `create`.
         delta: As for `create`.
         directory: As for `create`.
         storage_options: As for `create`.
-        grace: For how long a file must not have been needed: searches that began before may still read it.
-        kind: Which index, where the column has several.
-        metric: Which index, where the column has several.
+        grace: Keep files that were needed within this time, because searches that began earlier may still read them.
+        kind: The kind of the index, if the column has several indexes.
+        metric: The metric of the index, if the column has several indexes.
 
     Returns:
-        The files that were deleted, from the index's folder.
+        The files that were deleted, as paths relative to the index's folder.
 
     Raises:
-        InvalidArgumentError: There is no such index, or the grace is no duration.
+        InvalidArgumentError: There is no such index, or the grace is not a duration.
 
     Example:
         >>> made = hv.index.build_if_missing(spark, "products", "embedding")
@@ -85,14 +85,14 @@ def compact(
             old = file.mtime_ns // 1_000_000 < since
             if needless and old:
                 gone.append(file)
-    # Whoever begins to read now reads the newest generation, which stays.
+    # Searches that begin now read the newest generation, whose files are never deleted here.
     return [file.uri.removeprefix(index.folder + "/") for file in gone if storage.delete(file.uri)]
 
 
 def _without_gone_files(index: Index, storage: Storage, storage_options: StorageOptions) -> IndexManifest:
-    """The newest manifest, published anew where it names base files that are gone."""
+    """Return the newest manifest; if it names base files that are gone, publish one without them and return that."""
     there = {entry.file.path for entry in _of_files_that_are(index, storage_options)}
-    # Others may have published while the files were asked for: only what is gone is taken from what they made.
+    # Another job may have published meanwhile, so entries are removed from the newest manifest, not from the index's.
     latest = newest_manifest(storage, index.folder, index.key) or index.manifest
     gone = index.entries.keys() - there
     kept = tuple(entry for entry in latest.entries if entry.file.path not in gone)
@@ -102,19 +102,23 @@ def _without_gone_files(index: Index, storage: Storage, storage_options: Storage
 
 
 def _of_other_lists(index: Index, since_ms: int, storage_options: StorageOptions) -> tuple[set[str], set[str]]:
-    """What other lists of files need, or did since, and the lists that nobody can search any more."""
+    """Return the names of files that indexes of other file lists need, and the keys of lists that nothing can search.
+
+    Files that such an index needed since `since_ms` are included. A list can no longer be searched once one of its
+    files is gone.
+    """
     needed, given_up = set(), set()
     storage = open_storage(index.folder, storage_options)
     for other in others_of(IndexPlace(index.table_uri, index.folder, index.key), storage_options):
         if len(_of_files_that_are(other, storage_options)) < len(other.manifest.entries):
-            given_up.add(other.key)  # it names a file that is gone
+            given_up.add(other.key)  # one of its files is gone
         else:
             needed |= _named_by([other.manifest, *newest_since(storage, index.folder, since_ms, other.key)])
     return needed, given_up
 
 
 def _named_by(manifests: Iterable[IndexManifest]) -> set[str]:
-    """Manifests, their models and their segments, by name."""
+    """Return the file names of some manifests, of their models and of their segments."""
     return {
         name
         for manifest in manifests
@@ -123,7 +127,7 @@ def _named_by(manifests: Iterable[IndexManifest]) -> set[str]:
 
 
 def _of_files_that_are(index: Index, storage_options: StorageOptions) -> list[ManifestEntry]:
-    """The entries of an index whose base files are there still, whatever their content is."""
+    """Return the entries of an index whose base files still exist, whatever their content is now."""
     uris = {path: index.uri_of(path) for path in index.entries}
     return [
         index.entries[path] for path, uri in uris.items() if open_storage(uri, storage_options).info(uri) is not None

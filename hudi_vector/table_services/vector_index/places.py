@@ -1,4 +1,4 @@
-"""What an index job is about: a table or files, a column of vectors, and where its indexes lie."""
+"""The subject of an index job: a table or files, a vector column, and the place of its indexes."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _DONE = "files gone through for the index"
 
 @dataclass(frozen=True)
 class Place:
-    """The table or files of a job now, and a column of them.
+    """The table or files of a job as they are now, and a vector column.
 
     Attributes:
-        snapshot: The table or files.
+        snapshot: The snapshot of the table or files.
         spec: The column, as a scan reads it.
-        homes: Where its indexes may lie; new ones go to the first.
-        each: How files are gone through.
+        homes: The places where the column's indexes may be; new indexes go to the first one.
+        each: A function like `map` that goes through files, with executors or threads.
     """
 
     snapshot: Snapshot
@@ -56,11 +56,11 @@ class Place:
     each: Each
 
     def indexes(self) -> list[Index]:
-        """The column's indexes; segments of files that were written anew since cover nothing."""
+        """Return the column's indexes; segments of files that were rewritten since they were indexed cover nothing."""
         return _indexes_at(self.homes, self.snapshot)
 
     def segments(self) -> frozenset[tuple[str, int]]:
-        """The segments there are, of whatever index or list of files, and when each was written."""
+        """Return name and modification time (nanoseconds) of all segments of the column, of any of its indexes."""
         storage = self.snapshot.source.options
         folders = [segments_folder(place.folder) for home in self.homes for place in home.places(storage)]
         listed = (file for folder in folders for file in open_storage(folder, storage).list_files(folder))
@@ -69,7 +69,7 @@ class Place:
 
 @dataclass(frozen=True)
 class IndexSubject:
-    """What the arguments of a job name: a Hudi table, files, or a Delta table; and where the indexes lie."""
+    """The subject of a job: a Hudi table, files or a Delta table, and the directory of the indexes."""
 
     spark: SparkSession | None
     table: str | None
@@ -90,13 +90,12 @@ class IndexSubject:
         *,
         builds: bool = True,
     ) -> IndexSubject:
-        """Check what can be checked without looking at the table.
+        """Check everything that can be checked without reading the table, and return the subject.
 
-        Only a job that `builds` needs a session for a table on this machine: executors read its files.
-
-        Raises:
-            InvalidArgumentError: Not exactly one of table, files and delta is named, or no directory for files.
-            InvalidTypeError: An argument is no text, or the storage settings are no mapping of texts.
+        For a table on this machine, a session is required only if the job `builds`, because executors then read the
+        table's files. Raise InvalidArgumentError unless exactly one of table, files and delta is given, or if files
+        have no directory, and InvalidTypeError if an argument is not a string or the storage settings are not a mapping
+        of strings.
         """
         table, files, delta, directory = (path_text(given) for given in (table, files, delta, directory))
         if sum(value is not None for value in (table, files, delta)) != 1:
@@ -118,15 +117,10 @@ class IndexSubject:
         return cls(spark, table, files, delta, place, storage_options)
 
     def place(self, column: Any) -> Place:
-        """Find the table and the column, for a job that reads it.
+        """Find the table and the vector column, for a job that reads the column.
 
-        Args:
-            column: A column of vectors.
-
-        Raises:
-            InvalidArgumentError: The column has no length that all its vectors share, or the directory is one that
-                executors do not reach.
-            UnsupportedTableError: Only Spark can read the table's files.
+        Raise InvalidArgumentError if the column's vectors have no common length or executors cannot reach the
+        directory, and UnsupportedTableError if only Spark can read the table's files.
         """
         name = as_text(column, "column") or ""
         if self.directory is not None and self.spark is not None:
@@ -141,7 +135,10 @@ class IndexSubject:
         return Place(snapshot, spec, (external_home(snapshot, spec.column.name, self.directory),), self._each())
 
     def indexes(self, column: str | None) -> tuple[Snapshot, list[Index]]:
-        """The table or files now, and the indexes of a column, or of all; columns that are no more can be named."""
+        """Return the snapshot of the table or files, and the indexes of a column, or of all columns for None.
+
+        A column that the table no longer has can be named if it still has an index.
+        """
         wanted = None if column is None else as_text(column, "column")
         if self.table is not None:
             return self._of_columns(wanted)
@@ -157,17 +154,12 @@ class IndexSubject:
     def answers(
         self, at: Place, index: Index, queries: Floats, k: int, tuning: Tuning
     ) -> tuple[list[Floats], list[float]]:
-        """The distances each query finds, ascending, and the seconds it takes.
+        """Return the distances that each query finds, ascending, and the seconds that each search takes.
 
-        Args:
-            at: The place of the index.
-            index: The index that searches may use.
-            queries: The queries, shape (m, d).
-            k: How many rows each wants.
-            tuning: Whether and how the index is used.
+        `queries` has shape (m, d), and each query wants `k` rows. The index is used as `tuning` says.
         """
         search = self._search_by_spark(index, k, tuning) if self.directory is None else _search(at, index, k, tuning)
-        search(queries[:1])  # pays for what is read once
+        search(queries[:1])  # warms up, so that one-time reads are not measured
         found, seconds = [], []
         for query in queries:
             begun = time.perf_counter()
@@ -224,7 +216,7 @@ class IndexSubject:
         source = target.table()
         columns = sorted({n for h in self._homes(source.uri, "") for n in columns_at(h.root, source.options)})
         if column is not None:
-            # The index of a column that the table has no longer can be named too.
+            # The column may be one that the table no longer has, as long as it has an index.
             known = column in columns
             found = column if known else vector_column(target.schema, column, target.label, None).name
             columns = [found if known else dict(target.physical)[found]]
@@ -233,7 +225,7 @@ class IndexSubject:
         return snapshot, _indexes_at(homes, snapshot)
 
     def _of_table_here(self, name: str) -> Place:
-        """The table and a column of it, as its own schema describes it."""
+        """Return the table and a column of it, as the table's own schema describes it, without a session."""
         snapshot = self._snapshot_here()
         column = vector_column(snapshot, name, snapshot.source.name, 0)
         spec = ScanSpec(snapshot.source.uri, snapshot.schema, column, options=snapshot.source.options)
@@ -252,7 +244,10 @@ class IndexSubject:
         return NativeTable(Source(root, str(self.table), storage)).snapshot()
 
     def _homes(self, table_uri: str, column: str) -> tuple[IndexHome, ...]:
-        """Where a table's indexes may lie: in the directory that was named, else below it or in the session's."""
+        """Return where a column's indexes may be, the place of new ones first.
+
+        This is the named directory alone, or else the table's own folder and, if set, the session's directory.
+        """
         if self.directory is not None:
             return (in_directory(self.directory, table_uri, column),)
         beside = beside_table(table_uri, column)
@@ -289,7 +284,7 @@ class IndexSubject:
         by_tasks = on_executors(context)
 
         def each(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterable[Any]:
-            # Each phase is one job over all files, which is there whole or not at all.
+            # Each phase is one Spark job over all files: its results arrive together, so its tasks show the progress.
             with jobs_followed(context, len(items), _DONE):
                 return by_tasks(run, items)
 
@@ -297,21 +292,13 @@ class IndexSubject:
 
 
 def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
-    """The one index of a column that is meant; of two alike the one beside the table, unless a directory was named.
+    """Return the one index of a column with a kind and a metric; None stands for any.
 
-    Args:
-        at: The table and the column.
-        kind: A kind, None for any.
-        metric: A metric, None for any.
-
-    Returns:
-        The index.
-
-    Raises:
-        InvalidArgumentError: There is none, or several.
+    If there are equal indexes next to the table and in the session's directory, return the one next to the table. Raise
+    InvalidArgumentError if no index or several fit.
     """
     found = at.indexes()
-    # That beside the table comes first.
+    # Reversed, so that the index next to the table, which comes first, wins over an equal one elsewhere.
     alike = {(index.manifest.kind, index.manifest.metric): index for index in reversed(chosen(found, kind, metric))}
     fitting = list(alike.values())
     if len(fitting) == 1:
@@ -324,10 +311,9 @@ def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
 
 
 def chosen(indexes: Sequence[Index], kind: str | None, metric: str | None) -> list[Index]:
-    """The indexes of a kind and for a metric; None stands for any.
+    """Return the indexes of a kind and for a metric; None stands for any.
 
-    Raises:
-        InvalidArgumentError: There is no such kind, or no such metric.
+    Raise InvalidArgumentError if there is no such kind or metric.
     """
     if kind is not None:
         require_kind(kind)
@@ -340,7 +326,7 @@ def _require_settings(storage_options: Any) -> None:
         return
     if not isinstance(storage_options, Mapping):
         raise InvalidTypeError(f"storage_options must be a dictionary of texts, not {storage_options!r}")
-    # Values may be secrets, which messages do not repeat.
+    # Values may be secrets, so messages never contain them.
     wrong = [key for key, value in storage_options.items() if not (isinstance(key, str) and isinstance(value, str))]
     if wrong:
         raise InvalidTypeError(f"storage_options must be a dictionary of texts; the setting {wrong[0]!r} is none")
@@ -353,7 +339,7 @@ def _indexes_at(homes: Sequence[IndexHome], snapshot: Snapshot) -> list[Index]:
 
 
 def _search(at: Place, index: Index, k: int, tuning: Tuning) -> Any:
-    """A search of exactly this snapshot by this index, on this machine."""
+    """Return a function that searches exactly this snapshot with this index, in this process."""
     from hudi_vector.query.opened.request import Asked
 
     known, name = index.manifest, at.snapshot.source.name

@@ -1,1 +1,1 @@
-"""Blob columns of a write: bytes first, Hudi's commit after them."""
+"""Blob columns of a write: their bytes are stored before Hudi commits the rows."""

@@ -1,4 +1,4 @@
-"""Which columns of a DataFrame are blobs, and what they become."""
+"""Detection of the blob columns of a DataFrame, and the schema after their conversion."""
 
 from __future__ import annotations
 
@@ -24,22 +24,21 @@ _CHECK = "check_files"
 def blob_columns(
     schema: StructType, in_table: StructType | None, specs: BlobSpecs, settings: BlobSettings
 ) -> tuple[BlobColumn, ...]:
-    """The blob columns of a write: those that were named, those the DataFrame marks, and those of the table.
+    """Return the blob columns of a write, sorted by path.
+
+    These are the columns that the caller named, that the DataFrame marks as BLOB, or that are BLOB in the table.
 
     Args:
         schema: The DataFrame's columns.
-        in_table: The columns of the table that is there.
-        specs: What the caller said of single columns, by dotted path.
-        settings: What holds for all of them.
-
-    Returns:
-        The columns, in the order of their paths.
+        in_table: The columns of the existing table, None if there is none.
+        specs: The caller's settings per column, by dotted path.
+        settings: The settings that `specs` overrides.
 
     Raises:
         UnknownColumnError: A named column is not in the DataFrame.
-        InvalidArgumentError: A named column is no BLOB in the table.
-        InvalidTypeError: A column holds nothing that could be a blob.
-        InvalidOptionError: A setting has a value it cannot have.
+        InvalidArgumentError: A named column is not a BLOB in the table.
+        InvalidTypeError: A column's type cannot hold blobs.
+        InvalidOptionError: A setting has an invalid value.
     """
     tables = set(blob_paths(in_table)) if in_table is not None else set()
     marked = {path for path in {*blob_paths(schema), *tables} if field_at(schema, path) is not None}
@@ -76,15 +75,7 @@ def _require_blob_type(schema: StructType, path: str) -> None:
 
 
 def blob_paths(schema: StructType, prefix: str = "") -> Iterator[str]:
-    """The dotted paths of the fields whose metadata says BLOB.
-
-    Args:
-        schema: A Spark schema.
-        prefix: What stands before each path.
-
-    Yields:
-        Top-level columns and fields of structs.
-    """
+    """Yield `prefix` and the dotted path of each field whose metadata says BLOB, at top level and in structs."""
     for field in schema.fields:
         path = prefix + field.name
         if str((field.metadata or {}).get(HUDI_TYPE, "")).upper() == BLOB:
@@ -94,13 +85,9 @@ def blob_paths(schema: StructType, prefix: str = "") -> Iterator[str]:
 
 
 def refuse_collections(schema: StructType) -> None:
-    """Refuse arrays and maps of blobs, wherever they are: Hudi 1.2 takes them, and nothing can read them.
+    """Raise InvalidArgumentError if blobs are in an array or map at any level.
 
-    Args:
-        schema: The DataFrame's columns.
-
-    Raises:
-        InvalidArgumentError: There is one.
+    Hudi 1.2 accepts these, but no reader can read them.
     """
     found = next(_collections(schema, "", False), None)
     if found is not None:
@@ -137,15 +124,7 @@ def _is_blob(kind: StructType) -> bool:
 
 
 def converted_schema(schema: StructType, columns: tuple[BlobColumn, ...]) -> StructType:
-    """The schema once the blob columns hold blob structs, marked as Hudi marks them.
-
-    Args:
-        schema: The DataFrame's columns.
-        columns: The blob columns.
-
-    Returns:
-        The same columns in the same order.
-    """
+    """Return the schema with blob structs in the blob columns, marked as Hudi marks them."""
     return _converted(schema, {column.path: column for column in columns}, "")
 
 

@@ -1,6 +1,7 @@
-"""Blobs that a write refers to.
+"""Protection of the existing blobs that a write refers to.
 
-Cleaners are made to see those that are there already before the commit, and after it all are looked for.
+Before the commit, the write makes sure that cleaners see its references to existing blobs. After the commit, it checks
+that all referenced containers exist.
 """
 
 from __future__ import annotations
@@ -29,23 +30,21 @@ _PAUSE_S = 1.0
 def borrow(
     upload: Upload, lenders: tuple[str, ...], options: StorageOptions, patience_ms: int = _PATIENCE_MS
 ) -> list[str]:
-    """Make sure that no cleaner takes what a write refers to, from now on.
+    """Make sure that no cleaner removes the existing files that a write refers to; return their URIs.
 
-    The manifest names these files. A sweep that begins from now on reads it and keeps them. One of another table that
-    began before holds its lease until it ends, and is waited for; one of this table has kept them because the rows they
-    were copied from were still retained, or else they are found missing, here or after the commit.
+    The manifest names these files, so every sweep that begins from now on keeps them. An earlier sweep of a lender
+    holds that table's lease until it ends, and is waited for. An earlier sweep of this table has kept the files if the
+    rows they were copied from were still retained; otherwise the files are found missing here or after the commit.
 
     Args:
         upload: The write, with its pins published.
-        lenders: The tables that it may refer to.
-        options: How storage is opened.
-        patience_ms: How long to wait for a sweep, milliseconds.
-
-    Returns:
-        The files of both kinds, by URI.
+        lenders: The tables to whose blobs it may refer.
+        options: Hadoop's storage settings.
+        patience_ms: How long to wait for a sweep, in milliseconds.
 
     Raises:
-        BlobWriteError: A table is not registered any more, its cleaner does not end, or a file is gone.
+        BlobWriteError: A lender no longer lists the table as registered, its sweep does not end in time, or a file is
+            gone.
     """
     if not upload.pins:
         return []
@@ -63,15 +62,9 @@ def borrow(
 
 
 def borrowed(upload: Upload, lenders: tuple[str, ...], options: StorageOptions) -> list[str]:
-    """The files that were there before a write, and that its rows refer to.
+    """Return the URIs, sorted, of the files that existed before a write and that its rows refer to.
 
-    Args:
-        upload: The write, with its pins published.
-        lenders: The tables that it may refer to.
-        options: How storage is opened.
-
-    Returns:
-        Those of its table and of the lenders, by URI; files of others are not looked after.
+    Only files in the blob areas of the table and of its lenders are returned. The write must have published its pins.
     """
     area = BlobArea(upload.table, lenders)
     files = set(map(area.file, pinned_paths(upload, options)))
@@ -81,16 +74,10 @@ def borrowed(upload: Upload, lenders: tuple[str, ...], options: StorageOptions) 
 def require_stored(
     table: str, containers: Iterable[WrittenContainer | StagedContainer], options: StorageOptions, outcome: str
 ) -> None:
-    """Make sure that the containers of a write that was committed are there and whole.
+    """Check that the containers of a committed write exist and have their size.
 
-    Args:
-        table: The table's base path, normalised.
-        containers: Those that its rows refer to.
-        options: How storage is opened.
-        outcome: What became of the write, for the message.
-
-    Raises:
-        BlobWriteError: One is gone, or has another size.
+    `table` is the normalised base path; `outcome` begins the message and says what became of the write. Raises
+    BlobWriteError if a container is gone or has another size.
     """
     made = list(containers)
     infos = file_infos([join(table, each.path) for each in made], options, lenient=False)
@@ -106,16 +93,7 @@ def require_stored(
 
 
 def require_there(uris: list[str], options: StorageOptions, outcome: str) -> None:
-    """Make sure that files are there.
-
-    Args:
-        uris: The files.
-        options: How storage is opened.
-        outcome: What became of the write, for the message.
-
-    Raises:
-        BlobWriteError: One is gone.
-    """
+    """Check that files exist; raise BlobWriteError, with a message that begins with `outcome`, if one is gone."""
     for uri, info in zip(uris, file_infos(uris, options, lenient=False), strict=True):
         if info is None or info.type != pafs.FileType.File:
             raise BlobWriteError(

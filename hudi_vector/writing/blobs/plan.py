@@ -1,4 +1,4 @@
-"""The blob columns of a write, from what was asked for, the session, and the table that is there."""
+"""The rules for a write's blob columns and their settings, from the call, the session and the existing table."""
 
 from __future__ import annotations
 
@@ -23,27 +23,25 @@ if TYPE_CHECKING:
 __all__ = ["plan_blobs", "planned_columns", "session_settings"]
 
 _BASE_FORMATS = ("hoodie.table.base.file.format", "hoodie.base.file.format")
-"""What says of which format the base files of a new table are."""
+"""The settings that name the format of a new table's base files."""
 
 
 def plan_blobs(
     df: DataFrame, table: str, existing: ExistingTable | None, specs: BlobSpecs, options: Mapping[str, str]
 ) -> tuple[BlobColumn, ...]:
-    """Find the blob columns of a DataFrame and how each is stored.
+    """Return the blob columns of a DataFrame and how each is stored.
 
     Args:
         df: The rows.
-        table: How messages name the table.
-        existing: The table that is there, if any.
-        specs: What was said of single columns.
-        options: The options of the call; the session's settings hold where they say nothing.
-
-    Returns:
-        The columns.
+        table: The table's name for messages.
+        existing: The existing table, if any.
+        specs: The caller's settings per column.
+        options: The options of the call; they override the session's settings.
 
     Raises:
-        InvalidArgumentError: A blob stands where none can be stored, or a setting is not allowed.
-        InvalidTypeError: A column holds nothing that could be a blob.
+        InvalidArgumentError: A blob is in an array or map, would be stored inline in a table with Lance base files, or
+            a setting is not allowed.
+        InvalidTypeError: A column's type cannot hold blobs.
         UnknownColumnError: A named column is not in the DataFrame.
     """
     refuse_collections(df.schema)
@@ -66,22 +64,22 @@ def planned_columns(
     table: str,
     base_format: str,
 ) -> tuple[BlobColumn, ...]:
-    """Decide how each blob column is stored.
+    """Return how each blob column is stored.
 
-    Hudi 1.2 loses inline bytes when it rewrites Lance files (clustering, compaction), so that no column of a table of
-    these is stored inline, however that was asked for.
+    Hudi 1.2 loses inline blobs when it rewrites Lance files (clustering, compaction). So in a table with Lance base
+    files no column is stored inline, and a request for that raises an error.
 
     Args:
         schema: The DataFrame's columns.
-        in_table: The columns of the table that is there.
-        specs: What was said of single columns.
+        in_table: The columns of the existing table, None if there is none.
+        specs: The caller's settings per column.
         given: The settings of the call and the session.
-        table: How messages name the table.
-        base_format: The format of its base files.
+        table: The table's name for messages.
+        base_format: The format of the table's base files.
 
     Raises:
         InvalidArgumentError: A blob of a table with Lance base files would be stored inline.
-        InvalidTypeError: A column holds nothing that could be a blob.
+        InvalidTypeError: A column's type cannot hold blobs.
         UnknownColumnError: A named column is not in the DataFrame.
     """
     settings, is_lance = BlobSettings.of(given), base_format.strip().lower() == "lance"
@@ -99,13 +97,9 @@ def planned_columns(
 
 
 def session_settings(spark: SparkSession) -> BlobSettings:
-    """How blobs are stored where a session says so, and else by default.
+    """Return the session's settings for blobs, with defaults for those not set.
 
-    Args:
-        spark: The session.
-
-    Raises:
-        InvalidOptionError: A setting has a value it cannot have.
+    Raises InvalidOptionError if a setting has an invalid value.
     """
     return BlobSettings.of(_session_options(spark))
 

@@ -1,4 +1,7 @@
-"""Blobs stored for rows that their user writes: for pipelines that call ``df.write.format("hudi")`` themselves."""
+"""The public functions ``hv.blobs.prepare`` and ``hv.blobs.finish``.
+
+They are for pipelines that call ``df.write.format("hudi")`` themselves.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,11 @@ __all__ = ["PreparedBlobs", "finish_blobs", "prepare_blobs"]
 
 @dataclass(frozen=True)
 class PreparedBlobs:
-    """Rows whose blobs are stored, and that wait to be written.
+    """Rows whose blobs are stored and that are ready to be written.
 
     Attributes:
-        df: The rows with blob structs, as Hudi takes them. They are read from files beside the table.
-        write_id: The write, for `finish_blobs`.
+        df: The rows with blob structs, as Hudi expects them. They are read from files in the table's staging folder.
+        write_id: The id to pass to `finish_blobs`.
         table: The table's base path.
     """
 
@@ -54,24 +57,24 @@ def prepare_blobs(
     blobs: Iterable[str] | BlobSpecs | None = None,
     options: Mapping[str, object] | None = None,
 ) -> PreparedBlobs:
-    """Store the blobs of a DataFrame, for a write that is the caller's own.
+    """Store the blobs of a DataFrame so that the caller can write the rows to Hudi.
 
-    The bytes are durable when this returns. They are kept for 7 days, or for good once `finish_blobs` has named the
-    commit that refers to them.
+    The bytes are durable on return. They are kept for 7 days, or permanently once `finish_blobs` has named the commit
+    that refers to them.
 
     Args:
         df: The rows, evaluated once.
-        table: The path or catalog name of a table that is there.
-        blobs: The blob columns, as for ``hv.write``; those marked as BLOB need not be named.
+        table: The path or catalog name of an existing table.
+        blobs: The blob columns, as for ``hv.write``; columns marked as BLOB need not be named.
         options: Settings under ``hoodie.storage.blob.``.
 
     Returns:
-        The rows to write, and the id to finish with.
+        The rows to write, and the id to pass to `finish_blobs`.
 
     Raises:
-        TableNotFoundError: There is no such table yet.
+        TableNotFoundError: The table does not exist.
         InvalidArgumentError: No column is a blob, or a setting is not allowed.
-        InvalidBlobError: A value is no blob, or one that contradicts itself.
+        InvalidBlobError: A value is not a blob, or its fields contradict each other.
 
     Example:
         >>> prepared = hv.blobs.prepare(uploads, "/tables/albums", blobs=["image"])
@@ -103,7 +106,7 @@ def prepare_blobs(
         manifest = stage(target.path, upload.write_id, staged.containers, pins=staged.pins, options=access)
         borrow(manifest, staged.lenders, access)
     except BaseException:
-        # The caller has no rows to write, so that no commit can follow.
+        # The caller gets no rows to write, so no commit can follow.
         give_up(target.path, upload, access)
         files.delete(staging_folder(target.path, upload.write_id))
         raise
@@ -111,21 +114,21 @@ def prepare_blobs(
 
 
 def finish_blobs(spark: SparkSession, table: str, write_id: str, instant: str | None = None) -> Upload:
-    """Note that prepared rows were committed, and remove the files they waited in.
+    """Note that prepared rows were committed, and remove the files in which the rows were staged.
 
     Args:
         spark: The session.
         table: The table, as for `prepare_blobs`.
-        write_id: Its id.
-        instant: The commit that wrote the rows; the newest one of the table where it is not given.
+        write_id: The id that `prepare_blobs` returned.
+        instant: The requested time of the commit that wrote the rows; None for the table's newest commit.
 
     Returns:
         The finished upload.
 
     Raises:
-        InvalidArgumentError: There is no such write, or no such completed commit after it was opened.
-        BlobWriteError: It was committed by another instant, or aborted; or what its rows refer to is gone, since it was
-            prepared more than 7 days before.
+        InvalidArgumentError: There is no such write, or no such commit completed after the write was opened.
+        BlobWriteError: The write was committed by another instant or aborted; or a file that its rows refer to is gone,
+            because it was prepared more than 7 days ago.
 
     Example:
         >>> prepared = hv.blobs.prepare(uploads, "/tables/albums", blobs=["image"])
@@ -137,7 +140,7 @@ def finish_blobs(spark: SparkSession, table: str, write_id: str, instant: str | 
     access = storage_options(spark, path)
     opened = NativeTable(Source(normalise(path), str(table), access))
     upload = read_upload(path, write_id, options=access)
-    # A commit from before the blobs were stored cannot refer to them; what is finished is for `finish` to judge.
+    # A commit from before the blobs were stored cannot refer to them; `finish` checks the instant of a committed write.
     zone = opened.timeline_zone(writers_zone(spark))
     begun = "" if upload.state == COMMITTED else as_timeline_time(upload.opened_ms * 1000, zone)
     commits = [commit.requested for commit in opened.timeline().commits if commit.completed > begun]
@@ -148,7 +151,7 @@ def finish_blobs(spark: SparkSession, table: str, write_id: str, instant: str | 
             + (f" {instant}" if instant else "")
             + " since the blobs were prepared; write the rows first"
         )
-    if upload.state not in (COMMITTED, ABORTED):  # what a finished one refers to may be replaced and cleaned later
+    if upload.state not in (COMMITTED, ABORTED):  # containers of a finished write may since be replaced and cleaned
         outcome = f"instant {found[-1]} of '{table}' was committed"
         require_stored(upload.table, upload.containers, access, outcome)
         require_there(borrowed(upload, lenders(path, access), access), access, outcome)

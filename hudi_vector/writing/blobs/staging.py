@@ -1,7 +1,7 @@
-"""Rows on their way to Hudi, once their blobs are where they belong.
+"""Staging of rows for Hudi after their blobs are stored.
 
-The caller's DataFrame is evaluated once: its tasks put bytes into containers and rows with references into Parquet
-files beside the table. Hudi reads those as often as it likes (a global sort reads its input twice).
+The caller's DataFrame is evaluated once: its tasks write bytes into containers, and rows with references into Parquet
+files in the table's staging folder. Hudi may read these files several times (a global sort reads its input twice).
 """
 
 from __future__ import annotations
@@ -37,32 +37,28 @@ __all__ = ["PARTITION", "Lists", "StagedRows", "partition_path", "stage_rows", "
 PARTITION = "__hudi_vector_partition"
 _UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-# A batch of rows is in memory whole, bytes and all; small ones are put together, since each costs a millisecond.
+# A batch is held in memory with all its bytes, so batches have few rows; small ones are combined, as each batch
+# costs about a millisecond.
 _ROWS = 64
 _TOGETHER = 4 << 20
-# parquet-mr looks at the size of a page and a row group only after so many rows, 100 by default.
+# parquet-mr checks the size of a page and a row group only after this many rows, 100 by default.
 _STAGED = {"parquet.page.size.row.check.min": "4", "parquet.block.size.row.check.min": "4", "compression": "lz4raw"}
 
 
 def staging_folder(table: str, write_id: str) -> str:
-    """Where the rows of a write wait for Hudi.
+    """Return the folder in which a write's rows wait for Hudi.
 
-    Args:
-        table: The table's base path.
-        write_id: The write.
-
-    Raises:
-        DataFileError: That is no id of a write: the folder is removed with all that is in it, and `..` leads anywhere.
+    Raises DataFileError if the write id is malformed: the folder is later removed with its content, and an id with
+    ``..`` could lead anywhere.
     """
     return join(table, STAGING, named(table, "write", write_id, WRITE_ID))
 
 
 def partition_path(fields: Sequence[str], config: TableConfig | None) -> Column:
-    """The folder of a row's containers: its partition path, as Hudi makes it for plain values.
+    """Return an expression for the folder of a row's containers: its partition path, as Hudi makes it for plain values.
 
-    Args:
-        fields: The partition columns.
-        config: The table's settings.
+    `config` decides on Hive style (``name=value``); None for a new table. Values that are not valid folder names are
+    URL-encoded.
     """
     if not fields:
         return F.lit("")
@@ -70,7 +66,7 @@ def partition_path(fields: Sequence[str], config: TableConfig | None) -> Column:
     parts = []
     for name in fields:
         value = F.coalesce(F.nullif(F.col(quoted(*name.split("."))).cast("string"), F.lit("")), F.lit(_UNKNOWN))
-        # Parts that are no names of folders would lead elsewhere.
+        # Parts such as ".." or "a//b" are not names of folders and would lead elsewhere.
         odd = value.rlike(r"(^|/)\.{0,2}(/|$)")
         value = F.when(odd, F.replace(F.url_encode(value), F.lit("."), F.lit("%2E"))).otherwise(value)
         parts.append(F.concat(F.lit(f"{name}="), value) if hive else value)
@@ -79,9 +75,9 @@ def partition_path(fields: Sequence[str], config: TableConfig | None) -> Column:
 
 @dataclass(frozen=True)
 class StagedRows:
-    """Rows with blob structs, the containers that they refer to, and the pins of files that the table does not own.
+    """Rows with blob structs, the containers they refer to, and the pins of files outside of these containers.
 
-    `lenders` are the tables to whose blobs they may refer.
+    `lenders` are the tables to whose blobs the rows may refer.
     """
 
     frame: DataFrame
@@ -91,19 +87,10 @@ class StagedRows:
 
 
 def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> StagedRows:
-    """Put the blobs of all rows where they belong, and keep the rows.
+    """Store the blobs of all rows and stage the rows in `folder`; the containers are durable on return.
 
-    Args:
-        frame: The rows, the partition path of each in the column `PARTITION`.
-        plan: The write.
-        folder: Where the rows are kept.
-
-    Returns:
-        The rows, and what they refer to, which is durable.
-
-    Raises:
-        InvalidBlobError: A value is no blob, or one that contradicts itself.
-        BlobWriteError: Bytes could not be stored.
+    The column `PARTITION` of `frame` must hold the partition path of each row. Raises InvalidBlobError if a value is
+    not a blob or its fields contradict each other, BlobWriteError if bytes could not be stored.
     """
     spark = frame.sparkSession
     schema = converted_schema(frame.drop(PARTITION).schema, plan.columns)
@@ -141,7 +128,7 @@ def _task(
 
 
 def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of a few MiB; one that is larger already stays as it is."""
+    """Yield the rows in batches of at least 4 MiB; the last one may be smaller."""
     held: list[pa.RecordBatch] = []
     bytes_held = 0
     for batch in batches:
@@ -155,14 +142,14 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Lists(AccumulatorParam[Any]):
-    """Lists that tasks add to; those of failed attempts do not count."""
+    """An accumulator of lists that tasks append to; lists of failed attempts do not count."""
 
     def zero(self, value: Any) -> Any:  # noqa: ARG002 - Spark's signature
-        """An empty list."""
+        """Return an empty list."""
         return []
 
     def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802 - Spark's name
-        """Both lists."""
+        """Return the concatenation of both lists."""
         return value1 + value2
 
 

@@ -1,9 +1,9 @@
-"""A write with blobs: bytes first, Hudi's commit after them, and a manifest that tells of both.
+"""A write with blobs: bytes are stored first, then Hudi commits, and a manifest records each step.
 
     open manifest → containers and staged rows → staged manifest → checks → Hudi's commit → committed manifest
 
-Whatever fails before the commit leaves containers that nothing refers to, in the folder of a write whose manifest says
-that it was aborted or whose lease runs out.
+A failure before the commit leaves containers without references in the write's folder. The write's manifest is then
+aborted, or its lease runs out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["BlobTarget", "give_up", "staged_rows", "upload_and_write"]
 
 @dataclass(frozen=True)
 class BlobTarget:
-    """The table that is written to, which is there, and the blob columns of the write."""
+    """The existing table that is written to, and the blob columns of the write."""
 
     path: str
     columns: tuple[BlobColumn, ...]
@@ -52,21 +52,18 @@ def upload_and_write(
     write: Callable[[DataFrame], str | None],
     failed: Callable[[str], None] | None = None,
 ) -> BlobUpload:
-    """Put blobs where they belong, and write the rows that refer to them.
+    """Store the blobs of a DataFrame, and write the rows that refer to them; return what was uploaded.
 
     Args:
         df: The rows, with blobs in any form; evaluated once.
-        target: Where they go.
-        files: The session's file systems.
-        write: Checks the rows with blob structs, writes them to Hudi and gives the instant, None if there was none.
-        failed: Called with the write's id after a failure, when its rows beside the table are gone.
-
-    Returns:
-        What was uploaded.
+        target: The table and its blob columns.
+        files: Hadoop's file systems with the session's settings.
+        write: Checks the rows with blob structs and writes them to Hudi; returns the instant, None if there was none.
+        failed: Called with the write's id after a failure, once the staged rows are removed; None for no call.
 
     Raises:
-        InvalidBlobError: A value is no blob, or one that contradicts itself.
-        BlobWriteError: Bytes could not be stored, or went away while the write ran.
+        InvalidBlobError: A value is not a blob, or its fields contradict each other.
+        BlobWriteError: Bytes could not be stored, or were removed while the write ran.
     """
     options = storage_options(df.sparkSession, target.path)
     settings = {column.path: column.settings for column in target.columns}
@@ -80,7 +77,7 @@ def upload_and_write(
             containers = staged.containers
             manifest = stage(target.path, upload.write_id, containers, pins=staged.pins, options=options)
             lent = borrow(manifest, staged.lenders, options)
-            renew()  # refuses where the lease ran out, so that the bytes may be gone
+            renew()  # raises if the lease ran out, as the containers may then be gone
             instant = write(staged.frame)
         made = BlobUpload(
             write_id=upload.write_id,
@@ -102,36 +99,20 @@ def upload_and_write(
 
 
 def staged_rows(df: DataFrame, target: BlobTarget, upload: Upload, options: StorageOptions) -> StagedRows:
-    """Store the blobs of all rows and keep the rows; a failure aborts the upload.
-
-    Args:
-        df: The rows, with blobs in any form.
-        target: Where they go.
-        upload: The upload, open.
-        options: How storage is opened.
-
-    Returns:
-        The rows with blob structs, and what they refer to.
-    """
+    """Store the blobs of all rows and stage the rows of an open upload; a failure aborts the upload."""
     try:
         others = lenders(target.path, options)
         plan = BlobWritePlan(target.path, upload.write_id, target.columns, PARTITION, lenders=others, options=options)
         rows = df.withColumn(PARTITION, partition_path(target.partition_by, target.config))
         return stage_rows(rows, plan, staging_folder(target.path, upload.write_id))
     except BaseException:
-        # Nothing was handed to Hudi yet, so that no commit can follow.
+        # Hudi has no rows yet, so no commit can follow.
         give_up(target.path, upload, options)
         raise
 
 
 def give_up(path: str, upload: Upload, options: StorageOptions) -> None:
-    """Note that no commit will refer to what a write stored; where that cannot be noted, its lease runs out.
-
-    Args:
-        path: The table's base path.
-        upload: The write.
-        options: How storage is opened.
-    """
+    """Mark an upload as aborted; if this fails, the error is ignored and the upload ends with its lease."""
     with suppress(HudiVectorError, OSError):
         abort(path, upload.write_id, options=options)
 

@@ -1,1 +1,1 @@
-"""Rows of a table written again: new references, another order, another place."""
+"""Rewrites of a table's rows: with new references, in another order, or with blobs moved in or out of rows."""

@@ -1,4 +1,4 @@
-"""Blobs put where the present thresholds want them: out of their rows, or into them."""
+"""Application of the current inline thresholds to stored blobs: moves them out of their rows, or into them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,16 @@ from hudi_vector.writing.writer import write
 __all__ = ["BY_SIZE", "BySize", "count_by_size", "store_by_size"]
 
 BY_SIZE = "by-size"
-"""The rows that change, as targets of `rewrite.reapply_overwritten`."""
+"""The subfolder with the keys of the rows that change, which are targets of `rewrite.reapply_overwritten`."""
 
 
 @dataclass(frozen=True)
 class BySize:
-    """How many blobs left their rows and came into them, by which commit, and rows of others that were restored."""
+    """The result of `store_by_size`.
+
+    `moved_out` and `moved_in` count the blobs that left or entered their rows, `instant` is the commit (None if there
+    was none), and `restored` counts the rows of other writers that were written again.
+    """
 
     moved_out: int = 0
     moved_in: int = 0
@@ -40,14 +44,9 @@ class BySize:
 
 
 def count_by_size(table: BlobTable, settings: BlobSettings) -> tuple[int, int]:
-    """How many blobs of a table would leave their rows, and how many would come into them.
+    """Return how many blobs would leave their rows, and how many would move into them.
 
-    Args:
-        table: The table.
-        settings: How blobs are stored.
-
-    Raises:
-        DataFileError: The rows could not be read.
+    Raises DataFileError if the rows cannot be read.
     """
     out, into = _flags(table, settings)
     found = table.frame.select(_count(out).alias("out"), _count(into).alias("into")).agg(F.sum("out"), F.sum("into"))
@@ -64,19 +63,18 @@ def store_by_size(
     before_commit: Callable[[frozenset[Instant]], None],
     committed: Callable[[str], None],
 ) -> BySize:
-    """Apply the inline thresholds to the rows of a table, by one upsert of those that change.
+    """Apply the inline thresholds to the rows of a table, by one upsert of the rows that change.
+
+    Only managed blobs may move into their rows; external files stay.
 
     Args:
         work: The table.
         settings: How blobs are stored.
-        folder: Where keys are kept in between, those of the rows that change in its `BY_SIZE`.
-        token: A text for the commit to carry.
-        before_commit: Called with what was committed before the rows were read, when all is ready; what it raises stops
-            the commit.
-        committed: Called with the instant, before other writers are looked after.
-
-    Returns:
-        What was done; managed blobs only come into their rows, files of others stay.
+        folder: The folder for intermediate files; its subfolder `BY_SIZE` gets the keys of the rows that change.
+        token: A unique text that the commit carries.
+        before_commit: Called, when all is ready, with the instants completed before the rows were read; an exception
+            stops the commit.
+        committed: Called with the instant, before rows that other writers wrote meanwhile are restored.
     """
     seen = committed_now(work.opened())
     table = work.opened()
@@ -110,7 +108,7 @@ def _failed(table: BlobTable) -> str:
 
 
 def _flags(table: BlobTable, settings: BlobSettings) -> tuple[Mapping[str, Column], Mapping[str, Column]]:
-    """For each column, whether a row's blob is to leave it, and whether it is to come into it."""
+    """Return for each column whether a row's blob must leave the row, and whether it must move into the row."""
     threshold = settings.inline_threshold
     out = {name: _too_large(table.blob(name), threshold) for name in table.columns}
     return out, {name: _small(table, name, threshold) for name in table.columns}
@@ -132,7 +130,7 @@ def _count(flags: Mapping[str, Column]) -> Column:
 
 
 def _from_anywhere(blob: Column, table: BlobTable) -> Column:
-    """A blob whose path does not begin at the table's folder, which is not known where it is read."""
+    """Return a blob with an absolute path, as the reader of the blob does not know the table's folder."""
     path = blob["reference"]["external_path"]
     base = F.lit(reference_base(table.source.uri) + "/")
     return moved_blob(blob, F.when(path.startswith(f"{BLOB_AREA}/"), F.concat(base, path)).otherwise(path))

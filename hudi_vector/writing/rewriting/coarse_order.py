@@ -1,4 +1,4 @@
-"""Rows in the order of the coarse clusters of their vectors: like vectors come to lie in the same files."""
+"""Ordering of rows by coarse clusters of their vectors, so that similar vectors are stored in the same files."""
 
 from __future__ import annotations
 
@@ -24,22 +24,18 @@ from hudi_vector.writing.rewriting.repack import key_columns, staged
 __all__ = ["beside_numbers", "centres_of", "numbered", "ordered"]
 
 _MOST_CLUSTERS = 1024
-_PER_CLUSTER = 16  # vectors of the sample
+_PER_CLUSTER = 16  # sampled vectors per cluster, at least
 _SAMPLE_BYTES = 64 << 20
 _SAMPLE_ROWS = 1 << 16
-_NONE = -1  # rows without a vector come first
+_NONE = -1  # the number of rows without a vector, which come first
 _MADE = "__hudi_vector_"
 
 
 def centres_of(table: BlobTable, column: VectorColumn) -> npt.NDArray[np.float32]:
-    """The centres of the clusters of a vector column, from a sample of its rows; near ones follow each other.
+    """Return the cluster centres of a vector column, float32, shape (k, d), computed from a sample of its rows.
 
-    Args:
-        table: The table.
-        column: The vector column.
-
-    Returns:
-        About as many as the square root of the rows, up to 1024; none where there are no finite vectors.
+    Neighbouring centres are similar. k is about the square root of the number of rows, at most 1024, and 0 if there are
+    no finite vectors.
     """
     vectors = table.frame.select(F.col(quoted(column.name)).alias("vector")).where("vector IS NOT NULL")
     rows = vectors.count()
@@ -52,15 +48,10 @@ def centres_of(table: BlobTable, column: VectorColumn) -> npt.NDArray[np.float32
 
 
 def numbered(table: BlobTable, columns: Sequence[VectorColumn], folder: str) -> DataFrame:
-    """The cluster of each row, in a column for each vector column.
+    """Return the cluster of each row: `key`, `partition`, `version` and ``cluster0``, ``cluster1``, and so on.
 
-    Args:
-        table: The table, with Hudi's own columns.
-        columns: The vector columns.
-        folder: Where the numbers are kept.
-
-    Returns:
-        Rows of `key`, `partition`, `version` and ``cluster0``, ``cluster1``, …
+    There is one cluster column for each vector column, in their order, -1 for rows without a vector. The table must
+    have Hudi's meta columns. The result is stored in a subfolder of `folder`.
     """
     named = [f"cluster{number}" for number in range(len(columns))]
     vectors = [F.col(quoted(column.name)).alias(name) for column, name in zip(columns, named, strict=True)]
@@ -73,14 +64,10 @@ def numbered(table: BlobTable, columns: Sequence[VectorColumn], folder: str) -> 
 def ordered(
     table: BlobTable, order: Sequence[str], numbers: DataFrame, vectors: Sequence[str], tasks: int
 ) -> DataFrame:
-    """The rows of a table as they are, Hudi's own columns among them, in order within each partition.
+    """Return the rows of a table, including Hudi's meta columns, sorted within each partition, in `tasks` tasks.
 
-    Args:
-        table: The table.
-        order: Columns by which rows are ordered.
-        numbers: From `numbered`.
-        vectors: Those of the columns that are vectors, in the order they were numbered.
-        tasks: How many tasks write them.
+    `order` are the columns to sort by; `numbers` is from `numbered`; `vectors` are the vector columns in the order in
+    which they were numbered.
     """
     rows, by = beside_numbers(table, order, numbers, vectors)
     place = [F.col(f"{_MADE}partition"), *by]
@@ -91,13 +78,10 @@ def ordered(
 def beside_numbers(
     table: BlobTable, order: Sequence[str], numbers: DataFrame, vectors: Sequence[str]
 ) -> tuple[DataFrame, list[Column]]:
-    """The rows of a table with the clusters of their vectors, and what they are sorted by within each partition.
+    """Return the rows of a table with the clusters of their vectors, and the columns to sort by within each partition.
 
-    Args:
-        table: The table.
-        order: Columns by which rows are ordered.
-        numbers: From `numbered`.
-        vectors: Those of the columns that are vectors, in the order they were numbered.
+    `order` are the columns to sort by; `numbers` is from `numbered`; `vectors` are the vector columns in the order in
+    which they were numbered.
     """
     made = numbers.select(*(F.col(name).alias(_MADE + name) for name in numbers.columns))
     same = [
@@ -116,7 +100,7 @@ def _plain(table: BlobTable) -> list[Column]:
 
 
 def _in_line(centres: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The centres along the direction in which they differ most, so that neighbours among the clusters are near."""
+    """Return the centres sorted along the direction in which they differ most, so that neighbours are similar."""
     middle = centres.astype(np.float64)
     middle -= middle.mean(axis=0)
     direction = np.linalg.svd(middle, full_matrices=False)[2][0]
@@ -124,7 +108,7 @@ def _in_line(centres: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def _matrix(column: pa.Array, dimension: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
-    """Which rows hold a vector, and these vectors."""
+    """Return which rows hold a vector, shape (n,), and these vectors, float32, shape (m, dimension)."""
     there = np.asarray(column.is_valid())
     flat = np.asarray(column.flatten(), np.float32)
     return there, flat.reshape(-1, dimension)
@@ -132,7 +116,7 @@ def _matrix(column: pa.Array, dimension: int) -> tuple[npt.NDArray[np.bool_], np
 
 @dataclass(frozen=True)
 class _Sample:
-    """Some of a task's vectors, those of each batch as bytes."""
+    """A task's function that returns a random sample of its finite vectors, the vectors of each batch as bytes."""
 
     dimension: int
     share: float
@@ -149,7 +133,7 @@ class _Sample:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The cluster of each of a task's vectors."""
+    """A task's function that returns the cluster of each of its vectors."""
 
     centres: dict[str, npt.NDArray[np.float32]]
 

@@ -1,4 +1,7 @@
-"""Blobs that hold the same bytes, copied once: found by their SHA-256, in one group of containers or in several."""
+"""Deduplication of blobs during a copy: blobs with equal bytes, found by SHA-256, are copied once.
+
+They may be in one group of containers or in several.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from hudi_vector.writing.rewriting.repack import MOVES, RANGE, REFERENCE, ROW, C
 __all__ = ["STORED", "copy_equal_once"]
 
 STORED = "column STRING, count BIGINT, digest BINARY, new_path STRING, new_begin BIGINT"
-"""Bytes that a run has stored, by their column, length and SHA-256, and where they lie."""
+"""The bytes that a run has stored: column, length, SHA-256, and their place."""
 
 _CONTENT = ["column", "count", "digest"]
 _PLACES = ["new_path", "new_begin"]
@@ -28,18 +31,18 @@ _IS_ORIGINAL = "file = original.file AND begin = original.begin"
 def copy_equal_once(
     references: DataFrame, copier: Copier, target_size: int, expected: int, folder: str, known: DataFrame | None
 ) -> Copied:
-    """Copy what some rows refer to, equal blobs of a column once.
+    """Copy what rows refer to, storing equal blobs of a column once; the copies are durable and checked on return.
 
     Args:
-        references: From `repack.referring`.
-        copier: How, and to where.
-        target_size: Bytes of a new container, up to the last blob.
-        expected: About how many containers there will be.
-        folder: Where everything is kept on the way.
-        known: What other groups of the run have stored, as `STORED` says; None where the run has one group.
+        references: References from `repack.referring`.
+        copier: The copier of the run.
+        target_size: The bytes of a new container; its last blob may exceed them.
+        expected: The approximate number of new containers.
+        folder: The folder for intermediate files and the moves.
+        known: What other groups of the run have stored, as in `STORED`; None if the run has one group.
 
     Returns:
-        Where everything lies now. Bytes that are known are not copied; `stored` has those that were not known.
+        The moves. Known bytes are not copied; `stored` has the bytes that were not known, None if `known` is None.
 
     Raises:
         BlobWriteError: Bytes could not be stored.
@@ -67,7 +70,10 @@ def copy_equal_once(
 
 
 def _hashed(ranges: DataFrame, copier: Copier, *, every: bool) -> DataFrame:
-    """The ranges with the SHA-256 of their bytes; of those that no other equals in length only where all are asked."""
+    """Return the ranges with the SHA-256 of their bytes.
+
+    Unless `every`, ranges of a unique length within their column get NULL and are not read.
+    """
     counted = ranges.withColumn("alike", F.count(F.lit(1)).over(Window.partitionBy("column", "count")))
     schema = f"{schema_of(ranges)}, digest BINARY"
     worth = F.lit(every) | (F.col("alike") > 1)
@@ -76,17 +82,17 @@ def _hashed(ranges: DataFrame, copier: Copier, *, every: bool) -> DataFrame:
 
 
 def _with_original(hashed: DataFrame) -> DataFrame:
-    """The ranges, each with the first of those that hold the same bytes."""
+    """Return the ranges, each with the first range that holds the same bytes as `original`."""
     equal = Window.partitionBy(*_CONTENT).orderBy(*ROW, "file", "begin")
     itself = F.struct("file", "begin")
-    # A range that cannot be read is like no other.
+    # A range without a hash equals no other range.
     original = F.when(F.col("digest").isNull(), itself).otherwise(F.first(itself).over(equal))
     return hashed.withColumn("original", original)
 
 
 @dataclass(frozen=True)
 class _Digests:
-    """The SHA-256 of the ranges of a task."""
+    """A task's function that appends the SHA-256 of its ranges."""
 
     table: str
     options: StorageOptions = field(repr=False)

@@ -1,4 +1,4 @@
-"""Columns that change references of BLOB columns and nothing else of a row."""
+"""Spark expressions that change the references of BLOB columns and nothing else in a row."""
 
 from __future__ import annotations
 
@@ -17,19 +17,15 @@ _IS_BLOB = {HUDI_TYPE: BLOB}
 
 
 def blob_at(name: str) -> Column:
-    """A BLOB column by its dotted path, from a struct that is read whole."""
+    """Return a BLOB column by its dotted path, as a struct that is read whole."""
     top, *below = name.split(".")
     return whole(reduce(lambda struct, part: struct[part], below, whole(F.col(quoted(top)))))
 
 
 def moved_blob(blob: Column, path: Column, offset: Column | None = None, length: Column | None = None) -> Column:
-    """A blob that refers to another place; who owns the bytes stays.
+    """Return a blob that refers to another place; its `managed` stays.
 
-    Args:
-        blob: An OUT_OF_LINE blob, read whole.
-        path: The new path.
-        offset: The new first byte; the old one where it is not given.
-        length: The new number of bytes; the old one where it is not given.
+    `blob` must be an OUT_OF_LINE blob, read whole. Offset and length stay the same if None.
     """
     old = blob["reference"]
     fields = {
@@ -43,13 +39,7 @@ def moved_blob(blob: Column, path: Column, offset: Column | None = None, length:
 
 
 def with_blob(rows: DataFrame, name: str, blob: Column) -> DataFrame:
-    """The rows with another blob in a column.
-
-    Args:
-        rows: The rows.
-        name: The column's dotted path.
-        blob: What takes its place.
-    """
+    """Return the rows with the BLOB column at a dotted path replaced."""
     top, *below = name.split(".")
     if not below:
         return rows.withColumn(top, blob.alias(top, metadata=_IS_BLOB))
@@ -60,7 +50,7 @@ def with_blob(rows: DataFrame, name: str, blob: Column) -> DataFrame:
 
 
 def _rebuilt(struct: Column, kind: StructType, path: list[str], blob: Column) -> Column:
-    """The struct with another blob in it; `withField` would forget which fields are blobs."""
+    """Return the struct with a blob in it replaced; `withField` would lose the metadata that marks fields as blobs."""
     fields = []
     for field in kind.fields:
         value = struct[field.name]

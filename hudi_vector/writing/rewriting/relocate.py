@@ -1,4 +1,4 @@
-"""Managed references of a table that was copied or moved, made to point into its new place."""
+"""The public function ``hv.blobs.relocate``: points the references of a copied or moved table to its new place."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ __all__ = ["relocate_blobs"]
 
 
 def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResult | None:
-    """Point the managed references of a copied or moved table to where its containers are now.
+    """Point the managed references of a copied or moved table to its containers at the new place.
 
-    One upsert of the rows that refer to the old place. Every container must be in the new one: a reference to bytes
-    that are not there refuses the whole change. References to the old place remain in older versions of the rows.
+    This is one upsert of the rows that refer to the old place. Every container must exist at the new place; if one is
+    missing, nothing is changed. Older versions of the rows still refer to the old place.
 
     Args:
         spark: A registered session.
-        table: The table in its new place, a path or a catalog name.
-        old_path: The base path it had.
+        table: The table at its new place, a path or a catalog name.
+        old_path: The base path the table had before.
 
     Returns:
-        The write, or None if no row refers to the old place.
+        The result of the write, or None if no row refers to the old place.
 
     Raises:
-        TableNotFoundError: There is no such table.
-        InvalidArgumentError: The old path is the table's own, or the table has no BLOB column.
+        TableNotFoundError: The table does not exist.
+        InvalidArgumentError: The old path is the table's present path, or the table has no BLOB column.
         InvalidBlobError: A container was not copied.
 
     Example:
@@ -65,13 +65,16 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
         return None
     for name, each in changed.items():
         rows = with_blob(rows, name, each.blob)
-    settings = {name: {"inline.threshold": "16MiB"} for name in columns}  # what is inline stays inline
+    settings = {name: {"inline.threshold": "16MiB"} for name in columns}  # inline blobs stay inline
     key = target.existing.config.record_key_fields
     return write(rows, table, record_key=key, operation="upsert", blobs=settings)
 
 
 class _Moved:
-    """A blob column whose managed references into the old table point into the new one."""
+    """A BLOB column with its managed references moved.
+
+    `applies` is True for rows that change; `blob` is the new value.
+    """
 
     def __init__(self, blob: Column, old_path: str, new_path: str) -> None:
         reference = blob["reference"]
@@ -89,7 +92,7 @@ class _Moved:
 
 
 def _spellings(path: str) -> Iterator[str]:
-    """The ways a table's path may begin a reference."""
+    """Yield the forms in which a table's path may begin a reference."""
     bare = path.rstrip("/")
     uri = normalise(path)
     yield from dict.fromkeys([bare, uri, *([uri.removeprefix("file://")] if scheme_of(uri) == "file" else [])])

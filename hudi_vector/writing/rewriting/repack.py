@@ -1,7 +1,7 @@
-"""The Spark half of repacking: which rows refer to some containers, their blobs copied, what the rows refer to then.
+"""The Spark part of repacking: finds references to given containers, copies their blobs, and makes new references.
 
-Bytes of blobs pass from file to file within a task and never through the JVM. Each step leaves a small Parquet folder
-beside the table, so that nothing is computed twice and a later run can see what an earlier one had begun.
+Bytes of blobs go from file to file within a task and never through the JVM. Each step writes a small Parquet folder, so
+that nothing is computed twice and a later run can see what an earlier run had begun.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _REFERENCES = (
 )
 _OF_ROW = ("key", "partition", "version", "file_group", "position")
 MOVES = "moves"
-"""Where `copy_ranges` keeps what it made, in its folder."""
+"""The subfolder in which `copy_ranges` stores its moves."""
 REFERENCE = ["key", "partition", "version", "column", "path"]
-"""Of which row and column a reference is, and how it is spelled."""
+"""The columns that identify a reference: its row, its column, and its path as stored."""
 RANGE = ["file", "begin", "count"]
-"""Which bytes it refers to."""
+"""The columns with the bytes a reference points to."""
 ROW = ["partition", "file_group", "position"]
-"""Where its row lies."""
+"""The columns with the position of a reference's row."""
 _PLACE = ["column", "partition", "chunk"]
 _ORDER = ["first", *RANGE]
 _TASKS_PER_CORE = 8
@@ -68,11 +68,11 @@ _CONTAINERS_PER_TASK = 4
 
 @dataclass(frozen=True)
 class Copied:
-    """Bytes in their new place.
+    """The result of copying ranges.
 
-    `moves` are the references, each with the range that was copied for it, and where its bytes lie now as `new_path`
-    and `new_begin`, NULL where they could not be had. `shared_bytes` were not stored again. `stored` has what later
-    groups of a run may refer to.
+    `moves` are the references with their copied range and its new place, `new_path` and `new_begin`, NULL where the
+    bytes could not be read. `shared_bytes` counts the bytes that were not stored again. `stored` has the places to
+    which later groups of the run may refer, as in `equal_blobs.STORED`; None if not asked for.
     """
 
     moves: DataFrame
@@ -82,12 +82,12 @@ class Copied:
 
 
 def version_column(table: BlobTable) -> Column:
-    """What changes when a row is written anew; NULL in tables without Hudi's own columns."""
+    """Return a column that changes whenever a row is rewritten; NULL in tables without Hudi's meta columns."""
     return F.col("_hoodie_commit_seqno") if table.config.populates_meta_fields else F.lit(None).cast("string")
 
 
 def key_columns(table: BlobTable) -> list[Column]:
-    """Record key, partition path and version of each row, as `key`, `partition` and `version`."""
+    """Return record key, partition path and version of each row, as `key`, `partition` and `version`."""
     return [
         table.key().alias("key"),
         table.partition().alias("partition"),
@@ -96,15 +96,10 @@ def key_columns(table: BlobTable) -> list[Column]:
 
 
 def referring(table: BlobTable, sizes: Mapping[str, int], also: Sequence[Column] = ()) -> DataFrame:
-    """The references of the newest snapshot to some files.
+    """Return the newest snapshot's references to some files, one row for each row and BLOB column that refers to them.
 
-    Args:
-        table: The table.
-        sizes: The bytes of each file, by its URI as `hudi_vector.storage.normalise` spells it.
-        also: What else is wanted of the rows.
-
-    Returns:
-        A row for each row and BLOB column that refers to one of them: its key and place, and the range.
+    `sizes` are the bytes of each file, by URI as `hudi_vector.storage.normalise` spells it. The result has the row's
+    key and position and the referenced range, and the columns `also` of the row.
     """
     has_names = table.config.populates_meta_fields
     name = F.substring_index(F.col("_hoodie_file_name"), "_", 1) if has_names else F.lit("")
@@ -122,7 +117,7 @@ def referring(table: BlobTable, sizes: Mapping[str, int], also: Sequence[Column]
 
 @dataclass(frozen=True)
 class _References:
-    """The references of a task's rows to files that are asked for."""
+    """The references of a task's rows to the files in `sizes`."""
 
     columns: tuple[str, ...]
     area: BlobArea
@@ -161,17 +156,14 @@ def _of_column(
 
 
 def copy_ranges(references: DataFrame, copier: Copier, target_size: int, expected: int, folder: str) -> Copied:
-    """Copy what some rows refer to, in the order of the rows; the references travel with the bytes.
+    """Copy what rows refer to, in the order of the rows; the copies are durable and checked on return.
 
     Args:
-        references: From `referring`.
-        copier: How, and to where.
-        target_size: Bytes of a new container, up to the last blob.
-        expected: About how many containers there will be.
-        folder: Where the moves are kept.
-
-    Returns:
-        Where everything lies now; it is durable, and was read back.
+        references: References from `referring`.
+        copier: The copier of the run.
+        target_size: The bytes of a new container; its last blob may exceed them.
+        expected: The approximate number of new containers.
+        folder: The folder for the moves.
 
     Raises:
         BlobWriteError: Bytes could not be stored.
@@ -191,12 +183,12 @@ def copy_ranges(references: DataFrame, copier: Copier, target_size: int, expecte
 
 
 def _in_chunks(references: DataFrame, target_size: int, largest: int) -> DataFrame:
-    """References with the container their bytes go to as `place`, which is that of the `first` row that has them."""
+    """Return the references with their container as `place`: that of the `first` row with the same range."""
     alike = Window.partitionBy(*RANGE).orderBy("column", *ROW)
     rows = references.withColumn("first", F.first(F.struct("column", *ROW)).over(alike))
     counts = (F.row_number().over(alike) == 1) & (F.col("count") <= largest)
     sized = rows.withColumn("own", F.when(counts, F.col("count")).otherwise(0))
-    # All references to a range are peers of each other, so that what is summed up is the same for each.
+    # All references to a range are peers in the window, so the sum is the same for each of them.
     peers = Window.partitionBy("first.column", "first.partition").orderBy(*_ORDER)
     before = F.sum("own").over(peers) - F.when(F.col("count") <= largest, F.col("count")).otherwise(0)
     chunk = F.floor(before / target_size).alias("chunk")
@@ -204,16 +196,20 @@ def _in_chunks(references: DataFrame, target_size: int, largest: int) -> DataFra
 
 
 def _tasks(spark: SparkSession, expected: int) -> int:
-    """How many tasks fill so many containers: several each, for one is filled while the one before is made durable."""
+    """Return the number of tasks for an expected number of containers.
+
+    A task should make several containers, as one fills while the previous one is made durable.
+    """
     cores = spark.sparkContext.defaultParallelism
     several = min(expected // _CONTAINERS_PER_TASK, _TASKS_PER_CORE * cores)
     return max(1, min(expected, max(cores, several)))
 
 
 def _spread(chunked: DataFrame, tasks: int) -> DataFrame:
-    """The rows of a container in one task, and the containers of a partition in one task after the other.
+    """Return the rows distributed so that each container is filled by one task, in an even distribution.
 
-    Spark sends rows to tasks by a hash, which leaves some without work: so it is given numbers whose hashes are known.
+    Successive containers of a partition go to successive tasks. Spark distributes rows by a hash, which would leave
+    some tasks without rows, so rows are repartitioned by numbers whose hashes are known.
     """
     number_of: dict[int, int] = {}
     for number in itertools.count():
@@ -240,21 +236,16 @@ def _copy_task(
 
 
 def schema_of(frame: DataFrame) -> str:
-    """The schema of a frame as the text that `mapInArrow` takes."""
+    """Return the schema of a frame as text for `mapInArrow`."""
     return ", ".join(f"{quoted(entry.name)} {entry.dataType.simpleString()}" for entry in frame.schema.fields)
 
 
 def targets_of(moves: DataFrame, table: str, *, columns: int) -> DataFrame:
-    """What rows are to refer to: `key`, `partition`, `version`, and `changes`, a map from columns to references.
+    """Return the new references of rows: `key`, `partition`, `version`, and `changes`, a map from column to reference.
 
-    Args:
-        moves: From `copy_ranges`.
-        table: The table's base path, in the spelling that references have.
-        columns: How many columns the references may be of.
-
-    Returns:
-        A row for each row of the table whose bytes were copied; rows with several columns that cannot be told apart by
-        these are left out.
+    `moves` are from `copy_ranges`. `table` is the base path as references spell it. `columns` is the number of BLOB
+    columns the references may belong to. Rows whose bytes could not be read are left out, and so are rows with several
+    columns that key, partition and version do not distinguish.
     """
     base = F.lit(reference_base(table) + "/")
     relative = F.col("path").startswith(f"{BLOB_AREA}/")
@@ -270,15 +261,9 @@ def targets_of(moves: DataFrame, table: str, *, columns: int) -> DataFrame:
 
 
 def staged(frame: DataFrame, folder: str) -> DataFrame:
-    """A frame computed once and kept.
+    """Write a frame to a folder and return it as read from there, so that it is computed once.
 
-    Args:
-        frame: Any rows.
-        folder: Where they go.
-
-    Raises:
-        BlobWriteError: Bytes could not be stored by one of its tasks.
-        WriteError: The rows could not be kept.
+    Raises BlobWriteError if one of its tasks could not store bytes, WriteError if the rows could not be written.
     """
     spark: SparkSession = frame.sparkSession
     with in_one_sentence(f"rows could not be kept in '{folder}'"):

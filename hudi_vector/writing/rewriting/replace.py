@@ -1,9 +1,9 @@
-"""File groups replaced by the same rows in another order, by one commit of Hudi's own client.
+"""Replacement of file groups by the same rows in another order, in one commit of Hudi's own client.
 
-Hudi's clustering sorts by columns only, and its INSERT OVERWRITE replaces whatever lies in a partition when it commits,
-rows that came after the read included. This commit names the file groups that were read, and no others; rows keep
-Hudi's own columns, as under Hudi's clustering. Writers that take turns by a lock are compared with it by Hudi, from
-before the check that nobody committed since the read.
+Hudi's clustering can sort only by columns, and INSERT OVERWRITE replaces everything in a partition at commit time,
+including rows that were written after the read. This commit replaces exactly the file groups that were read; rows keep
+Hudi's meta columns, as in Hudi's clustering. If writers use a lock, Hudi checks for conflicts with commits since the
+start of this one, which comes before the check that no other commit completed since the read.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ def replace_in_order(
     begun: Callable[[str], None],
     before_commit: Callable[[], None],
 ) -> str | None:
-    """Rewrite all file groups of a table, rows in order within each partition.
+    """Rewrite all file groups of a table, with the rows sorted within each partition; return the instant.
 
     Args:
-        work: The table, whose writers take turns by a lock, or that nobody else writes to.
-        path: Its base path, as Hadoop knows it.
-        order: Columns; a vector column stands for the cluster of each row.
-        vectors: Those that are vectors.
-        folder: Where the clusters are kept in between.
-        begun: Gets the instant of each attempt before anything is written of it.
-        before_commit: Called when all is written; what it raises stops the commit.
+        work: The table; its writers must use a lock, or no other process may write to it.
+        path: The table's base path, as Hadoop spells it.
+        order: The columns to sort by; a vector column stands for the cluster of each row.
+        vectors: The vector columns among them.
+        folder: The folder for the numbers of the clusters.
+        begun: Called with the instant of each attempt before any of its files is written.
+        before_commit: Called when all files are written; an exception stops the commit.
 
     Returns:
-        The instant, None for a table without rows.
+        The instant, or None for a table without file slices.
 
     Raises:
-        RefusedError: Others committed meanwhile, time after time.
-        WriteError: Spark or Hudi gave the commit up.
+        RefusedError: Other writers committed during each of three attempts, or the number of rows written is wrong.
+        WriteError: Spark or Hudi failed.
     """
     for _ in range(_ATTEMPTS):
         with in_one_sentence(f"putting the rows of '{work.table}' in order failed"):
@@ -91,7 +91,7 @@ def replace_in_order(
 
 
 def _settings(work: Rewriting, *, has_blobs: bool) -> dict[str, str]:
-    """Hudi's settings for the files and the commit, as `hv.write` has them."""
+    """Return Hudi's settings for the files and the commit, as `hv.write` sets them."""
     files = {CODEC: work.spark.conf.get(CODEC, None) or DEFAULT_CODEC}
     if has_blobs:
         files["hoodie.parquet.dictionary.enabled"] = "false"
@@ -108,7 +108,10 @@ def _replace(
     begun: Callable[[str], None],
     is_undisturbed: Callable[[], bool],
 ) -> str | None:
-    """Write the rows and commit them in the place of some file groups; None where others came in between."""
+    """Write the rows and commit them in place of file groups; return None if another commit came in between.
+
+    Raises RefusedError if the number of rows written is not `count`. A failed or refused commit is rolled back.
+    """
     with hudi_client(work.spark, path, settings) as client:
         instant: str = client.startCommit(_ACTION)
         try:
@@ -131,10 +134,10 @@ def _replace(
 
 
 def _written(work: Rewriting, client: Any, instant: str, rows: DataFrame) -> Any:
-    """Hudi's statuses of the files of an instant, which is begun."""
+    """Write the files of an instant that was started; return Hudi's write statuses."""
     jvm: Any = work.spark._jvm
     hudi = jvm.org.apache.hudi
-    # As of clustering: readers of changes then know that no row changed.
+    # With clustering's operation type, readers of changes know that no row changed.
     operation = hudi.common.model.WriteOperationType.CLUSTER
     table = client.initTable(operation, hudi.common.util.Option.of(instant))
     meta = table.getMetaClient()
@@ -152,7 +155,7 @@ def _commit(work: Rewriting, client: Any, instant: str, statuses: Any, slices: I
     replaced: dict[str, list[str]] = defaultdict(list)
     for each in slices:
         replaced[each.partition_path].append(each.file_id)
-    # A distributed list of what was written, not the writing itself, which Spark might do again.
+    # Pass the collected statuses as a new RDD; Spark might recompute the RDD that writes the files.
     told = work.spark.sparkContext._jsc.parallelize(statuses, 1)
     try:
         client.commit(instant, told, option.empty(), _ACTION, dict(replaced), option.empty())

@@ -1,9 +1,9 @@
-"""References of rows rewritten by one Hudi commit, and what concurrent writers did looked after.
+"""Rewriting of rows' references in one Hudi commit, and restoring of rows that concurrent writers changed.
 
-The rows are read anew right before the commit, and only those are written that are still the version whose blobs were
-copied. What another writer commits between this read and the commit is found afterwards: rows are compared with what
-they were right before our instant, and where ours stands over a newer one, that is written again. Hudi itself keeps the
-newer row where the table has an ordering field and the newer row a greater value.
+Rows are read again right before the commit, and only rows whose version is still the one whose blobs were copied are
+written. Commits of other writers between this read and our commit are detected afterwards: rows are compared with their
+state right before our instant, and a newer row that our commit overwrote is written again. Hudi itself keeps the newer
+row if the table has an ordering field and the newer row has the greater value.
 """
 
 from __future__ import annotations
@@ -45,16 +45,17 @@ __all__ = [
 CONCURRENCY = "hoodie.write.concurrency.mode"
 _LOCK = "hoodie.write.lock.provider"
 LOCKING = (CONCURRENCY, _LOCK)
-"""The settings that say whether writers take turns."""
+"""The settings that decide whether writers use a lock."""
 
 _OURS = {
-    # Hudi then refuses our commit if another one changed the same files while it was made, whatever others do.
+    # With these, Hudi refuses our commit if another one changed the same files meanwhile, whatever settings the
+    # other writer has.
     CONCURRENCY: "optimistic_concurrency_control",
     _LOCK: "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
     "hoodie.clean.failed.writes.policy": "LAZY",
 }
 _QUIET = {
-    # What was there before our commit is looked at after it.
+    # The table's state before our commit must still be readable after it.
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
     "hoodie.compact.inline": "false",
@@ -68,9 +69,9 @@ _KEY, _PARTITION, _VERSION, _CHANGES = (f"__hudi_vector_{name}" for name in ("ke
 
 @dataclass(frozen=True)
 class Rewriting:
-    """A table whose references are rewritten, by its name, and Hudi's settings for the commits.
+    """A table, by name, whose references are rewritten, and Hudi's settings for the commits.
 
-    `alone` says that nobody else writes: Hudi then rolls back what an earlier writer left unfinished.
+    `alone` says that no other process writes: Hudi then rolls back what an earlier writer left unfinished.
     """
 
     spark: SparkSession
@@ -79,20 +80,17 @@ class Rewriting:
     alone: bool = False
 
     def opened(self) -> BlobTable:
-        """The table as it is now."""
+        """Return the table in its present state."""
         return BlobTable.of(self.spark, self.table)
 
     def settings(self) -> dict[str, str]:
-        """The settings of a commit; what the caller set stays."""
+        """Return the settings of a commit; the caller's options override all others."""
         ours = {} if self.alone or is_concurrent(self.options) else _OURS
         return {**ours, **_QUIET, **self.options}
 
 
 def is_concurrent(options: Mapping[str, str]) -> bool:
-    """Whether settings say that writers take turns by a lock.
-
-    Args:
-        options: Hudi's settings.
+    """Return True if Hudi's settings make writers use a lock.
 
     Example:
         >>> is_concurrent({})
@@ -103,25 +101,22 @@ def is_concurrent(options: Mapping[str, str]) -> bool:
 
 
 def committed_now(table: BlobTable) -> frozenset[Instant]:
-    """The completed actions that changed data files, by a listing of now."""
+    """Return the completed instants that changed data files, from a new listing."""
     return frozenset(NativeTable(table.source).timeline().commits)
 
 
 def rewrite_rows(work: Rewriting, targets: DataFrame, token: str, before_commit: Callable[[], None]) -> Commit | None:
-    """Rewrite the references of rows, everything else as it is.
+    """Rewrite the references of rows and nothing else; return the commit, or None if no row has its version any more.
 
     Args:
         work: The table.
-        targets: From `repack.targets_of`.
-        token: A text for the commit to carry.
-        before_commit: Called when all is ready; what it raises stops the commit.
-
-    Returns:
-        The commit, None if no row is left as it was.
+        targets: The new references, from `repack.targets_of`.
+        token: A unique text that the commit carries.
+        before_commit: Called when all is ready; an exception stops the commit.
 
     Raises:
-        RefusedError: Other writers changed the same files, time after time.
-        WriteError: Spark or Hudi gave the commit up.
+        RefusedError: Other writers changed the same files during each of three attempts.
+        WriteError: Spark or Hudi failed.
     """
     for _ in range(_ATTEMPTS):
         with in_one_sentence(_failed(work)):
@@ -142,7 +137,11 @@ def rewrite_rows(work: Rewriting, targets: DataFrame, token: str, before_commit:
 
 
 def still_there(table: BlobTable, targets: DataFrame) -> DataFrame | None:
-    """The targets that one row each still is; an upsert would make one of rows that share a key."""
+    """Return the targets that are still one row of the same version, or None if there are none.
+
+    Keys of several rows are left out, as an upsert would merge these rows. Targets whose version has changed may
+    remain; `same_rows` drops them.
+    """
     wanted = targets.select("key", "partition", F.col("version").alias("wanted"))
     hits = table.frame.select(*key_columns(table)).join(wanted, ["key", "partition"])
     same = F.col("version").eqNullSafe(F.col("wanted")).cast("int")
@@ -155,7 +154,7 @@ def still_there(table: BlobTable, targets: DataFrame) -> DataFrame | None:
 
 
 def _changed(table: BlobTable, targets: DataFrame) -> DataFrame:
-    """The rows as they are to be."""
+    """Return the rows of the targets with their new references."""
     rows = same_rows(table, targets)
     for name in table.columns:
         blob, change = blob_at(name), F.element_at(_CHANGES, F.lit(name))
@@ -165,12 +164,9 @@ def _changed(table: BlobTable, targets: DataFrame) -> DataFrame:
 
 
 def same_rows(table: BlobTable, targets: DataFrame) -> DataFrame:
-    """The rows of a table that are still the targets' versions.
+    """Return the rows of a table that still have the version in the targets.
 
-    Args:
-        table: The table.
-        targets: Rows of `key`, `partition`, `version` and what is to stand beside the table's columns, as
-            ``__hudi_vector_…``.
+    `targets` has `key`, `partition`, `version` and further columns, which are added to the rows as ``__hudi_vector_…``.
     """
     wanted = targets.select(*(F.col(name).alias(f"__hudi_vector_{name}") for name in targets.columns))
     same = (table.key() == F.col(_KEY)) & (table.partition() == F.col(_PARTITION))
@@ -190,28 +186,25 @@ def _commit(work: Rewriting, rows: DataFrame, table: BlobTable, token: str) -> C
 def reapply_overwritten(
     work: Rewriting, targets: DataFrame, seen: frozenset[Instant], instant: str, folder: str
 ) -> int:
-    """Write again what our commit stands over although it was written after our rows were read.
+    """Write again the rows of other writers that our commit overwrote; return their number, including deleted rows.
 
     Args:
         work: The table.
         targets: The rows we meant to change, with the version that was read.
-        seen: What was committed before they were read.
+        seen: The instants that were completed before the rows were read.
         instant: Our commit.
-        folder: Where rows are kept in between.
-
-    Returns:
-        How many rows had been overwritten, those that had been deleted among them.
+        folder: The folder for intermediate rows.
 
     Raises:
-        RefusedError: Other writers came in between each time.
-        WriteError: Spark or Hudi gave a commit up.
+        RefusedError: Other writers came in between in each of five rounds.
+        WriteError: Spark or Hudi failed.
     """
     with in_one_sentence(_failed(work)):
         return _reapply(work, targets, seen, instant, folder)
 
 
 def is_conflict(problem: Py4JJavaError) -> bool:
-    """Whether Hudi refused a commit because of another one."""
+    """Return True if Hudi refused a commit because of a conflicting one."""
     return _CONFLICT in str(problem)
 
 
@@ -256,7 +249,10 @@ def _as_of(work: Rewriting, table: BlobTable, instant: str) -> DataFrame:
 def _overwritten(
     work: Rewriting, table: BlobTable, targets: DataFrame, instant: str, prior: str, folder: str
 ) -> DataFrame:
-    """The rows of an instant that were not, right before it, what was read: their versions `before` and `now`."""
+    """Return the rows of an instant whose version right before it was not the one that was read.
+
+    The result has the versions `before` the instant (NULL if deleted) and `now`, and is stored in `folder`.
+    """
     keys = key_columns(table)
     ours = table.frame.where(F.col("_hoodie_commit_time") == instant).select(*keys).withColumnRenamed("version", "now")
     before = _as_of(work, table, prior).select(*keys).withColumnRenamed("version", "before")
@@ -267,7 +263,7 @@ def _overwritten(
 
 
 def _remove(work: Rewriting, table: BlobTable, gone: DataFrame) -> None:
-    """Delete what another writer had deleted."""
+    """Delete the rows again that another writer had deleted."""
     if gone.isEmpty():
         return
     marked = table.frame.withColumn(_KEY, table.key()).withColumn(_PARTITION, table.partition())

@@ -1,4 +1,7 @@
-"""How far the blobs of containers lie in the order of the rows that refer to them, or will lie in another order."""
+"""Measurement of how far blobs in containers are stored in the order of the rows that refer to them.
+
+The order of the rows can be the present one, or the one after a clustering.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ __all__ = ["Laid", "Order", "laid_out"]
 
 @dataclass(frozen=True)
 class Order:
-    """How the rows of a table will lie.
+    """The order in which the rows of a table will be stored.
 
     Attributes:
-        together: The file groups that are clustered, by their ids: the number of the cluster, and their place in it.
-        by: What the rows of each are sorted by; nothing leaves them one file group after the other.
-        smaller: Blobs of fewer bytes come into their rows.
+        together: For each file group that will be clustered, by id: the number of its cluster, and its position there.
+        by: The columns that rows of a cluster are sorted by; if empty, rows stay in the order of the file groups.
+        smaller: The size in bytes below which blobs will move into their rows.
     """
 
     together: Mapping[str, tuple[int, int]]
@@ -33,14 +36,14 @@ class Order:
 
 @dataclass(frozen=True)
 class Laid:
-    """How the ranges of a file lie that rows refer to.
+    """The order of the referenced ranges of a file.
 
     Attributes:
-        disorder: How many do not follow the one before, in percent: 0 where they lie as the rows do, about 100 where
-            they lie at random. The first row that refers to a file counts as one that follows.
-        ranges: How many there are.
-        leaving: How many more there are that come into their rows.
-        leaving_bytes: The bytes of those.
+        disorder: The percentage of ranges that do not follow their predecessor: 0 in the order of the rows, about 100
+            in random order. The first row that refers to a file counts as following.
+        ranges: The number of ranges.
+        leaving: The number of further ranges that will move into their rows.
+        leaving_bytes: The bytes of the ranges that will move into their rows.
     """
 
     disorder: int
@@ -50,18 +53,10 @@ class Laid:
 
 
 def laid_out(table: BlobTable, sizes: Mapping[str, int], order: Order) -> dict[str, Laid]:
-    """How the ranges of files lie in the order of the rows.
+    """Return, for each referenced file, how its ranges are ordered compared with the rows.
 
-    Args:
-        table: The table.
-        sizes: The bytes of each file, by its URI.
-        order: How the rows will lie.
-
-    Returns:
-        An entry for each file that rows refer to.
-
-    Raises:
-        DataFileError: The rows could not be read.
+    `sizes` are the bytes of each file by URI; `order` is the order the rows will have. Raises DataFileError if the rows
+    cannot be read.
     """
     by = [column.alias(f"by{number}") for number, column in enumerate(order.by)]
     placed = _placed(referring(table, sizes, by), order)
@@ -95,13 +90,13 @@ def laid_out(table: BlobTable, sizes: Mapping[str, int], order: Order) -> dict[s
 
 
 def _placed(references: DataFrame, order: Order) -> DataFrame:
-    """References, where rows that are clustered have the number of their cluster as `together`, and -1 the others."""
+    """Return the references with the number of their rows' cluster as `together`, -1 for unclustered rows."""
     spark = references.sparkSession
     told = [(file_id, number, place) for file_id, (number, place) in order.together.items()]
     places = spark.createDataFrame(told, "file_group STRING, together INT, place INT")
     joined = references.join(F.broadcast(places), "file_group", "left")
     moves = F.col("together").isNotNull()
-    # Rows that are equal by the columns of the order may come to lie as their blobs do.
+    # Rows with equal sort columns may be stored in any order, so file group and position are ignored.
     group = F.lit("") if order.by else F.lpad(F.col("place").cast("string"), 10, "0")
     at = F.lit(0) if order.by else F.col("position")
     return joined.select(

@@ -1,1 +1,1 @@
-"""Vector columns of a write: what is wrong with a value, and the value as Hudi stores it."""
+"""Vector columns of a write: checks of their values, and the values as Hudi stores them."""

@@ -1,7 +1,7 @@
-"""Vectors that arrive as bytes: little-endian elements, one after the other.
+"""Conversion of vectors given as bytes (consecutive little-endian elements) to arrays.
 
-Spark has no expression that reads bytes as floats, so these columns go through Arrow; the elements are not
-copied one by one.
+Spark has no expression that reads bytes as floats, so these columns go through Arrow; elements are not copied one by
+one.
 """
 
 from __future__ import annotations
@@ -28,15 +28,7 @@ _SPARK_ELEMENT: dict[str, DataType] = {"float": FloatType(), "double": DoubleTyp
 
 
 def decode_binary(frame: DataFrame, columns: Mapping[str, VectorType]) -> DataFrame:
-    """Turn binary columns into arrays.
-
-    Args:
-        frame: The DataFrame.
-        columns: The binary columns, with the vectors their bytes are.
-
-    Returns:
-        The DataFrame with arrays in their place; bytes of another width become an empty array.
-    """
+    """Return the DataFrame with its binary columns as arrays; bytes of the wrong width become an empty array."""
 
     def decoded(field: StructField) -> StructField:
         vector = columns.get(field.name)
@@ -50,14 +42,7 @@ def decode_binary(frame: DataFrame, columns: Mapping[str, VectorType]) -> DataFr
 
 
 def bytes_to_lists(values: pa.Array, vector: VectorType) -> pa.ListArray:
-    r"""Read an array of bytes as vectors.
-
-    Args:
-        values: Binary values, NULL where there is no vector.
-        vector: What the bytes are.
-
-    Returns:
-        Lists of elements; NULL stays NULL, bytes of another width become an empty list.
+    r"""Return binary values as lists of elements; NULL stays NULL, bytes of the wrong width become an empty list.
 
     Example:
         >>> from hudi_vector.schema import VectorType
@@ -65,7 +50,7 @@ def bytes_to_lists(values: pa.Array, vector: VectorType) -> pa.ListArray:
         [[1, 2], None, []]
     """
     fits = pc.fill_null(pc.equal(pc.binary_length(values), vector.width), False)
-    # Concatenating gives buffers of its own, without the offset a slice would have.
+    # Concatenation makes new buffers, without the offset that a slice would have.
     whole = pa.concat_arrays([values.filter(fits).cast(pa.large_binary())])
     data = whole.buffers()[2]
     count = len(whole) * vector.dimension

@@ -1,7 +1,7 @@
-"""Vector columns as Spark expressions: what is wrong with a value, and the value as Hudi stores it.
+"""Vector columns as Spark expressions: checks of their values, and the values as Hudi stores them.
 
-The checks are built of ``array_max``, ``array_min``, ``array_contains`` and casts, which Spark compiles; a
-lambda over the elements (``exists``, ``forall``) would be interpreted, element by element.
+The checks use ``array_max``, ``array_min``, ``array_contains`` and casts, which Spark compiles. A lambda over the
+elements (``exists``, ``forall``) would be interpreted, element by element.
 """
 
 from __future__ import annotations
@@ -36,41 +36,40 @@ if TYPE_CHECKING:
 __all__ = ["REASONS", "VectorColumn", "as_arrays", "vector_column"]
 
 REASONS = ("NULL vector", "wrong length", "NULL element", "NaN or infinite element", "element out of range")
-"""Why a vector is invalid; a vector counts under the first that applies."""
+"""The reasons why a vector is invalid; a vector is counted under the first that applies."""
 
 _SPARK_ELEMENT: dict[str, DataType] = {"float": FloatType(), "double": DoubleType(), "int8": ByteType()}
 _FRACTIONS = (FloatType, DoubleType)
 _NUMBERS = (*_FRACTIONS, DecimalType, ByteType, ShortType, IntegerType, LongType)
 _INFINITY = float("inf")
 _FLOAT_OVERFLOW = float(2**128 - 2**103)
-"""The smallest double that is rounded to an infinite float."""
+"""The smallest double that a cast to float rounds to infinity."""
 
 
 @dataclass(frozen=True)
 class VectorColumn:
-    """A column of the DataFrame that is to be stored as a vector."""
+    """A column of the DataFrame that will be stored as a vector."""
 
     name: str
     vector: VectorType
     kind: str
-    """What the column holds: ``array``, ``ml`` (a Spark ML vector) or ``binary``."""
+    """The form of the values: ``array``, ``ml`` (a Spark ML vector) or ``binary``."""
     element: DataType
-    """The type of an element, once the column is an array."""
+    """The type of an element after the conversion to an array."""
     contains_null: bool
     nullable: bool
     metadata: Mapping[str, object]
 
     def invalid_because(self) -> Column:
-        """The reason a value is invalid, or NULL for a value that can be stored.
+        """Return an expression for the reason why a value is invalid, NULL for valid values.
 
-        Returns:
-            An expression over the column as `as_arrays` leaves it.
+        The expression expects the column as returned by `as_arrays`.
         """
         array = F.col(quoted(self.name))
         no_vector = F.lit(None) if self.nullable else F.lit(REASONS[0])
         reason = F.when(array.isNull(), no_vector).when(F.size(array) != self.vector.dimension, F.lit(REASONS[1]))
         if self.contains_null:
-            # Of an array without NaN, `array_contains` makes NULL if an element is NULL, else false.
+            # Without a NaN in the array, `array_contains` returns NULL if an element is NULL, else false.
             has_nan = F.array_contains(*_searchable(array, self.element))
             reason = reason.when(has_nan.isNull(), F.lit(REASONS[2]))
         if isinstance(self.element, _FRACTIONS):
@@ -79,13 +78,10 @@ class VectorColumn:
         return reason if unfit is None else reason.when(unfit, F.lit(REASONS[4]))
 
     def stored(self, otherwise: Column | None = None) -> Column:
-        """The column as Hudi stores it: elements of the right type and never NULL, with Hudi's metadata.
+        """Return an expression for the column as Hudi stores it, under the column's name.
 
-        Args:
-            otherwise: What stands in the place of an invalid value; NULL by default.
-
-        Returns:
-            An expression over the column as `as_arrays` leaves it, under the column's name.
+        Its elements have the stored type and are never NULL; the field has Hudi's metadata. The expression expects the
+        column as returned by `as_arrays`. `otherwise` replaces invalid values; None for NULL.
         """
         element = _SPARK_ELEMENT[self.vector.element]
         array = F.col(quoted(self.name))
@@ -97,7 +93,8 @@ class VectorColumn:
         if otherwise is not None:
             checked = checked.otherwise(otherwise.cast(ArrayType(element, False)))
         if not self.nullable:
-            # Only says that the column is never NULL: Hudi would make a NOT NULL column nullable for good.
+            # The empty array is never used: it only makes Spark infer NOT NULL. Otherwise Hudi would make the column
+            # nullable for good.
             checked = F.coalesce(checked, F.array().cast(ArrayType(element, False)))
         return checked.alias(self.name, metadata={**self.metadata, HUDI_TYPE: self.vector.descriptor})
 
@@ -114,33 +111,17 @@ class VectorColumn:
 
 
 def vector_column(field: StructField, vector: VectorType, nullable: bool) -> VectorColumn:
-    """Describe a column of the DataFrame that is to be stored as a vector.
+    """Return the description of a column of the DataFrame that will be stored as a vector.
 
-    Args:
-        field: The column's field.
-        vector: What it is to be stored as.
-        nullable: Whether the table takes rows without a vector.
-
-    Returns:
-        The column.
-
-    Raises:
-        InvalidTypeError: The column holds nothing that could be a vector.
+    `nullable` says whether the table accepts rows without a vector. Raises InvalidTypeError if the column's type cannot
+    hold vectors.
     """
     kind, element, contains_null = _recognise(field, vector)
     return VectorColumn(field.name, vector, kind, element, contains_null, nullable, field.metadata or {})
 
 
 def as_arrays(frame: DataFrame, columns: list[VectorColumn]) -> DataFrame:
-    """Turn ML vectors and binary columns into arrays; arrays stay as they are.
-
-    Args:
-        frame: The DataFrame.
-        columns: The vector columns it holds.
-
-    Returns:
-        The DataFrame with the same columns in the same order.
-    """
+    """Return the DataFrame with ML vectors and binary columns converted to arrays; the order of columns stays."""
     ml_columns = {column.name: _from_ml(column.name) for column in columns if column.kind == "ml"}
     frame = frame.withColumns(ml_columns) if ml_columns else frame
     widths = {column.name: column.vector for column in columns if column.kind == "binary"}
@@ -169,12 +150,12 @@ def _from_ml(name: str) -> Column:
 
 
 def _searchable(array: Column, element: DataType) -> tuple[Column, Column]:
-    """An array that can be searched for NaN, and a NaN of its type; casts of arrays are slow, so only if need be."""
+    """Return an array that can be searched for NaN, and a NaN of its type; cast only if needed, as casts are slow."""
     if isinstance(element, _FRACTIONS):
         return array, F.lit(float("nan")).cast(element)
     return array.cast("array<double>"), F.lit(float("nan"))
 
 
 def _is_within(array: Column, bound: float) -> Column:
-    # NaN is larger than infinity in Spark's order, so the maximum shows it.
+    # Spark orders NaN above infinity, so the maximum reveals it.
     return (F.array_max(array) < bound) & (F.array_min(array) > -bound)
