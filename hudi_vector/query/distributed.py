@@ -53,13 +53,15 @@ def run_distributed(context: SparkContext, plan: SearchPlan, question: Question,
         The rows found.
     """
     begun = time.perf_counter()
+    question = question.by(plan.deadline(progress.begun))
     sizes = [access.size for access in plan.slices]
     groups = balanced(sizes, min(len(sizes), max(1, context.defaultParallelism) * _TASKS_PER_CORE))
     tasks = [_Task(tuple((i, plan.slices[i]) for i in group), plan.spec, question, plan.index) for group in groups]
     parts: list[SliceHits] = []
-    for hits, counts in on_executors(context)(_run_task, tasks):
-        parts += hits
-        progress.counts.add(counts)
+    with question.deadline.cancelling(context):
+        for hits, counts in on_executors(context)(_run_task, tasks):
+            parts += hits
+            progress.counts.add(counts)
     scanned = time.perf_counter()
     winners = merge_winners(plan, parts)
     progress.seconds["scan"] = scanned - begun

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -13,6 +13,7 @@ from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.load import load_key_hashes
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK
+from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.merge import SliceHits, break_ties
 from hudi_vector.query.plan import SliceAccess
 from hudi_vector.read.lance import LanceSlice
@@ -29,13 +30,18 @@ _LOG = logging.getLogger("hudi_vector.search")
 
 @dataclass(frozen=True)
 class Question:
-    """The query vectors, shape (m, d), float64, and how many neighbours each wants by which metric."""
+    """The query vectors, shape (m, d), float64, how many neighbours each wants by which metric, and by when."""
 
     vectors: Floats
     metric: str
     k: int
     max_distance: float | None = None
     block_queries: int = 1024
+    deadline: Deadline = field(default=NEVER, repr=False, compare=False)
+
+    def by(self, deadline: Deadline) -> Question:
+        """Return the question with a deadline, unless it has one already."""
+        return replace(self, deadline=deadline) if self.deadline is NEVER else self
 
 
 def open_slice(access: SliceAccess, spec: ScanSpec, keep: bool) -> SliceReader:
@@ -117,6 +123,8 @@ def search_slice(
                 top.offer(block)
             if isinstance(reader, MergedSlice):
                 reader.retain(lambda: [top.candidates() for _, top in searches])
+        question.deadline.check(rows=len(block))
+    question.deadline.check(slices=1)
 
     hits = joined([(first, settled(top, reader, spec)) for first, top in searches])
     keys = tie_keys(reader, spec, hits.position) if isinstance(reader, MergedSlice) else None

@@ -39,6 +39,7 @@ def run_local(plan: SearchPlan, question: Question, conf: Mapping[str, str], pro
     begun = time.perf_counter()
     process_cache().resize(options.CACHE_MAX_BYTES.read(conf))
     bounds = Bounds.of(len(question.vectors), question.max_distance)
+    question = question.by(plan.deadline(progress.begun))
     gathered = Gathered(plan, bounds)
     threads = threads_of(conf)
     each = threads.map if threads else map

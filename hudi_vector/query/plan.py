@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hudi_vector.index.kinds.kinds import GRAPHS
 from hudi_vector.index.manifest import ManifestEntry
+from hudi_vector.query.deadline import Deadline
 from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.read.predicate.form import Predicate
 from hudi_vector.read.spec import ScanSpec
@@ -98,8 +99,13 @@ class SearchPlan:
     reason: str
     index: IndexUse | None = None
     why_no_index: str = ""
+    timeout: float | None = None  # seconds
     # Segments of the index whose slices were pruned.
     beside: tuple[ManifestEntry, ...] = field(default=(), repr=False)
+
+    def deadline(self, begun: float | None = None) -> Deadline:
+        """Return the deadline of a search that begins now, or began at a time of `time.monotonic`."""
+        return Deadline(self.snapshot.source.name, self.timeout, len(self.slices), begun)
 
     @property
     def predicate(self) -> Predicate | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import logging
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -79,6 +80,7 @@ class Progress:
     counts: ScanCounts = field(default_factory=ScanCounts)
     seconds: dict[str, float] = field(default_factory=dict)
     unusable_queries: int = 0
+    begun: float = field(default_factory=time.monotonic)
 
 
 def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int, fewest: int) -> SearchReport:

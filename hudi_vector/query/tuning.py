@@ -48,7 +48,7 @@ class SearchOptions(JoinOptions, total=False):
 class Tuning:
     """The arguments of one search; None where they were left out.
 
-    `algorithm` is a kind of index that must be used, or ``brute_force``.
+    `algorithm` is a kind of index that must be used, or ``brute_force``; `timeout` is in seconds.
     """
 
     mode: str | None = None
@@ -56,6 +56,7 @@ class Tuning:
     nprobes: int | None = None
     refine_factor: int | None = None
     recall_target: float | None = None
+    timeout: float | None = None
 
     def settled(self, conf: Mapping[str, str]) -> Tuning:
         """The same with the settings of the session in the place of what was left out.

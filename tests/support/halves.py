@@ -45,6 +45,7 @@ VECTORS = (
     "unit/test_coarse_order.py",
     "unit/test_conform.py",
     "unit/test_deleted_rows.py",
+    "unit/test_deadline.py",
     "unit/test_distributed.py",
     "unit/test_filtered.py",
     "unit/test_gathered.py",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hudi_vector.kernels.metrics import Floats, exact_distances
 from hudi_vector.kernels.sparse import SparseBlock, SparseVector, sparse_distances
+from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.read.several import Block, SearchColumn
 from hudi_vector.read.spec import VectorColumn
 
@@ -52,6 +53,7 @@ class HybridQuestion:
     k: int
     fusion: str = "weighted"
     normalize: bool = False
+    deadline: Deadline = field(default=NEVER, repr=False, compare=False)
 
     @property
     def queries(self) -> int:

@@ -76,12 +76,14 @@ class _Work:
 
     def blocks(self, entry: Entry, counts: ScanCounts) -> Iterator[tuple[Together, MergedSlice | None]]:
         """The rows of a slice that have a vector in every column, and the reader that knows their keys, if merged."""
-        access, columns = entry[1], self.question.read
+        access, columns, deadline = entry[1], self.question.read, self.question.deadline
         if access.access == "merged":
             merged = MergedSlice(access.file_slice, self.spec, self.keep)
             for blocks in merged.several(columns, counts):
+                deadline.check(rows=len(blocks[0]))
                 if len(blocks[0]):
                     yield blocks, merged
+            deadline.check(slices=1)
             return
         assert access.file_slice.base_file is not None
         own = [ScanCounts() for _ in columns]
@@ -97,9 +99,11 @@ class _Work:
         found = 0
         for blocks in in_step(streams):
             found += len(blocks[0])
+            deadline.check(rows=len(blocks[0]))
             yield blocks, None
         for _ in streams[0]:  # rows that another column lacks are counted too
             pass
+        deadline.check(slices=1)
         rows = own[0].rows - own[0].pruned - own[0].filtered
         counts.add(replace(own[0], nulls=rows - found, invalid=0, bytes_read=sum(count.bytes_read for count in own)))
 
@@ -226,6 +230,7 @@ def run_hybrid(
         The rows found, by query and rank.
     """
     begun = time.perf_counter()
+    question = replace(question, deadline=plan.deadline(progress.begun))
     work = _Work(plan.spec, question, keep)
     if question.fusion == "rrf":
         parts = _by_ranks(work, groups, each, progress.counts)

@@ -208,6 +208,7 @@ def _search_indexed(
     for first in range(0, len(question.vectors), question.block_queries):
         part = slice(first, first + question.block_queries)
         vectors, known = question.vectors[part], Bounds(bounds.distance[part], bounds.is_full[part])
+        question.deadline.check()
         begun = time.perf_counter()
         found = codes.candidates(
             vectors,
@@ -228,6 +229,7 @@ def _search_indexed(
             counts.bytes_read += bytes_read
         log.read += time.perf_counter() - begun
     log.write(use.name, counts.bytes_read)
+    question.deadline.check(slices=len(entries))
     parts = [SliceHits(index, joined(hits)) for (index, _), hits in zip(entries, blocks, strict=True) if hits]
     return parts, counts
 
@@ -301,6 +303,7 @@ def _scored(work: _Work, segments: Sequence[int], spec: ScanSpec, each: Each) ->
 
 
 def _read(work: _Work, segment: int) -> _Rows:
+    work.question.deadline.check()
     found, counts = work.found, ScanCounts()
     here = np.flatnonzero(found.segment == segment)
     distinct, row = np.unique(found.position[here], return_inverse=True)

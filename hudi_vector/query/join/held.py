@@ -67,6 +67,7 @@ class HeldSide:
             if len(block):
                 top.offer(block)
             parts.append((first, break_ties(top.hits(), question.k, lambda _: None)))
+            question.deadline.check()
         return HeldRows(table, joined(parts))
 
     def _opened(self, column: VectorColumn) -> _Opened:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Ints, rank_within
+from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.execute import Question
 from hudi_vector.query.join.codes import codes
 from hudi_vector.query.join.conditions import ANY_PAIR, LEFT_MARK, JoinCondition, with_values
@@ -44,11 +45,13 @@ class Ask:
     condition: JoinCondition = ANY_PAIR
     zone: str = "UTC"
     block_queries: int = 1024
+    timeout: float | None = None
 
     def question(self, vectors: Floats, k: int | None = None) -> Question:
         """The question of some left rows, for k rows or more."""
         wanted = k or self.k or EVERY_ROW
-        return Question(vectors, self.metric, wanted, self.max_distance, self.block_queries)
+        deadline = NEVER if self.timeout is None else Deadline("the right side", self.timeout)
+        return Question(vectors, self.metric, wanted, self.max_distance, self.block_queries, deadline)
 
 
 def nearest_rows(side: RightSide, vectors: Floats, left: pa.Table, ask: Ask, names: Sequence[str]) -> Nearest:

@@ -80,6 +80,7 @@ class PlannedSide:
         """The nearest rows of the plan's slices."""
         del names
         plan = under(self.plan, question, predicate)
+        question = question.by(plan.deadline())
         bounds = Bounds.of(len(question.vectors), question.max_distance)
         gathered, counts = Gathered(plan, bounds), ScanCounts()
         for hits, seen in search_slices(list(enumerate(plan.slices)), plan.index, plan.spec, question, bounds, True):

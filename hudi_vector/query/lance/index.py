@@ -70,6 +70,7 @@ def search_covered(
         return [SliceHits(index, hits) for (index, _), hits in zip(entries, scanned, strict=True)], counts
     probe = _Probe(entries, use, spec, allowed)
     for first in range(0, len(question.vectors), question.block_queries):
+        question.deadline.check()
         part = slice(first, first + question.block_queries)
         vectors, known = question.vectors[part], Bounds(bounds.distance[part], bounds.is_full[part])
         candidates = probe.candidates(vectors, question)

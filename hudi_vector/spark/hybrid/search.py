@@ -119,7 +119,8 @@ class HybridSearch:
         if plan is None or plan.execution == "spark":
             begun = time.perf_counter()
             frame, ties = self.base.spark_rows(plan)
-            found = hybrid_frame(frame, question, names, ties, progress.counts)
+            with self.base.deadline(plan, progress).cancelling(self.base.spark.sparkContext):
+                found = hybrid_frame(frame, question, names, ties, progress.counts)
             progress.seconds["scan"] = time.perf_counter() - begun
             if question.queries:
                 lengths = partial(length_in, frame)
@@ -160,7 +161,8 @@ class HybridSearch:
         sizes = [access.size for access in plan.slices]
         most = min(len(sizes), max(1, context.defaultParallelism) * _TASKS_PER_CORE)
         groups = [tuple((place, plan.slices[place]) for place in group) for group in balanced(sizes, most)]
-        return run_hybrid(plan, question, groups, on_executors(context), False, progress)
+        with plan.deadline(progress.begun).cancelling(context):
+            return run_hybrid(plan, question, groups, on_executors(context), False, progress)
 
     def describe(self) -> str:
         """The text of EXPLAIN."""

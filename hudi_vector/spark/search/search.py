@@ -17,6 +17,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from hudi_vector import options
 from hudi_vector.errors import DataFileError, UnmergeableError, UnsupportedTableError
 from hudi_vector.query.batch_rows import Found
+from hudi_vector.query.deadline import Deadline
 from hudi_vector.query.distributed import run_distributed
 from hudi_vector.query.execute import Question
 from hudi_vector.query.index_choice import IndexNeed, choose_index, known_indexes
@@ -102,6 +103,12 @@ class TableSearch:
         request = self.request(dimension, why_spark, queries)
         indexes = known_indexes(source, request.column.name, conf, self.tuning)
         return make_plan(snapshot.with_fields(self.sparks_fields()), request, conf, indexes)
+
+    def deadline(self, plan: SearchPlan | None, progress: Progress) -> Deadline:
+        """Return the deadline of a search that is running, also where Spark searches a plan that is not a table."""
+        if plan is not None:
+            return plan.deadline(progress.begun)
+        return Deadline(self.target.label, self.tuning.settled(self.conf()).timeout, begun=progress.begun)
 
     def explain(self, dimension: int, queries: int) -> str:
         """Describe how so many queries of a length would be answered now."""
@@ -215,7 +222,8 @@ class TableSearch:
         begun = time.perf_counter()
         frame, ties = self.spark_rows(plan)
         column = replace(self.column, dimension=question.vectors.shape[1])
-        found = search_frame(frame, column, question, names, ties, progress.counts)
+        with self.deadline(plan, progress).cancelling(self.spark.sparkContext):
+            found = search_frame(frame, column, question, names, ties, progress.counts)
         progress.seconds["scan"] = time.perf_counter() - begun
         if len(question.vectors):
             lengths = partial(length_in, frame)
