@@ -15,7 +15,7 @@
     ├── InstantNotAvailableError      (also LookupError)  a snapshot that is not, or no longer, there
     ├── DataFileError                 (also OSError)      a data file that is gone or cannot be read
     │   └── BlobReadError                                 a blob's bytes that cannot be had
-    ├── SearchTimeoutError            (also TimeoutError) a search of a stream's rows that took too long
+    ├── SearchTimeoutError            (also TimeoutError) a search that took longer than it may
     ├── WriteError                    (also RuntimeError) a write that Spark or Hudi gave up
     ├── BlobWriteError                (also OSError)      a blob's bytes that cannot be stored
     ├── RefusedError                                      a service that stops rather than doing harm
@@ -138,7 +138,7 @@ class BlobReadError(DataFileError):
 
 
 class SearchTimeoutError(HudiVectorError, TimeoutError):
-    """The search for rows of a stream did not end in the time it had."""
+    """A search took longer than its time limit."""
 
 
 class WriteError(HudiVectorError, RuntimeError):

@@ -68,6 +68,7 @@ __all__ = [
     "MODE",
     "RECALL_TARGET",
     "SEARCH",
+    "TIMEOUT",
     "VERIFY_BLOBS",
     "Option",
     "markdown",
@@ -314,6 +315,15 @@ RECALL_TARGET: Option[str] = Option(
     "The part of the true nearest rows an indexed search has to find on average, such as 0.95; with 1 answers are "
     "exact. Probes and candidates are taken from the calibration kept with the index, which knows searches of up to "
     "1,000 rows; where more are wanted, or nothing that was measured reached the target, answers are exact.",
+)
+TIMEOUT: Option[int] = Option(
+    "hoodie.vector.search.timeout",
+    0,
+    MILLISECONDS,
+    "How long one search may take, from its plan to its rows, before it ends with an error that says how far it got; 0 "
+    "for no limit. In joins and streams it holds for each batch of rows that asks together. A join by the route "
+    "`crossjoin` is Spark's own and has no limit.",
+    minimum=0,
 )
 INDEX_BATCH_MAX_QUERIES: Option[int] = Option(
     "hoodie.vector.index.exact.max.queries",
@@ -641,6 +651,7 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     DISTANCE_COLUMNS,
     MODE,
     RECALL_TARGET,
+    TIMEOUT,
     INDEX_BATCH_MAX_QUERIES,
     INDEX_EXTERNAL_DIR,
     INDEX_EXTERNAL_ENABLED,

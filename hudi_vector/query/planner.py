@@ -110,6 +110,7 @@ def make_plan(
         reason=reason,
         index=use if used else None,
         why_no_index=why or "it covers none of the slices",
+        timeout=tuning.timeout,
         beside=beside,
     )
 

@@ -27,10 +27,14 @@ class JoinOptions(TypedDict, total=False):
         nprobes: How many lists of an index are read, instead of the number that the recall target needs; for ``hnsw``,
             how many rows a walk keeps as candidates.
         refine_factor: How many candidates are scored exactly for each of the k rows.
+        timeout: How long the search may take: a text such as ``"30s"`` or ``"500 ms"``, or a number of milliseconds; 0
+            for no limit. SearchTimeoutError says how far a search got. Joins and streams take it for each batch of rows
+            that asks together.
     """
 
     nprobes: int | None
     refine_factor: int | None
+    timeout: str | int | None
 
 
 class SearchOptions(JoinOptions, total=False):
@@ -75,7 +79,8 @@ class Tuning:
         target = self.recall_target
         if target is None and options.RECALL_TARGET.key in conf:
             target = _share(options.RECALL_TARGET.read(conf))
-        settled = replace(self, mode=mode, recall_target=target)
+        timeout = self.timeout if self.timeout is not None else options.TIMEOUT.read(conf) / 1000
+        settled = replace(self, mode=mode, recall_target=target, timeout=timeout or None)
         _require_sense(settled)
         return settled
 
@@ -110,6 +115,7 @@ def checked_tuning(
     algorithm: Any = None,
     nprobes: Any = None,
     refine_factor: Any = None,
+    timeout: Any = None,
 ) -> Tuning:
     """Check the arguments of a search that say how an index is used.
 
@@ -119,6 +125,7 @@ def checked_tuning(
         algorithm: As in `SearchOptions`.
         nprobes: As in `SearchOptions`.
         refine_factor: As in `SearchOptions`.
+        timeout: As in `SearchOptions`.
 
     Returns:
         The arguments.
@@ -136,6 +143,7 @@ def checked_tuning(
         as_count(nprobes, "nprobes"),
         as_count(refine_factor, "refine_factor"),
         as_share(recall_target, "recall_target"),
+        _seconds(timeout),
     )
 
 
@@ -156,6 +164,19 @@ def _one_of(value: Any, name: str, allowed: tuple[str, ...]) -> str | None:
     if chosen not in allowed:
         raise InvalidArgumentError(f"unknown {name} {value!r}; give one of {', '.join(allowed)}, or leave it out")
     return chosen
+
+
+def _seconds(timeout: Any) -> float | None:
+    """Return the seconds of a duration, 0 for no limit."""
+    if timeout is None:
+        return None
+    whole = isinstance(timeout, (str, int)) and not isinstance(timeout, bool)
+    milliseconds = options.parse_duration(str(timeout)) if whole else None
+    if milliseconds is None:
+        raise InvalidArgumentError(
+            f"timeout must be a duration such as '30s' or '500 ms', or a number of milliseconds, not {timeout!r}"
+        )
+    return milliseconds / 1000
 
 
 def _share(text: str) -> float:

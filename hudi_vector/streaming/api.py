@@ -95,7 +95,7 @@ def vector_search(
         clash: What the table's columns are called whose names are taken: ``"prefix"`` for ``_hudi_search_id``,
             ``"suffix"`` for ``id0``.
         config: How searches are run: see docs/streaming.md.
-        options: ``nprobes`` and ``refine_factor``: see `JoinOptions`.
+        options: ``nprobes``, ``refine_factor`` and ``timeout``: see `JoinOptions`.
 
     Returns:
         The stream's columns, the table's columns, ``score`` (larger is nearer: for cosine 1 minus the distance, for

@@ -210,7 +210,7 @@ class VectorTable:
             max_distance: The largest distance wanted, inclusive, in the metric's unit.
             deleted: Rows of files or of a Delta table to leave out, in addition to those that are deleted already: a
                 mapping of file to a bool for each row or to row numbers, or pairs of file and row number.
-            options: ``algorithm``, ``nprobes`` and ``refine_factor``: see `SearchOptions`.
+            options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
 
         Returns:
             The rows, ascending by distance: ``columns`` and ``_distance``, or ``file_path``, ``row_index`` and

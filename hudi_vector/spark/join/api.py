@@ -79,7 +79,7 @@ def knn_join(
         deleted: Rows to leave out of a right side of Parquet files or of a Delta table by its path, in addition to
             those that its log deletes: a mapping of files to a bool for each row (True: deleted) or to row numbers, or
             pairs of file and row number, as Iceberg's position deletes are.
-        options: ``nprobes`` and ``refine_factor``: see `JoinOptions`.
+        options: ``nprobes``, ``refine_factor`` and ``timeout``: see `JoinOptions`.
 
     Returns:
         A DataFrame: the left columns, the right columns (those whose name the left side or the join has too with the

@@ -102,6 +102,7 @@ class JoinRequest:
             condition=JoinCondition(None, condition.left, both, condition.pairs_only),
             zone=self.zone,
             block_queries=options.BATCH_BLOCK_QUERIES.read(self.conf),
+            timeout=self.tuning.settled(self.conf).timeout,
         )
 
     def right_predicate(self, names: Mapping[str, str], own: Predicate | None = None) -> Predicate | None:

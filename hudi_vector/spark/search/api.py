@@ -94,7 +94,7 @@ def search(
         as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
         max_distance: The largest distance wanted, inclusive, in the metric's unit.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
-        options: ``algorithm``, ``nprobes`` and ``refine_factor``: see `SearchOptions`.
+        options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
 
     Returns:
         A lazy DataFrame, ascending by ``_distance``. ``_rank`` (from 1), ``_hudi_distance`` and the vector can be
@@ -156,7 +156,7 @@ def search_batch(
         as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
         max_distance: The largest distance wanted, inclusive, in the metric's unit.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
-        options: ``algorithm``, ``nprobes`` and ``refine_factor``: see `SearchOptions`.
+        options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
 
     Returns:
         A lazy DataFrame: the table's columns without the vector, the queries' columns (clashing names with the
