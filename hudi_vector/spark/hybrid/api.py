@@ -34,6 +34,7 @@ def hybrid_search(
     fusion: str = "weighted",
     normalize: bool = False,
     execution: str = "auto",
+    timeout: str | int | None = None,
 ) -> DataFrame:
     """Find the k best rows of a table by several vector columns together, exactly.
 
@@ -59,6 +60,7 @@ def hybrid_search(
         fusion: ``"weighted"`` or ``"rrf"``.
         normalize: Whether each column's scores are brought to 0 … 1 first, by the least and the largest of all rows.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
+        timeout: How long the search may take: a text such as ``"30s"``, or a number of milliseconds; 0 for no limit.
 
     Returns:
         A lazy DataFrame, descending by ``score``, with ``_distance_<column>`` for each searched column, ``score`` and
@@ -86,6 +88,7 @@ def hybrid_search(
         filter=filter,
         as_of=as_of,
         execution=execution,
+        timeout=timeout,
     )
     found = frame_of(spark, hybrid_relation(checked, probes_of(checked, as_probes(queries, len(checked.columns)))))
     return chosen(found, columns)
@@ -108,6 +111,7 @@ def hybrid_search_batch(
     fusion: str = "weighted",
     normalize: bool = False,
     execution: str = "auto",
+    timeout: str | int | None = None,
 ) -> DataFrame:
     """Find the k best rows of a table by several vector columns together, for each row of a DataFrame of queries.
 
@@ -126,6 +130,7 @@ def hybrid_search_batch(
         fusion: As for `hybrid_search`.
         normalize: As for `hybrid_search`.
         execution: As for `hybrid_search`.
+        timeout: As for `hybrid_search`, for each batch of query rows that is searched together.
 
     Returns:
         A lazy DataFrame: the table's columns without the searched ones, the queries' columns without theirs (clashing
@@ -154,6 +159,7 @@ def hybrid_search_batch(
         filter=filter,
         as_of=as_of,
         execution=execution,
+        timeout=timeout,
     )
     asking = HybridQueries.of(target_of(spark, queries), query_columns, checked)
     found = frame_of(spark, hybrid_batch_plan(checked, asking))

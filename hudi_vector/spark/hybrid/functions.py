@@ -19,7 +19,7 @@ _SIGNATURE = Signature(
     FUNCTION,
     ("base_table", "search_column", "probe_column", "weight", "distance_type", "top_k"),
     ("base_table", "search_column", "probe_column", "top_k"),
-    named_only=("query_table", "fusion", "normalize", "filter", "as_of", "execution"),
+    named_only=("query_table", "fusion", "normalize", "filter", "as_of", "execution", "timeout"),
     aliases=(
         ("table", "base_table"),
         ("search_columns", "search_column"),
@@ -36,7 +36,7 @@ def hybrid_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaO
     given = bind(_SIGNATURE, expressions)
     nested = ("search_column", "weight", "distance_type")
     values = {name: nested_constant(given[name], name) for name in nested if name in given}
-    plain = ("top_k", "fusion", "normalize", "filter", "as_of", "execution")
+    plain = ("top_k", "fusion", "normalize", "filter", "as_of", "execution", "timeout")
     values |= {name: constant(given[name], name) for name in plain if name in given}
     search = checked_hybrid(
         spark,
@@ -50,6 +50,7 @@ def hybrid_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaO
         filter=values.get("filter"),
         as_of=as_of_argument(values.get("as_of")),
         execution=values.get("execution"),
+        timeout=values.get("timeout"),
     )
     if "query_table" in given:
         queries = table_argument(spark, given["query_table"], "query_table")

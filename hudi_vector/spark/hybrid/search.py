@@ -33,7 +33,7 @@ from hudi_vector.query.lengths import refuse_lengths, refuse_other_length
 from hudi_vector.query.local import threads_of
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.query.report import Progress, keep_report, report_of, report_of_frame
-from hudi_vector.query.tuning import Tuning
+from hudi_vector.query.tuning import checked_tuning
 from hudi_vector.query.winners import named_rows
 from hudi_vector.read.several import SearchColumn
 from hudi_vector.read.sparse import SparseColumn, sparse_column_of
@@ -189,6 +189,7 @@ def checked_hybrid(
     filter: Any = None,  # noqa: A002 - the name SQL gives it
     as_of: Any = None,
     execution: Any = None,
+    timeout: Any = None,
 ) -> HybridSearch:
     """Check everything about a hybrid search that can be checked before it runs, and without its queries.
 
@@ -204,6 +205,7 @@ def checked_hybrid(
         filter: A condition over the target's columns.
         as_of: An instant or timestamp.
         execution: ``auto``, ``local`` or ``distributed``.
+        timeout: As in `SearchOptions`.
 
     Returns:
         The search.
@@ -218,7 +220,7 @@ def checked_hybrid(
         VectorColumn(names[0], 0, "float"),
         None,
         k=k,
-        tuning=Tuning(mode="exact"),
+        tuning=checked_tuning("exact", timeout=timeout),
         filter=filter,
         as_of=as_of,
         execution=execution,
