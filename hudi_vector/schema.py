@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class VectorType:
         return _ARROW[self.element]
 
 
+@known_arguments()
 def vector_field(name: str, dim: int, element: str = "float", nullable: bool = True) -> StructField:
     """Make a Spark schema field that Hudi stores as ``VECTOR(dim, element)``.
 
@@ -158,6 +160,7 @@ def blob_struct() -> StructType:
     )
 
 
+@known_arguments()
 def blob_field(name: str, nullable: bool = True) -> StructField:
     """Make a Spark schema field that Hudi stores as ``BLOB``.
 

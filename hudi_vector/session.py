@@ -12,6 +12,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import SessionError
 from hudi_vector.jars import bundle_for
 
@@ -36,6 +37,7 @@ _JAVA_REMEDY = (
 )
 
 
+@known_arguments()
 def configure(builder: SparkSession.Builder, bundle: str | None = None) -> SparkSession.Builder:
     """Add to a builder what Hudi and this package need, keeping what it already has.
 
@@ -89,6 +91,7 @@ def configure(builder: SparkSession.Builder, bundle: str | None = None) -> Spark
     return builder
 
 
+@known_arguments()
 def register(spark: SparkSession) -> SparkSession:
     """Install the SQL functions of this package in a session, and in every later ``newSession()`` of it.
 

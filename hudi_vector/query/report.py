@@ -9,6 +9,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.query.execute import Question
 from hudi_vector.query.plan import EVERY_ROW, SearchPlan
 from hudi_vector.read.spec import ScanCounts
@@ -207,6 +208,7 @@ def keep_report(report: SearchReport) -> None:
     _LOG.info("%s", report)
 
 
+@known_arguments()
 def last_reports(count: int = 1) -> list[SearchReport]:
     """The reports of the last searches of this process, the newest last.
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.blobs.registry import LEAVING, LEFT, REGISTERED, enter, read_registry
@@ -35,6 +36,7 @@ __all__ = ["part", "register_tables", "registered_tables", "share", "unregister_
 _LOCAL = StorageOptions()
 
 
+@known_arguments()
 def register_tables(spark: SparkSession | None, table: str, others: Sequence[str]) -> list[str]:
     """Allow tables to refer to each other's blobs.
 
@@ -64,6 +66,7 @@ def register_tables(spark: SparkSession | None, table: str, others: Sequence[str
     return sorted(read_registry(root, options))
 
 
+@known_arguments()
 def unregister_tables(
     spark: SparkSession | None, table: str, others: Sequence[str], *, gone: bool = False
 ) -> list[str]:
@@ -94,6 +97,7 @@ def unregister_tables(
     return sorted(read_registry(root, options))
 
 
+@known_arguments()
 def registered_tables(spark: SparkSession | None, table: str) -> list[str]:
     """List the tables whose rows may refer to a table's blobs.
 

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.storing.writer import BlobColumn
 from hudi_vector.errors import (
     InvalidArgumentError,
@@ -75,6 +76,7 @@ _FOR_NO_ROWS = {
 }
 
 
+@known_arguments()
 def write(
     df: DataFrame | pd.DataFrame | pa.Table,
     table: str | os.PathLike[str],

@@ -54,7 +54,7 @@ _TABLE = """
 version                     ground
 errors                      ground
 options                     ground   errors
-schema                      ground   errors
+schema                      ground   arguments errors
 arguments                   ground   errors
 workers                     ground   errors
 jars                        ground   errors
@@ -107,16 +107,16 @@ table_services.vector_index vectors  arguments errors index index.calibration in
 blobs                       blobs    errors options schema storage
 blobs.containers            blobs    blobs errors storage
 blobs.uploads               blobs    blobs blobs.containers errors storage
-blobs.reading               blobs    blobs blobs.uploads errors read read.parquet storage table
+blobs.reading               blobs    arguments blobs blobs.uploads errors read read.parquet storage table
 blobs.counts                blobs    blobs blobs.reading blobs.uploads errors storage
 blobs.copies                blobs    blobs blobs.containers blobs.reading errors storage
 blobs.storing               blobs    blobs blobs.containers blobs.uploads errors storage
 spark.blobs                 blobs    arguments blobs blobs.counts blobs.reading blobs.uploads errors options schema
                                      spark spark.catalyst storage table workers
-writing.blobs               blobs    blobs blobs.containers blobs.storing blobs.uploads errors options schema spark
-                                     spark.catalyst storage table writing
-writing.rewriting           blobs    blobs blobs.containers blobs.copies errors kernels read schema spark.blobs
-                                     spark.catalyst storage table writing writing.blobs
+writing.blobs               blobs    arguments blobs blobs.containers blobs.storing blobs.uploads errors options schema
+                                     spark spark.catalyst storage table writing
+writing.rewriting           blobs    arguments blobs blobs.containers blobs.copies errors kernels read schema
+                                     spark.blobs spark.catalyst storage table writing writing.blobs
 table_services.retention    blobs    blobs.uploads errors storage table
 table_services.plans        blobs    blobs blobs.uploads errors storage table
 table_services.references   blobs    blobs blobs.uploads errors read read.logs storage table table_services
@@ -124,28 +124,28 @@ table_services.references   blobs    blobs blobs.uploads errors read read.logs s
 table_services.trash        blobs    blobs errors storage table_services
 table_services.marking      blobs    blobs blobs.uploads errors storage table table_services table_services.plans
                                      table_services.references table_services.retention table_services.trash
-table_services.cleaning     blobs    blobs blobs.uploads errors options spark.catalyst storage table table_services
-                                     table_services.marking table_services.plans table_services.references
-                                     table_services.retention table_services.trash writing
-table_services.compaction   blobs    blobs blobs.copies blobs.counts blobs.uploads errors options spark.blobs storage
-                                     table table_services table_services.cleaning table_services.marking
+table_services.cleaning     blobs    arguments blobs blobs.uploads errors options spark.catalyst storage table
+                                     table_services table_services.marking table_services.plans
+                                     table_services.references table_services.retention table_services.trash writing
+table_services.compaction   blobs    arguments blobs blobs.copies blobs.counts blobs.uploads errors options spark.blobs
+                                     storage table table_services table_services.cleaning table_services.marking
                                      table_services.plans table_services.retention writing writing.blobs
                                      writing.rewriting
-table_services.clustering   blobs    blobs errors read schema spark spark.blobs storage table table_services
+table_services.clustering   blobs    arguments blobs errors read schema spark spark.blobs storage table table_services
                                      table_services.compaction table_services.plans table_services.retention writing
                                      writing.blobs writing.rewriting
-writing                     both     blobs.storing blobs.uploads errors options schema spark.catalyst storage table
-                                     writing.blobs writing.vectors
+writing                     both     arguments blobs.storing blobs.uploads errors options schema spark.catalyst storage
+                                     table writing.blobs writing.vectors
 table_services              both     arguments blobs blobs.uploads errors options spark storage table
                                      table_services.references
-table_services.erasure      both     blobs blobs.uploads errors index read.logs storage table table_services
+table_services.erasure      both     arguments blobs blobs.uploads errors index read.logs storage table table_services
                                      table_services.cleaning table_services.marking table_services.references
                                      table_services.retention table_services.trash writing
-table_services.maintenance  both     blobs errors options spark.blobs spark.catalyst storage table_services
+table_services.maintenance  both     arguments blobs errors options spark.blobs spark.catalyst storage table_services
                                      table_services.cleaning table_services.clustering table_services.compaction
                                      table_services.plans table_services.trash table_services.vector_index
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
-session                     both     errors jars spark.catalyst sql
+session                     both     arguments errors jars spark.catalyst sql
 cli                         both     errors jars options spark.catalyst table_services table_services.cleaning
                                      table_services.clustering table_services.erasure table_services.maintenance
                                      table_services.plans version

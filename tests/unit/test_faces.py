@@ -85,6 +85,31 @@ def test_a_misspelt_name_is_answered_with_the_nearest(path: str, near: str) -> N
     assert str(it.value).endswith(f"did you mean '{near}'?")
 
 
+_PUBLIC = {
+    f"{prefix}{name}": value
+    for prefix, room in (("", hv), *((f"{room}.", getattr(hv, room)) for room in ROOMS))
+    for name, value in ((name, getattr(room, name)) for name in room.__all__)
+    if inspect.isfunction(value)
+}
+
+
+@pytest.mark.parametrize("name", sorted(_PUBLIC.keys() - {"explain"}))
+def test_a_misspelt_argument_is_answered_with_the_nearest(name: str) -> None:
+    function = _PUBLIC[name]
+    known = next(iter(inspect.signature(function).parameters))
+    with pytest.raises(
+        hv.errors.InvalidTypeError, match=f"^{function.__name__} has no argument '{known}x'; did you mean"
+    ):
+        function(**{f"{known}x": None})
+
+
+def test_explain_answers_for_the_search_it_explains() -> None:
+    with pytest.raises(
+        hv.errors.InvalidTypeError, match=r"^search_batch has no argument 'querys'; did you mean 'queries'"
+    ):
+        hv.explain(hv.search_batch, querys=[])
+
+
 @pytest.mark.parametrize("name", ["__wrapped__", "zzz"])
 def test_a_name_like_no_other_gets_no_advice(name: str) -> None:
     with pytest.raises(AttributeError, match=f"^module 'hudi_vector' has no attribute '{name}'$"):

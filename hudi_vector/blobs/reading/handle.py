@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.files import BlobFiles, LocalFile, RemoteFile, reason_of
 from hudi_vector.blobs.reading.batches import read_batches
 from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
@@ -30,6 +31,7 @@ _CHUNK_ROWS = 1024
 _END = object()
 
 
+@known_arguments()
 def open_blob(blob: Any, *, options: StorageOptions | None = None, table: str | None = None) -> io.BufferedReader:
     """Open a blob as a file that can be read and seeked; only the requested bytes are read.
 
@@ -69,6 +71,7 @@ def open_blob(blob: Any, *, options: StorageOptions | None = None, table: str | 
     return io.BufferedReader(raw, raw.buffer_size)
 
 
+@known_arguments()
 def iter_bytes(
     source: Any,
     column: str | None = None,

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import DataType, StructType
 
-from hudi_vector.arguments import as_text
+from hudi_vector.arguments import as_text, known_arguments
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnknownColumnError, kind_of
 from hudi_vector.options import parse_size
@@ -26,6 +26,7 @@ __all__ = ["blob_length", "blob_location", "blob_ref", "read_blob", "read_blobs"
 ColumnOrName = Column | str
 
 
+@known_arguments()
 def read_blobs(
     df: DataFrame,
     columns: str | Iterable[str],
@@ -99,6 +100,7 @@ def read_blobs(
     return df
 
 
+@known_arguments()
 def read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Column:
     """The bytes of a blob, as SQL's ``read_blob(blob[, offset, length])``.
 
@@ -117,6 +119,7 @@ def read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Col
     return F.call_function("read_blob", _column(blob), *_part(offset, length))
 
 
+@known_arguments()
 def try_read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Column:
     """The bytes of a blob, or NULL where they cannot be had.
 
@@ -135,6 +138,7 @@ def try_read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) ->
     return F.call_function("try_read_blob", _column(blob), *_part(offset, length))
 
 
+@known_arguments()
 def blob_length(blob: ColumnOrName) -> Column:
     """The number of bytes of a blob, without reading any; NULL for a whole file of a length that is not said.
 
@@ -151,6 +155,7 @@ def blob_length(blob: ColumnOrName) -> Column:
     return F.call_function("blob_length", _column(blob))
 
 
+@known_arguments()
 def blob_location(blob: ColumnOrName) -> Column:
     """The path of the file a blob lies in; NULL for INLINE blobs.
 
@@ -167,6 +172,7 @@ def blob_location(blob: ColumnOrName) -> Column:
     return F.call_function("blob_location", _column(blob))
 
 
+@known_arguments()
 def to_blob(data: ColumnOrName) -> Column:
     """Bytes as an INLINE blob.
 
@@ -183,6 +189,7 @@ def to_blob(data: ColumnOrName) -> Column:
     return F.call_function("to_blob", _column(data))
 
 
+@known_arguments()
 def blob_ref(path: ColumnOrName, offset: Any = None, length: Any = None, managed: Any = None) -> Column:
     """A reference to a file, or to a range of it, as an OUT_OF_LINE blob.
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.counts.tally import SUMMARY, TALLY, add_up, count_blobs, summarise, whole_files
 from hudi_vector.blobs.files import BlobFiles
@@ -29,6 +30,7 @@ _HELD_ROWS = 1 << 18
 _TYPES = {pa.string(): StringType(), pa.int64(): LongType(), pa.bool_(): BooleanType()}
 
 
+@known_arguments()
 def inventory(spark: SparkSession, table: str | os.PathLike[str]) -> DataFrame:
     """What a table's blobs take, and what of it nothing needs any more.
 

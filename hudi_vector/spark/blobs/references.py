@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.reading.base_files import BaseFiles
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.reading.lazy import LazyColumns, lazy_pieces
@@ -46,6 +47,7 @@ _TASKS_PER_CORE = 3
 _KEPT_SHARE = 4  # of the memory budget, for pages that the next rows may be in
 
 
+@known_arguments()
 def blob_references(spark: SparkSession, table: str, column: str, *, as_of: Any = None) -> DataFrame:
     """A table with references in the place of a BLOB column, INLINE blobs too: shuffles carry no bytes.
 

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.spark.blobs.functions import bytes_of
@@ -22,6 +23,7 @@ __all__ = ["get"]
 _BETWEEN = "\x00"
 
 
+@known_arguments()
 def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: str) -> dict[Any, bytes | None]:
     """The bytes of some rows' blobs, found by record key.
 

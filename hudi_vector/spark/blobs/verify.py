@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.counts.changed import note_changed, note_touched
 from hudi_vector.blobs.counts.wrong import Problems, find_problems
@@ -36,6 +37,7 @@ _FOUND = StructType(
 )
 
 
+@known_arguments()
 def verify(
     spark: SparkSession, table: str, *, columns: str | Iterable[str] | None = None, deep: bool = False
 ) -> DataFrame:

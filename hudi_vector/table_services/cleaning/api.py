@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.errors import HudiVectorError, RefusedError
 from hudi_vector.options import CLEAN_TRASH_WINDOW
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["clean_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
 
 
+@known_arguments()
 def clean_blobs(
     spark: SparkSession,
     table: str | os.PathLike[str],
@@ -142,6 +144,7 @@ def _without_leftovers(result: CleanResult, place: ServiceTable, marks: Sequence
     return replace(result, leftovers=gone, failed=[*result.failed, *stay])
 
 
+@known_arguments()
 def mark_blobs(
     spark: SparkSession,
     table: str,
@@ -183,6 +186,7 @@ def mark_blobs(
     return reported(CleanResult.of(found, None), report)
 
 
+@known_arguments()
 def sweep_blobs(
     spark: SparkSession,
     table: str,
@@ -238,6 +242,7 @@ def sweep_blobs(
     return reported(replace(result, opened_files=place.references.opened), report)
 
 
+@known_arguments()
 def restore_blobs(
     spark: SparkSession,
     table: str,

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, is_write_id, write_of
 from hudi_vector.blobs.paths import file_uri
@@ -134,6 +135,7 @@ class BlobExplanation:
             yield f"it is {self.age_ms // 1000} s old, and the grace is {self.grace_ms // 1000} s"
 
 
+@known_arguments()
 def explain_blob(
     spark: SparkSession,
     table: str,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.table_services.cleaning.table import ServiceTable, keep_references
 from hudi_vector.table_services.located import locate_here
 from hudi_vector.table_services.marking.container_index import container_index
@@ -69,6 +70,7 @@ class BlobContainers:
         yield f"{self.live_bytes} of {self.bytes} bytes in {len(self.containers)} files are live"
 
 
+@known_arguments()
 def list_containers(spark: SparkSession | None, table: str | os.PathLike[str]) -> BlobContainers:
     """List the files in a table's blob area, with their live bytes and the number of references to them.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError
 from hudi_vector.storage import join
 from hudi_vector.table_services.arguments import hudi_settings, texts
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ClusterResult", "cluster"]
 
 
+@known_arguments()
 def cluster(
     spark: SparkSession,
     table: str,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.leases import COMPACT
 from hudi_vector.errors import InvalidArgumentError, RefusedError
 from hudi_vector.options import (
@@ -40,6 +41,7 @@ _SMALL_PART = 4  # small means less than a quarter of the target size
 _DISORDER_PERCENT = 10
 
 
+@known_arguments()
 def compact_blobs(
     spark: SparkSession,
     table: str,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, write_of
 from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
@@ -124,6 +125,7 @@ class ErasureResult:
         yield f"record: {self.report}, which names {len(self.not_looked_at)} places that were not looked at"
 
 
+@known_arguments()
 def check_erasure(spark: SparkSession, table: str | os.PathLike[str], keys: str | Iterable[str]) -> ErasureResult:
     """Find the files that still hold bytes of some records, and what must run to remove these bytes.
 

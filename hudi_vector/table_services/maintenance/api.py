@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
 from hudi_vector.options import MAINTAIN_SINGLE_WRITER, MAINTAIN_STEPS, parse_names
 from hudi_vector.storage import path_text
@@ -79,6 +80,7 @@ class MaintainResult:
             yield f"report: {self.report}"
 
 
+@known_arguments()
 def maintain(
     spark: SparkSession,
     table: str,

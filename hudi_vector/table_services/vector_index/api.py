@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.arguments import as_count, as_share, as_text
+from hudi_vector.arguments import as_count, as_share, as_text, known_arguments
 from hudi_vector.errors import InvalidTypeError
 from hudi_vector.index.build import Parameters, create_index, indexable_files, refresh_index
 from hudi_vector.index.catalog import Index, drop_index
@@ -20,10 +20,19 @@ from hudi_vector.index.drift import mean_quality, retraining
 from hudi_vector.index.kinds.kinds import indexed_metric
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry
 from hudi_vector.index.recall_history import measurements_of
-from hudi_vector.table_services.vector_index.places import IndexSubject, Place, chosen, the_index
+from hudi_vector.table_services.vector_index.places import (
+    IndexOptions,
+    IndexSource,
+    IndexSpec,
+    IndexSubject,
+    Place,
+    chosen,
+    the_index,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from typing_extensions import Unpack
 
     from hudi_vector.table.model import Snapshot
 
@@ -118,23 +127,16 @@ class IndexDescription:
     latencies: tuple[tuple[int, float], ...] = ()
 
 
+@known_arguments(IndexOptions)
 def create(
     spark: SparkSession | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
-    files: Sequence[str] | None = None,
-    delta: str | None = None,
-    directory: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
     kind: str = "ivf_sq8",
     metric: str = "cosine",
-    num_partitions: int | None = None,
-    num_sub_vectors: int | None = None,
-    num_bits: int | None = None,
-    max_iters: int | None = None,
-    sample: int | None = None,
     recall_target: float | None = None,
+    **options: Unpack[IndexOptions],
 ) -> IndexResult:
     """Make an index of a vector column, replacing the present one if there is one.
 
@@ -145,25 +147,15 @@ def create(
         spark: A registered session; None for files, which threads of this process then read.
         table: The name or path of a Hudi table.
         column: A VECTOR column; for files also a column of lists of FLOAT, DOUBLE or TINYINT that all have one length.
-        files: Parquet files, instead of a table.
-        delta: A Delta table, instead of a Hudi table.
-        directory: The directory of the index, a path or URI that all executors can reach; by default below the table,
-            or for files ``hoodie.vector.index.external.dir``.
-        storage_options: Hadoop's storage settings for files; the session's by default.
         kind: ``"ivf_sq8"`` stores a code of one byte for each element, ``"ivf_flat"`` one of four bytes. With faiss
             (the extra ``faiss``) also ``"ivf_pq"``, which stores about two bits for each element, and ``"hnsw"``, a
             graph for each base file, which only searches with a recall target or ``mode="approximate"`` use.
         metric: The metric of the searches that the index serves: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an
             alias of one of them.
-        num_partitions: The number of lists of the coarse quantiser; about the square root of the number of rows by
-            default.
-        num_sub_vectors: For ``ivf_pq``, the number of equal parts that a vector is cut into; by default such that there
-            are two bits for each element.
-        num_bits: Bits of a code: for ``ivf_pq`` of each part, for ``hnsw`` of each element; 8, the default, or 4.
-        max_iters: The number of rounds of k-means.
-        sample: The number of vectors that the model is trained on; 256 for each list by default.
         recall_target: The recall target of searches that give none and whose session sets none; without it such
             searches are exact.
+        options: `files`, `delta`, `directory` and `storage_options`, instead of a table: see `IndexSource`;
+            `num_partitions`, `num_sub_vectors`, `num_bits`, `max_iters` and `sample`: see `IndexSpec`.
 
     Returns:
         What was made.
@@ -177,37 +169,22 @@ def create(
     Example:
         >>> made = hv.index.create(spark, "products", "embedding", metric="cosine")
     """
-    parameters = _parameters(
-        kind,
-        metric,
-        sample,
-        recall_target,
-        num_partitions=num_partitions,
-        num_sub_vectors=num_sub_vectors,
-        num_bits=num_bits,
-        max_iters=max_iters,
-    )
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    place, spec = _parted(options)
+    parameters = _parameters(kind, metric, recall_target, **spec)
+    subject = IndexSubject.of(spark, table, **place)
     return _make(subject, column, parameters, retrain=True)
 
 
+@known_arguments(IndexOptions)
 def build_if_missing(
     spark: SparkSession | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
-    files: Sequence[str] | None = None,
-    delta: str | None = None,
-    directory: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
     kind: str = "ivf_sq8",
     metric: str = "cosine",
-    num_partitions: int | None = None,
-    num_sub_vectors: int | None = None,
-    num_bits: int | None = None,
-    max_iters: int | None = None,
-    sample: int | None = None,
     recall_target: float | None = None,
+    **options: Unpack[IndexOptions],
 ) -> IndexResult:
     """Make an index if there is none; otherwise refresh it.
 
@@ -215,18 +192,10 @@ def build_if_missing(
         spark: As for `create`.
         table: As for `create`.
         column: As for `create`.
-        files: As for `create`.
-        delta: As for `create`.
-        directory: As for `create`.
-        storage_options: As for `create`.
         kind: As for `create`.
         metric: As for `create`.
-        num_partitions: As for `create`; this and the following arguments are used only if the index is made.
-        num_sub_vectors: As for `create`.
-        num_bits: As for `create`.
-        max_iters: As for `create`.
-        sample: As for `create`.
         recall_target: As for `create`.
+        options: As for `create`; `kind`, `metric` and those of `IndexSpec` are used only if the index is made.
 
     Returns:
         What was made.
@@ -238,32 +207,22 @@ def build_if_missing(
     Example:
         >>> made = hv.index.build_if_missing(spark, "products", "embedding")
     """
-    parameters = _parameters(
-        kind,
-        metric,
-        sample,
-        recall_target,
-        num_partitions=num_partitions,
-        num_sub_vectors=num_sub_vectors,
-        num_bits=num_bits,
-        max_iters=max_iters,
-    )
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    place, spec = _parted(options)
+    parameters = _parameters(kind, metric, recall_target, **spec)
+    subject = IndexSubject.of(spark, table, **place)
     return _make(subject, column, parameters, retrain=False)
 
 
+@known_arguments(IndexSource)
 def refresh(
     spark: SparkSession | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
-    files: Sequence[str] | None = None,
-    delta: str | None = None,
-    directory: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
     kind: str | None = None,
     metric: str | None = None,
     deep: bool = False,
+    **place: Unpack[IndexSource],
 ) -> IndexResult:
     """Make the segments that an index lacks: those of new base files, and those that were lost or damaged.
 
@@ -274,13 +233,10 @@ def refresh(
         spark: As for `create`.
         table: As for `create`.
         column: As for `create`.
-        files: As for `create`.
-        delta: As for `create`.
-        directory: As for `create`.
-        storage_options: As for `create`.
         kind: The kind of the index, if the column has several indexes.
         metric: The metric of the index, if the column has several indexes.
         deep: Whether to read all segments to find damaged ones.
+        place: `files`, `delta`, `directory` and `storage_options`, instead of a table: see `IndexSource`.
 
     Returns:
         What was made.
@@ -295,7 +251,7 @@ def refresh(
     """
     if not isinstance(deep, bool):
         raise InvalidTypeError(f"deep must be true or false, not {deep!r}")
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    subject = IndexSubject.of(spark, table, **place)
     return _run(
         subject,
         column,
@@ -303,15 +259,12 @@ def refresh(
     )
 
 
+@known_arguments(IndexSource)
 def describe(
     spark: SparkSession | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
-    *,
-    files: Sequence[str] | None = None,
-    delta: str | None = None,
-    directory: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    **place: Unpack[IndexSource],
 ) -> list[IndexDescription]:
     """List the indexes of a table, and how much of its newest snapshot they cover.
 
@@ -319,10 +272,7 @@ def describe(
         spark: As for `create`; None also for a table's path on this machine.
         table: The name or path of a Hudi table.
         column: List only the indexes of this column; those of all columns by default.
-        files: As for `create`.
-        delta: As for `create`.
-        directory: As for `create`.
-        storage_options: As for `create`.
+        place: `files`, `delta`, `directory` and `storage_options`, instead of a table: see `IndexSource`.
 
     Returns:
         One description per index, ordered by column, metric and kind.
@@ -335,22 +285,20 @@ def describe(
         >>> [index.column for index in hv.index.describe(spark, "products")]
         ['embedding']
     """
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)
+    subject = IndexSubject.of(spark, table, builds=False, **place)
     snapshot, found = subject.indexes(column)
     return [_described(index, snapshot) for index in found]
 
 
+@known_arguments(IndexSource)
 def drop(
     spark: SparkSession | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
-    files: Sequence[str] | None = None,
-    delta: str | None = None,
-    directory: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
     kind: str | None = None,
     metric: str | None = None,
+    **place: Unpack[IndexSource],
 ) -> list[IndexDescription]:
     """Remove indexes of a column; searches then scan the table's files.
 
@@ -358,12 +306,9 @@ def drop(
         spark: As for `create`; None also for a table's path on this machine.
         table: The name or path of a Hudi table.
         column: The vector column.
-        files: As for `create`.
-        delta: As for `create`.
-        directory: As for `create`.
-        storage_options: As for `create`.
         kind: Remove only indexes of this kind.
         metric: Remove only indexes for this metric.
+        place: `files`, `delta`, `directory` and `storage_options`, instead of a table: see `IndexSource`.
 
     Returns:
         The descriptions of the indexes that were removed.
@@ -375,7 +320,7 @@ def drop(
         >>> made = hv.index.build_if_missing(spark, "products", "embedding")
         >>> dropped = hv.index.drop(spark, "products", "embedding")
     """
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)
+    subject = IndexSubject.of(spark, table, builds=False, **place)
     snapshot, found = subject.indexes(as_text(column, "column"))
     going = chosen(found, kind, metric)
     gone = [_described(index, snapshot) for index in going]
@@ -414,7 +359,13 @@ def _run(subject: IndexSubject, column: Any, job: Callable[[Place], Index]) -> I
     )
 
 
-def _parameters(kind: Any, metric: Any, sample: Any, recall_target: Any, **numbers: Any) -> Parameters:
+def _parted(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of `IndexSource` and those of `IndexSpec`."""
+    place = {name: value for name, value in options.items() if name in IndexSource.__annotations__}
+    return place, {name: value for name, value in options.items() if name in IndexSpec.__annotations__}
+
+
+def _parameters(kind: Any, metric: Any, recall_target: Any, *, sample: Any = None, **numbers: Any) -> Parameters:
     """Return the parameters of an index; raise InvalidTypeError if one of `numbers` is not a whole number."""
     for name, count in numbers.items():
         if count is not None and (not isinstance(count, int) or isinstance(count, bool)):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hudi_vector.arguments import as_count, as_k, as_share
+from hudi_vector.arguments import as_count, as_k, as_share, known_arguments
 from hudi_vector.errors import DataFileError, HudiVectorError, InvalidArgumentError, InvalidTypeError, RefusedError
 from hudi_vector.index.build import indexable_files
 from hudi_vector.index.calibration.held_out import sampled_vectors
@@ -19,10 +18,11 @@ from hudi_vector.index.recall_history import note_recall
 from hudi_vector.query.tuning import Tuning
 from hudi_vector.storage import open_storage
 from hudi_vector.storage.leases import clock_ms
-from hudi_vector.table_services.vector_index.places import IndexSubject, the_index
+from hudi_vector.table_services.vector_index.places import IndexSource, IndexSubject, the_index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from typing_extensions import Unpack
 
 __all__ = ["IndexProblem", "RecallResult", "recall", "verify"]
 
@@ -72,21 +72,19 @@ class IndexProblem:
     problem: str
 
 
+@known_arguments(IndexSource)
 def recall(
     spark: SparkSession | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
-    files: Sequence[str] | None = None,
-    delta: str | None = None,
-    directory: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
     k: int = 10,
     sample: int = _USUAL_SAMPLE,
     recall_target: float | None = None,
     at_least: float | None = None,
     kind: str | None = None,
     metric: str | None = None,
+    **place: Unpack[IndexSource],
 ) -> RecallResult:
     """Measure the recall and the latency of an index compared with exact search, and store both in the index's history.
 
@@ -98,10 +96,6 @@ def recall(
         spark: As for `create`.
         table: The name or path of a Hudi table.
         column: The vector column.
-        files: As for `create`.
-        delta: As for `create`.
-        directory: As for `create`.
-        storage_options: As for `create`.
         k: The number of rows that each search wants.
         sample: The number of vectors of the table that are used as queries.
         recall_target: The recall target of the searches; by default that of the session, that of the index, or 0.95.
@@ -109,6 +103,7 @@ def recall(
             is stored all the same.
         kind: The kind of the index, if the column has several indexes.
         metric: The metric of the index, if the column has several indexes.
+        place: `files`, `delta`, `directory` and `storage_options`, instead of a table: see `IndexSource`.
 
     Returns:
         The measured recall and latencies.
@@ -129,7 +124,7 @@ def recall(
     if at_least is not None and math.isnan(at_least):
         raise InvalidArgumentError("at_least must be a number, not NaN: no recall is below that")
     wanted = Tuning("approximate", recall_target=as_share(recall_target, "recall_target"))
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options)
+    subject = IndexSubject.of(spark, table, **place)
     at = subject.place(column)
     index = the_index(at, kind, metric)
     queries = sampled_vectors(index, indexable_files(at.snapshot), at.spec, asking)
@@ -163,17 +158,15 @@ def recall(
     return result
 
 
+@known_arguments(IndexSource)
 def verify(
     spark: SparkSession | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
-    files: Sequence[str] | None = None,
-    delta: str | None = None,
-    directory: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
     kind: str | None = None,
     metric: str | None = None,
+    **place: Unpack[IndexSource],
 ) -> list[IndexProblem]:
     """Read every file of an index, and compare the base files with what the index was made of.
 
@@ -183,12 +176,9 @@ def verify(
         spark: As for `create`; None also for a table's path on this machine.
         table: The name or path of a Hudi table.
         column: The vector column.
-        files: As for `create`.
-        delta: As for `create`.
-        directory: As for `create`.
-        storage_options: As for `create`.
         kind: The kind of the index, if the column has several indexes.
         metric: The metric of the index, if the column has several indexes.
+        place: `files`, `delta`, `directory` and `storage_options`, instead of a table: see `IndexSource`.
 
     Returns:
         The problems that were found; an empty list if there are none. Searches scan the files that have a problem, and
@@ -202,7 +192,7 @@ def verify(
         >>> hv.index.verify(spark, "products", "embedding")
         []
     """
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)
+    subject = IndexSubject.of(spark, table, builds=False, **place)
     at = subject.place(column)
     index = the_index(at, kind, metric)
     storage = open_storage(index.folder, at.spec.options)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.catalog import Index, others_of
 from hudi_vector.index.locations import IndexPlace
@@ -15,26 +16,25 @@ from hudi_vector.options import parse_duration
 from hudi_vector.storage import Storage, StorageOptions, join, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.side_files import generation_of, is_side_file
-from hudi_vector.table_services.vector_index.places import IndexSubject, the_index
+from hudi_vector.table_services.vector_index.places import IndexSource, IndexSubject, the_index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from typing_extensions import Unpack
 
 __all__ = ["compact"]
 
 
+@known_arguments(IndexSource)
 def compact(
     spark: SparkSession | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
-    files: Sequence[str] | None = None,
-    delta: str | None = None,
-    directory: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
     grace: str = "24h",
     kind: str | None = None,
     metric: str | None = None,
+    **place: Unpack[IndexSource],
 ) -> list[str]:
     """Drop the segments of base files that are gone, and delete files that no manifest names any more.
 
@@ -45,13 +45,10 @@ def compact(
         spark: As for `create`; None also for a table's path on this machine.
         table: The name or path of a Hudi table.
         column: The vector column.
-        files: As for `create`.
-        delta: As for `create`.
-        directory: As for `create`.
-        storage_options: As for `create`.
         grace: Keep files that were needed within this time, because searches that began earlier may still read them.
         kind: The kind of the index, if the column has several indexes.
         metric: The metric of the index, if the column has several indexes.
+        place: `files`, `delta`, `directory` and `storage_options`, instead of a table: see `IndexSource`.
 
     Returns:
         The files that were deleted, as paths relative to the index's folder.
@@ -66,7 +63,7 @@ def compact(
     window = parse_duration(grace) if isinstance(grace, str) else None
     if window is None:
         raise InvalidArgumentError(f"grace = {grace!r} is not allowed: give a duration such as '90s', '24h' or '7d'")
-    subject = IndexSubject.of(spark, table, files, delta, directory, storage_options, builds=False)
+    subject = IndexSubject.of(spark, table, builds=False, **place)
     at = subject.place(column)
     index = the_index(at, kind, metric)
     storage = open_storage(index.folder, at.spec.options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from hudi_vector import options
 from hudi_vector.arguments import as_text
@@ -34,7 +34,49 @@ if TYPE_CHECKING:
     from hudi_vector.query.tuning import Tuning
     from hudi_vector.table.model import Snapshot
 
-__all__ = ["IndexSubject", "Place", "chosen", "the_index"]
+__all__ = ["IndexOptions", "IndexSource", "IndexSpec", "IndexSubject", "Place", "chosen", "the_index"]
+
+
+class IndexSource(TypedDict, total=False):
+    """The files of an index instead of a Hudi table, and where the index is stored.
+
+    Attributes:
+        files: Parquet files, instead of a table.
+        delta: A Delta table, instead of a Hudi table.
+        directory: The directory of the index, a path or URI that all executors can reach; by default below the table,
+            or for files ``hoodie.vector.index.external.dir``.
+        storage_options: Hadoop's storage settings for files; the session's by default.
+    """
+
+    files: Sequence[str] | None
+    delta: str | None
+    directory: str | None
+    storage_options: Mapping[str, str] | None
+
+
+class IndexSpec(TypedDict, total=False):
+    """The sizes of an index; what is left out is chosen for the table's size.
+
+    Attributes:
+        num_partitions: The number of lists of the coarse quantiser; about the square root of the number of rows by
+            default.
+        num_sub_vectors: For ``ivf_pq``, the number of equal parts that a vector is cut into; by default such that there
+            are two bits for each element.
+        num_bits: Bits of a code: for ``ivf_pq`` of each part, for ``hnsw`` of each element; 8, the default, or 4.
+        max_iters: The number of rounds of k-means.
+        sample: The number of vectors that the model is trained on; 256 for each list by default.
+    """
+
+    num_partitions: int | None
+    num_sub_vectors: int | None
+    num_bits: int | None
+    max_iters: int | None
+    sample: int | None
+
+
+class IndexOptions(IndexSource, IndexSpec, total=False):
+    """The further arguments of `create` and `build_if_missing`."""
+
 
 _DONE = "files gone through for the index"
 
@@ -83,11 +125,11 @@ class IndexSubject:
         cls,
         spark: SparkSession | None,
         table: Any,
-        files: Any,
-        delta: Any,
-        directory: Any,
-        storage_options: Any,
         *,
+        files: Any = None,
+        delta: Any = None,
+        directory: Any = None,
+        storage_options: Any = None,
         builds: bool = True,
     ) -> IndexSubject:
         """Check everything that can be checked without reading the table, and return the subject.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.registry import lenders
 from hudi_vector.blobs.uploads.manifest import ABORTED, COMMITTED, Upload, finish, open_upload, read_upload, stage
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
@@ -50,6 +51,7 @@ class PreparedBlobs:
     table: str
 
 
+@known_arguments()
 def prepare_blobs(
     df: DataFrame,
     table: str,
@@ -113,6 +115,7 @@ def prepare_blobs(
     return PreparedBlobs(staged.frame, upload.write_id, target.path)
 
 
+@known_arguments()
 def finish_blobs(spark: SparkSession, table: str, write_id: str, instant: str | None = None) -> Upload:
     """Note that prepared rows were committed, and remove the files in which the rows were staged.
 

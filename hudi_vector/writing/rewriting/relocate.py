@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.names import BLOB_AREA, reference_base
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
 from hudi_vector.storage import normalise, scheme_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["relocate_blobs"]
 
 
+@known_arguments()
 def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResult | None:
     """Point the managed references of a copied or moved table to its containers at the new place.
 
