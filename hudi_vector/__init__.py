@@ -1,7 +1,7 @@
-"""Search, write and look after vectors and blobs in Apache Hudi tables, on Spark through PySpark.
+"""Vector search, vector writes and blob maintenance for Apache Hudi tables, on Spark through PySpark.
 
-Begin with ``configure`` and ``register``; then ``write`` and ``search``. ``hv.blobs``, ``hv.index`` and
-``hv.table_services`` have further functions, ``hv.errors`` every error.
+Start with ``configure`` and ``register``; then use ``write`` and ``search``. ``hv.blobs``, ``hv.index`` and
+``hv.table_services`` hold further functions, and ``hv.errors`` all errors.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # else every misspelt name would have the type Any
+if not TYPE_CHECKING:  # otherwise type checkers would give every misspelt name the type Any
 
     def __getattr__(name: str) -> Any:
-        """Load a public name from the room it lives in, when it is first used."""
+        """Import a public name from its module at first use."""
         if name not in _HOMES:
             raise errors.absent_name("hudi_vector", name, __all__)
         return getattr(import_module(_HOMES[name]), name)
@@ -116,4 +116,4 @@ def __dir__() -> list[str]:
 
 
 for _room in ("blobs", "errors", "index", "table_services"):
-    import_module(f"hudi_vector.{_room}")  # so that hv.blobs is there
+    import_module(f"hudi_vector.{_room}")  # makes hv.blobs and the other subpackages attributes

@@ -1,4 +1,4 @@
-"""The command ``hudi-vector``: thin, it calls the public API only."""
+"""The command ``hudi-vector``, which calls only the public API."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _NOT_ARGUMENTS = frozenset({"command", "run", "service", "table", "format", "con
 _WITHOUT_SPARK = frozenset(
     {
         *("list-containers", "registered-tables", "register-tables", "unregister-tables"),
-        *("describe", "verify", "drop", "compact"),  # of an index
+        *("describe", "verify", "drop", "compact"),  # subcommands of index
     }
 )
-"""Commands that only list, read and remove files: on this machine no Spark has to start for them."""
+"""Commands that only list, read and remove files; for tables on this machine they run without Spark."""
 _WRONG_USE = (InvalidArgumentError, InvalidTypeError, TableNotFoundError)
 _WRONG_DATA = (DimensionMismatchError, InvalidVectorError, InvalidBlobError)
 _SPARK, _HUDI = "spark.", "hoodie."
@@ -64,11 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        arguments: What stood behind the command; the process's own arguments by default.
+        arguments: The command-line arguments; by default the arguments of the process.
 
     Returns:
-        The exit code: 0 done or nothing to do, 1 refused, failed or something found wrong, 2 wrong use: arguments and
-        settings that are not allowed, or a table that is not there.
+        The exit code: 0 for success or nothing to do; 1 for a refusal, a failure or problems found; 2 for wrong use,
+        that is, arguments or settings that are not allowed or a table that does not exist.
 
     Example:
         >>> main(["options"])  # doctest: +ELLIPSIS
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _warnings_in_sentences() -> Iterator[None]:
-    """What is logged as a warning, on the standard error and without frames, unless the process logs by itself."""
+    """Log warnings to standard error without stack traces, unless the process has its own log handlers."""
     log, handler = logging.getLogger("hudi_vector"), logging.StreamHandler()
     if log.hasHandlers():
         yield
@@ -103,12 +103,12 @@ def _warnings_in_sentences() -> Iterator[None]:
 
 class _NoFrames(logging.Formatter):
     def formatException(self, ei: Any) -> str:  # noqa: ARG002, N802 - as logging has it
-        """Nothing: the sentence that ends the command says what failed."""
+        """Return nothing: the last line of the command's output says what failed."""
         return ""
 
 
 def _expected() -> tuple[type[Exception], ...]:
-    """What storage, Spark and this package raise when something is wrong elsewhere than in the code."""
+    """Return the exceptions of storage, Spark and this package, which are reported as one sentence."""
     if "pyspark" not in sys.modules:
         return HudiVectorError, OSError
     from py4j.protocol import Py4JError
@@ -156,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
-    """The commands for schedulers; what is not given is set by hoodie.blob.* in Spark's configuration."""
+    """Add the maintenance commands; ``hoodie.blob.*`` settings of Spark apply where an argument is left out."""
     marking = argparse.ArgumentParser(add_help=False)
     marking.add_argument("--report", metavar="FILE", help="write the rows there too, one JSON object a line")
     _add_marking(marking)
@@ -255,7 +255,7 @@ def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
 
 
 def _add_index(commands: Any, session: argparse.ArgumentParser) -> None:
-    """The vector indexes of a table, or of files, which need no Spark."""
+    """Add the commands for vector indexes of tables, and of files, which need no Spark."""
     index = commands.add_parser("index", help="make vector indexes and look after them")
     of_index = index.add_subparsers(dest="index_command", required=True)
     table = argparse.ArgumentParser(add_help=False, parents=[session])
@@ -318,7 +318,7 @@ def _add_marking(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_registry(commands: Any, table: argparse.ArgumentParser) -> None:
-    """Tables that may refer to each other's blobs."""
+    """Add the commands for tables that may refer to each other's blobs."""
     listing = commands.add_parser("registered-tables", parents=[table], help="list the tables that may share its blobs")
     listing.set_defaults(run=_registry, service="registered_tables")
     others = argparse.ArgumentParser(add_help=False)
@@ -425,7 +425,7 @@ def _index(chosen: argparse.Namespace) -> int:
 
 
 def _shown(result: _Result, form: str) -> int:
-    """Rows to where they can be piped, sentences to the operator."""
+    """Print a result's rows to standard output and its sentences to standard error; return the exit code."""
     from hudi_vector.table_services.result import CleanResult, RestoreResult, report_lines
 
     _print(result.rows(), form)
@@ -435,9 +435,9 @@ def _shown(result: _Result, form: str) -> int:
 
 
 def _session_if_needed(chosen: argparse.Namespace) -> SparkSession | None:
-    """A session, unless the command can do without and all tables are paths on this machine.
+    """Return a session, or None if the command can run without one and all tables are paths on this machine.
 
-    Settings are the session's: where some are given, and under spark-submit, there is one.
+    With ``--conf`` and under spark-submit there is always a session, because the settings belong to it.
     """
     from hudi_vector.table_services.located import is_here
 
@@ -448,7 +448,7 @@ def _session_if_needed(chosen: argparse.Namespace) -> SparkSession | None:
 
 
 def _session(given: Sequence[str]) -> SparkSession:
-    """A session with the settings of the command, and with those of spark-submit where the command has none."""
+    """Return a registered session; the command's settings take precedence over settings given to spark-submit."""
     from pyspark.sql import SparkSession
 
     import hudi_vector as hv
@@ -457,7 +457,7 @@ def _session(given: Sequence[str]) -> SparkSession:
     builder = SparkSession.builder.appName("hudi-vector").config(map={**_QUIET, **_submitted(), **of_spark})
     with _stdout_for_rows():
         spark = hv.configure(builder).getOrCreate()
-    # Spark's launchers drop settings of other names than its own, so that Hudi's come to them with a prefix.
+    # Spark's launchers drop settings whose names do not begin with "spark.", so Hudi's are given with that prefix.
     for name, value in spark.sparkContext.getConf().getAll():
         key = name.removeprefix(_SPARK)
         if key.startswith(_HUDI) and spark.conf.get(key, None) is None:
@@ -469,7 +469,10 @@ def _session(given: Sequence[str]) -> SparkSession:
 
 @contextlib.contextmanager
 def _stdout_for_rows() -> Iterator[None]:
-    """A JVM that starts meanwhile prints to the standard error: Ivy's first line would stand before the rows."""
+    """Redirect the standard output of a JVM that starts in this block to standard error.
+
+    Otherwise the first line of Ivy would be printed before the rows.
+    """
     rows = os.dup(1)
     os.dup2(2, 1)
     try:
@@ -480,7 +483,10 @@ def _stdout_for_rows() -> Iterator[None]:
 
 
 def _settings(given: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Settings of Spark, for its start, and of Hudi and this package, for the session."""
+    """Return the settings for Spark's start, and the settings of Hudi and this package for the session.
+
+    Raises InvalidArgumentError if a text is not KEY=VALUE with an allowed prefix, or a key of this package is unknown.
+    """
     of_spark: dict[str, str] = {}
     of_hudi: dict[str, str] = {}
     for text in given:
@@ -497,7 +503,10 @@ def _settings(given: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _submitted() -> dict[str, str]:
-    """What spark-submit was given: a builder's settings would stand over it, and its lists be lost."""
+    """Return the settings given to spark-submit, or {} without it.
+
+    They must be in the builder: its own settings would override them, and their lists would be lost.
+    """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext
@@ -507,7 +516,7 @@ def _submitted() -> dict[str, str]:
 
 
 def _collected(frame: DataFrame, *order: str) -> list[dict[str, Any]]:
-    """The rows in order; sorted here, since Spark would compute them twice to sort them."""
+    """Return the rows of a frame sorted by columns; Spark would compute the rows twice to sort them."""
     rows = [row.asDict() for row in frame.collect()]
     return sorted(rows, key=lambda row: [row[name] or "" for name in order])
 

@@ -1,28 +1,28 @@
-"""Every error this package raises, in one tree.
+"""The errors that this package raises, in one tree.
 
     HudiVectorError
     ├── InvalidArgumentError          (also ValueError)   a value that is not allowed
     │   ├── UnknownColumnError                            a column the table does not have
     │   ├── DimensionMismatchError                        a vector of another length
     │   ├── InvalidVectorError                            NULL, NaN or infinite elements
-    │   ├── InvalidBlobError                              a struct that is no blob, or one that contradicts itself
+    │   ├── InvalidBlobError                              a struct that is not a blob or contradicts itself
     │   ├── InvalidFilterError                            a filter that does not parse or resolve
-    │   └── InvalidOptionError                            a setting with a value it cannot have
+    │   └── InvalidOptionError                            a setting with a value that is not allowed
     ├── InvalidTypeError              (also TypeError)    a value of the wrong type
     ├── TableNotFoundError            (also LookupError)  no such table, or no Hudi table at the path
-    ├── UnsupportedTableError                             a table layout that cannot be read this way
+    ├── UnsupportedTableError                             a table layout that cannot be read as asked
     │   └── UnmergeableError                              log files that only Spark can merge
-    ├── InstantNotAvailableError      (also LookupError)  a snapshot that is not, or no longer, there
-    ├── DataFileError                 (also OSError)      a data file that is gone or cannot be read
-    │   └── BlobReadError                                 a blob's bytes that cannot be had
-    ├── SearchTimeoutError            (also TimeoutError) a search that took longer than it may
-    ├── WriteError                    (also RuntimeError) a write that Spark or Hudi gave up
+    ├── InstantNotAvailableError      (also LookupError)  a snapshot that does not exist or is gone
+    ├── DataFileError                 (also OSError)      a data file that is missing or unreadable
+    │   └── BlobReadError                                 a blob whose bytes cannot be read
+    ├── SearchTimeoutError            (also TimeoutError) a search that exceeded its time limit
+    ├── WriteError                    (also RuntimeError) a write that failed in Spark or Hudi
     ├── BlobWriteError                (also OSError)      a blob's bytes that cannot be stored
-    ├── RefusedError                                      a service that stops rather than doing harm
+    ├── RefusedError                                      a service that stops to avoid harm
     ├── SessionError                  (also RuntimeError) a SparkSession that lacks something
     └── MissingDependencyError        (also ImportError)  an optional package that is not installed
 
-Every message is one sentence or two: what was given, what is allowed, what to do.
+Every message says in one or two sentences what was given, what is allowed and what to do.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
 
 
 class HudiVectorError(Exception):
-    """The root of every error raised by this package."""
+    """The base class of all errors raised by this package."""
 
 
 class InvalidArgumentError(HudiVectorError, ValueError):
@@ -68,19 +68,13 @@ class InvalidArgumentError(HudiVectorError, ValueError):
 
 
 class UnknownColumnError(InvalidArgumentError):
-    """A column was named that the table does not have."""
+    """A given column does not exist in the table."""
 
     @classmethod
     def of(cls, column: str, available: Iterable[str], table: str) -> UnknownColumnError:
-        """Name the column, and the nearest columns that exist.
+        """Return the error for a column that is not among the `available` ones; the message names the nearest ones.
 
-        Args:
-            column: The name that was given.
-            available: The names the table has.
-            table: How the user named the table.
-
-        Returns:
-            The error, ready to raise.
+        `table` is the table's name as the user gave it.
         """
         names = list(available)
         hint = did_you_mean(column, names)
@@ -90,7 +84,7 @@ class UnknownColumnError(InvalidArgumentError):
 
 
 class DimensionMismatchError(InvalidArgumentError):
-    """A vector has another length than the column holds."""
+    """A vector has another length than the vectors of the column."""
 
 
 class InvalidVectorError(InvalidArgumentError):
@@ -98,15 +92,15 @@ class InvalidVectorError(InvalidArgumentError):
 
 
 class InvalidBlobError(InvalidArgumentError):
-    """A value is no blob, or a blob that contradicts itself."""
+    """A value is not a blob, or is a blob that contradicts itself."""
 
 
 class InvalidFilterError(InvalidArgumentError):
-    """A filter does not parse, or names what the table does not have."""
+    """A filter does not parse, or names something that the table does not have."""
 
 
 class InvalidOptionError(InvalidArgumentError):
-    """A setting has a value it cannot have."""
+    """A setting has a value that is not allowed."""
 
 
 class InvalidTypeError(HudiVectorError, TypeError):
@@ -114,35 +108,35 @@ class InvalidTypeError(HudiVectorError, TypeError):
 
 
 class TableNotFoundError(HudiVectorError, LookupError):
-    """A table, view or path was named that is not there or is no Hudi table."""
+    """A given table, view or path does not exist, or is not a Hudi table."""
 
 
 class UnsupportedTableError(HudiVectorError):
-    """A table is laid out in a way that cannot be read as asked."""
+    """A table has a layout that cannot be read as asked."""
 
 
 class UnmergeableError(UnsupportedTableError):
-    """A slice's log files cannot be merged without Spark."""
+    """The log files of a file slice can only be merged by Spark."""
 
 
 class InstantNotAvailableError(HudiVectorError, LookupError):
-    """An instant was asked for that the table does not have, or has no longer."""
+    """The table does not have the requested instant, or no longer has it."""
 
 
 class DataFileError(HudiVectorError, OSError):
-    """A data file of the snapshot is gone or cannot be read."""
+    """A data file of the snapshot is missing or cannot be read."""
 
 
 class BlobReadError(DataFileError):
-    """A blob's bytes are gone, too short, changed or out of reach."""
+    """A blob's bytes are missing, too short, changed or out of reach."""
 
 
 class SearchTimeoutError(HudiVectorError, TimeoutError):
-    """A search took longer than its time limit."""
+    """A search exceeded its time limit."""
 
 
 class WriteError(HudiVectorError, RuntimeError):
-    """Spark or Hudi gave a write up."""
+    """A write failed in Spark or Hudi."""
 
 
 class BlobWriteError(HudiVectorError, OSError):
@@ -150,7 +144,7 @@ class BlobWriteError(HudiVectorError, OSError):
 
 
 class RefusedError(HudiVectorError):
-    """A service will not run: too much would go, or another run is under way."""
+    """A service refuses to run: it would delete too much, or another run is in progress."""
 
 
 class SessionError(HudiVectorError, RuntimeError):
@@ -158,13 +152,7 @@ class SessionError(HudiVectorError, RuntimeError):
 
 
 def first_line(problem: object) -> str:
-    """Return the first line of a message that holds something; what kind of error it is, where none does.
-
-    Args:
-        problem: An error, or its text.
-
-    Returns:
-        The line.
+    """Return the first non-blank line of an error's message or of a text, or else the name of its class.
 
     Example:
         >>> first_line(ValueError("there is no such key")), first_line(ValueError(""))
@@ -175,7 +163,7 @@ def first_line(problem: object) -> str:
 
 
 def kind_of(value: object) -> str:
-    """Return the full name of a value's class: several packages have a DataFrame.
+    """Return the qualified name of a value's class, with its module: several packages have a DataFrame.
 
     Example:
         >>> kind_of(3), kind_of(ValueError())
@@ -186,32 +174,26 @@ def kind_of(value: object) -> str:
 
 
 class MissingDependencyError(HudiVectorError, ImportError):
-    """An optional package is needed and not installed."""
+    """A required optional package is not installed."""
 
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> MissingDependencyError:
-        """Name the package, the extra that installs it and what it is for.
+        """Return the error that names a missing `package` and the `extra` of ``hudi-vector`` that installs it.
 
-        Args:
-            package: The distribution that could not be imported.
-            extra: The extra of ``hudi-vector`` that installs it.
-            purpose: What needs it, as the end of "… needs it".
-
-        Returns:
-            The error, ready to raise.
+        `purpose` says what needs the package; it is the subject of "… needs 'package'".
         """
         return cls(f"{purpose} needs '{package}': install it with pip install 'hudi-vector[{extra}]'")
 
 
 def did_you_mean(given: str, known: Iterable[str], most: int = 3, alike: float = 0.5) -> str:
-    """The question that names the known names nearest to the given one, whatever their case; "" if none is near."""
+    """Return a question with the known names nearest to the given one, ignoring case, or "" if none is near."""
     by_folded_name = {name.lower(): name for name in known}
     near = difflib.get_close_matches(given.lower(), by_folded_name, n=most, cutoff=alike)
     return "did you mean " + " or ".join(f"'{by_folded_name[name]}'" for name in near) + "?" if near else ""
 
 
 def absent_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error of a name that a module does not have, with the nearest one that it has."""
-    # Python asks for many names of its own, such as __wrapped__; they get no advice.
+    """Return the error for a name that a module does not have; its message suggests the nearest known name."""
+    # Python itself looks for many dunder names, for example __wrapped__; they get no suggestion.
     hint = "" if name.startswith("__") else did_you_mean(name, known, most=1, alike=0.6)
     return AttributeError(f"module '{module}' has no attribute '{name}'" + (f"; {hint}" if hint else ""))

@@ -1,6 +1,6 @@
-"""A SparkSession that knows Hudi and this package: builder in, builder out; session in, session out.
+"""The preparation of a SparkSession for Hudi and this package: `configure` and `register`.
 
-The SparkSession stays the user's: nothing here creates, keeps or stops one.
+The SparkSession belongs to the user: this module never creates, keeps or stops one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CATALOG = "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
 _KRYO_SERIALIZER = "org.apache.spark.serializer.KryoSerializer"
 _KRYO_REGISTRATOR = "org.apache.spark.HoodieSparkKryoRegistrar"
 
-# Hudi 1.2 has classes for Java 11; from 24 on Java lacks the security manager, without which Hadoop 3.3 does not start.
+# Hudi 1.2 has classes compiled for Java 11; Hadoop 3.3 needs the security manager, which Java lacks from 24 on.
 _JAVA = range(11, 24)
 _JAVA_REMEDY = (
     "install Java 17, the tested version, and set JAVA_HOME to its folder before the first SparkSession is made"
@@ -39,23 +39,23 @@ _JAVA_REMEDY = (
 
 @known_arguments()
 def configure(builder: SparkSession.Builder, bundle: str | None = None) -> SparkSession.Builder:
-    """Add to a builder what Hudi and this package need, keeping what it already has.
+    """Add the settings that Hudi and this package need to a builder, keeping its own settings.
 
-    Adds the Hudi bundle of the installed Spark, Hudi's session extension, catalog and Kryo settings, and the
-    running interpreter as the Python of the workers. Lists (packages, jars, extensions) are merged; single
-    values the builder already has are kept. All of these must be known before Spark starts.
+    Adds the Hudi bundle for the installed Spark, Hudi's session extension, catalog and Kryo settings, and the running
+    interpreter as the Python of the workers. Lists (packages, jars, extensions) are merged; single values that the
+    builder already has are kept. All these settings must be known before Spark starts.
 
     Args:
         builder: ``SparkSession.builder``, with any settings of your own.
-        bundle: A jar file or Maven coordinate to use instead of the one ``jars/bundles.toml`` names; also
-            taken from the environment variable ``HUDI_VECTOR_BUNDLE``.
+        bundle: A jar file or Maven coordinate to use instead of the bundle that this package knows for the installed
+            Spark; by default the environment variable ``HUDI_VECTOR_BUNDLE``, if set.
 
     Returns:
         The same builder.
 
     Raises:
-        SessionError: No bundle is known for the installed Spark; a session that lacks these settings runs already;
-            or Spark would start with a Java that it cannot use, or finds none.
+        SessionError: No bundle is known for the installed Spark, a session that lacks these settings is already
+            running, or Spark would start with an unsupported Java or finds none.
         InvalidArgumentError: ``bundle`` is neither a jar file nor a Maven coordinate.
 
     Example:
@@ -93,20 +93,20 @@ def configure(builder: SparkSession.Builder, bundle: str | None = None) -> Spark
 
 @known_arguments()
 def register(spark: SparkSession) -> SparkSession:
-    """Install the SQL functions of this package in a session, and in every later ``newSession()`` of it.
+    """Install the SQL functions of this package in a session and in every later ``newSession()`` of it.
 
-    Registering again changes nothing. Hudi's own functions stay reachable as ``hudi_vector_search_native``
-    and ``hudi_vector_search_batch_native``.
+    Registering again changes nothing. Hudi's own functions stay available as ``hudi_vector_search_native``,
+    ``hudi_vector_search_batch_native`` and ``read_blob_native``.
 
     Args:
-        spark: A SparkSession, made by anyone, with Hudi on its class path.
+        spark: A SparkSession with Hudi on its class path; it need not come from `configure`.
 
     Returns:
         The same session.
 
     Raises:
-        SessionError: The session is a Spark Connect client, has no running JVM, runs with unpinned threads,
-            has no Hudi bundle of a version with vector search, or is local with workers that cannot load this package.
+        SessionError: The session is a Spark Connect client, has no running JVM, runs with unpinned threads, has no Hudi
+            bundle of a version with vector search, or is local with workers that cannot load this package.
 
     Example:
         >>> spark = hv.register(spark)
@@ -126,11 +126,11 @@ def register(spark: SparkSession) -> SparkSession:
 
 
 def _require_java() -> None:
-    """Raise SessionError where the Java that pyspark would start is one that Spark cannot use."""
+    """Raise SessionError if pyspark would start a Java that Spark cannot use, or none can be found."""
     from pyspark import SparkContext
 
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return  # a JVM runs already: an earlier session's, or that of spark-submit
+        return  # a JVM is already running, started by an earlier session or by spark-submit
     home = os.environ.get("JAVA_HOME")
     program = os.path.join(home, "bin", "java") if home else "java"
     chosen = f"JAVA_HOME is '{home}'" if home else "JAVA_HOME is not set"
@@ -147,13 +147,13 @@ def _require_java() -> None:
 
 
 def java_version(said: str) -> int | None:
-    """The major version in what ``java -version`` says, such as 8 for ``"1.8.0_392"``; None where there is none."""
+    """Return the major version in the output of ``java -version``, for example 8 for ``"1.8.0_392"``, or None."""
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     return int(found[1]) if found else None
 
 
 def _require_no_other_session(wanted: Mapping[str, str], *, any_bundle: bool) -> None:
-    """Raise SessionError where a session runs that lacks settings: a builder would give that one, unchanged."""
+    """Raise SessionError if a running session lacks settings: a builder would return it unchanged."""
     from pyspark import SparkContext
 
     from hudi_vector.spark.catalyst.fitness import has_hudi

@@ -1,1 +1,1 @@
-"""Plan, execute, merge: the search itself, on the driver or on executors."""
+"""Planning, execution and merging of searches, on the driver or on executors."""

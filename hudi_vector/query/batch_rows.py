@@ -1,4 +1,4 @@
-"""Query rows in, output rows out: what a batch search does with Arrow on either side of the search."""
+"""The Arrow side of a batch search: query vectors from query rows, and output rows from the rows found."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Column", "Found", "assemble", "query_vectors"]
 
 @dataclass(frozen=True)
 class Found:
-    """Rows found: for each its query, its distance, its rank from 1, the columns asked for, and others by name."""
+    """The rows found: query, distance and rank (from 1) of each, the requested columns, and further columns by name."""
 
     query: npt.NDArray[np.int64]
     distance: npt.NDArray[np.float64]
@@ -44,19 +44,11 @@ class Column:
 def query_vectors(
     rows: pa.Table, column: VectorColumn, label: str, dimension: int | None
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], int]:
-    """The vectors of the rows that ask.
+    """Return the vectors of the query rows, shape (m, d), float64; the row number of each; and how many rows had none.
 
-    Args:
-        rows: The query rows, the vectors among their columns.
-        column: Which column that is.
-        label: How messages name the query rows.
-        dimension: The corpus's dimension, if it has one.
-
-    Returns:
-        Vectors, shape (m, d), float64; the row each stands in; and how many rows had none that is usable.
-
-    Raises:
-        DimensionMismatchError: A row's vector has another length than the corpus.
+    Rows whose vector is NULL or invalid have none. `dimension` is the corpus's dimension, or None if it declares none;
+    then the first vector gives the length. `label` is the name of the query rows in messages. Raises
+    DimensionMismatchError if a vector has another length.
     """
     array = rows.column(column.name)
     chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
@@ -81,18 +73,10 @@ def assemble(
     at: npt.NDArray[np.int64],
     unmatched: npt.NDArray[np.int64] | None = None,
 ) -> pa.Table:
-    """Output columns from what was found and the rows that asked.
+    """Return the output columns from the rows found and the query rows.
 
-    Args:
-        columns: The output columns, in order.
-        found: The rows found.
-        rows: The query rows.
-        at: The query row of each query vector.
-        unmatched: Query rows for which nothing was found and that are wanted all the same.
-
-    Returns:
-        A row for each row found; one for each unmatched row, in its place among the query rows, NULL in what the
-        search adds.
+    `at` is the query row of each query vector. `unmatched` are query rows without a match that are wanted: each gives
+    one output row, in its place among the query rows, with NULL in the columns that the search adds.
     """
     asking = at[found.query]
     place: Any = None

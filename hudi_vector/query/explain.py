@@ -1,4 +1,4 @@
-"""`hudi_vector.explain`: the plan of a search as text, from the same call as the search."""
+"""The function `explain`, which describes the plan of a search from the same call as the search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ R = TypeVar("R")
 
 
 def explained_by(plan: Callable[..., str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make `explain` describe a search by a function, which gets all arguments by name, left-out ones too."""
+    """Return a decorator that makes `explain` describe a search with `plan`.
+
+    `plan` gets all arguments of the search by name, including those that the caller left out.
+    """
 
     def decorated(search: Callable[P, R]) -> Callable[P, R]:
         setattr(search, _PLAN, plan)
@@ -32,13 +35,13 @@ def explain(search: Callable[..., Any], /, *args: Any, **kwargs: Any) -> str:
 
     Args:
         search: `hudi_vector.search`, `hudi_vector.search_batch` or `hudi_vector.knn_join`, or the `search` or
-            `search_batch` of a table that `hudi_vector.open` opened.
-        args: The arguments of the search, as the search takes them.
-        kwargs: Those that are given by name.
+            `search_batch` method of a table that `hudi_vector.open` opened.
+        args: The positional arguments of the search.
+        kwargs: The keyword arguments of the search.
 
     Returns:
-        The plan as text: the instant, the index or why there is none, where the search runs and why, the file slices
-        by how they are read, the bytes to read; for a join also its route and the routes that were passed over.
+        The plan as text: the instant, the index or why none is used, where the search runs and why, the file slices by
+        how they are read, and the bytes to read; for a join also its route and why other routes were not taken.
 
     Raises:
         InvalidArgumentError: An argument of the search is not allowed.

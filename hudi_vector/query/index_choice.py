@@ -1,4 +1,4 @@
-"""Which index a search uses, and how far it looks, or why none is used."""
+"""The choice of the index and probe settings of a search, or the reason why no index is used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAKE_ONE = "make such an index with hudi_vector.index.create, or"
 
 @dataclass(frozen=True)
 class IndexNeed:
-    """What a search wants of an index."""
+    """The requirements of a search on an index."""
 
     dimension: int
     element: str
@@ -38,7 +38,7 @@ class IndexNeed:
 
 @dataclass(frozen=True)
 class Choice:
-    """The index that is used, with what is asked of it, or the reason why none is."""
+    """The chosen index with its probe settings, or the reason why none is used."""
 
     index: Index | None = None
     use: IndexUse | None = None
@@ -46,26 +46,15 @@ class Choice:
 
 
 def external_directory(conf: Mapping[str, str]) -> str | None:
-    """The directory of indexes that lie nowhere else, or None where there is none or searches leave it alone.
-
-    Args:
-        conf: Settings, as text.
-    """
+    """Return the external index directory, or None if it is unset or disabled."""
     enabled = options.INDEX_EXTERNAL_ENABLED.read(conf) == "true"
     return (options.INDEX_EXTERNAL_DIR.read(conf) or None) if enabled else None
 
 
 def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: Tuning) -> list[Index]:
-    """The indexes of a column that a search may choose from; storage is not asked where it wants none.
+    """Return the indexes of a column that a search may choose from, of the table and of the external directory.
 
-    Args:
-        source: The table.
-        column: The searched column.
-        conf: Settings, as text.
-        tuning: What was asked for.
-
-    Returns:
-        The indexes.
+    An exact search gets none, and storage is not accessed.
     """
     if tuning.settled(conf).mode == "exact":
         return []
@@ -76,19 +65,10 @@ def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: 
 
 
 def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf: Mapping[str, str]) -> Choice:
-    """Choose among the indexes of a column.
+    """Choose among the indexes of a column; `tuning` must be settled.
 
-    Args:
-        indexes: The indexes.
-        need: The column's type, the metric, k and the number of queries.
-        tuning: What was asked for, settled.
-        conf: Settings, as text.
-
-    Returns:
-        The choice.
-
-    Raises:
-        InvalidArgumentError: A kind of index was asked for that is not there.
+    Raises InvalidArgumentError if a requested kind of index is missing, or if `nprobes` or `refine_factor` is given
+    although the answer must be exact.
     """
     if tuning.mode == "exact":
         _require_no_shortcut(tuning)
@@ -122,7 +102,7 @@ def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf
 
 
 def _hindrance(index: Index, tuning: Tuning) -> str | None:
-    """Why an index cannot answer what is asked, or None."""
+    """Return why an index cannot answer the search, or None if it can."""
     if index.manifest.kind != GRAPHS:
         return None
     if not is_installed():
@@ -135,9 +115,13 @@ def _hindrance(index: Index, tuning: Tuning) -> str | None:
 def _approximate(
     best: Index, target: float, tuning: Tuning, asked: str | None, need: IndexNeed, conf: Mapping[str, str]
 ) -> Choice:
-    """As little as reached the recall on held-out queries; all it takes where nothing did."""
+    """Use the cheapest calibrated setting that reaches the recall target; if none did, search exhaustively.
+
+    `nprobes` and `refine_factor` of the call take precedence. An index without calibration is used with its default
+    settings.
+    """
     calibration = best.manifest.calibration
-    # Calibration knows nothing of filters, under which the nearest rows may lie in further lists.
+    # Calibration runs without filters; with a filter the nearest rows may be in lists that rank lower.
     aim = max(target, _FILTERED_RECALL) if need.has_filter else target
     setting = setting_at(calibration, need.k, aim)
     if calibration and setting is None and tuning.nprobes is None:
@@ -163,7 +147,7 @@ def _certain(best: Index, asked: str | None, need: IndexNeed, conf: Mapping[str,
 
 
 def _why_not_reached(calibration: Sequence[Setting], k: int) -> str:
-    """Why walks through graphs are not known to reach the recall that was asked for."""
+    """Return why graph walks are not known to reach the requested recall."""
     found = max((setting.recall for setting in settings_at(calibration, k)), default=None)
     if found is None:
         most = max(setting.k for setting in calibration)

@@ -1,4 +1,4 @@
-"""Queries of another length than the vectors of columns that do not declare theirs."""
+"""The check of query lengths against columns of lists, which do not declare the length of their vectors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,10 @@ __all__ = ["refuse_lengths", "refuse_other_length"]
 def refuse_other_length(
     plan: SearchPlan, found: int, counts: ScanCounts, columns: Iterable[VectorColumn] | None = None
 ) -> None:
-    """Refuse queries that no vector of a plan's files could be compared with, for its length.
+    """Raise DimensionMismatchError if a search found nothing because the files' vectors have another length.
 
-    Args:
-        plan: The search that was carried out.
-        found: How many rows it found.
-        counts: What became of the rows.
-        columns: The searched columns with the lengths of the queries; the plan's own by default.
-
-    Raises:
-        DimensionMismatchError: A column's vectors have another length.
+    `found` is the number of rows found. `columns` are the searched columns with the lengths of the queries, by default
+    the plan's column.
     """
 
     def length_of(column: str) -> int | None:
@@ -43,20 +37,11 @@ def refuse_lengths(
     length_of: Callable[[str], int | None],
     label: str,
 ) -> None:
-    """Refuse queries that no row could be compared with, for the length of its vectors.
+    """Raise DimensionMismatchError if no row could be compared because of the length of its vectors.
 
-    A column of lists may hold vectors of several lengths, and those of another length than the query's are passed over.
-    Where that leaves none, the query is what is wrong.
-
-    Args:
-        columns: The searched columns, with the lengths of the queries.
-        found: How many rows were found.
-        counts: What became of the rows.
-        length_of: Looks up how long vectors of a column are; None where that cannot be seen without a scan.
-        label: How messages name what was searched.
-
-    Raises:
-        DimensionMismatchError: A column's vectors have another length.
+    A column of lists may hold vectors of several lengths; vectors of another length than the query's are skipped. Only
+    if no vector is left is the query wrong. `columns` have the lengths of the queries. `length_of` returns the length
+    of a column's vectors, None if it cannot be seen without a scan. `label` is the searched table's name in messages.
     """
     compared = counts.rows - counts.pruned - counts.filtered - counts.nulls - counts.invalid
     if found or compared > 0 or not counts.nulls + counts.invalid:

@@ -1,7 +1,8 @@
-"""Candidates of many slices into the k rows of each query, in the order of decision 4.
+"""The merge of candidates from many slices into the k rows of each query.
 
-Distance first; rows of equal distance by record key (UTF-8 bytes), partition path and commit sequence number;
-where the table keeps no meta fields, by file and position, or by the columns that the snapshot names.
+Rows are ordered by distance; rows of equal distance by record key (UTF-8 bytes), partition path and commit sequence
+number. In a table without these meta fields they are ordered by file and position, or by the columns that the snapshot
+names.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ SliceKeysOf = Callable[[int, npt.NDArray[np.int64]], "pa.Table | None"]
 
 @dataclass(frozen=True)
 class SliceHits:
-    """What a slice offers: at most k rows a query. `keys` has a row for each hit where positions do not last."""
+    """The candidates of one slice, at most k for each query.
+
+    `keys` has a row for each hit if the slice's positions are not stable, otherwise it is None.
+    """
 
     slice_index: int
     hits: Hits
@@ -36,7 +40,7 @@ class SliceHits:
 class Winners:
     """The rows found, by query and rank; all arrays have shape (w,), ranks begin at 1.
 
-    `key_row` is the row of `keys` that names a winner of a merged slice, −1 for the others.
+    `key_row` is the row of `keys` that identifies a winner of a merged slice, −1 for other winners.
     """
 
     query: Ints
@@ -51,7 +55,7 @@ class Winners:
         return len(self.query)
 
     def of_slice(self, index: int) -> SliceHits:
-        """The winners of one slice, as candidates again."""
+        """Return the winners of one slice in the form of candidates."""
         here = np.flatnonzero(self.slice_index == index)
         hits = Hits(self.query[here], self.distance[here], self.position[here])
         named = self.key_row[here]
@@ -59,20 +63,15 @@ class Winners:
         return SliceHits(index, hits, keys)
 
     def parts(self) -> list[SliceHits]:
-        """The winners of every slice, as candidates again."""
+        """Return the winners of every slice in the form of candidates."""
         return [self.of_slice(int(index)) for index in np.unique(self.slice_index)]
 
 
 def break_ties(hits: Hits, k: int, keys_of: KeysOf) -> Hits:
-    """At most k hits a query: ties at the k-th distance are decided by the rows' keys.
+    """Return at most k hits for each query, by query and distance; the rows' keys decide ties at the k-th distance.
 
-    Args:
-        hits: All hits of one slice up to the k-th distance of each query.
-        k: How many are wanted.
-        keys_of: The key columns of rows at given positions; None if the table keeps no keys.
-
-    Returns:
-        The hits, by query and distance.
+    `hits` are all hits of one slice up to the k-th distance. `keys_of` returns the key columns of rows at given
+    positions, or None if the table has no keys; positions decide then.
     """
     order, rank = rank_within(hits.query, hits.distance, hits.position)
     hits = hits.take(order)
@@ -97,15 +96,9 @@ def _places(positions: Ints, keys_of: KeysOf) -> Ints:
 
 
 def merge_hits(parts: Sequence[SliceHits], k: int, keys_of: SliceKeysOf) -> Winners:
-    """The k nearest rows of every query, from the candidates of all slices.
+    """Return the k nearest rows of every query from the candidates of all slices, by query and rank.
 
-    Args:
-        parts: The candidates, slice by slice.
-        k: How many rows a query gets at the most.
-        keys_of: The key columns of rows of a slice, asked only where distances tie.
-
-    Returns:
-        The winners, by query and rank.
+    `keys_of` returns the key columns of rows of a slice, or None without keys; it is called only where distances tie.
     """
     query = _joined([part.hits.query for part in parts])
     distance = np.concatenate([np.empty(0, np.float64), *(part.hits.distance for part in parts)])
@@ -139,7 +132,7 @@ def _tie_places(
         here = unknown[slice_index[unknown] == index]
         table = keys_of(int(index), position[here])
         if table is None:
-            return np.zeros(len(tied), np.int64)  # slice order and position decide
+            return np.zeros(len(tied), np.int64)  # without keys, slice order and position decide
         tables.append(table)
         rows.append(here)
     places = np.empty(len(position), np.int64)
@@ -148,7 +141,7 @@ def _tie_places(
 
 
 def _neighbours_tie(query: Ints, distance: Floats) -> npt.NDArray[np.bool_]:
-    """Which hits, in order, have the query and distance of a neighbour."""
+    """Return a mask of the hits, in order, that have the query and distance of a neighbour."""
     equal = (query[1:] == query[:-1]) & (distance[1:] == distance[:-1])
     return np.concatenate((equal, [False])) | np.concatenate(([False], equal)) if len(query) else equal.astype(np.bool_)
 

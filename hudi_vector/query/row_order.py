@@ -1,8 +1,8 @@
-"""The order of rows by their columns, for any type of column, as Spark orders them.
+"""The order of rows by their columns, for every column type, as Spark orders them.
 
-NULLs come first; then values ascending: NaN above all other numbers and equal to itself, −0.0 equal to 0.0, text by its
-UTF-8 bytes, structs field by field, arrays element by element with a beginning before the whole. Maps have no order in
-Spark; here it is that of their entries as text, so that rows are ordered the same way whatever order they came in.
+NULLs come first; then values ascending: NaN is above all other numbers and equal to itself, −0.0 equals 0.0, text is
+compared by its UTF-8 bytes, structs field by field, arrays element by element, a prefix before the longer array. Spark
+does not order maps; here they are ordered by their entries as text, so that the order does not depend on the input.
 """
 
 from __future__ import annotations
@@ -21,13 +21,9 @@ __all__ = ["order_of_keys"]
 
 
 def order_of_keys(keys: pa.Table) -> Ints:
-    """The place of each row when rows are ordered by their columns.
+    """Return the place of each row, from 0, when rows are ordered by their columns, the most significant first.
 
-    Args:
-        keys: Columns, the most significant first.
-
-    Returns:
-        Places from 0, shape (rows,), no two the same: rows that are equal in all columns keep their order.
+    The result has shape (rows,) and holds every place once: rows that are equal in all columns keep their order.
 
     Example:
         >>> order_of_keys(pa.table({"a": [2.0, None, float("nan"), 2.0], "b": ["x", "y", "z", "a"]})).tolist()
@@ -41,7 +37,7 @@ def order_of_keys(keys: pa.Table) -> Ints:
 
 
 def _codes(column: Any) -> Ints:
-    """Equal values get equal numbers, in the order of the values; NULL gets 0, others more."""
+    """Return codes, shape (rows,): equal values have equal codes, larger values larger ones; NULL has code 0."""
     array = _as_array(column)
     kind = array.type
     if pa.types.is_null(kind) or not len(array):
@@ -77,13 +73,13 @@ def _ranks(array: Any) -> Ints:
 
 def _of_floats(array: Any) -> Ints:
     values = array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
-    # numpy sorts NaN last and takes all NaNs, and both zeros, for one value.
+    # numpy sorts NaN last and treats all NaNs, and both zeros, as one value.
     _, codes = np.unique(values + 0.0, return_inverse=True)
     return _with_nulls(codes.astype(np.int64), array)
 
 
 def _of_lists(array: Any) -> Ints:
-    """Lists are ordered as the tuples of their elements' codes."""
+    """Return the codes of lists, ordered as the tuples of their elements' codes."""
     lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0)).astype(np.int64)
     elements = _codes(array.flatten())
     ends = np.cumsum(lengths)
@@ -93,7 +89,7 @@ def _of_lists(array: Any) -> Ints:
 
 
 def _dense(codes: Sequence[Ints], rows: int) -> Ints:
-    """One number for each combination of numbers, in their order."""
+    """Return one code for each combination of codes, ordered like the combinations."""
     if not codes:
         return np.zeros(rows, np.int64)
     order = np.lexsort(list(codes)[::-1])

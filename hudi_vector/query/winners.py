@@ -1,4 +1,4 @@
-"""The winners' other columns, read after the merge and for the winners only."""
+"""The other columns of the rows found, read after the merge for these rows only."""
 
 from __future__ import annotations
 
@@ -23,17 +23,9 @@ __all__ = ["fetch_rows", "named_rows"]
 def fetch_rows(
     plan: SearchPlan, winners: Winners, names: Sequence[str], keep: bool, threads: Executor | None = None
 ) -> pa.Table:
-    """Columns of the winning rows, in the winners' order and the table's types.
+    """Return columns of the winning rows, in the winners' order and the table's types.
 
-    Args:
-        plan: The search.
-        winners: What it found.
-        names: The columns wanted.
-        keep: Whether what is decoded is kept in the process's cache.
-        threads: Where slices are read side by side; one after the other without it.
-
-    Returns:
-        A row for each winner.
+    With `keep`, decoded columns are kept in the process's cache. With `threads`, slices are read in parallel.
     """
     fields = plan.spec.fields(names)
     if not len(winners) or not names:
@@ -44,7 +36,7 @@ def fetch_rows(
     def read(number: int) -> pa.Table:
         return _rows_of_slice(readers[number], winners, places[number], names)
 
-    # What is at hand is taken sooner than a thread is told to.
+    # Cached columns are read inline: handing over to a thread would take longer.
     apart = threads and not all(isinstance(reader, ParquetSlice) and reader.holds(names) for reader in readers)
     parts = list(threads.map(read, range(len(places))) if threads and apart else map(read, range(len(places))))
     back = np.empty(len(winners), np.int64)
@@ -59,17 +51,9 @@ def named_rows(
     physical: Mapping[str, str],
     threads: Executor | None = None,
 ) -> pa.Table:
-    """The same for a view's names: several may stand for one column of the table.
+    """Return columns of the winning rows under a view's names.
 
-    Args:
-        plan: The search.
-        winners: What it found.
-        names: The columns wanted, as the view calls them.
-        physical: The table's own name of each.
-        threads: Where slices are read side by side.
-
-    Returns:
-        A row for each winner, its columns under the view's names.
+    `physical` maps each name of the view to the table's column; several names may stand for one column.
     """
     rows = fetch_rows(plan, winners, list(dict.fromkeys(physical[name] for name in names)), keep=True, threads=threads)
     return pa.table([rows.column(physical[name]) for name in names], names=list(names)) if names else rows

@@ -1,1 +1,1 @@
-"""The SQL functions, in one table."""
+"""The SQL functions of this package, and their registration in a Spark session."""

@@ -1,4 +1,4 @@
-"""The SQL functions of this package: one table of names and builders, and nothing else."""
+"""The SQL functions of this package: a table of names and builders, and their registration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["FUNCTIONS", "NATIVE_SUFFIX", "TABLE_FUNCTIONS", "install"]
 _Build = Callable[[SparkSession, list[JavaObject]], JavaObject]
 
 NATIVE_SUFFIX = "_native"
-"""Hudi's own function of a name stays reachable under the name with this behind it."""
+"""The suffix of the name under which Hudi's own function of the same name stays available."""
 
 TABLE_FUNCTIONS: dict[str, _Build] = {
     "hudi_knn_join": join_function,
@@ -47,18 +47,15 @@ FUNCTIONS: dict[str, _Build] = {
     "to_blob": to_blob,
     "try_read_blob": try_read_blob,
 }
-# Those Hudi has too.
+# The functions that Hudi has under the same name.
 _HUDIS_OWN = ("hudi_vector_search", "hudi_vector_search_batch", "read_blob")
 
 
 def install(spark: SparkSession) -> None:
     """Register every function in a session and in the sessions made from it.
 
-    Args:
-        spark: A session whose JVM has Hudi.
-
-    Raises:
-        SessionError: Hudi's own functions are not there, so that this Hudi is too old.
+    The session's JVM must have Hudi. Raises SessionError if Hudi's own functions are missing, because this Hudi is too
+    old.
     """
     gateway, handles = spark.sparkContext._gateway, handles_of(spark)
     for functions, registry in ((TABLE_FUNCTIONS, _Tables(spark)), (FUNCTIONS, _Scalars(spark))):
@@ -72,7 +69,7 @@ def install(spark: SparkSession) -> None:
 
 
 class _Registry:
-    """The functions of one kind in a session, and in the sessions that are made from it later."""
+    """The registry of table functions or of scalar functions of a session and of sessions made from it later."""
 
     _BUFFER: str
 
@@ -81,19 +78,19 @@ class _Registry:
         self._session = spark._jsparkSession
 
     def builder(self, name: str) -> JavaObject | None:
-        """The builder of a function, or None."""
+        """Return the builder of a function, or None if it is not registered."""
         found: JavaObject | None = option_value(self._functions().lookupFunctionBuilder(self._identifier(name)))
         return found
 
     def register(self, name: str, builder: JavaObject) -> None:
-        """Put a builder under a name."""
+        """Register a builder under a name; do nothing if it is registered already."""
         present = self.builder(name)
         if present is not None and present.equals(builder):
             return
         info = self._jvm.org.apache.spark.sql.catalyst.expressions.ExpressionInfo("org.apache.hudi", name)
         identifier = self._identifier(name)
         functions, injected = self._functions(), self._injected()
-        # Spark warns of each function that takes another's place, here and in every session that is made later.
+        # Spark logs a warning for every replaced function, here and in every later session; so remove it first.
         functions.dropFunction(identifier)
         functions.registerFunction(identifier, info, builder)
         for place in reversed(range(injected.size())):
@@ -108,7 +105,10 @@ class _Registry:
         raise NotImplementedError
 
     def _injected(self) -> JavaObject:
-        """What sessions made later begin with: a private buffer of Spark's, which has no other way out of it."""
+        """Return the buffer of functions for later sessions, a private field of Spark's.
+
+        Spark has no method to remove an entry from it.
+        """
         extensions = self._session.extensions()
         field = extensions.getClass().getDeclaredField(self._BUFFER)
         field.setAccessible(True)

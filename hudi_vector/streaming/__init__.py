@@ -1,1 +1,1 @@
-"""Vector search over streaming DataFrames."""
+"""Vector search over streaming DataFrames, and a stream of changes to fixed searches."""

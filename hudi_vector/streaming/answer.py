@@ -1,4 +1,4 @@
-"""The rows that leave a streaming search: the rows that asked beside what was found for them."""
+"""The output rows of a streaming search: the asking rows joined with the rows found for them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["Answer", "assembled", "joined"]
 
 @dataclass(frozen=True)
 class Answer:
-    """Rows found: for each the row that asked, what the search says of it, and columns of the table.
+    """The rows found: the number of the asking row, the search's numbers, and columns of the table, one entry per hit.
 
-    `numbers` are distances, scores and ranks by the names they have in the output.
+    `numbers` holds distances, scores and ranks under their output names.
     """
 
     row: npt.NDArray[np.int64]
@@ -29,15 +29,10 @@ class Answer:
 
 
 def joined(answers: Sequence[Answer], fields: Sequence[pa.Field], numbers: Sequence[pa.Field]) -> Answer:
-    """Answers to different rows as one, by the row that asked.
+    """Concatenate answers to different rows, ordered by asking row.
 
-    Args:
-        answers: The answers.
-        fields: The columns of the table in them.
-        numbers: What searches say of the rows.
-
-    Returns:
-        All their rows.
+    `fields` are the table columns in the answers and `numbers` the search's numbers; they give the columns of an answer
+    without rows.
     """
     if not answers:
         nothing = pa.table({})
@@ -55,17 +50,10 @@ def joined(answers: Sequence[Answer], fields: Sequence[pa.Field], numbers: Seque
 def assembled(
     columns: Sequence[Column], fields: Sequence[pa.Field], asking: pa.Table, answer: Answer, outer: bool
 ) -> pa.Table:
-    """The output rows, in the order of the rows that asked, the nearest first.
+    """Return the output rows as a table of `fields`, in the order of the asking rows, nearest first.
 
-    Args:
-        columns: The output's columns; sides are ``query``, ``corpus`` and ``added``.
-        fields: Their types.
-        asking: The rows that asked.
-        answer: What was found, by the row that asked.
-        outer: Whether a row that found nothing stays, once.
-
-    Returns:
-        A table of the fields.
+    `columns` name the side each output column comes from: ``query``, ``corpus`` or ``added``. With `outer`, an asking
+    row without hits appears once, with NULLs.
     """
     left, right = answer.row, np.arange(len(answer.row))
     found = np.ones(len(left), np.bool_)

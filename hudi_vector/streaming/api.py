@@ -1,4 +1,4 @@
-"""Vector search for the rows of a DataFrame as they come, on Structured Streaming or in a batch."""
+"""Vector search for the rows of a DataFrame, in Structured Streaming or in a batch."""
 
 from __future__ import annotations
 
@@ -73,39 +73,40 @@ def vector_search(
 ) -> DataFrame:
     """Find the nearest rows of a Hudi table for each row of a DataFrame, streaming or not.
 
-    Each micro-batch is searched at one snapshot, the newest when it is planned; new commits are seen without a restart.
+    Each micro-batch is searched at one snapshot, the newest at the time it is planned; new commits are visible without
+    a restart.
 
     Args:
-        stream: The rows that ask. Their watermark is kept.
-        table: A Hudi table by catalog name or path, a DataFrame over one, or a view that chooses columns and rows.
+        stream: The asking rows. Their watermark is kept.
+        table: A Hudi table by catalog name or path, a DataFrame over one, or a view that only selects columns and rows.
         column: The table's column: VECTOR, or an array of FLOAT, DOUBLE or TINYINT.
         query_column: The stream's column of query vectors, an array of FLOAT or DOUBLE. A row whose vector is NULL, or
             holds NULL, NaN or infinity, has no match.
-        k: How many rows each row gets at most, 1 to 100,000.
+        k: The largest number of matches for each row, 1 to 100,000.
         metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
-        filter: A SQL condition on the table's rows, applied before distances; ``l.name`` is a column of the stream's.
+        filter: A SQL condition on the table's rows, applied before distances; ``l.name`` is a column of the stream.
         columns: The table's columns to return; all by default.
-        mode: ``"auto"``, ``"exact"`` or ``"approximate"``, as for `search`; the session's by default.
-        recall_target: As for `search`; the session's by default.
+        mode: ``"auto"``, ``"exact"`` or ``"approximate"``, as for `search`; by default the session's setting.
+        recall_target: As for `search`; by default the session's setting.
         on_time: A TIMESTAMP column of the stream, with a watermark: each row is answered from the snapshot that was
             visible at its time. A row whose time is NULL, or before the first commit, has no match.
-        max_distance: The largest distance wanted, inclusive, in the metric's unit.
-        join_type: ``"inner"``, or ``"left_outer"``: rows without a match stay, once, with NULLs.
-        include_vector: Whether the searched column is among all columns.
-        clash: What the table's columns are called whose names are taken: ``"prefix"`` for ``_hudi_search_id``,
-            ``"suffix"`` for ``id0``.
-        config: How searches are run: see docs/streaming.md.
+        max_distance: The largest distance to return, inclusive, in the metric's unit.
+        join_type: ``"inner"``, or ``"left_outer"`` to return a row without a match once, with NULLs.
+        include_vector: Whether the searched column is returned when `columns` is not given.
+        clash: The renaming of table columns whose names are taken: ``"prefix"`` for ``_hudi_search_id``, ``"suffix"``
+            for ``id0``.
+        config: Settings for the execution of searches: see docs/streaming.md.
         options: ``nprobes``, ``refine_factor`` and ``timeout``: see `JoinOptions`.
 
     Returns:
         The stream's columns, the table's columns, ``score`` (larger is nearer: for cosine 1 minus the distance, for
-        dot_product the product, for l2 1 / (1 + distance)), ``_distance`` and ``_rank`` (from 1); with `on_time`
-        ``rowtime``, that column's value, which has the watermark from there on.
+        dot_product the product, for l2 1 / (1 + distance)), ``_distance`` and ``_rank`` (from 1). With `on_time` also
+        ``rowtime``, the value of that column; it carries the watermark from there on.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
         TableNotFoundError: There is no such table.
-        UnsupportedTableError: The table can be read by Spark only, or is a view that joins or computes.
+        UnsupportedTableError: The table can only be read by Spark, or is a view that joins or computes.
 
     Example:
         >>> near = hv.vector_search(events, "products", "embedding", "taste", 3)
@@ -183,12 +184,10 @@ def _event_time(spark: SparkSession, side: SearchSide, column: str) -> EventTime
 
 
 def refusing(plans: TablePlans, dimension: int, lost: Accumulator[int] | None = None) -> Callable[[Moment], None]:
-    """A check of each new moment, so that a table that only Spark reads is refused before any task begins.
+    """Return a check of each new moment that raises for a table that only Spark can read, before any task starts.
 
-    Args:
-        plans: The table and what is asked of it.
-        dimension: The query vectors' length.
-        lost: Where tasks count rows whose snapshots were cleaned away.
+    `dimension` is the length of the query vectors. `lost` counts the rows whose snapshots were cleaned away; the check
+    logs new ones as a warning.
     """
     passed, counted = [""], [0]
     nothing = tuple(None for _ in plans.asked)
@@ -209,21 +208,21 @@ def refusing(plans: TablePlans, dimension: int, lost: Accumulator[int] | None = 
 
 
 def session_of(stream: Any) -> SparkSession:
-    """The session of a DataFrame, which may be none."""
+    """Return the session of a DataFrame; raise InvalidTypeError if `stream` is not one."""
     if not isinstance(stream, DataFrame):
         raise InvalidTypeError(f"the argument 'stream' must be a DataFrame, not {kind_of(stream)}")
     return stream.sparkSession
 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
-    """The session's settings that a streaming search reads."""
+    """Return the session's settings that a streaming search reads, as text."""
     found = spark._jsparkSession.sessionState().conf().settings()
     settings = {str(key): str(found.get(key)) for key in found.keySet().toArray()}
     return {key: value for key, value in settings.items() if key.lower().startswith((PREFIX, "hoodie.vector."))}
 
 
 def one_of(value: Any, name: str, allowed: Sequence[str]) -> str:
-    """An argument that takes some words, in lower case."""
+    """Return an argument that must be one of some words, in lower case; raise InvalidArgumentError for other words."""
     text = (as_text(value, name) or "").strip().lower()
     if text not in allowed:
         raise InvalidArgumentError(f"unknown {name} {value!r}; give {' or '.join(repr(one) for one in allowed)}")

@@ -1,4 +1,4 @@
-"""The rows of a micro-batch that ask: divided into searches, checked, and named in messages."""
+"""The asking rows of a micro-batch: division into searches, checks, and descriptions for messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
 __all__ = ["SNAPSHOT", "answered", "columns_of", "require_length", "shown_snapshot", "stage_of", "told"]
 
 SNAPSHOT = "__hudi_vector_snapshot"
-"""The snapshot a row was answered from, beside its other columns."""
+"""The column of the asking rows with the snapshot that answered each."""
 
 _ROWS_AT_ONCE = 1 << 20
 _FEWEST_ROWS = 64
@@ -33,12 +33,12 @@ Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def shown_snapshot(config: StreamConfig) -> list[tuple[StructField, str]]:
-    """The output's column of the snapshot, and the column of the rows that it shows; nothing unless it is wanted."""
+    """Return the configured output column of the snapshot with its source `SNAPSHOT`, or [] if it is not configured."""
     return [(StructField(config.snapshot_column, StringType()), SNAPSHOT)] if config.snapshot_column else []
 
 
 def stage_of(task: Task) -> Task:
-    """A search as a function, which is what `mapInArrow` takes."""
+    """Wrap a search in a plain function, which `mapInArrow` requires."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return task(batches)
@@ -49,13 +49,9 @@ def stage_of(task: Task) -> Task:
 def answered(
     batches: Iterable[pa.RecordBatch], k: int, config: StreamConfig, answer: Callable[[pa.Table], pa.Table]
 ) -> Iterator[pa.RecordBatch]:
-    """The output rows of the rows of a task.
+    """Yield the output rows of a task's asking rows, at most `k` for each.
 
-    Args:
-        batches: The rows that ask.
-        k: How many rows each gets at the most.
-        config: How searches are run.
-        answer: The output rows of some of them.
+    `answer` computes the output rows of some of them.
     """
     process_cache().resize(config.cache_memory)
     for batch in batches:
@@ -76,23 +72,17 @@ def _calls(
 
 
 def columns_of(side: str, columns: Sequence[Column], fields: Sequence[pa.Field]) -> list[pa.Field]:
-    """The output's columns of one side, under the names they have there."""
+    """Return the output columns that come from one side, under the names they have there."""
     pairs = zip(columns, fields, strict=True)
     return [field.with_name(column.source) for column, field in pairs if column.side == side]
 
 
 def require_length(rows: pa.Table, asking: str, searched: str, dimension: int, table: str) -> None:
-    """Every query vector has the searched column's length, or that of the first one where the column has none.
+    """Raise DimensionMismatchError if a query vector has another length than the searched column.
 
-    Args:
-        rows: The rows that ask.
-        asking: Their column of query vectors.
-        searched: The searched column.
-        dimension: The length of its vectors, 0 where it does not say.
-        table: How messages name the table.
-
-    Raises:
-        DimensionMismatchError: One has another.
+    `dimension` is the length of the column's vectors; if it is 0, because the column does not declare it, all vectors
+    must be as long as the first. `asking` is the column of query vectors; `searched` and `table` are names for the
+    message.
     """
     lengths = pc.list_value_length(rows.column(asking))
     here = np.flatnonzero(np.asarray(lengths.is_valid()))
@@ -108,7 +98,7 @@ def require_length(rows: pa.Table, asking: str, searched: str, dimension: int, t
 
 
 def told(rows: pa.Table) -> str:
-    """Some rows as messages name them: by their first plain columns, never by their vectors."""
+    """Describe rows for a message by the first three plain columns of the first row, never by their vectors."""
     plain = [
         field.name
         for field in rows.schema

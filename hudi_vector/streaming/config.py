@@ -1,4 +1,4 @@
-"""The configuration of a streaming search: FLIP's keys, and those a Hudi table adds."""
+"""The configuration of a streaming search: the keys of Flink's FLIP, and further keys for Hudi tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hudi_vector.options import BYTES, MILLISECONDS, Option
 __all__ = ["FAIL", "KEYS", "NEAREST", "NONE", "PREFIX", "StreamConfig"]
 
 PREFIX = "table.exec.async-vector-search."
-"""A key with this before it is read from the session where the call does not set it."""
+"""The prefix of keys in the session; they apply where the call does not set the key."""
 
 FIXED, EXPONENTIAL = "fixed_delay", "exponential_delay"
 ORDERED, UNORDERED = "ordered", "allow_unordered"
@@ -90,7 +90,7 @@ KEYS: tuple[Option[Any], ...] = (
     _ASYNC, _CONCURRENT, _TIMEOUT, _STRATEGY, _DELAY, _ATTEMPTS, _OUTPUT, _REFRESH, _CACHE, _UNAVAILABLE, _PIN,
     _SNAPSHOT,
 )  # fmt: skip
-"""Every key with its default and meaning."""
+"""All keys, each with its default and meaning."""
 
 _ALIASES = {"fixed-delay": _DELAY.key}
 
@@ -114,18 +114,11 @@ class StreamConfig:
 
     @classmethod
     def of(cls, given: Any, session: Mapping[str, str]) -> StreamConfig:
-        """Check a configuration.
+        """Check a configuration of the call and of the session.
 
-        Args:
-            given: Keys and values of the call; keys in any case, with or without `PREFIX`.
-            session: The settings of the session, as text.
-
-        Returns:
-            The configuration.
-
-        Raises:
-            InvalidTypeError: It is no mapping.
-            InvalidOptionError: A key is unknown or given twice, or a value is not allowed.
+        `given` are the keys and values of the call; keys in any case, with or without `PREFIX`. `session` are the
+        session's settings, as text. Raises InvalidTypeError if `given` is not a mapping, and InvalidOptionError if a
+        key is unknown or given twice, or a value is not allowed.
 
         Example:
             >>> StreamConfig.of({"timeout": "30 s"}, {"table.exec.async-vector-search.max-attempts": "5"}).attempts

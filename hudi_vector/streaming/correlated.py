@@ -1,4 +1,4 @@
-"""Filters that depend on the row that asks: rows with the same values of its columns are searched together."""
+"""Filters that depend on the asking row: rows with the same values in the compared columns are searched together."""
 
 from __future__ import annotations
 
@@ -19,15 +19,7 @@ Values = tuple[Hashable, ...]
 
 
 def asked_columns(predicate: Predicate | None, left: str) -> tuple[Column, ...]:
-    """The columns of the row that asks in a predicate.
-
-    Args:
-        predicate: A condition, or None.
-        left: What the predicate calls that row.
-
-    Returns:
-        Each column once.
-    """
+    """Return the asking row's columns in a predicate, each once; `left` is the asking row's name in the predicate."""
     if predicate is None:
         return ()
     found = [node for node in walk(predicate) if isinstance(node, Column) and node.name == left]
@@ -37,15 +29,9 @@ def asked_columns(predicate: Predicate | None, left: str) -> tuple[Column, ...]:
 def groups_of(
     rows: pa.Table, at: npt.NDArray[np.int64], asked: tuple[Column, ...]
 ) -> list[tuple[Values, npt.NDArray[np.int64]]]:
-    """Rows that ask, by the values of the columns that a filter compares with.
+    """Group asking rows by the values of the columns `asked`.
 
-    Args:
-        rows: The rows.
-        at: Those of them that are wanted.
-        asked: The columns.
-
-    Returns:
-        The values of the columns, as literals hold them, and which of the wanted rows have them.
+    `at` selects rows. Each group holds the values, as literals hold them, and positions in `at`.
     """
     if not asked:
         return [((), np.arange(len(at)))]
@@ -58,16 +44,7 @@ def groups_of(
 
 
 def bound(predicate: Predicate, asked: tuple[Column, ...], values: Values) -> Predicate:
-    """The condition for rows that have certain values.
-
-    Args:
-        predicate: A condition.
-        asked: The columns of the row that asks.
-        values: Their values.
-
-    Returns:
-        The condition with the values in the place of the columns.
-    """
+    """Return the condition with the asking row's columns replaced by their values."""
     known = dict(zip(asked, values, strict=True))
 
     def change(node: Predicate) -> Predicate | None:

@@ -1,4 +1,4 @@
-"""``hudi_vector_search_stream``: the streaming search as a SQL table function."""
+"""The streaming search as the SQL table function ``hudi_vector_search_stream``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ _SIGNATURE = Signature(
 
 
 def stream_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
-    """``hudi_vector_search_stream(TABLE(input), search_table, column_to_search, column_to_query, top_k, …)``."""
+    """Build the plan of ``hudi_vector_search_stream``.
+
+    The arguments are ``(TABLE(input), search_table, column_to_search, column_to_query, top_k, …)``.
+    """
     given = bind(_SIGNATURE, expressions)
     if node_name(given["input"]) != _TABLE:
         raise InvalidTypeError("the argument 'input' must be TABLE(a view or query), whose rows ask")
@@ -59,7 +62,7 @@ def stream_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaO
 
 
 def _top_k(value: Any) -> int:
-    """Check the number of rows; messages name the argument as SQL does."""
+    """Check the number of rows; messages name the argument ``top_k``, as SQL does."""
     try:
         return as_k(value)
     except InvalidArgumentError as problem:
@@ -72,7 +75,7 @@ def _frame(spark: SparkSession, expression: JavaObject) -> DataFrame:
 
 
 def _value(expression: JavaObject, name: str) -> Any:
-    """A constant; unlike other functions' this one takes maps and lists of text."""
+    """Return a constant's value; unlike the other functions, this one also takes a map and a list of text."""
     if name not in ("config", "columns"):
         return constant(expression, name)
     if not expression.foldable():

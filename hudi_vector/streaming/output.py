@@ -1,4 +1,4 @@
-"""The columns of a streaming search: the stream's, the table's, and those a search adds."""
+"""The output columns of a streaming search: the stream's, the table's, and those that the search adds."""
 
 from __future__ import annotations
 
@@ -40,26 +40,17 @@ _WATERMARK = "spark.watermarkDelayMs"
 
 @dataclass(frozen=True)
 class Output:
-    """Columns with their Spark fields."""
+    """The output columns with their Spark schema."""
 
     columns: tuple[Column, ...]
     schema: StructType
 
 
 def event_column(stream: DataFrame, name: Any) -> StructField | None:
-    """The column of the rows' times.
+    """Return the stream's column of event times, or None if `name` is None; `name` may be in any case.
 
-    Args:
-        stream: The rows that ask.
-        name: Its name, in any case, or None.
-
-    Returns:
-        The field, or None where no time was asked for.
-
-    Raises:
-        UnknownColumnError: There is no such column.
-        InvalidTypeError: It is no TIMESTAMP.
-        InvalidArgumentError: It has no watermark, and the rows are a stream.
+    Raises UnknownColumnError if there is no such column, InvalidTypeError if it is not a TIMESTAMP, and
+    InvalidArgumentError if the stream is a streaming DataFrame and the column has no watermark.
     """
     text = as_text(name, "on_time", allow_null=True)
     if text is None:
@@ -79,16 +70,16 @@ def event_column(stream: DataFrame, name: Any) -> StructField | None:
 
 
 def rowtime(time: StructField | None) -> list[tuple[StructField, str]]:
-    """The output's column of the rows' times, unless the stream's own is it already."""
+    """Return the added output column of event times with its source; [] without a time or if the name is taken."""
     if time is None or time.name.lower() == ROWTIME:
         return []
     return [(StructField(ROWTIME, time.dataType, True, time.metadata), time.name)]
 
 
 def without_watermark(stream: Sequence[StructField], time: StructField | None) -> list[StructField]:
-    """The stream's columns; where `rowtime` takes a watermark along, the column it came from loses it.
+    """Return the stream's columns; if `rowtime` carries the watermark, its source column loses it.
 
-    Spark's stateful operators take one watermark only.
+    Spark's stateful operators accept a single watermark only.
     """
     if not rowtime(time):
         return list(stream)
@@ -99,18 +90,10 @@ def without_watermark(stream: Sequence[StructField], time: StructField | None) -
 
 
 def chosen(table: Sequence[StructField], names: Sequence[str] | None, label: str) -> list[StructField]:
-    """The columns of a table that are wanted.
+    """Return the fields of the given names, in that order and without repetition; None for all fields.
 
-    Args:
-        table: Those there are.
-        names: Those wanted, in any case; None for all.
-        label: How messages name the table.
-
-    Returns:
-        The fields, in the order of the names.
-
-    Raises:
-        UnknownColumnError: There is no such column.
+    Names match exactly or, failing that, ignoring case. `label` is the table's name in messages. Raises
+    UnknownColumnError if there is no such column.
     """
     if names is None:
         return list(table)
@@ -133,20 +116,11 @@ def output_of(
     outer: bool,
     added: Sequence[tuple[StructField, str]] = (),
 ) -> Output:
-    """The columns of the result.
+    """Return the columns of the result: the stream's, the table's, those that the search adds, and those in `added`.
 
-    Args:
-        stream: The stream's columns.
-        table: The table's columns that are wanted.
-        clash: ``prefix`` or ``suffix``: what becomes of the table's columns whose names are taken.
-        outer: Whether a row may have no match.
-        added: Further columns behind those that the search adds, each with the column of the asking row it shows.
-
-    Returns:
-        The output.
-
-    Raises:
-        InvalidArgumentError: The stream has a column of a name that the search adds.
+    `clash` is ``prefix`` or ``suffix`` and says how table columns are renamed whose names are taken; `outer` makes the
+    search's columns nullable. `added` holds fields with the column of the asking row that each shows. Raises
+    InvalidArgumentError if the stream has a column with the name of an added column.
     """
     behind = [
         *((StructField(f.name, f.dataType, outer), Column(f.name, "added", f.name)) for f in NUMBERS),
@@ -169,7 +143,7 @@ def output_of(
 
 
 def _named(names: Sequence[str], taken: set[str], clash: str) -> list[str]:
-    """Return names that are not taken: as they are, under the prefix, or with the first number that is free."""
+    """Return names that are not taken: unchanged, with the prefix, or with the first free number as suffix."""
     if clash == "prefix":
         return free_names(names, taken, _PREFIX)
     found, used = [], set(taken)
@@ -183,5 +157,5 @@ def _named(names: Sequence[str], taken: set[str], clash: str) -> list[str]:
 
 
 def _plain(field: StructField) -> dict[str, object]:
-    """What a field says of itself, without Spark's mark of columns that ``SELECT *`` leaves out."""
+    """Return a field's metadata without Spark's mark of columns that ``SELECT *`` omits."""
     return {key: value for key, value in field.metadata.items() if key != "__metadata_col"}

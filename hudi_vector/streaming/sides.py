@@ -1,4 +1,4 @@
-"""The side that answers: a Hudi table, or a view that renames, leaves out columns or filters, and nothing else."""
+"""The searched side of a stream: a Hudi table, or a view of one that only renames, omits or filters."""
 
 from __future__ import annotations
 
@@ -27,17 +27,20 @@ from hudi_vector.table.model import Source
 __all__ = ["LEFT", "LEFT_ROW", "SearchSide", "search_side", "with_filter"]
 
 LEFT = "l"
-"""How a filter names the rows that ask."""
+"""The qualifier of the asking rows in a filter."""
 
 LEFT_ROW = "__hudi_vector_left"
-"""What the rows that ask are called in a predicate, whose other names are the table's."""
+"""The name of the asking row in a predicate; all other names are columns of the table."""
 
 _BETWEEN = frozenset({"SubqueryAlias", "View", "Project"})
 
 
 @dataclass(frozen=True)
 class SearchSide:
-    """What is searched: the table and its columns, and the condition its rows must meet, in the table's own names."""
+    """A searched table with its columns and the condition on its rows, in the table's own names, or None.
+
+    `text` is the condition as messages and plans show it.
+    """
 
     target: Target
     source: Source
@@ -46,18 +49,10 @@ class SearchSide:
 
 
 def search_side(spark: SparkSession, table: str | os.PathLike[str] | DataFrame) -> SearchSide:
-    """What a name, path, DataFrame or view stands for.
+    """Resolve a name, path, DataFrame or view to the table to search.
 
-    Args:
-        spark: The session.
-        table: What is searched.
-
-    Returns:
-        The side.
-
-    Raises:
-        TableNotFoundError: There is no such table.
-        UnsupportedTableError: It is more than a Hudi table with chosen columns and rows.
+    Raises TableNotFoundError if there is no such table, and UnsupportedTableError if it is more than a Hudi table with
+    selected columns and rows, or is read as of a point of its history.
     """
     if isinstance(table, DataFrame):
         target = resolve_frame(spark, table._jdf.queryExecution().analyzed(), "the DataFrame")
@@ -101,7 +96,7 @@ def _kinds(plan: JavaObject) -> list[str]:
 
 
 def _without_filters(spark: SparkSession, plan: JavaObject) -> JavaObject | None:
-    """The same plan without its filters; None where something else than plain projections is in it."""
+    """Return the plan without its filters; None if it holds other nodes than plain projections, views and aliases."""
     kind = simple_name(plan)
     if kind == "LogicalRelation":
         return plan
@@ -115,7 +110,10 @@ def _without_filters(spark: SparkSession, plan: JavaObject) -> JavaObject | None
 
 
 def _condition(spark: SparkSession, plan: JavaObject) -> Predicate:
-    """The conditions of a plan over one table, in the table's own names: Spark's optimizer moves them there."""
+    """Return the conditions of a plan over one table in the table's own names.
+
+    Spark's optimizer moves the conditions to the table. Raises UntranslatableError if a condition cannot be translated.
+    """
     assert spark._jvm is not None
     try:
         node = spark._jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan)
@@ -131,19 +129,11 @@ def _condition(spark: SparkSession, plan: JavaObject) -> Predicate:
 
 
 def with_filter(spark: SparkSession, side: SearchSide, text: Any, left: StructType) -> SearchSide:
-    """The side with a filter of the call.
+    """Return the side with the filter of the call added; None leaves the side as it is.
 
-    Args:
-        spark: The session.
-        side: What is searched.
-        text: A condition: bare names are columns of the table, ``l.name`` those of the rows that ask; or None.
-        left: The columns of the rows that ask.
-
-    Returns:
-        The side; columns of the rows that ask are fields of the column `LEFT_ROW` in its predicate.
-
-    Raises:
-        InvalidFilterError: It is no condition, or one that only Spark evaluates.
+    Bare names in `text` are columns of the table, ``l.name`` is a column of the asking rows, whose schema is `left`. In
+    the predicate, columns of the asking rows are fields of the column `LEFT_ROW`. Raises InvalidFilterError if `text`
+    is not a condition, only Spark can evaluate it, or it names the asking row as a whole.
     """
     condition = as_text(text, "filter", allow_null=True)
     if condition is None:

@@ -1,4 +1,4 @@
-"""Fixed queries over a table that changes: a stream of what each commit changed in their nearest rows."""
+"""A stream of the changes that each commit of a table makes to the nearest rows of fixed queries."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _FILES = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
 _COMPLETED = "*_*.{commit,deltacommit,replacecommit,restore}"
 _EARLIEST = "earliest"
 _FOLDER, _KIND, _VERSION = "hudi_vector_watch", "watch-start", 1
-# Spark forgets files of a stream that are older than this; commits may be few and far between.
+# Spark ignores files older than maxFileAge; commits may be rare, so the limit is set to 100 years.
 _FOREVER = "36500d"
 
 
@@ -73,36 +73,38 @@ def watch_search(
     unchanged: bool = False,
     commits_per_batch: int | None = None,
 ) -> DataFrame:
-    """A stream of what each commit of a table changed in the k nearest rows of some queries.
+    """Return a stream of the changes that each commit of a table makes to the k nearest rows of fixed queries.
 
     Args:
         spark: A registered session.
         table: A catalog name or path of a Hudi table of version 8 or newer.
         column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
         queries: An array of shape (queries, dimension).
-        k: How many rows each query has, 1 to 100,000.
-        start: Commits that completed after this count: an instant of the timeline, a timestamp, or ``"earliest"`` for
-            all that the timeline still has. Give the same again when the stream is started again from its checkpoint.
-        checkpoint: The query's checkpoint location. The start is noted there, now if none is given, and read from there
-            when the stream is started again.
+        k: The number of rows for each query, 1 to 100,000.
+        start: Report the commits that completed after this point: an instant of the timeline, a timestamp, or
+            ``"earliest"`` for all commits that are still on the timeline. Give the same value again when the stream is
+            restarted from its checkpoint.
+        checkpoint: The query's checkpoint location. The start, by default the table's current state, is stored there
+            and read from there when the stream is restarted.
         metric: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an alias of one.
         filter: A condition over the table's columns in the dialect of `hudi_vector.read.predicate.parse`.
-        max_distance: The largest distance wanted, inclusive.
-        on_gap: What becomes of a commit whose changes can no longer be told, since files or instants before it are gone
-            or the table was restored: ``"fail"``, or ``"snapshot"`` for the whole rankings in place of changes.
-        unchanged: Whether queries that a commit left as they were have a row too.
-        commits_per_batch: How many commits a micro-batch takes at the most.
+        max_distance: The largest distance to return, inclusive.
+        on_gap: The handling of a commit whose changes can no longer be computed, because earlier files or instants are
+            gone or the table was restored: ``"fail"``, or ``"snapshot"`` to return the whole rankings instead of
+            changes.
+        unchanged: Whether to return a row also for each query that a commit did not change.
+        commits_per_batch: The largest number of commits in a micro-batch.
 
     Returns:
-        A streaming DataFrame, a row for each change: ``instant`` and ``completed``, the commit's times; ``query``, the
-        row number in ``queries``; ``change``: ``entered``, ``left``, ``moved`` (another rank or distance),
+        A streaming DataFrame with a row for each change: ``instant`` and ``completed``, the commit's times; ``query``,
+        the row number in ``queries``; ``change``: ``entered``, ``left``, ``moved`` (to another rank or distance),
         ``unchanged`` or ``snapshot``; the record key and partition path; ``from_rank``, ``to_rank`` (from 1),
-        ``from_distance``, ``to_distance``; ``computed``: ``changed files``, or ``search`` where a row of other files
-        might have come in.
+        ``from_distance``, ``to_distance``; ``computed``: ``changed files``, or ``search`` if a row of an unchanged file
+        might have entered, so that the query was searched again.
 
     Raises:
         InvalidArgumentError: Neither start nor checkpoint is given, or another argument is not allowed.
-        UnsupportedTableError: The table is of an older version, keeps no record keys, or is read by Spark alone.
+        UnsupportedTableError: The table has an older version, stores no record keys, or can only be read by Spark.
 
     Example:
         >>> changes = hv.watch_search(spark, "products", "embedding", Q, 10, checkpoint="/tmp/watched")
@@ -141,7 +143,11 @@ def watch_search(
 
 
 def _begin(spark: SparkSession, table: NativeTable, start: Any, checkpoint: str | None) -> str:
-    """The completion time after which commits count."""
+    """Return the completion time after which commits are reported, "" for all.
+
+    With a checkpoint, the time is read from there, or computed and stored there. Raises InvalidArgumentError if neither
+    a start nor a checkpoint is given.
+    """
     if checkpoint is None:
         if start is None:
             raise InvalidArgumentError(

@@ -1,1 +1,1 @@
-"""What changed in the nearest rows of a query between two snapshots."""
+"""The changes in the nearest rows of fixed queries between two snapshots."""

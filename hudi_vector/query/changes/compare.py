@@ -1,9 +1,9 @@
-"""The nearest rows of fixed queries from one snapshot of a table to the next, and what changed in them.
+"""The nearest rows of fixed queries, carried from one snapshot of a table to the next, and the changes between them.
 
-The rows of a snapshot lie in file slices, most of which a commit leaves as they are. A row in such a slice that was not
-among the k nearest lies behind all that were. So the nearest rows after a commit are found among those before it whose
-slice is still there and those of the new slices, as long as the last of them does not lie behind the last one before:
-then a row nobody looked at might come in between, and the query is searched anew.
+The rows of a snapshot are in file slices, most of which a commit leaves unchanged. A row of an unchanged slice that was
+not among the k nearest rows is farther than all that were. So the nearest rows after a commit are found among the
+former nearest rows whose slice still exists and the rows of the new slices, as long as the last of them is no farther
+than the last one before. Otherwise some other row might be among the nearest, and the query is searched again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Member:
-    """One of the k nearest rows, and the slice it lies in."""
+    """One of the k nearest rows of a query, and the file slice that holds it."""
 
     distance: float
     key: str
@@ -37,26 +37,29 @@ class Member:
 
     @property
     def place(self) -> tuple[float, bytes, bytes, bytes]:
-        """What orders rows (decision 4)."""
+        """Return the sort key of rows: distance, record key, partition path, commit sequence number."""
         return self.distance, self.key.encode(), self.partition.encode(), self.seqno.encode()
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """The k nearest rows of every query at a snapshot; `searched` are the queries that had to be searched anew."""
+    """The k nearest rows of every query at a snapshot; `searched` are the queries that had to be searched again."""
 
     snapshot: Snapshot
     members: tuple[tuple[Member, ...], ...]
     searched: frozenset[int]
 
     def ranks(self, query: int) -> dict[Key, tuple[int, float]]:
-        """Rank, from 1, and distance of each row of a query."""
+        """Return rank, from 1, and distance of each row of a query."""
         return {(m.key, m.partition): (rank, m.distance) for rank, m in enumerate(self.members[query], 1)}
 
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a row: ``entered``, ``left`` or ``moved``, to another rank or distance; None where it is not."""
+    """A change of a row: ``entered``, ``left`` or ``moved`` (to another rank or distance).
+
+    Rank and distance are None on the side where the row is not among the nearest.
+    """
 
     change: str
     key: str
@@ -70,14 +73,9 @@ class Change:
 def changes_between(
     before: Mapping[Key, tuple[int, float]], after: Mapping[Key, tuple[int, float]]
 ) -> Iterator[Change]:
-    """What changed from one ranking to another.
+    """Yield the changes between two rankings, which hold rank and distance by row.
 
-    Args:
-        before: Rank and distance of each row.
-        after: The same, later.
-
-    Yields:
-        The changes, by the later rank, rows that left last.
+    Rows that entered or moved come first, by their later rank; rows that left come last.
 
     Example:
         >>> [c.change for c in changes_between({("a", ""): (1, 0.5)}, {("b", ""): (1, 0.2), ("a", ""): (2, 0.5)})]
@@ -95,28 +93,15 @@ def changes_between(
 
 
 def ranked(asked: Asked, snapshot: Snapshot) -> Ranked:
-    """The k nearest rows of every query, by a search.
-
-    Args:
-        asked: The queries, which have to ask for no index.
-        snapshot: The table.
-
-    Returns:
-        The rows.
-    """
+    """Return the k nearest rows of every query by a search; `asked` must not use an index."""
     return Ranked(snapshot, _found(asked, snapshot), frozenset(range(len(asked.vectors))))
 
 
 def advanced(asked: Asked, before: Ranked, snapshot: Snapshot) -> Ranked:
-    """The k nearest rows of every query at a later snapshot, from those of an earlier one where that is certain.
+    """Return the k nearest rows of every query at a later snapshot, the same rows as a search finds.
 
-    Args:
-        asked: The queries.
-        before: Their nearest rows then.
-        snapshot: The table now.
-
-    Returns:
-        The rows, the same as a search finds.
+    They are computed from the earlier ones where that is certain; the other queries are searched again, and all of them
+    if the schema changed.
     """
     if not before.snapshot.schema.equals(snapshot.schema, check_metadata=True):
         return ranked(asked, snapshot)
@@ -129,7 +114,8 @@ def advanced(asked: Asked, before: Ranked, snapshot: Snapshot) -> Ranked:
         kept = [member for member in old if member.file_slice in now]
         merged = sorted([*kept, *new], key=lambda member: member.place)[: asked.k]
         members.append(tuple(merged))
-        # Fewer than k were all there are. A row written anew as it was has another sequence number and no other place.
+        # Fewer than k rows were all rows there are. The sequence number is left out of the comparison: a row that was
+        # rewritten unchanged has a new one.
         if len(old) == asked.k and (len(merged) < asked.k or merged[-1].place[:3] > old[-1].place[:3]):
             uncertain.append(query)
     if uncertain:

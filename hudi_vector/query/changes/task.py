@@ -1,7 +1,7 @@
-"""What one completed instant changed in the nearest rows of fixed queries: the same whenever and wherever it is asked.
+"""The changes that a completed instant made to the nearest rows of fixed queries, the same whenever computed.
 
-An instant's changes lead from what was visible just before it completed to what was visible just after. Nothing has to
-be remembered in between; the rankings of the last instants stay in the process for speed.
+The changes lead from the state just before the instant completed to the state just after. No state has to be kept in
+between; the rankings of the last instants are cached in the process for speed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _KEPT: Recent[tuple[str, str], Ranked] = Recent(8)
 
 @dataclass(frozen=True)
 class Noted:
-    """What an instant did to a row among one query's nearest, and how that was found.
+    """A change that an instant made to one query's nearest rows, and how it was computed.
 
     `change` is ``entered``, ``left`` or ``moved``; ``unchanged`` for a query without changes; ``snapshot`` for a row of
-    the whole ranking, where the changes cannot be told. The last two may have no row.
+    the whole ranking, where the changes cannot be computed. The last two may have no row. `computed` is `CHANGED_FILES`
+    or `SEARCH`.
     """
 
     instant: Instant
@@ -50,14 +51,15 @@ class Noted:
 
 
 class _GapError(Exception):
-    """The changes of an instant cannot be told; the text says why, as the end of a sentence."""
+    """The changes of an instant cannot be computed; the text is the reason, as the end of a sentence."""
 
 
 @dataclass(frozen=True)
 class WatchTask:
     """A fixed set of queries over a table that changes. Picklable: executors get it.
 
-    `start` is the completion time after which instants count. `number` tells this watch from others of the process.
+    `start` is the completion time after which instants are reported. `number` distinguishes this watch from others of
+    the process.
     """
 
     source: Source
@@ -68,16 +70,9 @@ class WatchTask:
     number: str
 
     def changes(self, instant: Instant) -> Iterator[Noted]:
-        """What an instant changed.
+        """Yield the changes that a completed instant made, query by query.
 
-        Args:
-            instant: A completed instant of the table.
-
-        Yields:
-            The changes, query by query.
-
-        Raises:
-            InstantNotAvailableError: What it changed cannot be known any more, and `on_gap` is ``fail``.
+        Raises InstantNotAvailableError if they can no longer be computed and `on_gap` is ``fail``.
         """
         if instant.completed <= self.start:
             return
@@ -113,7 +108,11 @@ class WatchTask:
             yield Noted(instant, query, "unchanged", computed)
 
     def _rankings(self, table: NativeTable, instant: Instant) -> tuple[Ranked | None, Ranked] | None:
-        """The rankings before and after an instant; None where another that completed at once stands for it."""
+        """Return the rankings before and after an instant; the first is None for the table's first commit.
+
+        Returns None if a later commit with the same completion time reports the changes of both. Raises _GapError if
+        the rankings can no longer be computed.
+        """
         if instant.action == "restore":
             raise _GapError("the table was restored to an earlier state")
         commits = sorted(table.timeline().commits, key=lambda entry: (entry.completed, entry.requested))
@@ -130,7 +129,10 @@ class WatchTask:
         return before, self._ranked(table, instant.completed, before)
 
     def _ranked(self, table: NativeTable, completed: str, before: Ranked | None) -> Ranked:
-        """The rankings at a completion time, from earlier ones where that is certain."""
+        """Return the rankings at a completion time, computed from `before` where possible.
+
+        Raises _GapError if the snapshot is no longer available.
+        """
         try:
             snapshot = table.snapshot(Moment(completed).as_of)
             key = (self.number, snapshot.identity)
@@ -142,7 +144,7 @@ class WatchTask:
         except InstantNotAvailableError as gone:
             raise _GapError(str(gone)) from None
         except DataFileError:
-            try:  # says so, if Hudi's clean took the file
+            try:  # raises InstantNotAvailableError if Hudi's clean removed the file
                 table.snapshot(Moment(completed).as_of)
             except InstantNotAvailableError as gone:
                 raise _GapError(str(gone)) from None
@@ -159,7 +161,7 @@ class WatchTask:
         try:
             after = self._ranked(table, instant.completed, None)
         except _GapError:
-            return  # a later instant has a gap before it then, and gives them
+            return  # a later instant then has a gap before it and reports the whole rankings
         for query, members in enumerate(after.members):
             if not members:
                 yield Noted(instant, query, "snapshot", SEARCH)

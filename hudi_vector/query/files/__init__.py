@@ -1,1 +1,1 @@
-"""Parquet files that are no Hudi table, as something to be searched."""
+"""Search of Parquet files that are not a Hudi table: lists of files and Delta tables."""

@@ -1,4 +1,4 @@
-"""Rows that a caller says are deleted: by file, or as pairs of file and row."""
+"""Deleted rows as a caller gives them: by file, or as pairs of file and row number."""
 
 from __future__ import annotations
 
@@ -20,18 +20,11 @@ Deleted = Mapping[str, DeletedRows]
 
 
 def checked_deleted(value: Any) -> Deleted:
-    """What a caller says is deleted.
+    """Return the deleted rows by file; none for None.
 
-    Args:
-        value: A mapping of files, each with a bool for each of its rows (True: deleted) or with row numbers; or pairs
-            of file and row number; or None.
-
-    Returns:
-        The deleted rows by file.
-
-    Raises:
-        InvalidTypeError: It is none of these.
-        InvalidArgumentError: A row number is negative.
+    `value` is a mapping of file to a bool for each of its rows (True: deleted) or to row numbers, or pairs of file and
+    row number. Raises InvalidTypeError if it is anything else, and InvalidArgumentError if a row number is negative or
+    2³² or more.
 
     Example:
         >>> checked_deleted([("/data/a.parquet", 7), ("/data/a.parquet", 3)])["file:///data/a.parquet"].count
@@ -50,18 +43,7 @@ def checked_deleted(value: Any) -> Deleted:
 
 
 def without_deleted(snapshot: Snapshot, deleted: Deleted) -> Snapshot:
-    """A snapshot of files in which more rows are deleted.
-
-    Args:
-        snapshot: The files.
-        deleted: Their deleted rows.
-
-    Returns:
-        The snapshot.
-
-    Raises:
-        InvalidArgumentError: A file is none of them.
-    """
+    """Return the snapshot with further rows deleted; raise InvalidArgumentError if a file is not in the snapshot."""
     if not deleted:
         return snapshot
     slices, left = [], dict(deleted)
@@ -78,7 +60,7 @@ def without_deleted(snapshot: Snapshot, deleted: Deleted) -> Snapshot:
 
 
 def _grouped(value: Any) -> list[tuple[Any, list[Any]]]:
-    """Pairs of file and row, by file."""
+    """Group pairs of file and row number by file."""
     grouped: dict[Any, list[Any]] = {}
     try:
         for file, row in value if isinstance(value, Iterable) and not isinstance(value, str) else [value]:

@@ -1,4 +1,4 @@
-"""Parquet files that are no Hudi table as something to be searched: a list of files, or those of a Delta table."""
+"""Parquet files that are not a Hudi table as snapshots to search: a list of files, or the files of a Delta table."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ from hudi_vector.table.model import FileSlice, Snapshot, Source
 __all__ = ["NO_KEYS", "Constants", "DeltaFiles", "PlainFiles", "searched_field"]
 
 Constants = Mapping[str, tuple[tuple[str, pa.Scalar], ...]]
-"""The columns that have one value in all rows of a file, by the file's normalised URI."""
+"""The columns that have a single value in all rows of a file, by the file's normalised URI."""
 
 NO_KEYS = TableConfig.parse("hoodie.populate.meta.fields=false")
-"""The settings of what has no keys of Hudi's: rows of equal distance are ordered by file and position."""
+"""The configuration of data without Hudi's keys: rows of equal distance are ordered by file and position."""
 _VECTOR_COLUMNS = b"hoodie.vector.columns"
 
 
 class PlainFiles:
-    """A list of Parquet files; the columns are those of the first.
+    """A list of Parquet files; the schema is that of the first file in the order of their URIs.
 
     Args:
         files: Paths or URIs.
-        options: How storage is opened.
-        column: The column that is searched: fixed-size binary in it is taken for a row of float32 values.
-        constants: Columns of one value in each file, such as the folders of its path tell.
+        options: The storage settings.
+        column: The searched column: fixed-size binary in it is read as float32 values unless the file says otherwise.
+        constants: Columns with one value for each file, for example from the folders of its path.
 
     Raises:
-        InvalidArgumentError: The list is empty, or names no Parquet file.
-        InvalidTypeError: It is no list of texts.
+        InvalidArgumentError: The list is empty, or a name does not end in ``.parquet``.
+        InvalidTypeError: `files` is not a list of paths.
     """
 
     def __init__(
@@ -88,17 +88,10 @@ class PlainFiles:
         self.source = Source(self._files[0], name, options)
 
     def snapshot(self, as_of: AsOf | None = None) -> Snapshot:
-        """The files as they are now.
+        """Return the files as they are now, with a slice for each.
 
-        Args:
-            as_of: Files have no history: refused.
-
-        Returns:
-            A slice for each file.
-
-        Raises:
-            InvalidArgumentError: A point of the history is asked for.
-            DataFileError: A file is not there.
+        Raises InvalidArgumentError if `as_of` is given, because files have no history, and DataFileError if a file is
+        missing.
         """
         if as_of is not None:
             raise InvalidArgumentError("files have no history; leave as_of out")
@@ -106,17 +99,17 @@ class PlainFiles:
 
 
 class DeltaFiles:
-    """The data files of a Delta table's newest version, or of one that is named, found by the package deltalake.
+    """The data files of a Delta table, at its newest version or a given one, found by the package deltalake.
 
     Args:
         uri: The table's path or URI.
-        options: How its files are opened.
-        delta_options: What deltalake opens the table's log with beside these settings in its own words.
+        options: The storage settings for its files.
+        delta_options: Further storage options for deltalake, in its own terms; Hadoop's are left out.
         column: As for `PlainFiles`.
-        version: A version's number; the newest whenever a snapshot is taken by default.
+        version: A version's number; None for the newest at the time of each snapshot.
 
     Raises:
-        InvalidTypeError: The version is no number.
+        InvalidTypeError: The version is not a whole number.
         MissingDependencyError: deltalake is not installed.
     """
 
@@ -145,17 +138,11 @@ class DeltaFiles:
         } or None
 
     def snapshot(self, as_of: AsOf | None = None) -> Snapshot:
-        """The newest version, or the one that was named.
+        """Return the newest or the given version, a slice for each data file, without the rows of deletion vectors.
 
-        Args:
-            as_of: Refused: a point of a Hudi timeline means nothing here.
-
-        Returns:
-            A slice for each data file, without the rows that deletion vectors delete.
-
-        Raises:
-            InvalidArgumentError: A point of the history is asked for.
-            UnsupportedTableError: The table keeps names apart from its files.
+        Raises InvalidArgumentError if `as_of` is given, because a Delta table has no Hudi timeline;
+        UnsupportedTableError if the table cannot be opened or uses column mapping; and DataFileError if a file is
+        missing.
         """
         if as_of is not None:
             raise InvalidArgumentError("of a Delta table the newest version is searched; leave as_of out")
@@ -170,12 +157,12 @@ class DeltaFiles:
         logged = [searched_field(field) for field in pa.schema(table.schema().to_arrow())]
         constants = self._partitions(table, frozenset(files), pa.schema(logged))
         found = _snapshot_of(self.source, files, self._column, constants, deleted)
-        # Of vectors in bytes the files tell more than the log, of other columns the log, which knows all files.
+        # Only the files describe vectors stored as bytes. For other columns the log counts: it covers all files.
         vectors = {field.name for field in found.schema if field.metadata}
         return found.with_fields(field for field in logged if field.name not in vectors)
 
     def _partitions(self, table: Any, files: frozenset[str], schema: pa.Schema) -> Constants:
-        """The values of partition columns, which the log has and the files have not."""
+        """Return the values of partition columns by file; they are in the log only."""
         names = table.metadata().partition_columns
         if not names:
             return {}
@@ -188,7 +175,7 @@ class DeltaFiles:
         }
 
     def _deletion_vectors(self, table: Any, files: frozenset[str]) -> dict[str, DeletedRows]:
-        """The rows that are deleted, by file."""
+        """Return the deleted rows by file."""
         if "deletionVectors" not in (table.protocol().reader_features or ()):
             return {}
         try:
@@ -198,14 +185,17 @@ class DeltaFiles:
                 f"a deletion vector of the Delta table '{self.source.name}' cannot be read: {first_line(problem)}"
             ) from problem
         kept = (np.asarray(kept.values, np.bool_) for kept in listed.column("selection_vector"))
-        # Rows after the end of a vector are there.
+        # Rows beyond the end of a vector are not deleted.
         return {
             self._file_of(path.as_py(), files): DeletedRows.of_mask(~rows, whole=False)
             for path, rows in zip(listed.column("filepath"), kept, strict=True)
         }
 
     def _file_of(self, path: str, files: frozenset[str]) -> str:
-        """The file that an entry of the log is of; deltalake escapes in some places what it escapes in no other."""
+        """Return the file that a log entry names; raise DataFileError if it is not in `files`.
+
+        deltalake escapes paths in some of its results and not in others, so both readings are tried.
+        """
         for uri in (normalise(unquote(path)), normalise(path)):
             if uri in files:
                 return uri
@@ -251,7 +241,7 @@ def _snapshot_of(
 
 
 def _told_apart(entry: FileSlice) -> str:
-    """What another state of the same file would have otherwise."""
+    """Return the text that identifies a file's state: URI, size, mtime, constants and deleted rows."""
     file = entry.base_file
     assert file is not None
     parts = [file.uri, str(file.size), str(file.mtime_ns), *(f"{name}={value}" for name, value in entry.constants)]
@@ -266,7 +256,7 @@ def _info(uri: str, options: StorageOptions) -> FileInfo:
 
 
 def _schema_of(file: FileInfo, options: StorageOptions, column: str | None) -> pa.Schema:
-    """The columns of a file in the types a search knows, VECTOR columns marked as a Hudi table marks them."""
+    """Return the columns of a file in the types of a search, with VECTOR columns marked as in a Hudi table."""
     with reading(file.uri), open_storage(file.uri, options).open(file.uri) as opened:
         schema = pq.read_schema(opened)
     vectors = _declared((schema.metadata or {}).get(_VECTOR_COLUMNS, b"").decode())
@@ -277,7 +267,7 @@ def _schema_of(file: FileInfo, options: StorageOptions, column: str | None) -> p
 
 
 def _declared(text: str) -> dict[str, VectorType]:
-    """The VECTOR columns that Hudi's footer names: ``emb:VECTOR(128),doc:VECTOR(64, INT8)``."""
+    """Return the VECTOR columns in the file metadata that Hudi writes: ``emb:VECTOR(128),doc:VECTOR(64, INT8)``."""
     found: dict[str, VectorType] = {}
     for part in text.replace("),", ")\n").splitlines():
         name, _, descriptor = part.rpartition(":")
@@ -286,15 +276,11 @@ def _declared(text: str) -> dict[str, VectorType]:
 
 
 def searched_field(field: pa.Field, vector: VectorType | None = None, is_searched: bool = False) -> pa.Field:
-    """A column as a search knows it: one of the types of Hudi's tables, VECTOR columns marked as such.
+    """Return a file's column as a search needs it: in a type of Hudi's tables, with VECTOR columns marked as such.
 
-    Args:
-        field: As a file has it.
-        vector: What it is said to be elsewhere; by default what its own metadata say.
-        is_searched: Whether bytes of one length that nothing describes are a vector.
-
-    Returns:
-        The field.
+    `vector` is the vector type given elsewhere, by default the type in the field's metadata. With `is_searched`,
+    fixed-size binary without a description is read as a vector. Raises InvalidTypeError if its width does not fit
+    float32 values.
     """
     declared = (field.metadata or {}).get(HUDI_TYPE.encode(), b"").decode()
     if vector is None and declared.upper().startswith("VECTOR"):
@@ -308,7 +294,7 @@ def searched_field(field: pa.Field, vector: VectorType | None = None, is_searche
 
 
 def _undeclared(field: pa.Field) -> VectorType:
-    """What bytes of one length are if nothing in the file says so: float32 values."""
+    """Return the vector type of fixed-size binary that nothing in the file describes: float32 values."""
     width = field.type.byte_width
     if width % 4 or not width:
         raise InvalidTypeError(

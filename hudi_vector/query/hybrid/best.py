@@ -1,4 +1,4 @@
-"""The best rows of a hybrid search by their weighted scores, collected as rows come."""
+"""The best rows of a hybrid search by their weighted scores, collected block by block."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXACT_ELEMENTS = 1 << 22
 
 @dataclass(frozen=True)
 class Scale:
-    """What normalizing takes off each score and divides it by: arrays of shape (m, c)."""
+    """The normalization of scores: subtract `least`, divide by `span`; arrays of shape (m, c)."""
 
     least: Floats
     span: Floats
@@ -29,13 +29,13 @@ class Scale:
 
 @dataclass(frozen=True)
 class Scored:
-    """Rows found: hits whose distance is the negated score, and the distances by column, shape (h, c)."""
+    """The rows found: hits whose distance is the negated score, and the distances by column, shape (h, c)."""
 
     hits: Hits
     distances: Floats
 
     def distances_of(self, hits: Hits) -> Floats:
-        """The distances of some of the hits, in their order."""
+        """Return the distances of some of the hits, in the order given."""
         order = np.lexsort((self.hits.position, self.hits.query))
         span = int(self.hits.position.max(initial=0)) + 1
         known = (self.hits.query * span + self.hits.position)[order]
@@ -44,7 +44,7 @@ class Scored:
 
 
 class Pool:
-    """The k rows of the least cost for each query, those that tie with the k-th included."""
+    """The k rows of the least cost for each query, including all rows that tie with the k-th."""
 
     def __init__(self, k: int, queries: int, columns: int, bounds: Bounds) -> None:
         self._k = k
@@ -55,7 +55,7 @@ class Pool:
         self._count = 0
 
     def add(self, query: Ints, cost: Floats, position: Ints, distances: Floats) -> None:
-        """Rows; those beyond the bound are left out."""
+        """Add rows, leaving out those beyond the bound; `distances` has shape (h, columns)."""
         near = cost <= self._bound[query]
         if not near.any():
             return
@@ -65,7 +65,7 @@ class Pool:
             self.found()
 
     def found(self) -> Scored:
-        """The rows, by query and cost."""
+        """Return the rows, by query and cost, and tighten the bounds."""
         if self._fresh:
             parts = [self._pool, *self._fresh]
             hits = Hits(
@@ -85,15 +85,15 @@ class Pool:
         return self._pool
 
     def candidates(self) -> Ints:
-        """The positions of the rows that may still be found."""
+        """Return the positions of the rows that may still be found."""
         return np.concatenate([self._pool.hits.position, *(part.hits.position for part in self._fresh)])
 
 
 class BestRows:
-    """Collects the k rows of the highest score for every query.
+    """A collector of the k rows of the highest score for every query.
 
-    A column of dense vectors with a weight above 0 is screened first: by the least distance a product in the rows' own
-    precision allows. Rows that may be among the best are scored exactly.
+    A dense column with a weight above 0 is screened first, by a lower bound of the distance from a product in the rows'
+    own precision. Only rows that may be among the best are scored exactly.
     """
 
     def __init__(self, question: HybridQuestion, bounds: Bounds, scale: Scale | None = None) -> None:
@@ -105,16 +105,16 @@ class BestRows:
         self.invalid = 0
 
     def offer(self, blocks: Together) -> None:
-        """Consider rows."""
+        """Consider the rows of some blocks."""
         for first, last in query_parts(len(blocks[0]), self._question.queries):
             self._offer(blocks, first, last)
 
     def found(self) -> Scored:
-        """The rows found so far."""
+        """Return the rows found so far."""
         return self._pool.found()
 
     def candidates(self) -> Ints:
-        """The positions of the rows that may still be found."""
+        """Return the positions of the rows that may still be found."""
         return self._pool.candidates()
 
     def _offer(self, blocks: Together, first: int, last: int) -> None:
@@ -136,7 +136,7 @@ class BestRows:
         self._score(blocks, rows, asked, known, first)
 
     def _seeded(self, blocks: Together, cost: Floats, known: dict[int, Floats], first: int, last: int) -> Floats:
-        """The bounds; of queries that have none yet, by k rows of this block."""
+        """Return the bounds of the queries; a query without a bound first gets one from k rows of this block."""
         k, bound, full = self._question.k, self._bounds.distance, self._bounds.is_full
         if len(cost) > k:
             for query in np.flatnonzero(~full[first:last]):
@@ -161,7 +161,7 @@ class BestRows:
             self._pool.add((ask + first).astype(np.int64), cost, blocks[0].positions[at], exact)
 
     def _exact(self, blocks: Together, rows: Any, asked: Any, known: dict[int, Floats], first: int) -> Floats:
-        """The distances of pairs of a row and a query, shape (p, c)."""
+        """Return the exact distances of pairs of a row and a query, shape (p, c)."""
         found = np.empty((len(rows), len(blocks)))
         for number in range(len(blocks)):
             if number in known:
@@ -179,7 +179,7 @@ class BestRows:
         return 0.0 - total
 
     def _share(self, number: int, distances: Floats, asked: Any) -> Floats:
-        """What a column adds to the score; never less for a smaller distance, if its weight is above 0."""
+        """Return what a column adds to the score; with a weight above 0, a smaller distance never adds less."""
         entry = self._question.columns[number]
         score = METRICS[entry.metric].scores(distances)
         if self._scale is not None:

@@ -1,4 +1,4 @@
-"""The arguments of a hybrid search, checked one by one."""
+"""The checks of the arguments of a hybrid search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ FUSIONS = ("weighted", "rrf")
 
 
 def distance_names(columns: Sequence[str]) -> tuple[str, ...]:
-    """The names of the distances in the answer: ``_distance_`` and the column, numbered where one is searched again.
+    """Return the names of the distance columns: ``_distance_`` and the column, numbered if a column is searched again.
+
+    Raises InvalidArgumentError if two of the names are equal, ignoring case.
 
     Example:
         >>> distance_names(["text", "image", "text"])
@@ -51,11 +53,9 @@ def distance_names(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def as_search_columns(value: Any, argument: str = "search_columns") -> tuple[str, ...]:
-    """The names of the searched columns.
+    """Return the names of the searched columns.
 
-    Raises:
-        InvalidTypeError: They are no list of names.
-        InvalidArgumentError: There is none.
+    Raises InvalidTypeError if `value` is not a list of names, and InvalidArgumentError if it is empty.
     """
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, (Sequence, np.ndarray)):
         raise InvalidTypeError(f"{argument} must be a list of column names, not {value!r}")
@@ -65,11 +65,10 @@ def as_search_columns(value: Any, argument: str = "search_columns") -> tuple[str
 
 
 def as_weights(value: Any, columns: int, fusion: str) -> tuple[float, ...]:
-    """A weight for each column; 1 each by default.
+    """Return a weight for each column; by default 1 each.
 
-    Raises:
-        InvalidTypeError: They are no list of numbers.
-        InvalidArgumentError: They are too few or many, not finite, all 0, or negative for ranks.
+    Raises InvalidTypeError if `value` is not a list of numbers, and InvalidArgumentError if there are too few or too
+    many weights, if one is not finite, if all are 0, or if one is negative with fusion ``rrf``.
     """
     if value is None:
         return (1.0,) * columns
@@ -99,10 +98,10 @@ def _number(value: Any) -> float:
 
 
 def as_metrics(value: Any, columns: int) -> tuple[str, ...]:
-    """A metric for each column; cosine by default.
+    """Return a metric for each column; by default cosine.
 
-    Raises:
-        InvalidArgumentError: One is unknown, or they are too few or many.
+    Raises InvalidTypeError if `value` is neither a name nor a list, and InvalidArgumentError if a metric is unknown or
+    there are too few or too many.
     """
     if value is None or isinstance(value, str):
         return (metric_named("cosine" if value is None else value),) * columns
@@ -116,11 +115,7 @@ def as_metrics(value: Any, columns: int) -> tuple[str, ...]:
 
 
 def as_fusion(value: Any) -> str:
-    """How scores become one: ``weighted`` by default, or ``rrf``.
-
-    Raises:
-        InvalidArgumentError: It is something else.
-    """
+    """Return the fusion of scores, ``weighted`` (the default) or ``rrf``; raise InvalidArgumentError otherwise."""
     name = "weighted" if value is None else (as_text(value, "fusion") or "").strip().lower()
     if name not in FUSIONS:
         raise InvalidArgumentError(f"unknown fusion {value!r}; give {' or '.join(FUSIONS)}")
@@ -128,11 +123,9 @@ def as_fusion(value: Any) -> str:
 
 
 def as_normalize(value: Any, fusion: str) -> bool:
-    """Whether each column's scores are brought to 0 … 1 first.
+    """Return whether each column's scores are scaled to 0 … 1 before they are added; False by default.
 
-    Raises:
-        InvalidTypeError: It is neither true nor false.
-        InvalidArgumentError: Ranks were asked for, which need no normalizing.
+    Raises InvalidTypeError if `value` is not a bool, and InvalidArgumentError if it is True with fusion ``rrf``.
     """
     if value is None:
         return False
@@ -144,12 +137,10 @@ def as_normalize(value: Any, fusion: str) -> bool:
 
 
 def as_probe(value: Any, column: SearchColumn, table: str) -> Floats | SparseVector:
-    """The query of one column.
+    """Return the checked query vector of one column; errors name the column.
 
-    Raises:
-        InvalidVectorError: It is NULL, or holds NULL, NaN or infinity.
-        InvalidTypeError: It is no vector of the column's kind.
-        DimensionMismatchError: It has another length than the column.
+    Raises InvalidVectorError if the vector is NULL or holds NULL, NaN or infinity, InvalidTypeError if it is not a
+    vector of the column's kind, and DimensionMismatchError if it has another length than the column.
     """
     try:
         if isinstance(column, SparseColumn):
@@ -162,19 +153,12 @@ def as_probe(value: Any, column: SearchColumn, table: str) -> Floats | SparseVec
 
 
 def as_sparse(value: Any, texts: bool = False) -> SparseVector:
-    """A sparse query vector.
+    """Return a sparse query vector with its entries by ascending index; it may have no entries.
 
-    Args:
-        value: A mapping from index to value; a mapping or Row with the fields ``indices`` and ``values``; a pair of
-            lists; or an object with attributes of these names, such as Spark ML's SparseVector.
-        texts: Whether indices are texts; whole numbers stand for their decimal digits then.
-
-    Returns:
-        Its entries by index; none for a vector that is 0 everywhere.
-
-    Raises:
-        InvalidVectorError: It is NULL, names an index twice, or holds NULL, NaN or infinity.
-        InvalidTypeError: It is no sparse vector.
+    `value` is a mapping from index to value; a mapping or Row with the fields ``indices`` and ``values``; a pair of
+    lists; or an object with attributes of these names, for example Spark ML's SparseVector. With `texts`, indices are
+    texts; a whole number is then replaced by its decimal digits. Raises InvalidVectorError if the vector is NULL, names
+    an index twice, or holds NULL, NaN or infinity, and InvalidTypeError if it is not a sparse vector.
 
     Example:
         >>> as_sparse({7: 0.5, 3: 1.0}).indices

@@ -1,4 +1,4 @@
-"""How the scores of several columns become one where a sum is not enough: the ranks and the scale of all rows."""
+"""The fusion of several columns' scores where a plain sum is not enough: by ranks, or by the score range of all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["by_rank", "kept_near", "limits_of", "scale_of", "score_of_ranks"]
 
 
 def scale_of(question: HybridQuestion, passed: Iterable[tuple[Floats, Floats]]) -> Scale:
-    """What normalizing takes off and divides by, from the least and largest distances of all parts of the rows."""
+    """Return how scores are normalized, from the least and largest distances that each part of the rows has.
+
+    The arrays of a part have shape (queries, columns). Where no row was seen, offset and span are 0.
+    """
     parts = list(passed)
     shape = (question.queries, len(question.columns))
     least, span = np.zeros(shape), np.zeros(shape)
@@ -31,7 +34,10 @@ def scale_of(question: HybridQuestion, passed: Iterable[tuple[Floats, Floats]]) 
 
 
 def kept_near(question: HybridQuestion, query: Ints, distances: Floats) -> Any:
-    """Which candidates by rank are near enough in a column, now that all are known: a mask of shape (h,)."""
+    """Return a mask, shape (h,), of the candidates that are near enough in a column to be among the k best by ranks.
+
+    `distances` has shape (h, columns) and must hold the candidates of all parts of the rows.
+    """
     needed = ranks_needed([entry.weight for entry in question.columns], question.k)
     kept = np.zeros(len(query), np.bool_)
     for asked in np.unique(query):
@@ -45,14 +51,14 @@ def kept_near(question: HybridQuestion, query: Ints, distances: Floats) -> Any:
 
 
 def limits_of(question: HybridQuestion, query: Ints, distances: Floats) -> tuple[tuple[Floats, ...], ...]:
-    """The distinct distances of the candidates for every query and column, ascending."""
+    """Return the distinct distances of the candidates for every query and column, ascending."""
     columns = range(len(question.columns))
     parts = [distances[query == asked] for asked in range(question.queries)]
     return tuple(tuple(np.unique(part[:, number]) for number in columns) for part in parts)
 
 
 def by_rank(counted: Sequence[Any]) -> list[list[Ints]]:
-    """How many rows are nearer than each limit, from the counts of all parts of the rows."""
+    """Return how many rows are nearer than each limit, for every query and column, from the counts of all parts."""
     added = [
         [np.sum(column, axis=0) for column in zip(*of_query, strict=True)] for of_query in zip(*counted, strict=True)
     ]
@@ -66,7 +72,7 @@ def score_of_ranks(
     query: Ints,
     distances: Floats,
 ) -> Floats:
-    """The sums of weight / (60 + rank), the rank being 1 and how many rows are nearer."""
+    """Return the scores, shape (h,): the sums of weight / (60 + rank), where rank is 1 + the number of nearer rows."""
     total = np.zeros(len(query))
     for asked in np.unique(query):
         here = np.flatnonzero(query == asked)

@@ -1,4 +1,4 @@
-"""What a hybrid search is asked: several columns, a query for each, and how their scores become one."""
+"""The question of a hybrid search: several columns, a query for each, and the fusion of their scores."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from hudi_vector.read.spec import VectorColumn
 __all__ = ["RANK_CONSTANT", "HybridColumn", "HybridQuestion", "Probes", "question_of"]
 
 RANK_CONSTANT = 60
-"""What is added to a rank before it divides a weight."""
+"""The constant of reciprocal rank fusion: a column adds weight / (constant + rank) to a score."""
 
 Probes = Floats | tuple[SparseVector, ...]
-"""The queries of one column: shape (m, d), or m sparse ones."""
+"""The queries of one column: an array of shape (m, d), or m sparse vectors."""
 
 
 @dataclass(frozen=True)
 class HybridColumn:
-    """A searched column, its metric and its weight."""
+    """A searched column with its metric and weight."""
 
     column: SearchColumn
     metric: str
     weight: float
 
     def named(self, name: str) -> HybridColumn:
-        """The same under the table's own name."""
+        """Return the column under the table's own name."""
         return replace(self, column=replace(self.column, name=name))
 
     def sized(self, dimension: int) -> HybridColumn:
-        """The same for dense vectors of a length."""
+        """Return the column, which must be dense, with the given dimension."""
         assert isinstance(self.column, VectorColumn)
         return replace(self, column=replace(self.column, dimension=dimension))
 
     def distances(self, block: Block, probes: Probes, query: int) -> Floats:
-        """The exact distances of all rows of a block to one query, shape (n,)."""
+        """Return the exact distances of all rows of a block to one query, shape (n,)."""
         if isinstance(block, SparseBlock):
             return sparse_distances(block, probes[query], self.metric)
         return exact_distances(block.values, probes[query], self.metric)  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ class HybridColumn:
 
 @dataclass(frozen=True)
 class HybridQuestion:
-    """The columns, the queries of each, and what is made of them. Picklable: executors get it."""
+    """The searched columns, the queries of each, and the fusion. Picklable: executors get it."""
 
     columns: tuple[HybridColumn, ...]
     probes: tuple[Probes, ...]
@@ -57,25 +57,25 @@ class HybridQuestion:
 
     @property
     def queries(self) -> int:
-        """How many queries there are."""
+        """Return the number of queries."""
         return len(self.probes[0])
 
     @property
     def read(self) -> tuple[SearchColumn, ...]:
-        """The columns to read."""
+        """Return the columns to read."""
         return tuple(column.column for column in self.columns)
 
     @property
     def dense(self) -> tuple[VectorColumn, ...]:
-        """The columns of dense vectors, with the lengths of their queries."""
+        """Return the columns of dense vectors, with the dimension of their queries."""
         return tuple(column for column in self.read if isinstance(column, VectorColumn))
 
     def part(self, first: int, last: int) -> HybridQuestion:
-        """The queries from first to last."""
+        """Return the question with the queries from `first` to `last` (exclusive)."""
         return replace(self, probes=tuple(probes[first:last] for probes in self.probes))
 
     def describe(self) -> str:
-        """The columns, metrics and weights as text, and what is made of them."""
+        """Return columns, metrics, weights and fusion as text."""
         parts = [f"{entry.weight:g} × {entry.column.name} ({entry.metric})" for entry in self.columns]
         return f"{' + '.join(parts)}, {self.fusion}" + (", normalized" if self.normalize else "")
 
@@ -83,17 +83,9 @@ class HybridQuestion:
 def question_of(
     columns: Sequence[HybridColumn], probes: Sequence[Floats | SparseVector], k: int, fusion: str, normalize: bool
 ) -> HybridQuestion:
-    """The question of one query, which has a vector for each column.
+    """Return the question of a single query, which has a checked vector for each column.
 
-    Args:
-        columns: The searched columns.
-        probes: A checked vector for each.
-        k: How many rows.
-        fusion: ``weighted`` or ``rrf``.
-        normalize: Whether scores are normalized.
-
-    Returns:
-        The question; columns that do not say their dimension have that of the query.
+    `fusion` is ``weighted`` or ``rrf``. Every dense column gets the dimension of its vector.
     """
     sized: list[HybridColumn] = []
     rows: list[Probes] = []

@@ -1,4 +1,4 @@
-"""What scores by rank and normalized scores need to know of all rows: who is near in a column, counts, extremes."""
+"""Collectors over all rows for fusion by ranks and for normalized scores: nearest rows by column, counts, extremes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["Counts", "Extremes", "NearestByColumn", "ranks_needed"]
 
 
 def ranks_needed(weights: list[float], k: int) -> int:
-    """How many of the nearest rows of each column decide the k best by ranks.
+    """Return how many of the nearest rows of each column suffice to find the k best rows by ranks.
 
-    The k nearest of the heaviest column score at least its weight / (60 + k). A row beyond rank r in every column
-    scores at most the sum of the weights / (61 + r): for the number that is returned this is less.
+    The k nearest rows of the heaviest column score at least its weight / (60 + k). A row beyond rank r in every column
+    scores at most the sum of the weights / (61 + r). For the returned r the latter is less.
 
     Example:
         >>> ranks_needed([1.0, 1.0], 10)
@@ -33,7 +33,7 @@ def ranks_needed(weights: list[float], k: int) -> int:
 
 
 class NearestByColumn:
-    """Collects for every query and column the nearest rows, as many as a score by ranks can be decided by."""
+    """A collector of the nearest rows for every query and column, as many as `ranks_needed` requires."""
 
     def __init__(self, question: HybridQuestion, bounds: tuple[Bounds, ...]) -> None:
         self._question = question
@@ -45,7 +45,7 @@ class NearestByColumn:
         self.invalid = 0
 
     def offer(self, blocks: Together) -> None:
-        """Consider rows."""
+        """Consider the rows of some blocks."""
         for first, last in query_parts(len(blocks[0]), self._question.queries):
             for number, entry in enumerate(self._question.columns):
                 if entry.weight > 0:
@@ -55,7 +55,7 @@ class NearestByColumn:
         floors, ceilings = self._screens.spans(number, blocks, first, last)
         limit = self._bounds[number].distance[first:last]
         if len(floors) >= self._needed:
-            # So many rows of this block alone are no farther.
+            # This block alone has enough rows within this distance.
             limit = np.minimum(limit, np.partition(ceilings, self._needed - 1, axis=0)[self._needed - 1])
         rows, asked = np.nonzero(floors <= limit[None, :])
         if not len(rows):
@@ -70,7 +70,7 @@ class NearestByColumn:
         self._pools[number].add(query, distances[:, number], blocks[0].positions[rows], distances)
 
     def found(self) -> Scored:
-        """The rows found, each once."""
+        """Return the rows found, each once per query; the distances in the hits are 0."""
         parts = [pool.found() for pool in self._pools]
         query = np.concatenate([part.hits.query for part in parts])
         position = np.concatenate([part.hits.position for part in parts])
@@ -80,12 +80,16 @@ class NearestByColumn:
         return Scored(hits, distances[first])
 
     def candidates(self) -> Ints:
-        """The positions of the rows that may still be found."""
+        """Return the positions of the rows that may still be found."""
         return np.concatenate([pool.candidates() for pool in self._pools])
 
 
 class Counts:
-    """Counts for every query and column how many rows are nearer than each of some distances, which ascend."""
+    """A counter of rows by distance, for every query and column, between given limits.
+
+    `limits` are distances for each query and column, ascending. `nearer` counts rows by the number of limits that are
+    no larger than their distance.
+    """
 
     def __init__(self, question: HybridQuestion, limits: tuple[tuple[Floats, ...], ...]) -> None:
         self._question = question
@@ -94,7 +98,7 @@ class Counts:
         self.nearer = [[np.zeros(len(limit) + 1, np.int64) for limit in of_query] for of_query in limits]
 
     def offer(self, blocks: Together) -> None:
-        """Count rows."""
+        """Count the rows of some blocks."""
         for first, last in query_parts(len(blocks[0]), self._question.queries):
             for number, entry in enumerate(self._question.columns):
                 if entry.weight > 0:
@@ -114,7 +118,10 @@ class Counts:
 
 
 class Extremes:
-    """The least and the largest distance for every query and column."""
+    """A collector of the least and the largest distance for every query and column, arrays of shape (m, columns).
+
+    Without any rows they are inf and -inf.
+    """
 
     def __init__(self, question: HybridQuestion) -> None:
         self._question = question
@@ -124,7 +131,7 @@ class Extremes:
         self.largest: npt.NDArray[np.float64] = np.full(shape, -np.inf)
 
     def offer(self, blocks: Together) -> None:
-        """Look at rows."""
+        """Consider the rows of some blocks."""
         if not len(blocks[0]):
             return
         for first, last in query_parts(len(blocks[0]), self._question.queries):

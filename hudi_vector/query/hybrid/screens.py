@@ -1,4 +1,4 @@
-"""The least and the largest distance of rows, column by column: exact for sparse vectors, by one product for dense."""
+"""Bounds of distances column by column: exact for sparse vectors, from one matrix product for dense vectors."""
 
 from __future__ import annotations
 
@@ -15,43 +15,28 @@ from hudi_vector.read.several import Together
 
 __all__ = ["Screens", "query_parts"]
 
-# How many (row, query) pairs are looked at together.
+# The largest number of (row, query) pairs that are compared at a time.
 _PAIRS = 1 << 20
 
 
 def query_parts(rows: int, queries: int) -> Iterator[tuple[int, int]]:
-    """Queries in parts that can be looked at together.
-
-    Args:
-        rows: How many rows are looked at.
-        queries: How many queries there are.
-
-    Yields:
-        The first query of each part, and the first behind it.
-    """
+    """Yield the queries in parts that can be compared with `rows` rows at a time: first and last (exclusive) query."""
     step = max(1, _PAIRS // max(1, rows))
     for first in range(0, queries, step):
         yield first, min(first + step, queries)
 
 
 class Screens:
-    """Bounds of distances for the queries of a question."""
+    """The bounds of distances for the queries of a question."""
 
     def __init__(self, question: HybridQuestion) -> None:
         self._question = question
         self._made: dict[tuple[int, int, int, np.dtype[Any]], Screen] = {}
 
     def spans(self, number: int, blocks: Together, first: int, last: int) -> tuple[Floats, Floats]:
-        """The least and largest distances of rows to some queries in one column, arrays of shape (n, queries).
+        """Return lower and upper bounds of distances of rows to queries in one column, arrays of shape (n, queries).
 
-        Args:
-            number: The column.
-            blocks: The rows.
-            first: The first query.
-            last: The first query behind them.
-
-        Returns:
-            The least and the largest; the same where they are exact.
+        `last` is exclusive. For sparse columns both arrays are the exact distances.
         """
         block = blocks[number]
         if isinstance(block, SparseBlock):
@@ -67,7 +52,7 @@ class Screens:
         return screen.spans(block)
 
     def exact(self, number: int, blocks: Together, first: int, last: int) -> Floats:
-        """The exact distances of all rows to some queries in one column, shape (n, queries)."""
+        """Return the exact distances of all rows to queries `first` to `last` (exclusive), shape (n, queries)."""
         entry, probes = self._question.columns[number], self._question.probes[number]
         found = np.empty((len(blocks[0]), last - first))
         for query in range(first, last):
@@ -75,7 +60,7 @@ class Screens:
         return found
 
     def exact_of(self, number: int, blocks: Together, rows: Any, asked: Any) -> Floats:
-        """The exact distances of pairs of a row and a query in one column of dense vectors, shape (p,)."""
+        """Return the exact distances of pairs of a row and a query in one column of dense vectors, shape (p,)."""
         block, probes = blocks[number], self._question.probes[number]
         assert isinstance(block, VectorBlock)
         assert isinstance(probes, np.ndarray)

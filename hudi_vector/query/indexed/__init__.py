@@ -1,1 +1,1 @@
-"""Slices that an index covers, searched through it."""
+"""The search of file slices through an index."""

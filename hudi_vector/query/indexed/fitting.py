@@ -1,7 +1,7 @@
-"""Which segments of a plan hold for the files that are there: others cover nothing, and their files are scanned.
+"""The check that a plan's segments match the present files; slices whose segment does not match are scanned.
 
-A base file is compared with its segment once in a process, by the footer. A segment that cannot be read is left out for
-a while, since a refresh may mend it.
+Each base file is compared with its segment once per process, by the footer. A segment that cannot be read is not used
+for a minute, since a refresh may repair it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,14 @@ _SECONDS = 60.0
 
 Entry = tuple[int, SliceAccess]
 
-# Until when.
+# The time (monotonic) until which a segment is not used, by index folder and segment.
 _DAMAGED: dict[tuple[str, str], float] = {}
 
 
 def fitting(entries: Sequence[Entry], use: IndexUse, spec: ScanSpec, each: Each = map) -> list[Entry]:
-    """The slices of a plan, without the segments that are of other files or were found damaged just now.
+    """Return the slices of a plan, without segments that belong to other files or were lately found damaged.
 
-    Args:
-        entries: The slices with their places in the plan.
-        use: The index.
-        spec: What is read.
-        each: How files are gone through.
-
-    Returns:
-        The slices.
+    An entry is a slice with its place in the plan. `each` applies a function to the files that are not yet compared.
     """
     verdicts = [_known(use, access) for _, access in entries]
     if None in verdicts:
@@ -62,15 +55,9 @@ def fitting(entries: Sequence[Entry], use: IndexUse, spec: ScanSpec, each: Each 
 
 
 def without_damaged(entries: Sequence[Entry], use: IndexUse, spec: ScanSpec) -> list[Entry]:
-    """The slices whose segments can be read: each is tried, and one that cannot is not tried again for a minute.
+    """Return the slices whose segments can be read; an unreadable segment is not tried again for a minute.
 
-    Args:
-        entries: The slices with their places in the plan, all with a segment.
-        use: The index.
-        spec: What is read.
-
-    Returns:
-        Those of the slices.
+    All entries must have a segment. Unreadable segments are logged as warnings.
     """
     segments = [access.segment for _, access in entries if access.segment is not None]
     wrong = damaged_segments(use.folder, use.model_id, segments, spec.options)
@@ -83,7 +70,7 @@ def without_damaged(entries: Sequence[Entry], use: IndexUse, spec: ScanSpec) -> 
 
 
 def _known(use: IndexUse, access: SliceAccess) -> bool | None:
-    """Whether a slice's segment holds, if it has one and that is known."""
+    """Return whether a slice's segment matches its file, True without a segment, None if it was not compared yet."""
     segment, base = access.segment, access.file_slice.base_file
     if segment is None or base is None:
         return True
@@ -100,5 +87,5 @@ def _compared(spec: ScanSpec, entry: Entry) -> bool:
 
 
 def _uncovered(entry: Entry) -> Entry:
-    # The hashes of keys in the segment are none of this file's either.
+    # The whole segment is dropped: its key hashes do not belong to this file either.
     return entry[0], replace(entry[1], segment=None)

@@ -1,8 +1,8 @@
-"""Whether an exact search over indexed files is answered sooner by their vectors in memory than by the index.
+"""The choice between an index and a scan of vectors in memory, for exact searches over indexed files.
 
-Both give the same rows. Codes are a quarter of the vectors and need not be decoded, so that the index is ahead as long
-as vectors have to be read; vectors in memory need no second look at candidates. As with buying skis: whoever asks
-again and again gets the vectors read once, if they fit.
+Both give the same rows. Codes take a quarter of the vectors' bytes and need no decoding, so the index is faster as long
+as the vectors must be read from storage. Vectors in memory are faster, because a scan needs no second pass over
+candidates. So after enough searches of an index the vectors are read once and kept, if they fit.
 """
 
 from __future__ import annotations
@@ -18,22 +18,16 @@ from hudi_vector.table.recent import Recent
 __all__ = ["scans_sooner"]
 
 _ENOUGH = 8
-"""After so many searches the vectors are read: about what reading them costs more than so many looks at the codes."""
+"""The number of searches after which vectors are read: reading them costs about as much as so many index probes."""
 
 _ASKED: Recent[tuple[str, str], int] = Recent(64)
 
 
 def scans_sooner(use: IndexUse, readers: Iterable[ParquetSlice], rows: int, spec: ScanSpec) -> bool:
-    """Whether to scan the vectors; counts the search.
+    """Count a search of an index; return True if a scan of the vectors is to be used instead.
 
-    Args:
-        use: The index.
-        readers: The files it covers.
-        rows: How many rows these have.
-        spec: What is read of them.
-
-    Returns:
-        True where all vectors are in memory, or half the cache holds them and enough searches asked for them.
+    That is so if all vectors are in memory, or if more than `_ENOUGH` searches used the index and half the cache can
+    hold the vectors. `rows` is the number of rows in `readers`, the files that the index covers.
     """
     key = (use.folder, use.model_id)
     asked = (_ASKED.get(key) or 0) + 1

@@ -1,4 +1,4 @@
-"""What the probes of an index by one batch of queries did, as a line of the log."""
+"""The counts and times of the index probes of one batch of queries, written as one log line."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LOG = logging.getLogger("hudi_vector.search")
 
 @dataclass
 class ProbeLog:
-    """Counts and seconds of a batch, gathered on the way; written at INFO.
+    """The counts and times of one batch, written at INFO.
 
-    `opened`, `probed` and `read` are seconds. `union` counts the rows that any query has for a candidate, `scanned` the
-    queries that had too many candidates.
+    `opened`, `probed` and `read` are seconds. `union` counts the distinct rows that are candidates of any query,
+    `scanned` the queries that had too many candidates.
     """
 
     opened: float = 0.0
@@ -34,7 +34,7 @@ class ProbeLog:
     scanned: int = 0
 
     def note(self, queries: int, found: Candidates, files: int) -> None:
-        """Count the candidates of some queries, and the files they lie in."""
+        """Add the candidates of some queries, and the number of files that hold them."""
         self.queries += queries
         self.candidates += len(found)
         self.files = max(self.files, files)
@@ -45,12 +45,7 @@ class ProbeLog:
             self.union += len(np.unique(np.stack([found.segment, found.position]), axis=1).T)
 
     def write(self, name: str, bytes_read: int) -> None:
-        """Write the line.
-
-        Args:
-            name: The index.
-            bytes_read: Bytes of vectors that were read.
-        """
+        """Write the log line; `name` is the index, `bytes_read` the bytes of vectors read."""
         _LOG.info(
             "probe of %s: %d queries, %d candidates, %d rows of them all in %d files, %d lists and %d codes looked at, "
             "%d queries scanned; open %.1f ms, probe %.1f ms, read %.1f ms; %d bytes",

@@ -1,1 +1,1 @@
-"""The KNN join without Spark: which route is taken, what a condition means, the k nearest rows under it."""
+"""The parts of the KNN join that need no Spark: its route, its condition, and the k nearest rows under it."""

@@ -1,4 +1,4 @@
-"""Numbers that stand for values: what is equal has the same."""
+"""Integer codes for the values of a column, equal for equal values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ __all__ = ["codes"]
 
 
 def codes(column: pa.ChunkedArray) -> Ints:
-    """A number for each value of a column, the same for equal ones; NULL has one too.
-
-    Args:
-        column: Values of any type.
-
-    Returns:
-        Numbers from 0, shape (rows,).
+    """Return a code from 0 for each value of a column, shape (rows,); equal values have equal codes, and so have NULLs.
 
     Example:
         >>> codes(pa.chunked_array([["b", "a", None, "b"]])).tolist()

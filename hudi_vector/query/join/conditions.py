@@ -1,7 +1,7 @@
-"""What a join's condition says of the right rows, of the left rows, and of both together.
+"""The parts of a join's condition: over right rows, over left rows, and over both sides.
 
-In the text a bare name is a column of the right side, ``r.name`` too, ``l.name`` one of the left. It reaches this
-module as a predicate over the right columns and two structs of these names.
+In the text, ``name`` and ``r.name`` are columns of the right side, ``l.name`` is a column of the left side. This module
+gets it as a predicate over the right columns and two structs named ``l`` and ``r``.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = [
 
 LEFT, RIGHT = "l", "r"
 LEFT_MARK = "\0l."
-"""Begins the names of left columns where both sides' columns stand beside each other."""
+"""The prefix of the names of left columns where one table holds columns of both sides."""
 
 
 @dataclass(frozen=True)
 class JoinCondition:
-    """A condition in three parts, all of which must hold; None where a part says nothing.
+    """A condition in three parts, all of which must hold; None for a part without a condition.
 
     `right` and `both` name right columns as the right side's output does; in `left` and `both` the names of left
-    columns begin with `LEFT_MARK`. `pairs_only` says that `both` leaves out no more than one right row for a left row.
+    columns begin with `LEFT_MARK`. `pairs_only` means that `both` excludes at most one right row for each left row.
     """
 
     right: Predicate | None = None
@@ -51,24 +51,24 @@ class JoinCondition:
 
     @property
     def left_names(self) -> tuple[str, ...]:
-        """The left columns that its part over both sides needs, in alphabetical order."""
+        """Return the left columns that `both` needs, in alphabetical order."""
         return tuple(sorted(left_columns(self.both))) if self.both is not None else ()
 
     @property
     def asked_left(self) -> tuple[str, ...]:
-        """All left columns it needs, in alphabetical order."""
+        """Return the left columns that `left` and `both` need, in alphabetical order."""
         own = left_columns(self.left) if self.left is not None else set()
         return tuple(sorted(own | set(self.left_names)))
 
     @property
     def right_names(self) -> tuple[str, ...]:
-        """The right columns that its part over both sides needs, in alphabetical order."""
+        """Return the right columns that `both` needs, in alphabetical order."""
         found = columns(self.both) if self.both is not None else frozenset()
         return tuple(sorted(name for name in found if not name.startswith(LEFT_MARK)))
 
     def and_not(self, pair: Predicate) -> JoinCondition:
-        """The same, pairs left out for which a predicate over both sides is true."""
-        # What is not known to be the same stays.
+        """Return the condition without the pairs for which `pair`, a predicate over both sides, is true."""
+        # A pair for which the predicate is NULL stays.
         other = Not(Coalesce((pair, FALSE)))
         if self.both is None:
             return replace(self, both=other, pairs_only=True)
@@ -76,27 +76,19 @@ class JoinCondition:
 
 
 ANY_PAIR = JoinCondition()
-"""No condition."""
+"""The condition that every pair of rows meets."""
 
 
 def left_columns(predicate: Predicate) -> set[str]:
-    """The left columns of a predicate, without the mark."""
+    """Return the left columns of a predicate, without the mark."""
     return {name[len(LEFT_MARK) :] for name in columns(predicate) if name.startswith(LEFT_MARK)}
 
 
 def split(predicate: Predicate, text: str, left: Collection[str]) -> JoinCondition:
-    """Take a condition apart.
+    """Split a condition into its parts.
 
-    Args:
-        predicate: Over the right columns and the structs ``l`` and ``r``.
-        text: As it was written, for messages.
-        left: The left columns.
-
-    Returns:
-        Its parts.
-
-    Raises:
-        InvalidFilterError: A name stands without a side that both sides have.
+    `predicate` is over the right columns and the structs ``l`` and ``r``; `text` is the condition as written, for
+    messages; `left` are the left columns. Raises InvalidFilterError if a column of both sides is named without a side.
     """
     folded = {name.lower() for name in left}
     bare = {n.name for n in walk(predicate) if isinstance(n, Column) and n.name not in (LEFT, RIGHT)}
@@ -126,13 +118,9 @@ def _flat(node: Predicate) -> Predicate | None:
 
 
 def same_row(pairs: Sequence[tuple[str, str, pa.DataType]]) -> Predicate:
-    """That a left and a right row have the same key.
+    """Return the predicate over both sides that a left and a right row have the same key; NULL if a value is NULL.
 
-    Args:
-        pairs: For each column of the key its names on the left and on the right, and its type.
-
-    Returns:
-        A predicate over both sides; NULL where a value is NULL.
+    Each pair holds a key column's name on the left, its name on the right, and its type.
     """
     return conjunction(
         [Compare("=", Column(LEFT_MARK + left, kind), Column(right, kind)) for left, right, kind in pairs]
@@ -140,15 +128,9 @@ def same_row(pairs: Sequence[tuple[str, str, pa.DataType]]) -> Predicate:
 
 
 def with_values(predicate: Predicate, values: Mapping[str, pa.Array], row: int) -> Predicate:
-    """A condition over both sides as one over the right side, for the values of one left row.
+    """Return a condition over both sides as a condition over right columns, for the values of one left row.
 
-    Args:
-        predicate: Over both sides.
-        values: The left columns it names, without the mark.
-        row: The row.
-
-    Returns:
-        The condition over right columns alone.
+    `values` holds the left columns by name, without the mark.
     """
 
     def change(node: Predicate) -> Predicate | None:

@@ -1,4 +1,4 @@
-"""A right side small enough to be held whole: its rows travel once to every process and are searched in memory."""
+"""A right side that is small enough to hold in memory: its rows are sent once to every process and searched there."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["Content", "HeldSide", "as_content", "in_order"]
 
 
 class Content(Protocol):
-    """Bytes that reach every process once, such as Spark's broadcast."""
+    """Bytes that reach every process once, for example a Spark broadcast."""
 
     @property
     def value(self) -> bytes:
-        """The bytes."""
+        """Return the bytes."""
         ...
 
 
@@ -39,9 +39,9 @@ _OPENED: Recent[tuple[str, VectorColumn], _Opened] = Recent(4)
 
 @dataclass(frozen=True)
 class HeldSide:
-    """Rows in memory, in the order in which ties are decided.
+    """Rows in memory, in the order that decides ties.
 
-    `identity` names the content within a process; `predicate` holds for all rows that are searched.
+    `identity` names the content within a process; only rows that meet `predicate` are searched.
     """
 
     content: Content
@@ -51,7 +51,7 @@ class HeldSide:
     predicate: Predicate | None = None
 
     def find(self, question: Question, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
-        """The nearest of the rows, by products of blocks of queries and rows."""
+        """Return the nearest of the rows, found by products of blocks of queries and rows."""
         del names
         column = replace(self.column, dimension=self.column.dimension or question.vectors.shape[1], is_vector=False)
         table, block = self._opened(column)
@@ -84,39 +84,32 @@ class HeldSide:
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows found in a table in memory."""
+    """The rows found in a table in memory."""
 
     table: pa.Table
     hits: Hits
 
     @property
     def query(self) -> Ints:
-        """The query of each row."""
+        """Return the query number of each row."""
         return self.hits.query
 
     @property
     def distance(self) -> Floats:
-        """The distance of each row."""
+        """Return the distance of each row."""
         return self.hits.distance
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """Columns of the rows."""
+        """Return columns of the rows."""
         return self.table.select(list(dict.fromkeys(names))).take(pa.array(self.hits.position))
 
     def take(self, chosen: npt.NDArray[Any]) -> Nearest:
-        """The rows at these indices, or under this mask."""
+        """Return the rows at these indices, or where the mask is True."""
         return HeldRows(self.table, self.hits.take(chosen))
 
 
 def as_content(table: pa.Table) -> bytes:
-    """A table as bytes.
-
-    Args:
-        table: The rows.
-
-    Returns:
-        An Arrow stream.
-    """
+    """Return a table as the bytes of an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -124,14 +117,7 @@ def as_content(table: pa.Table) -> bytes:
 
 
 def in_order(table: pa.Table, ties: Sequence[str]) -> pa.Table:
-    """The rows in the order in which equal distances are decided.
-
-    Args:
-        table: Rows in any order.
-        ties: The columns that decide, the most significant first; NULLs come first.
-
-    Returns:
-        The same rows.
+    """Return the rows in the order that decides ties: by the columns `ties`, the most significant first, NULLs first.
 
     Example:
         >>> in_order(pa.table({"a": [2, None, 1]}), ["a"]).column("a").to_pylist()

@@ -1,8 +1,9 @@
-"""The nearest right rows of left rows under a condition over both sides.
+"""The search for the nearest right rows of left rows under a condition over both sides.
 
-No way of it gives fewer rows than qualify. Few different left values: a search for each, with the values in the
-condition. Many: more rows than k are found and those that do not qualify left out, until k are left for every left
-row or the right side is exhausted; left rows that would take too many are searched with their own values after all.
+Every strategy returns all rows that qualify, up to k. If the left rows have few distinct values, each is searched
+separately, with its values in the condition. Otherwise more than k rows are found and filtered, and the search is
+widened until every left row has k rows or the right side is exhausted; left rows that would need too many rows are
+searched with their own values.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _ROWS_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class Ask:
-    """What every left row asks: how many rows, by which metric, how near, and under which condition.
+    """The question of every left row: the number of rows, the metric, the largest distance and the condition.
 
-    Without `k` all rows within `max_distance` are wanted.
+    If `k` is None, all rows within `max_distance` are returned.
     """
 
     metric: str
@@ -48,24 +49,18 @@ class Ask:
     timeout: float | None = None
 
     def question(self, vectors: Floats, k: int | None = None) -> Question:
-        """The question of some left rows, for k rows or more."""
+        """Return the question of some left rows; `k` overrides the number of rows."""
         wanted = k or self.k or EVERY_ROW
         deadline = NEVER if self.timeout is None else Deadline("the right side", self.timeout)
         return Question(vectors, self.metric, wanted, self.max_distance, self.block_queries, deadline)
 
 
 def nearest_rows(side: RightSide, vectors: Floats, left: pa.Table, ask: Ask, names: Sequence[str]) -> Nearest:
-    """The rows that are joined to some left rows.
+    """Return the right rows that are joined to some left rows, by left row and rank.
 
-    Args:
-        side: The right side; it applies the condition's right part itself.
-        vectors: The left rows' vectors, shape (m, d).
-        left: Their columns that the condition needs, m rows.
-        ask: What is asked.
-        names: The right columns that are wanted of the rows.
-
-    Returns:
-        The rows, by left row and rank.
+    `vectors` are the left rows' vectors, shape (m, d); `left` holds the columns that the condition needs, m rows.
+    `names` are the right columns that may be requested of the result. The side applies the condition's right part
+    itself.
     """
     both = ask.condition.both
     if both is None or not len(vectors):
@@ -90,7 +85,7 @@ class _Search:
     names: tuple[str, ...]
 
     def groups(self, rows: Ints) -> list[Ints]:
-        """The rows by the values the condition sees of them."""
+        """Group the rows by the left values that the condition uses."""
         every = [codes(self.left.column(name)) for name in self.left.column_names]
         if not every:
             return [rows]
@@ -100,7 +95,7 @@ class _Search:
         return [rows[part] for part in np.split(order, ends)]
 
     def by_values(self, groups: Sequence[Ints]) -> list[tuple[Nearest, Ints]]:
-        """A search for each group, with its values in the condition."""
+        """Search each group separately, with its values in the condition."""
         columns = {name: self.left.column(name).combine_chunks() for name in self.left.column_names}
         parts = []
         for rows in groups:
@@ -110,7 +105,7 @@ class _Search:
         return parts
 
     def widened(self, rows: Ints, k: int) -> Nearest:
-        """More and more rows, until enough of them qualify."""
+        """Search for more and more rows until enough of them qualify."""
         parts: list[tuple[Nearest, Ints]] = []
         wider = k + 1 if self.ask.condition.pairs_only else _TIMES_K * k + _AND
         while len(rows):
@@ -134,7 +129,7 @@ class _Search:
         return _merged(parts)
 
     def qualifying(self, nearest: Nearest, rows: Ints) -> Nearest:
-        """Those of the rows found for which the condition holds."""
+        """Return the rows found for which the condition holds."""
         if not len(nearest.query):
             return nearest
         right = nearest.columns(self.ask.condition.right_names) if self.ask.condition.right_names else pa.table({})
@@ -145,17 +140,17 @@ class _Search:
 
 
 def _first(kept: Nearest, settled: npt.NDArray[np.bool_], k: int) -> Nearest:
-    """At most k rows of the left rows that are settled."""
+    """Return at most k rows of each left row that is settled."""
     _, rank = rank_within(kept.query, np.arange(len(kept.query)))
     return kept.take(np.flatnonzero((rank < k) & settled[kept.query]))
 
 
 def _next(wider: int, k: int, taken: int, found: int) -> int:
-    """How many rows to find next: twice what it takes at the rate at which rows qualified, and four times as many."""
+    """Return how many rows to find next: at least four times as many, or twice what k rows need at the present rate."""
     expected = 2 * k * found // taken if taken else _MOST_WIDENED + 1
     return max(4 * wider, expected)
 
 
 def _merged(parts: Sequence[tuple[Nearest, Ints]]) -> Nearest:
-    """The parts as one; a left row has rows in one of them only."""
+    """Join the parts; a left row has rows in only one of them."""
     return joined_nearest([part for part in parts if len(part[0].query)] or parts[:1])

@@ -1,4 +1,4 @@
-"""How many tasks share the left rows."""
+"""The number of tasks among which the left rows are divided."""
 
 from __future__ import annotations
 
@@ -9,16 +9,10 @@ _CHEAP_TO_MOVE = 1 << 30
 
 
 def few_rows(cores: int) -> int:
-    """Up to how many left rows the driver asks for all of them at once, and the right side is divided instead.
+    """Return the number of left rows up to which the driver searches all at once, dividing the right side among tasks.
 
-    Fewer rows than this for a core make products of matrices too thin to be worth reading the right side once for
-    each core.
-
-    Args:
-        cores: The cores of the application.
-
-    Returns:
-        A number of rows.
+    With fewer rows than this for each core, matrix products are too thin to justify reading the right side once for
+    each core. `cores` are the cores of the application.
 
     Example:
         >>> few_rows(2)
@@ -28,15 +22,10 @@ def few_rows(cores: int) -> int:
 
 
 def partitions_wanted(partitions: int | None, cores: int, size: int) -> int | None:
-    """Into how many partitions left rows are brought.
+    """Return the number of partitions into which left rows are repartitioned, or None to leave them as they are.
 
-    Args:
-        partitions: How many they have, None where that is only known once they are computed.
-        cores: The cores of the application.
-        size: What Spark believes the rows to have in bytes.
-
-    Returns:
-        The number, or None where they stay where they are.
+    `partitions` is their present number, None if it is known only after they are computed. `cores` are the cores of the
+    application; `size` is Spark's estimate of the rows' bytes.
 
     Example:
         >>> partitions_wanted(1, 4, 1000), partitions_wanted(8, 4, 1000)

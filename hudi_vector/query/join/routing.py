@@ -1,4 +1,4 @@
-"""Which way a join takes: one mechanical rule over a description of the right side, printed by explain."""
+"""The choice of a join's route by one rule over a description of the right side; explain prints it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hudi_vector.errors import InvalidArgumentError
 __all__ = ["ROUTES", "RightFacts", "Route", "choose_route"]
 
 ROUTES = ("search", "lance", "external", "temp", "broadcast", "crossjoin")
-"""All routes: over a table's slices or files; a Lance dataset; an external index over files; a temporary Lance dataset;
-held in memory by every process; Spark's brute force."""
+"""All routes: search of a table's slices or files; of a Lance dataset; of an external index over files; of a temporary
+Lance dataset; of rows in the memory of every process; and Spark's comparison of all pairs."""
 
-# What each kind of right side may take, the first that is free to be taken wins.
+# The possible routes for each kind of right side; the first that is available is taken.
 _ORDER = {
     "hudi": ("search", "broadcast", "temp", "crossjoin"),
     "lance": ("lance", "broadcast", "temp", "crossjoin"),
@@ -38,12 +38,12 @@ _HOW = {
 
 @dataclass(frozen=True)
 class RightFacts:
-    """What the rule looks at.
+    """The facts about the right side that decide the route.
 
-    `kind` is ``hudi``, ``lance``, ``files`` or ``plan``: what the right side is once aliases, views, pass-through
-    projections and exactly translatable filters are taken off; `why_plan` says what made it a plan. `size` are its
-    bytes, None where they are not known to fit in a broadcast. `barred` are the routes that cannot be taken, each
-    with its reason. `pairs_by_spark` is why only Spark can evaluate the condition over both sides.
+    `kind` is ``hudi``, ``lance``, ``files`` or ``plan``: the right side without aliases, views, pass-through
+    projections and exactly translatable filters. `why_plan` says what made it a plan. `size` is in bytes, None if the
+    right side is not known to fit in a broadcast. `barred` gives the reason for each route that cannot be taken.
+    `pairs_by_spark` is the reason why only Spark can evaluate the condition over both sides, "" if there is none.
     """
 
     kind: str
@@ -55,31 +55,24 @@ class RightFacts:
 
 @dataclass(frozen=True)
 class Route:
-    """The way that is taken, why, and the ways that were passed over, each with its reason."""
+    """The chosen route with its reason, and the routes that were not taken, each with its reason."""
 
     name: str
     reason: str
     passed_over: tuple[tuple[str, str], ...] = ()
 
     def describe(self) -> str:
-        """Lines for explain."""
+        """Return lines for explain."""
         lines = [f"  route       {self.name}: {self.reason}"]
         return "\n".join(lines + [f"    not {name}: {reason}" for name, reason in self.passed_over])
 
 
 def choose_route(facts: RightFacts, asked: str, broadcast_limit: int) -> Route:
-    """Choose.
+    """Choose the route of a join.
 
-    Args:
-        facts: The right side.
-        asked: A route that has to be taken, or ``auto``.
-        broadcast_limit: The largest size in bytes of a right side that is held in memory.
-
-    Returns:
-        The route.
-
-    Raises:
-        InvalidArgumentError: The route that was asked for cannot be taken.
+    `asked` is a route that must be taken, or ``auto``. `broadcast_limit` is the largest size, in bytes, of a right side
+    that is held in memory; it does not limit a route that was asked for. Raises InvalidArgumentError if the route that
+    was asked for cannot be taken.
 
     Example:
         >>> choose_route(RightFacts("plan", "a Join", size=100), "auto", 1000).name
@@ -105,7 +98,7 @@ def choose_route(facts: RightFacts, asked: str, broadcast_limit: int) -> Route:
 
 
 def _problem(name: str, facts: RightFacts, limit: int | None) -> str:
-    """Why a route is not taken, or nothing."""
+    """Return why a route is not taken, or "" if it can be; without a `limit`, the size is not checked."""
     if name not in _ORDER[facts.kind]:
         return f"{_WHAT[facts.kind]}" + (f" ({facts.why_plan})" if facts.why_plan else "")
     if name != "crossjoin" and facts.pairs_by_spark:

@@ -1,4 +1,4 @@
-"""What a task does with the left rows of its partition: a batch of them asks at once, complete rows come out."""
+"""The work of a join's task: the left rows of its partition are searched in batches and give complete output rows."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _FIRST_OF_RANGE = 64
 
 @dataclass(frozen=True)
 class JoinTask:
-    """The right side, what is asked of it, the output's columns, and how the left vectors are read.
+    """The right side, the question, the output columns, and the reading of left vectors.
 
-    `dimension` is that of the right vectors, None where they do not say it; `outer` keeps left rows without a match.
+    `dimension` is the length of the right vectors, None if the column does not declare it. `outer` keeps left rows
+    without a match.
     """
 
     side: RightSide
@@ -46,18 +47,18 @@ class JoinTask:
     outer: bool = False
 
     def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The output rows of a partition of left rows."""
+        """Yield the output rows of a partition of left rows."""
         most = max(1, _ROWS_AT_ONCE // (self.ask.k or 1))
         for rows in gathered(batches, most, _BATCH_BYTES):
             yield from self.run(rows)
 
     def table(self, rows: pa.Table) -> pa.Table:
-        """The output rows of some left rows, in one table."""
+        """Return the output rows of some left rows as one table."""
         schema = pa.schema([pa.field(field.name, field.type) for field in self.schema])
         return pa.Table.from_batches(self.run(rows), schema)
 
     def run(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        """The output rows of some left rows, by left row and rank."""
+        """Yield the output rows of some left rows, by left row and rank."""
         process_cache().resize(options.CACHE_MAX_BYTES.read(dict(self.conf)))
         vectors, at, _ = query_vectors(rows, self.query_column, self.query_label, self.dimension)
         asking = self._asking(rows, at)
@@ -88,7 +89,7 @@ class JoinTask:
         return Found(nearest.query, nearest.distance, rank + 1, nearest.columns(names))
 
     def _asking(self, rows: pa.Table, at: Ints) -> npt.NDArray[np.bool_]:
-        """Which of the rows with a vector the condition lets ask at all."""
+        """Return a mask of the rows with a vector: True where the condition's left part holds."""
         condition = self.ask.condition.left
         if condition is None:
             return np.ones(len(at), np.bool_)
@@ -107,22 +108,16 @@ class JoinTask:
         return max(1, _ROWS_AT_ONCE // self.ask.k) if self.ask.k else _FIRST_OF_RANGE
 
     def _next_step(self, step: int, found: int, asked: int) -> int:
-        """How many left rows ask next: with a distance alone, as many as gave so many rows before."""
+        """Return how many left rows ask next: constant with `k`, otherwise adapted to the number of rows found."""
         if self.ask.k:
             return step
         return max(1, min(8 * step, _ROWS_AT_ONCE * asked // max(found, 1), _ROWS_AT_ONCE))
 
 
 def gathered(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.Table]:
-    """Batches put together, so that the right side is gone through less often.
+    """Yield tables of one or more batches, so that the right side is read less often.
 
-    Args:
-        batches: Batches of one schema.
-        rows: A table gets no further batch from so many rows on.
-        size: Nor from so many bytes on.
-
-    Yields:
-        Tables of one batch or more.
+    A table is complete once it has `rows` rows or `size` bytes.
 
     Example:
         >>> batch = pa.record_batch({"a": [1, 2]})

@@ -1,1 +1,1 @@
-"""Lance datasets as something to be searched."""
+"""Search of Lance datasets, and temporary datasets for computed sides of a join."""

@@ -1,4 +1,4 @@
-"""Whether a search of a Lance dataset uses the dataset's own vector index, and how far it looks."""
+"""The choice of a Lance dataset's own vector index for a search, and of its probe settings."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from hudi_vector.table.model import FragmentInfo, LanceIndex
 __all__ = ["LANCE_INDEX", "LanceIndexUse", "choose_lance_index", "covered_by"]
 
 LANCE_INDEX = "lance_index"
-"""How a fragment is read that an index of its dataset covers."""
+"""The access of a fragment that is read through an index of its dataset."""
 
 _OURS = {"IVF_FLAT": "ivf_flat", "IVF_SQ": "ivf_sq8", "IVF_PQ": "ivf_pq"}
-# Lance keeps no calibration with an index: how far is looked for a recall, in lists and candidates for each row wanted.
+# Lance stores no calibration with an index, so this table gives, for each recall up to which a step is used, the lists
+# to probe and the candidates for each requested row.
 _STEPS = ((0.9, 16, 10), (0.95, 32, 20), (0.99, 64, 40), (1.0, 128, 100))
 _MOST_K = 100_000
 
 
 @dataclass(frozen=True)
 class LanceIndexUse(IndexUse):
-    """The index of a search of a Lance dataset, and what is asked of it."""
+    """The index for a search of a Lance dataset, with its probe settings."""
 
     fragments: frozenset[int] = frozenset()
     segments: tuple[str, ...] = ()
@@ -35,20 +36,10 @@ class LanceIndexUse(IndexUse):
 def choose_lance_index(
     indexes: Sequence[LanceIndex], column: str, need: IndexNeed, tuning: Tuning, folder: str
 ) -> tuple[LanceIndexUse | None, str]:
-    """Choose among the indexes of a Lance dataset.
+    """Choose among the indexes of a Lance dataset, given for all columns; return None and the reason if none fits.
 
-    Args:
-        indexes: Those of all columns.
-        column: The searched column.
-        need: The metric and k.
-        tuning: What was asked for, settled.
-        folder: The dataset.
-
-    Returns:
-        What is asked of the index, or None with the reason.
-
-    Raises:
-        InvalidArgumentError: A kind of index was asked for that is not there, or would not be exact.
+    `tuning` must be settled; `folder` is the dataset. Raises InvalidArgumentError if a requested kind of index is
+    missing, or if arguments ask for an index although the answer must be exact.
     """
     asked = tuning.algorithm if tuning.algorithm in KINDS else None
     target = tuning.target(None)
@@ -101,14 +92,9 @@ def _kind(index: LanceIndex) -> str:
 
 
 def covered_by(access: SliceAccess, use: LanceIndexUse | None) -> SliceAccess:
-    """The same fragment through the index, where it covers it.
+    """Return the access of a fragment: through the index if it covers the fragment, otherwise with the reason.
 
-    Args:
-        access: A slice of a Lance dataset.
-        use: The index, or None.
-
-    Returns:
-        How the slice is read.
+    Slices that are no fragments, and all slices without an index, are returned unchanged.
     """
     base = access.file_slice.base_file
     if use is None or not isinstance(base, FragmentInfo):

@@ -1,4 +1,4 @@
-"""A Lance dataset as something to be searched: one slice for each of its fragments."""
+"""A Lance dataset as a snapshot to search, with one slice for each fragment."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _ELEMENTS = {pa.float32(): "float", pa.float64(): "double", pa.int8(): "int8"}
 
 
 class LanceDataset:
-    """A Lance dataset at its newest version, or at one that is named.
+    """A Lance dataset at its newest version or at a given one.
 
     Args:
         uri: The dataset's path or URI.
-        options: How storage is opened.
-        version: A version's number, or the tag of one; the newest whenever a snapshot is taken by default.
+        options: The storage settings.
+        version: A version's number or tag; None for the newest at the time of each snapshot.
 
     Raises:
-        InvalidTypeError: The version is neither number nor text.
+        InvalidTypeError: The version is neither a number nor text.
 
     Example:
         >>> import lance
@@ -48,18 +48,11 @@ class LanceDataset:
         self.source = Source(normalise(uri), uri, options)
 
     def snapshot(self, as_of: AsOf | None = None) -> Snapshot:
-        """The dataset now, or at the version that was named.
+        """Return the dataset as it is now, or at the given version.
 
-        Args:
-            as_of: Refused: a point of a Hudi timeline means nothing here.
-
-        Returns:
-            A slice for each fragment, ascending by number, so that rows of equal distance are ordered by fragment and
-            offset.
-
-        Raises:
-            InvalidArgumentError: A point of the history is asked for.
-            TableNotFoundError: There is no such dataset, or not that version of it.
+        The slices are the fragments, ascending by number, so that rows of equal distance are ordered by fragment and
+        offset. Raises InvalidArgumentError if `as_of` is given, because a dataset has no Hudi timeline, and
+        TableNotFoundError if there is no such dataset or version.
         """
         if as_of is not None:
             raise InvalidArgumentError("a Lance dataset has versions in place of instants; leave as_of out")
@@ -98,13 +91,13 @@ class LanceDataset:
         )
 
     def _size(self, uri: str) -> int:
-        """The bytes of a data file whose size the dataset does not note."""
+        """Return the bytes of a data file whose size is not in the dataset's metadata; 0 if the file is missing."""
         found = open_storage(uri, self.source.options).info(uri)
         return found.size if found else 0
 
 
 def _indexes(dataset: Any) -> Iterator[LanceIndex]:
-    """The vector indexes: others tell no metric."""
+    """Yield the vector indexes over a single column; only vector indexes have a metric."""
     for index in dataset.describe_indices():
         metric = (index.details or {}).get("metric_type") if isinstance(index.details, dict) else None
         if metric is not None and len(index.field_names) == 1:
@@ -120,6 +113,6 @@ def _indexes(dataset: Any) -> Iterator[LanceIndex]:
 
 
 def _field(field: pa.Field) -> pa.Field:
-    """A column of the dataset; lists of one fixed length are vectors."""
+    """Return a column of the dataset; fixed-size lists of float, double or int8 are vectors."""
     element = _ELEMENTS.get(field.type.value_type) if pa.types.is_fixed_size_list(field.type) else None
     return searched_field(field, VectorType(field.type.list_size, element) if element else None)

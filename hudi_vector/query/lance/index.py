@@ -1,9 +1,9 @@
-"""The fragments that a Lance dataset's own vector index covers, searched through it.
+"""The search of fragments through a Lance dataset's own vector index.
 
-The index gives candidates, in one probe for a block of queries; their vectors are read from the fragments and scored by
-the arithmetic of a scan, so that distances and their order are those of an exact search. What the index does not cover
-is scanned, and so is everything for a query to which it gives fewer than k rows: it may miss rows, and never leaves an
-answer short.
+The index returns candidates, in one probe for a block of queries. Their vectors are read from the fragments and scored
+with the arithmetic of a scan, so distances and their order are exact. Fragments without the index are scanned. A query
+that gets fewer than k candidates is answered by a scan of all fragments: an index may miss rows, but an answer is never
+short.
 """
 
 from __future__ import annotations
@@ -47,19 +47,11 @@ def search_covered(
     keep: bool,
     each: Each = map,
 ) -> tuple[list[SliceHits], ScanCounts]:
-    """The nearest rows of fragments that an index covers.
+    """Return the nearest rows of fragments that an index covers: at most k hits a query and fragment, and row counts.
 
-    Args:
-        entries: The fragments with their places in the plan.
-        use: The index.
-        spec: What is read.
-        question: The queries.
-        bounds: What is known already of the k-th distances; tightened on the way.
-        keep: Whether what is decoded is kept in the process's cache.
-        each: How the fragments are gone through.
-
-    Returns:
-        At most k hits a query and fragment, and what became of the rows.
+    If a filter leaves few rows, the fragments are scanned instead. Entries are fragments with their places in the plan.
+    `bounds` holds the k-th distances known so far and is tightened. With `keep`, decoded data is kept in the process's
+    cache. `each` applies a function to the fragments.
     """
     counts = ScanCounts()
     readers = [LanceSlice(_fragment(access), spec, keep) for _, access in entries]
@@ -91,20 +83,20 @@ def search_covered(
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Rows that may be among the nearest: for each its query, the number of its fragment, its offset there."""
+    """Rows that may be among the nearest: query, number of the fragment among the entries, and offset in it."""
 
     query: Ints
     fragment: Ints
     position: Ints
 
     def without(self, queries: Ints) -> _Candidates:
-        """Those of other queries."""
+        """Return the candidates of all other queries."""
         kept = ~np.isin(self.query, queries)
         return _Candidates(self.query[kept], self.fragment[kept], self.position[kept])
 
 
 class _Probe:
-    """One index, asked for candidates by blocks of queries."""
+    """An index that is probed for blocks of queries."""
 
     def __init__(
         self,
@@ -129,11 +121,11 @@ class _Probe:
         elif self._numbers.keys() != use.fragments:
             self._arguments["fragments"] = [self._dataset.get_fragment(info.fragment) for info in fragments]
             self._arguments["prefilter"] = True
-        # Where row ids are stable they are no addresses, which cost a little more.
+        # Stable row ids are not addresses, so addresses are requested, which costs a little more.
         self._address = "_rowaddr" if self._dataset.has_stable_row_ids else "_rowid"
 
     def candidates(self, vectors: Floats, question: Question) -> _Candidates:
-        """As many rows for each query as are scored exactly."""
+        """Return up to k times the refine factor candidates for each query of a block."""
         assert self._use.refine_factor is not None
         nearest = {
             "column": self._spec.column.name,
@@ -147,7 +139,7 @@ class _Probe:
                 columns=["_distance"],
                 nearest=nearest,
                 fast_search=True,
-                # Of several indexes of a column pylance takes one by itself, whatever its metric, and finds nothing.
+                # With several indexes of a column, pylance may choose one of another metric and then finds nothing.
                 index_segments=list(self._use.segments),
                 with_row_id=self._address == "_rowid",
                 with_row_address=self._address == "_rowaddr",
@@ -164,7 +156,7 @@ class _Probe:
 
 @dataclass(frozen=True)
 class _Work:
-    """The candidates of one fragment."""
+    """The candidates of one fragment, and what is needed to score them."""
 
     number: int
     reader: LanceSlice
@@ -175,7 +167,7 @@ class _Work:
 
 
 def _scored(work: _Work, spec: ScanSpec) -> tuple[Hits, int]:
-    """The hits of one fragment, and how many bytes their vectors have."""
+    """Return the hits of one fragment, and the bytes of the vectors read."""
     here = np.flatnonzero(work.found.fragment == work.number)
     top = TopK(work.vectors, work.question.metric, work.question.k, work.known)
     nbytes = 0
@@ -200,7 +192,7 @@ def _scanned(
     keep: bool,
     each: Each,
 ) -> list[Hits]:
-    """The hits of some queries by a scan of every fragment."""
+    """Return the hits of the queries numbered `asking` in each fragment, from a scan."""
     asked = replace(question, vectors=question.vectors[asking])
     known = Bounds(bounds.distance[asking], bounds.is_full[asking])
 
@@ -214,7 +206,7 @@ def _scanned(
 def _allowed(
     readers: Sequence[LanceSlice], spec: ScanSpec, counts: ScanCounts, each: Each
 ) -> list[npt.NDArray[np.bool_]] | None:
-    """The filter as a bool for each offset of each fragment, and the rows counted."""
+    """Return a mask over the offsets of each fragment for the filter, None without a filter, and count the rows."""
     if spec.predicate is None:
         counts.rows += sum(reader.live for reader in readers)
         return None

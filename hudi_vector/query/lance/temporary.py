@@ -1,4 +1,4 @@
-"""Rows into a Lance dataset that is made to be searched and then removed: what each writer does, and the commit."""
+"""Temporary Lance datasets, written to be searched and then removed: the work of each writer, and the commit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOOK_EVERY_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class WrittenPart:
-    """What one writer wrote: fragments as JSON, and what became of its rows. `left_out` have no usable vector."""
+    """The result of one writer: fragments as JSON, rows and bytes written; `left_out` rows have no usable vector."""
 
     fragments: tuple[str, ...]
     rows: int
@@ -40,10 +40,10 @@ class WrittenPart:
 
 @dataclass(frozen=True)
 class TempTable:
-    """A table that is being written. Picklable: writers get it.
+    """A table that is being written to a Lance dataset. Picklable: writers get it.
 
-    `place` is where, in a folder that a `TempArea` made; `fields` are the columns with their own names, which Lance
-    might refuse, and `column` is the searched one of them. A dimension of 0 is one that is not known yet.
+    `place` is the dataset's URI, in a folder that a `TempArea` made. `fields` are the columns under their own names,
+    which Lance might refuse; `column` is the searched one of them. Its dimension is 0 if it is not known yet.
     """
 
     place: str
@@ -54,29 +54,22 @@ class TempTable:
 
     @property
     def physical(self) -> dict[str, str]:
-        """The name of each column in the dataset."""
+        """Return the name of each column in the dataset."""
         return {field.name: f"c{number}" for number, field in enumerate(self.fields)}
 
     @property
     def ties(self) -> tuple[str, ...]:
-        """The columns, by their names in the dataset, that order rows of equal distance: Hudi's keys, or all."""
+        """Return the dataset's columns that order rows of equal distance: Hudi's keys if present, otherwise all."""
         physical = self.physical
         keyed = all(name in physical for name in TIE_COLUMNS)
         return tuple(physical[name] for name in (TIE_COLUMNS if keyed else physical))
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> WrittenPart:
-        """Write rows to fragments of their own.
+        """Write rows, given with the table's columns, to separate fragments.
 
-        Args:
-            batches: Rows with the table's columns.
-
-        Returns:
-            What was written; it is no part of the dataset until `commit`.
-
-        Raises:
-            UnsupportedTableError: This process does not see the folder that the dataset goes to.
-            RefusedError: All writers together wrote more than they may.
-            DataFileError: The storage did not take the rows.
+        They are not part of the dataset until `commit`. Raises UnsupportedTableError if this process does not see the
+        dataset's folder, RefusedError if all writers together wrote more than `max_bytes`, and DataFileError if storage
+        fails.
         """
         from lance.fragment import write_fragments
 
@@ -110,16 +103,10 @@ class TempTable:
         return WrittenPart(tuple(json.dumps(part) for part in fragments), rows.kept, nbytes, rows.left_out)
 
     def commit(self, parts: Sequence[WrittenPart]) -> Snapshot:
-        """Make a dataset of what was written.
+        """Make a dataset of the parts of all writers, whose order is the order of the fragments.
 
-        Args:
-            parts: From all writers, in the order the fragments get.
-
-        Returns:
-            The dataset, to be searched by the names of `physical`.
-
-        Raises:
-            RefusedError: It is larger than it may be.
+        The columns of the returned snapshot have the names of `physical`. Raises RefusedError if the parts together
+        have more than `max_bytes`.
         """
         import lance
         from lance.fragment import FragmentMetadata
@@ -136,7 +123,7 @@ class TempTable:
         return replace(found, schema=pa.schema(self._logical_fields()), ties=self.ties)
 
     def stored(self, batch: pa.RecordBatch, counts: ScanCounts) -> pa.Table:
-        """The rows of a batch that have a usable vector, as they are stored."""
+        """Return the rows of a batch that have a usable vector, in the stored form, and add to `counts`."""
         logical, own = self._logical_fields(), self.physical[self.column.name]
         table = conform(batch.rename_columns([field.name for field in logical]), logical).combine_chunks()
         counts.rows += table.num_rows
@@ -154,7 +141,7 @@ class TempTable:
         return table.set_column(at, self._stored_schema().field(at), vectors)
 
     def too_large(self) -> RefusedError:
-        """The error for more bytes than are allowed."""
+        """Return the error for more bytes than allowed."""
         return RefusedError(
             f"a computed side of the join has more than {options.JOIN_TEMP_MAX_BYTES.key} = {self.max_bytes} bytes; "
             "raise it, or join fewer rows or columns"
@@ -177,7 +164,7 @@ class TempTable:
 
 
 class _Rows:
-    """The batches a writer stores; what went wrong with them is kept, since pylance passes on its text alone."""
+    """The batches that a writer stores; it keeps their exception, because pylance passes on only its text."""
 
     def __init__(self, table: TempTable, batches: Iterable[pa.RecordBatch]) -> None:
         self._table = table
@@ -211,7 +198,11 @@ class _Rows:
             yield from table.to_batches()
 
     def _require_room(self) -> None:
-        """Look now and then at what all writers wrote, so that a disk is not filled before the commit."""
+        """Raise RefusedError if all writers together wrote too much.
+
+        Checked after every 64 MB (or `max_bytes`, if less) of this writer, so that the disk does not fill up before the
+        commit.
+        """
         if self._own - self._looked_at < min(_LOOK_EVERY_BYTES, self._table.max_bytes):
             return
         self._looked_at = self._own
@@ -233,13 +224,7 @@ def _chain(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[
 
 
 def unstorable(kind: pa.DataType) -> str | None:
-    """Why values of a type cannot be kept in a Lance dataset, or None.
-
-    Args:
-        kind: A type that Spark has.
-
-    Returns:
-        The reason, as the end of a sentence.
+    """Return why Lance cannot store values of a type, as the end of a sentence, or None if it can.
 
     Example:
         >>> unstorable(pa.list_(pa.struct([])))

@@ -1,1 +1,1 @@
-"""Search without Spark: tables opened once and searched many times."""
+"""Search without Spark: tables that are opened once and searched many times."""

@@ -1,7 +1,7 @@
-"""Indexes of files that are no table's, in a directory that the caller names: found, made, and joined to a search.
+"""Indexes of files that belong to no table, in a directory that the caller names.
 
 A list of files, or the files of a Delta table, is a `Snapshot` (`hudi_vector.query.files.plain_files`). Its index is
-handed to `hudi_vector.query.planner.make_plan` as a table's is.
+passed to `hudi_vector.query.planner.make_plan` in the same way as a table's index.
 """
 
 from __future__ import annotations
@@ -22,26 +22,18 @@ __all__ = ["build_external", "external_home", "external_indexes", "external_scan
 
 
 def external_home(snapshot: Snapshot, column: str, directory: str) -> IndexHome:
-    """Where the indexes of a column of files lie.
+    """Return the location of the indexes of a column of files.
 
-    Args:
-        snapshot: The files.
-        column: The column, as the files spell it.
-        directory: The directory of external indexes.
+    `column` is spelled as in the files; `directory` is the directory of external indexes.
     """
     return of_files(directory, [file.uri for file in indexable_files(snapshot)], column)
 
 
 def external_indexes(snapshot: Snapshot, column: str, directory: str) -> list[Index]:
-    """The indexes of a column of files; the files' footers are compared with what was indexed.
+    """Return the indexes of a column of files, by metric and kind, after comparing footers with what was indexed.
 
-    Args:
-        snapshot: The files.
-        column: The column, as the files spell it.
-        directory: The directory of external indexes.
-
-    Returns:
-        The indexes, by metric and kind; segments of files that were written anew since cover nothing.
+    Segments of files that were rewritten since cover nothing. `column` is spelled as in the files; `directory` is the
+    directory of external indexes.
     """
     found = indexes_at(external_home(snapshot, column, directory), snapshot.source.options)
     return [verified(index, indexable_files(snapshot), snapshot.source.options) for index in found]
@@ -50,42 +42,24 @@ def external_indexes(snapshot: Snapshot, column: str, directory: str) -> list[In
 def build_external(
     snapshot: Snapshot, column: str, parameters: Parameters, directory: str, each: Each = map, retrain: bool = False
 ) -> Index:
-    """The index of a column of files, made where there is none, completed where files have no segment.
+    """Build the index of a column of files, or complete it with the files that have no segment.
 
-    Args:
-        snapshot: The files.
-        column: The column, in any case.
-        parameters: How it is made.
-        directory: The directory of external indexes; every process that `each` runs in reaches it.
-        each: How files are gone through: `map`, that of threads, or one that sends them to executors.
-        retrain: Whether it is made anew where it is there.
-
-    Returns:
-        The index.
-
-    Raises:
-        InvalidArgumentError: A parameter is not allowed, or there is no vector.
-        InvalidTypeError: The column is none of vectors.
-        UnsupportedTableError: The column's vectors are of several lengths.
+    `column` may be in any case. `directory` is the directory of external indexes; every process in which `each` runs
+    must reach it. `each` applies a function to the files: `map`, the map of a thread pool, or one that uses executors.
+    With `retrain`, an existing index is built again. Raises InvalidArgumentError if a parameter is not allowed or there
+    is no vector, InvalidTypeError if the column does not hold vectors, and UnsupportedTableError if its vectors have
+    several lengths.
     """
     spec = external_scan(snapshot, column)
     return create_index(snapshot, spec, parameters, each, retrain, external_home(snapshot, spec.column.name, directory))
 
 
 def external_scan(snapshot: Snapshot, column: str) -> ScanSpec:
-    """A scan of a column of files as an index needs it: with the length that all its vectors have to have.
+    """Return a scan of a column of files for an index, with the length that all its vectors must have.
 
-    Args:
-        snapshot: The files.
-        column: The column, in any case.
-
-    Returns:
-        The scan; where the column's type does not say the length, it is that of the first vector there is.
-
-    Raises:
-        InvalidArgumentError: There is no vector.
-        InvalidTypeError: It is no column of vectors.
-        UnknownColumnError: There is no such column.
+    `column` may be in any case. If its type does not declare the length, the first vector gives it. Raises
+    InvalidArgumentError if there is no vector, InvalidTypeError if the column does not hold vectors, and
+    UnknownColumnError if there is no such column.
     """
     return ScanSpec(
         table_uri=snapshot.source.uri,

@@ -1,4 +1,4 @@
-"""Arrow tables as DataFrames of a session that the caller has; nothing here is loaded without one."""
+"""The conversion of Arrow tables to DataFrames; pyspark is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -14,15 +14,7 @@ __all__ = ["one_partition"]
 
 
 def one_partition(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """A DataFrame of one partition, whose rows come in the table's order.
-
-    Args:
-        spark: The session.
-        table: The rows, which travel in the plan.
-
-    Returns:
-        The DataFrame, lazy.
-    """
+    """Return a lazy DataFrame of one partition with the table's rows in order; the rows are part of the plan."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     sink = pa.BufferOutputStream()

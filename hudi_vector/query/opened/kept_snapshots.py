@@ -1,4 +1,4 @@
-"""The snapshots an opened table is searched at: the newest, kept until it is refreshed, and some of the past."""
+"""The cached snapshots of an opened table: the newest, kept until it is refreshed, and some of the past."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _PAST = 8
 
 
 class SnapshotSource(Protocol):
-    """Whatever has snapshots: a Hudi table, or files."""
+    """Anything that has snapshots: a Hudi table, files, a Delta table or a Lance dataset."""
 
     def snapshot(self, as_of: AsOf | None = None) -> Snapshot:
-        """The table now, or at a point in its history."""
+        """Return the snapshot of now, or of a point in the history."""
         ...
 
 
 @dataclass(frozen=True)
 class _Chosen:
-    """A snapshot, and when it began to be looked for."""
+    """A snapshot, and the time (monotonic, seconds) at which its listing began."""
 
     snapshot: Snapshot
     begun: float
 
 
 class KeptSnapshots:
-    """Snapshots of one source, chosen when they are first needed; for several threads.
+    """The snapshots of one source, chosen when they are first needed; thread-safe.
 
     Args:
-        source: Where they come from.
-        refresh_every: Seconds after which they are chosen again; None for never.
-        on_choice: Called before one is chosen.
+        source: The source of snapshots.
+        refresh_every: The age in seconds after which a snapshot is chosen again; None for never.
+        on_choice: A function that is called before each choice.
     """
 
     def __init__(
@@ -56,24 +56,24 @@ class KeptSnapshots:
         self._every = refresh_every
         self._lock = threading.Lock()
         self._newest: _Chosen | None = None
-        # A point of the history may change too: an action that was requested before it may complete later.
+        # A past snapshot may change too: an action that was requested before it may complete later.
         self._past: Recent[AsOf, _Chosen] = Recent(_PAST)
 
     @property
     def identity(self) -> str | None:
-        """Which state of the source is searched now, None where none was chosen yet."""
+        """Return the identity of the newest snapshot, or None if none was chosen yet."""
         newest = self._newest
         return None if newest is None else newest.snapshot.identity
 
     def get(self, as_of: AsOf | None = None) -> Snapshot:
-        """The snapshot to search now."""
+        """Return the snapshot to search now."""
         kept = self._newest if as_of is None else self._past.get(as_of)
         if kept is not None and (self._every is None or time.monotonic() - kept.begun < self._every):
             return kept.snapshot
         return self._choose(as_of)
 
     def refresh(self) -> Snapshot:
-        """Look for the newest snapshot now, and keep it; forget those of the past."""
+        """Choose the newest snapshot again and return it; forget the snapshots of the past."""
         self._past.forget(lambda _: True)
         return self._choose(None)
 
@@ -85,24 +85,17 @@ class KeptSnapshots:
             self._past.put(as_of, chosen)
             return chosen.snapshot
         with self._lock:
-            # Another thread may have begun later and been quicker.
+            # Another thread may have begun later and finished earlier; its snapshot is newer.
             if self._newest is None or self._newest.begun <= begun:
                 self._newest = chosen
         return chosen.snapshot
 
     def answer(self, as_of: AsOf | None, work: Callable[[Snapshot], T]) -> T:
-        """Search, and once more on a newer snapshot if a file is gone: Hudi's clean took it (decision 9).
+        """Run a search on a snapshot, and again on a newer one if a file is missing because Hudi's clean removed it.
 
-        Args:
-            as_of: The point of the history to search, None for now.
-            work: The search.
-
-        Returns:
-            What it returns.
-
-        Raises:
-            InstantNotAvailableError: The files of that point were cleaned away.
-            DataFileError: A file cannot be read.
+        `as_of` is the point in the history to search, None for now; a search of the past is not repeated. Raises
+        InstantNotAvailableError if the files of that point were cleaned away, and DataFileError if a file cannot be
+        read.
         """
         try:
             return work(self.get(as_of))
@@ -110,6 +103,6 @@ class KeptSnapshots:
             failed = problem
         if as_of is not None:
             self._past.forget(lambda key: key == as_of)
-            self._source.snapshot(as_of)  # says which instants are left, if this one is no longer there
+            self._source.snapshot(as_of)  # if this point is gone, raises an error that names the instants left
             raise failed
         return work(self.refresh())

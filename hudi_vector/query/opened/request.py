@@ -1,4 +1,4 @@
-"""What a search without Spark was asked, checked, and what it found."""
+"""The checked arguments of a search without Spark, and its result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ELEMENTS = {pa.float32(): "float", pa.float64(): "double", pa.int8(): "int8"}
 
 @dataclass(frozen=True)
 class Found:
-    """The rows found by a search, none of their columns read yet."""
+    """The rows found by a search; none of their columns is read yet."""
 
     plan: SearchPlan
     winners: Winners
@@ -46,14 +46,14 @@ class Found:
     conf: Mapping[str, str]
 
     def columns(self, names: list[str]) -> dict[str, Any]:
-        """Columns of the rows, in their order, by name."""
+        """Read columns of the rows, in the rows' order, by name."""
         begun = time.perf_counter()
         fetched = fetch_rows(self.plan, self.winners, names, keep=True, threads=threads_of(self.conf))
         self.progress.seconds["rows"] = time.perf_counter() - begun
         return {name: fetched.column(name) for name in names}
 
     def report(self, queries: int) -> SearchReport:
-        """What the search did, kept among the last reports."""
+        """Return the report of the search and keep it among the last reports."""
         got = np.bincount(self.winners.query, minlength=queries)
         fewest = int(got.min()) if queries else 0
         report = report_of(self.plan, self.progress, queries, returned=len(self.winners), fewest=fewest)
@@ -63,7 +63,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Asked:
-    """The arguments of a search, those checked that can be without the table. `vectors` has shape (m, d), float64."""
+    """The arguments of a search, checked as far as possible without the table; `vectors` has shape (m, d), float64."""
 
     table: str
     column: str
@@ -92,7 +92,7 @@ class Asked:
         zone: Any,
         tuning: Tuning = AS_SET,
     ) -> Asked:
-        """Check what can be checked without the table."""
+        """Check the arguments that can be checked without the table."""
         named = as_text(zone, "zone", allow_null=True) or "UTC"
         zone_info(named)
         require_known(options or {})
@@ -111,7 +111,7 @@ class Asked:
         )
 
     def plan(self, snapshot: Snapshot, indexes: Sequence[Index] | None = None) -> SearchPlan:
-        """What is done on this snapshot, with the indexes that are known, or those that are found now."""
+        """Return the plan of the search on a snapshot, with the given indexes; None looks for indexes now."""
         column = vector_column(snapshot, self.column, self.table, self.vectors.shape[1])
         require_comparable(self.metric, column.name, column.element)
         for vector in self.vectors[:1]:
@@ -134,7 +134,11 @@ class Asked:
         return replace(plan, reason="without Spark") if plan.execution == "local" else plan
 
     def find(self, snapshot: Snapshot, indexes: Sequence[Index] | None = None) -> Found:
-        """Plan and search, with the indexes that are known, or those that are found now."""
+        """Plan and search on a snapshot, with the given indexes; None looks for indexes now.
+
+        Raises UnsupportedTableError if only Spark can read a slice, and DimensionMismatchError if the queries have
+        another length than all vectors.
+        """
         begun = time.perf_counter()
         plan = self.plan(snapshot, indexes)
         require_readable(plan)
@@ -148,17 +152,10 @@ class Asked:
 
 
 def as_queries(value: Any) -> Floats:
-    """Query vectors, shape (m, d), float64.
+    """Return query vectors, shape (m, d), float64; m may be 0.
 
-    Args:
-        value: A two-dimensional array of numbers, or a list of vectors of one length.
-
-    Returns:
-        The vectors; no row of them where there is none.
-
-    Raises:
-        InvalidVectorError: A vector holds NULL, NaN or infinity.
-        InvalidTypeError: They are no vectors of one length.
+    `value` is a two-dimensional array of numbers, or a list of vectors of one length. Raises InvalidVectorError if a
+    vector holds NULL, NaN or infinity, and InvalidTypeError if the values are not vectors of one length.
 
     Example:
         >>> as_queries([[1, 2], [3, 4]]).shape
@@ -177,7 +174,7 @@ def as_queries(value: Any) -> Floats:
 
 
 def require_readable(plan: SearchPlan) -> None:
-    """Refuse a plan with slices that only Spark can read."""
+    """Raise UnsupportedTableError if only Spark can read the snapshot or a slice of the plan."""
     slices = (access.reason for access in plan.slices if access.access == "spark")
     reason = plan.snapshot.needs_spark or next(slices, None)
     if reason is not None:
@@ -188,7 +185,7 @@ def require_readable(plan: SearchPlan) -> None:
 
 
 def spelled(name: str, schema: pa.Schema, table: str) -> str:
-    """A column's name as the table spells it."""
+    """Return a column's name as the table spells it, ignoring case; raise UnknownColumnError if there is none."""
     if name in schema.names:
         return name
     found = next((present for present in schema.names if present.lower() == name.lower()), None)
@@ -198,7 +195,10 @@ def spelled(name: str, schema: pa.Schema, table: str) -> str:
 
 
 def vector_column(snapshot: Snapshot, name: str, table: str, dimension: int) -> VectorColumn:
-    """The searched column, as the table declares it; lists have the dimension that is asked for."""
+    """Return the searched column as the table declares it; a column of lists gets the given dimension.
+
+    Raises UnknownColumnError if there is no such column, and InvalidTypeError if it does not hold vectors.
+    """
     field = snapshot.schema.field(spelled(name, snapshot.schema, table))
     vector = vector_type(field)
     if vector is not None:

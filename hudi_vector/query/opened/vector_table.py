@@ -1,4 +1,4 @@
-"""A table opened for many searches without Spark and without a JVM: what `hudi_vector.open` gives."""
+"""The table opened for many searches without Spark and without a JVM, as `hudi_vector.open` returns it."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ _REFS = pa.schema([pa.field(_PATH, pa.string()), pa.field(_ROW, pa.int64())])
 
 @dataclass(frozen=True, repr=False)
 class SearchHits:
-    """The rows found, with all that a ``pyarrow.Table`` has: ``column``, ``to_pylist``, ``to_pandas`` and so on.
+    """The rows found by a search, with everything that a ``pyarrow.Table`` has.
 
-    `table` holds the rows, `report` says what the search did and `plan` what it was to do.
+    For example ``column``, ``to_pylist`` and ``to_pandas``. `table` holds the rows, `plan` is the plan of the search,
+    and `report` describes its execution.
     """
 
     table: pa.Table
@@ -60,10 +61,10 @@ class SearchHits:
 
     @property
     def refs(self) -> list[tuple[str, int]]:
-        """Where each row lies: its file, and its number in it, from 0.
+        """Return the place of each row: its file, and its row number in the file, from 0.
 
         Raises:
-            UnsupportedTableError: A row was merged from log files, and lies nowhere as it is.
+            UnsupportedTableError: A row was merged from log files, so that it has no place in a single file.
         """
         if self.places.column(_PATH).null_count:
             raise UnsupportedTableError(
@@ -75,7 +76,7 @@ class SearchHits:
         return int(self.table.num_rows)
 
     def __repr__(self) -> str:
-        """The number of rows and the first of them, without the plan and the report."""
+        """Return the number of rows and the first of them, without the plan and the report."""
         count = len(self)
         lines = [f"SearchHits: {count} {'row' if count == 1 else 'rows'} of '{self.plan.snapshot.source.name}'"]
         first = self.table.slice(0, _SHOWN_ROWS)
@@ -96,8 +97,8 @@ class SearchHits:
 class VectorTable:
     """A table with a column of vectors, open for searches; made by `hudi_vector.open`.
 
-    Threads may share it. The snapshot it searches is kept until `refresh` is called or its time is over; decoded
-    vectors, footers and pages are kept in the process's cache, under ``hoodie.vector.cache.max.bytes``.
+    Threads may share it. The searched snapshot is kept until `refresh` is called or its time is over. Decoded vectors,
+    footers and pages are kept in the process's cache, limited by ``hoodie.vector.cache.max.bytes``.
     """
 
     def __init__(
@@ -111,13 +112,13 @@ class VectorTable:
         zone: str,
         deleted: Deleted | None = None,
     ) -> None:
-        """Look at the table, and refuse a column that is none of vectors."""
+        """Read the table's schema and raise an error if the column does not hold vectors."""
         self.name = name
         self.column = column
         self._as_of = as_of
         self._options = options
         self._zone = zone
-        # None where rows are told by keys and not by their places.
+        # None unless the rows are those of plain files or of a Delta table, where callers may name deleted rows.
         self._deleted = deleted
         self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every, self._forget_indexes)
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
@@ -133,14 +134,14 @@ class VectorTable:
         self.close()
 
     def close(self) -> None:
-        """Forget the snapshots; what the process's cache holds leaves it when others need the room."""
+        """Forget the snapshots; the process's cache drops the table's data when it needs the room."""
         self._kept = None
 
     def refresh(self) -> bool:
-        """Look for commits that completed since, and for what became of the indexes.
+        """Look for new commits, and for new or refreshed indexes.
 
         Returns:
-            Whether the searches from now on see another state of the table.
+            True if later searches see another state of the table.
         """
         kept = self._snapshots()
         self._indexes.forget(lambda _: True)
@@ -162,7 +163,7 @@ class VectorTable:
         queries: Any = None,
         options: Any = None,
     ) -> str:
-        """Describe the plan of `search` or `search_batch`; slices that only Spark reads are in it, with the reason."""
+        """Describe the plan of `search` or `search_batch`, including slices that only Spark can read and why."""
         tuning = checked_tuning(mode, recall_target, **(options or {}))
         vectors = as_vector(query, None)[None, :] if queries is None else as_queries(queries)
         asked = self._asked(vectors, k, metric, filter, as_of, max_distance, tuning)
@@ -198,28 +199,29 @@ class VectorTable:
 
         Args:
             query: A list or one-dimensional array of numbers, as long as the column's vectors.
-            k: How many rows, 1 to 100,000.
+            k: The number of rows, 1 to 100,000.
             metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
             filter: A condition over the table's columns, applied before distances.
-            columns: The columns to return, ``"*"`` for all but the vectors; by default none, but the place of each row.
-            mode: ``"exact"`` uses no index; ``"auto"``, the default, uses one where the answer stays exact or a recall
-                target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
-            recall_target: The share of the true nearest rows to be found on average, such as 0.95.
-            as_of: An instant of the timeline, or a timestamp: what was visible then; by default what the table was
-                opened with.
-            max_distance: The largest distance wanted, inclusive, in the metric's unit.
+            columns: The columns to return, ``"*"`` for all except the searched column; by default none, but the place
+                of each row.
+            mode: ``"exact"`` uses no index; ``"auto"``, the default, uses one if the answer stays exact or a recall
+                target below 1 is set; ``"approximate"`` uses one even if rows may be missed.
+            recall_target: The share of the true nearest rows to find on average, for example 0.95.
+            as_of: An instant of the timeline or a timestamp, to search what was visible then; by default the `as_of`
+                with which the table was opened.
+            max_distance: The largest distance to return, inclusive, in the metric's unit.
             deleted: Rows of files or of a Delta table to leave out, in addition to those that are deleted already: a
                 mapping of file to a bool for each row or to row numbers, or pairs of file and row number.
             options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
 
         Returns:
             The rows, ascending by distance: ``columns`` and ``_distance``, or ``file_path``, ``row_index`` and
-            ``_distance``. Of a row merged from log files, the place is NULL.
+            ``_distance``. The place of a row that was merged from log files is NULL.
 
         Raises:
             InvalidArgumentError: An argument is not allowed.
             UnsupportedTableError: A slice of the table can only be read by Spark.
-            InstantNotAvailableError: The table does not, or no longer, have what ``as_of`` asks for.
+            InstantNotAvailableError: The table does not have, or no longer has, the state that ``as_of`` asks for.
             DataFileError: A data file cannot be read.
 
         Example:
@@ -249,11 +251,11 @@ class VectorTable:
         deleted: Any = None,
         **options: Unpack[SearchOptions],
     ) -> SearchHits:
-        """Find the k nearest rows to each of many vectors, by one pass over the table.
+        """Find the k nearest rows to each of many vectors, in one pass over the table.
 
         Args:
             queries: An array of shape (m, d).
-            k: How many rows each query gets.
+            k: The number of rows for each query.
             metric: As for `search`.
             filter: As for `search`.
             columns: As for `search`.
@@ -265,8 +267,8 @@ class VectorTable:
             options: As for `search`.
 
         Returns:
-            As `search`, with the number of the query in ``_hudi_query_index`` before the other columns; by query, and
-            by distance within it.
+            The same columns as `search`, after the number of the query in ``_hudi_query_index``; ordered by query, then
+            by distance.
 
         Raises:
             InvalidArgumentError: An argument is not allowed.
@@ -281,22 +283,22 @@ class VectorTable:
         return self._search(asked, True, columns, deleted)
 
     def fetch_rows(self, refs: Iterable[tuple[str, int]], columns: Sequence[str] | None = None) -> pa.Table:
-        """Columns of rows by their places.
+        """Read columns of rows by their places.
 
-        A place is a row of a file, not of the table: a row that was deleted or changed since is given as it was, as
-        long as its file is there.
+        A place is a row of a file, not of the table: a row that was deleted or changed since is returned as it was, as
+        long as its file exists.
 
         Args:
-            refs: Pairs of file and row number, as `SearchHits.refs` gives them, in any order, repeated or not.
-            columns: The columns; all without the vector by default.
+            refs: Pairs of file and row number, as `SearchHits.refs` returns them, in any order; pairs may repeat.
+            columns: The columns; by default all except the searched column.
 
         Returns:
             A row for each pair, in the caller's order.
 
         Raises:
-            InvalidTypeError: The pairs are no pairs of text and whole number.
-            InvalidArgumentError: A file is not one of this table.
-            DataFileError: A file is gone, or has no such row.
+            InvalidTypeError: The pairs are not pairs of text and whole number.
+            InvalidArgumentError: A file does not belong to this table.
+            DataFileError: A file is missing or has no such row.
 
         Example:
             >>> with hv.open("/tables/products", column="embedding") as t:
@@ -330,11 +332,11 @@ class VectorTable:
         return pa.concat_tables(parts).take(pa.array(back))
 
     def to_spark(self, spark: SparkSession, hits: SearchHits | pa.Table) -> DataFrame:
-        """Rows found as a DataFrame of one partition, in their order.
+        """Convert the rows found to a DataFrame of one partition, in their order.
 
         Args:
             spark: A session.
-            hits: What a search gave, or any Arrow table.
+            hits: The result of a search, or any Arrow table.
 
         Returns:
             The DataFrame, lazy.
@@ -344,7 +346,7 @@ class VectorTable:
     def fetch_rows_to_spark(
         self, spark: SparkSession, refs: Iterable[tuple[str, int]], columns: Sequence[str] | None = None
     ) -> DataFrame:
-        """The same as `fetch_rows`, as a DataFrame of one partition in the caller's order.
+        """Read columns of rows by their places, as `fetch_rows` does, into a DataFrame of one partition.
 
         Args:
             spark: A session.
@@ -352,7 +354,7 @@ class VectorTable:
             columns: As for `fetch_rows`.
 
         Returns:
-            The DataFrame; its rows are read now.
+            The DataFrame, in the caller's order; its rows are read now.
         """
         return one_partition(spark, self.fetch_rows(refs, columns))
 
@@ -382,7 +384,10 @@ class VectorTable:
         return self._snapshots().answer(asked.as_of, answer)
 
     def _left_out(self, deleted: Any) -> list[Deleted]:
-        """What callers say is deleted: when the files were opened, and now."""
+        """Return the rows that the caller declared deleted at opening and in this search; [] for Hudi and Lance tables.
+
+        Raises InvalidArgumentError if `deleted` is given for such a table.
+        """
         if self._deleted is not None:
             return [self._deleted, checked_deleted(deleted)]
         if deleted is not None:
@@ -392,11 +397,11 @@ class VectorTable:
         return []
 
     def _forget_indexes(self) -> None:
-        """Look for indexes again at the next search: a table may get one, or have it refreshed, without a commit."""
+        """Make the next search look for indexes again: an index may be made or refreshed without a commit."""
         self._looked_for.forget(lambda _: True)
 
     def _known_indexes(self, snapshot: Snapshot, tuning: Tuning) -> Sequence[Index]:
-        """The indexes, looked for once for each snapshot, unless the search wants none."""
+        """Return the indexes of the column, found once for each choice of a snapshot; [] for an exact search."""
         if tuning.settled(self._options).mode == "exact":
             return []
         key = snapshot.identity
@@ -415,7 +420,10 @@ class VectorTable:
         return [] if directory is None else external_indexes(snapshot, name, directory)
 
     def _names(self, snapshot: Snapshot, wanted: tuple[str, ...]) -> list[str]:
-        """The columns that are read, as the table spells them."""
+        """Return the columns to read, as the table spells them.
+
+        Raises InvalidArgumentError if the table has a column with a name that the search adds.
+        """
         added = (_DISTANCE, _QUERY)
         taken = next((name for name in snapshot.schema.names if name.lower() in added), None)
         if taken is not None:
@@ -427,9 +435,12 @@ class VectorTable:
         return list(dict.fromkeys(spelled(n, snapshot.schema, self.name) for n in named if n not in added))
 
     def _access(self, snapshot: Snapshot, uri: str, known: Mapping[str, FileSlice]) -> SliceAccess:
-        """How rows of a file are read; of this table's files only."""
+        """Return how rows of a file are read.
+
+        Raises InvalidArgumentError if the file does not belong to this table, and DataFileError if it is missing.
+        """
         found = known.get(uri)
-        # A row has a place in its base file alone, whatever became of it since.
+        # A place is in a base file. Log files and deletions are ignored, so that a row is returned as it was.
         file, constants = (found.base_file, found.constants) if found else (None, ())
         if file is None:
             if not uri.startswith(snapshot.source.uri + "/"):
@@ -470,31 +481,28 @@ def open(  # noqa: A001 - hv.open, as files are opened
     """Open a table for searches without Spark and without a JVM.
 
     Args:
-        table: A Hudi table's base path, of any scheme that pyarrow or an installed fsspec package opens.
+        table: A Hudi table's base path, in any URI scheme that pyarrow or an installed fsspec package opens.
         column: A VECTOR column, or a list of float, double or int8.
-        files: Parquet files in place of a table.
-        delta: A Delta table in place of one; needs the extra ``delta``. Rows that its deletion vectors delete are left
-            out.
-        lance: A Lance dataset in place of one.
-        version: The version of a Lance dataset, by its number or tag, or of a Delta table, by its number; the newest by
-            default.
+        files: Parquet files instead of a table.
+        delta: A Delta table instead; needs the extra ``delta``. Rows that its deletion vectors delete are left out.
+        lance: A Lance dataset instead.
+        version: The version of a Lance dataset, by its number or tag, or of a Delta table, by its number; by default
+            the newest.
         deleted: Rows of files or of a Delta table that no search finds: a mapping of file to a bool for each row or to
             row numbers, or pairs of file and row number.
-        as_of: An instant of the timeline, or a timestamp, that searches see unless they name another; now by default.
-        refresh_every: Seconds after which a search looks for new commits first; by default it never does by itself.
-        index_directory: Where `hudi_vector.index.build_if_missing` put the indexes of files, or those of a table that
-            do not lie under it; ``hoodie.vector.index.external.dir`` of the options by default.
-        storage_options: Hadoop's storage settings (``fs.s3a.endpoint`` …); for a Delta table
-            deltalake's own too.
+        as_of: An instant of the timeline, or a timestamp, that searches see unless they give another; by default now.
+        refresh_every: The seconds after which a search first looks for new commits; by default it never does.
+        index_directory: The directory in which `hudi_vector.index.build_if_missing` stored the indexes of files, or of
+            a table whose indexes are not under it; by default ``hoodie.vector.index.external.dir`` of the options.
+        storage_options: Hadoop's storage settings (``fs.s3a.endpoint`` …); for a Delta table also deltalake's own.
         options: Settings of this package, by key.
-        zone: The zone of timestamps that name none, in ``filter`` and ``as_of``; UTC by default.
+        zone: The zone of timestamps without one, in ``filter`` and ``as_of``; by default UTC.
 
     Returns:
-        The table, which is a context manager too.
+        The table, which is also a context manager.
 
     Raises:
-        InvalidArgumentError: An argument is not allowed, or not exactly one of table, files, delta and lance is
-            given.
+        InvalidArgumentError: An argument is not allowed, or not exactly one of table, files, delta and lance is given.
         TableNotFoundError: There is no Hudi table, or no Lance dataset, at the path.
         UnknownColumnError: The table has no such column.
 
@@ -546,7 +554,7 @@ def _seconds(value: Any) -> float | None:
 
 
 def _short(value: Any) -> str:
-    """A value as a cell of a table shows it."""
+    """Return a value as the text of a table cell."""
     if isinstance(value, (list, tuple, np.ndarray)) and len(value) > 3:
         return f"[{_short(value[0])}, … {len(value)} values]"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -562,7 +570,7 @@ def _hits(found: Found, names: list[str] | None, queries: int, batch: bool) -> S
 
 
 def _places(plan: SearchPlan, winners: Winners) -> pa.Table:
-    """Where the rows lie; NULL for those that were merged."""
+    """Return the places of the rows; NULL for rows that were merged."""
     found, place = np.unique(winners.slice_index, return_inverse=True)
     chosen = [plan.slices[number] for number in found.tolist()]
     files = [

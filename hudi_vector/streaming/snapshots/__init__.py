@@ -1,1 +1,1 @@
-"""Which snapshot of a table answers a micro-batch."""
+"""The choice of the table snapshot that answers a micro-batch."""

@@ -1,7 +1,7 @@
-"""Which snapshot a micro-batch is searched at: chosen on the driver when the batch is planned, once for all its tasks.
+"""The snapshot at which a micro-batch is searched: chosen on the driver, once for all tasks of the batch.
 
-A row of one column goes to the tasks beside each row of the stream: the moment of the table's timeline, as text. It is
-a lazy relation, which Spark plans anew for every micro-batch.
+A relation of one row and one column holds the moment of the table's timeline as text; it is cross-joined with the rows
+of the stream. The relation is lazy, and Spark plans it again for every micro-batch.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ __all__ = ["MOMENT", "Batch", "with_moment"]
 
 MOMENT = "__hudi_vector_moment"
 
-# What Spark's streams set for the thread that plans and runs a micro-batch.
+# Local properties that Spark sets on the thread that plans and runs a micro-batch.
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What is planned: a micro-batch of a query, or a statement, of which Spark may not have told the number yet."""
+    """The unit for which a moment is chosen: a micro-batch of a streaming query, or a statement (`query` is None).
+
+    `number` is the batch's or the statement's number, None if Spark has not set it yet.
+    """
 
     application: str
     query: str | None
@@ -46,7 +49,7 @@ class Batch:
 
     @classmethod
     def planned(cls, spark: SparkSession, streams: bool) -> Batch:
-        """The one this thread plans: in foreachBatch it plans statements within a micro-batch."""
+        """Return the unit that this thread plans; inside foreachBatch that is a statement."""
         context = spark.sparkContext
         query = context.getLocalProperty(_QUERY_ID) if streams else None
         number = context.getLocalProperty(_BATCH_ID if query else "spark.sql.execution.id")
@@ -66,20 +69,10 @@ _OF_QUERIES: Recent[tuple[str, str, str], _Chosen] = Recent(128)
 def with_moment(
     spark: SparkSession, rows: DataFrame, source: Source, config: StreamConfig, check: Callable[[Moment], None]
 ) -> DataFrame:
-    """Rows with the moment at which they are searched.
+    """Return the rows with the column `MOMENT`, the moment at which they are searched.
 
-    Args:
-        spark: The session.
-        rows: A DataFrame, streaming or not.
-        source: The searched table.
-        config: How long a stream looks for no newer commits, and whether it notes its moments beside its checkpoint.
-        check: Refuses a moment that cannot be searched.
-
-    Returns:
-        The rows with the column `MOMENT`.
-
-    Raises:
-        InvalidOptionError: Moments are to be noted beside the checkpoint of rows that are no stream.
+    `check` raises if a moment cannot be searched. `config` says how long a stream reuses a moment and whether it stores
+    moments in its checkpoint. Raises InvalidOptionError if moments are to be stored but `rows` is not a stream.
     """
     if config.pins and not rows.isStreaming:
         raise InvalidOptionError(
@@ -119,7 +112,10 @@ def _pins(spark: SparkSession, query: str, source: Source) -> Pins:
 
 
 def _of_batch(batch: Batch, source: Source, choose: Callable[[], Moment]) -> Moment:
-    """Spark plans a batch several times, and a statement may hold several searches: all get the same moment."""
+    """Return the moment of a batch, choosing it once.
+
+    Spark plans a batch several times, and a statement may hold several searches: all of them need the same moment.
+    """
     if batch.number is None:
         return choose()
     key = (batch, source.uri)

@@ -1,4 +1,4 @@
-"""Which snapshot was visible at the time of each row: commits that had completed by then."""
+"""The snapshots visible at the times of rows: a snapshot holds the commits that had completed by then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["EventTime", "History", "moments_of"]
 
 @dataclass(frozen=True)
 class EventTime:
-    """The column of the rows' times. `zone` is the timeline's, `session_zone` that of times without a zone."""
+    """The column of the rows' times; `zone` is the timeline's zone, `session_zone` the zone of times without one."""
 
     column: str
     zone: str
@@ -27,10 +27,10 @@ class EventTime:
 
 @dataclass(frozen=True)
 class History:
-    """The points at which a table changed, as one moment shows them.
+    """The completion times at which a table changed, as one moment shows them.
 
     `completed` are the completion times of the commits on the timeline, ascending. `archived` is the completion time of
-    the first action that has left it, None where there is none.
+    the first action that was archived, None if there is none. `unseen` are the pending actions of that moment.
     """
 
     completed: tuple[str, ...]
@@ -39,18 +39,14 @@ class History:
 
     @classmethod
     def of(cls, visible: Timeline, moment: Moment, archived: str | None) -> History:
-        """The history a timeline shows."""
+        """Return the history that a timeline shows at a moment."""
         completed = sorted({entry.completed for entry in visible.commits})
         return cls(tuple(completed), archived, moment.unseen)
 
     def at(self, time: str) -> Moment | None:
-        """What was visible at a time.
+        """Return what was visible at a time, given as 17 digits in the timeline's zone; None before the first commit.
 
-        Args:
-            time: 17 digits in the timeline's zone.
-
-        Returns:
-            The moment, which the timeline may have lost; None before the first commit.
+        The commits of the returned moment may have been archived (see `has`).
         """
         seen = bisect_right(self.completed, time)
         if seen:
@@ -58,27 +54,21 @@ class History:
         return Moment(time, self.unseen) if self.archived is not None and self.archived <= time else None
 
     def has(self, moment: Moment) -> bool:
-        """Whether the commits of a moment are still on the timeline."""
+        """Return True if the newest commit of a moment is still on the timeline."""
         return moment.completed in self.completed
 
     def after(self, moment: Moment) -> tuple[Moment, ...]:
-        """The later points, the next one first."""
+        """Return the moments of the later commits, the next one first."""
         return tuple(Moment(time, self.unseen) for time in self.completed if time > moment.completed)
 
 
 def moments_of(
     rows: pa.Table, at: npt.NDArray[np.int64], event_time: EventTime, history: History
 ) -> dict[Moment | None, npt.NDArray[np.int64]]:
-    """Rows that ask, by what was visible at their times.
+    """Group asking rows by the moment that was visible at their times.
 
-    Args:
-        rows: The rows.
-        at: Those of them that are wanted.
-        event_time: Where their times are.
-        history: The table's.
-
-    Returns:
-        Which of the wanted rows go with each moment; None for rows without a time, or before the first commit.
+    `at` selects rows; the arrays in the result are positions in `at`. The key None holds rows without a time or with a
+    time before the first commit.
     """
     times = _micros(rows.column(event_time.column).take(pa.array(at)), event_time.session_zone)
     seen = {time: history.at(as_timeline_time(time, event_time.zone)) for time in set(times) if time is not None}
@@ -89,7 +79,7 @@ def moments_of(
 
 
 def _micros(times: pa.ChunkedArray, session_zone: str) -> list[int | None]:
-    """Times as microseconds since 1970 in UTC; those without a zone are the session's, as Spark casts them."""
+    """Return times as microseconds since 1970 in UTC; times without a zone are the session's, as in Spark's casts."""
     held: list[int | None] = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64()).to_pylist()
     if times.type.tz is not None:
         return held

@@ -1,4 +1,4 @@
-"""The snapshots of micro-batches, noted beside the checkpoint: a batch that runs again is searched at the same one."""
+"""The snapshots of micro-batches, stored in the checkpoint, so that a repeated batch is searched at the same one."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ __all__ = ["Pins"]
 
 _KIND, _VERSION = "stream-snapshot", 1
 _FOLDER = "hudi_vector_snapshots"
-_KEPT = 100  # as many micro-batches as Spark keeps by default
+_KEPT = 100  # micro-batches; Spark keeps the same number by default
 
 
 @dataclass(frozen=True)
 class _Noted:
-    """What stands in a side file."""
+    """The content of a side file."""
 
     moment: str
 
 
 class Pins:
-    """The moments noted for one query and one table.
+    """The stored moments of one query and one table.
 
     Args:
         checkpoint: The query's checkpoint, a normalised URI.
         table: The table's URI.
-        options: How the checkpoint's storage is opened.
+        options: The settings of the checkpoint's storage.
     """
 
     def __init__(self, checkpoint: str, table: str, options: StorageOptions) -> None:
@@ -39,21 +39,13 @@ class Pins:
         self._folder = join(checkpoint, _FOLDER, hashlib.sha256(table.encode()).hexdigest()[:16])
 
     def of_batch(self, number: int, choose: Callable[[], Moment]) -> Moment:
-        """The moment noted for a micro-batch; if there is none, one that is chosen and noted now.
-
-        Args:
-            number: The micro-batch.
-            choose: Chooses a moment.
-
-        Returns:
-            The moment.
-        """
+        """Return the moment stored for a micro-batch; if there is none, call `choose` and store its result."""
         noted = self._noted(number)
         if noted is not None:
             return noted
         publish(self._storage, self._folder, _KIND, _VERSION, number, {"moment": choose().text})
         forget_before(self._storage, self._folder, number - _KEPT)
-        # The first one counts: a driver that was taken for dead may have noted another one meanwhile.
+        # The oldest file counts: a driver that was taken for dead may have stored another moment in between.
         noted = self._noted(number)
         assert noted is not None
         return noted
