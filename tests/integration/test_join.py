@@ -396,22 +396,32 @@ def test_nearest_by_join(few, rights):
     plain = hv.knn_join(few, right, "v", "emb", 2, metric="l2", join_type="left_outer")
     wanted = sorted(map(tuple, plain.select("id", "rid").collect()), key=str)
     assert sorted(map(tuple, found.select("id", "rid").collect()), key=str) == wanted
-    ranked = hv.nearest_by_join(few, right, F.abs(few["budget"] - right["price"]), 1).select("id", "rid", "price")
-    prices = [row[1] for row in RIGHT_ROWS if row[1] is not None]
-    for row in ranked.collect():
-        budget = next(mine[2] for mine in LEFT_ROWS["few"] if mine[0] == row["id"])
-        assert abs(row["price"] - budget) == min(abs(price - budget) for price in prices)
+    for alike in (F.call_function("vector_l2_distance", few["v"], right["emb"]), "VECTOR_L2_DISTANCE( r.`emb`, L.v )"):
+        same = hv.nearest_by_join(few, right, alike, 2, mode="exact", join_type="left_outer")
+        assert sorted(map(tuple, same.select("id", "rid").collect()), key=str) == wanted
+    best = hv.nearest_by_join(few, right, "vector_inner_product(v, emb)", 2, "exact", "similarity")
+    product = hv.knn_join(few, right, "v", "emb", 2, metric="dot_product")
+    assert sorted(map(tuple, best.select("id", "rid").collect())) == sorted(
+        map(tuple, product.select("id", "rid").collect())
+    )
     for arguments, sentence in [
         (("vector_l2_distance(v, emb)", 0), "k must be a whole number"),
         (("vector_l2_distance(v, emb)", 1, "fast"), "unknown mode 'fast'; give one of approx, exact"),
         (("vector_l2_distance(v, embb)", 1), "did you mean 'emb'?"),
-        (("vector_l2_distance(v,", 1), "does not parse"),
-        (("no_such_function(v)", 1), "the ranking expression is not valid"),
+        (("vector_l2_distance(v,", 1), "of a left and a right column, not 'vector_l2_distance(v,'; rank by other"),
+        ((F.abs(few["budget"] - right["price"]), 1), "rank by other expressions with crossJoin and row_number"),
+        (("vector_l2_distance(v, emb)", 1, "exact", "similarity"), "ranks by distance; give direction='distance'"),
+        (("vector_l2_distance(v, l.v)", 1), "names two columns of one side; name one of each"),
+        (("vector_l2_distance(r.v, emb)", 1), "column 'v' does not exist in 'the sides of the join'"),
     ]:
         with pytest.raises(errors.InvalidArgumentError) as raised:
             hv.nearest_by_join(few, right, *arguments)
         assert sentence in str(raised.value)
         assert "\n" not in str(raised.value)
+    twice = few.withColumnRenamed("v", "emb")
+    with pytest.raises(errors.InvalidFilterError, match=r"'emb' .* is of both sides; write l\.emb or r\.emb"):
+        hv.nearest_by_join(twice, right, "vector_l2_distance(emb, emb)", 1)
+    assert hv.nearest_by_join(twice, right, "vector_l2_distance(l.emb, r.emb)", 1).columns[-1] == "right_emb"
 
 
 WRONG = [
@@ -421,8 +431,8 @@ WRONG = [
     ({"join_type": "full"}, errors.InvalidArgumentError, "unknown join_type 'full'; give one of inner, left_outer"),
     ({"mode": "fast"}, errors.InvalidArgumentError, "unknown mode 'fast'"),
     ({"max_distance": "far"}, errors.InvalidTypeError, "max_distance must be a number"),
-    ({"left_vector": "w"}, errors.UnknownColumnError, "column 'w' does not exist in 'the left side'"),
-    ({"right_vector": "category"}, errors.InvalidTypeError, "column 'category' of 'the right side' is STRING"),
+    ({"query_column": "w"}, errors.UnknownColumnError, "column 'w' does not exist in 'the left side'"),
+    ({"column": "category"}, errors.InvalidTypeError, "column 'category' of 'the right side' is STRING"),
     ({"condition": "prise < 3"}, errors.UnknownColumnError, "did you mean 'price'?"),
     ({"condition": "budget > 3"}, errors.UnknownColumnError, "a column of the left side only; write l.budget"),
     ({"condition": "id > 3"}, errors.InvalidFilterError, "names 'id', a column of both sides; write r.id"),
@@ -445,7 +455,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("arguments", "error", "sentence"), WRONG)
 def test_wrong_input_gets_one_sentence(few, rights, arguments, error, sentence):
-    given = {"left": few, "right": rights["files"], "left_vector": "v", "right_vector": "emb", "k": 3, **arguments}
+    given = {"left": few, "right": rights["files"], "query_column": "v", "column": "emb", "k": 3, **arguments}
     with pytest.raises(error) as raised:
         hv.knn_join(**given)
     assert sentence in str(raised.value)
