@@ -29,7 +29,7 @@ from hudi_vector.index.files import (
     segments_folder,
 )
 from hudi_vector.index.kinds.joined import made_segment
-from hudi_vector.index.kinds.kinds import GRAPHS, check_choices, indexed_metric
+from hudi_vector.index.kinds.kinds import check_choices, indexed_metric, kind_named
 from hudi_vector.index.kinds.model import IndexModel, default_partitions, sample_size, train_model, working
 from hudi_vector.index.locations import IndexHome, IndexPlace, beside_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
@@ -329,7 +329,7 @@ def _trained(
     files: Sequence[FileInfo], rows: Sequence[int], spec: ScanSpec, parameters: Parameters, each: Each
 ) -> tuple[IndexModel, HeldOut | None]:
     """Return the model, and sampled vectors that it was not trained on or None if there are none."""
-    if parameters.kind == GRAPHS:
+    if kind_named(parameters.kind).codes == "graph":
         rows = [0] * len(files)  # a graph has no training, so no sample is read
     total = sum(rows)
     wanted = parameters.sample or sample_size(parameters.num_partitions or default_partitions(total))

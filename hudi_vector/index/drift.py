@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hudi_vector.index.kinds.joined import AnySegment
+from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.segment import Segment
 
 __all__ = ["UNKNOWN", "Quality", "mean_quality", "quality_of", "retraining"]
@@ -15,7 +16,6 @@ __all__ = ["UNKNOWN", "Quality", "mean_quality", "quality_of", "retraining"]
 _MORE_ERROR = 1.5
 _MORE_IMBALANCE = 2.0
 _MANY_CLIPPED = 0.05
-_EXACT_KINDS = frozenset({"ivf_flat", "hnsw"})
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def retraining(kind: str, trained: Quality, now: Quality, clipped: int, rows: in
     why = ""
     if rows and clipped > _MANY_CLIPPED * rows:
         why = f"{clipped} of {rows} rows have a value outside the range the model was trained on"
-    elif kind not in _EXACT_KINDS and trained.error and now.error > _MORE_ERROR * trained.error:
+    elif KINDS[kind].is_lossy and trained.error and now.error > _MORE_ERROR * trained.error:
         why = f"vectors lie {now.error / trained.error:.1f} times as far from their codes as when the model was trained"
     elif trained.imbalance and now.imbalance > _MORE_IMBALANCE * trained.imbalance:
         why = (

@@ -117,7 +117,7 @@ def load_model(storage: Storage, folder: str, model_id: str) -> IndexModel:
     """
     uri = model_uri(folder, model_id)
     header, arrays = unpack("model", storage.open(uri), uri)
-    if header.get("model_id") != model_id or header.get("kind") not in KINDS:
+    if header.get("model_id") != model_id or header.get("kind") not in tuple(KINDS):
         raise DataFileError(
             f"'{uri}' holds the model {header.get('model_id')} of kind {header.get('kind')}, not {model_id}"
         )

@@ -10,11 +10,10 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.calibration.calibrate import setting_at, settings_at
 from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.kinds.faiss_library import is_installed
-from hudi_vector.index.kinds.kinds import GRAPHS
+from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.locations import beside_table, in_directory
-from hudi_vector.index.manifest import Setting
 from hudi_vector.query.plan import IndexUse
-from hudi_vector.query.tuning import KINDS, Tuning
+from hudi_vector.query.tuning import Tuning
 from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.table.model import Source
 
@@ -93,7 +92,7 @@ def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf
         if tuning.target(None) is None and asked is None:
             _require_no_shortcut(tuning)
         return _none(asked, need, _hindrance(wanted[0], tuning) or "", "or")
-    best = min(usable, key=lambda index: KINDS.index(index.manifest.kind))
+    best = min(usable, key=lambda index: list(KINDS).index(index.manifest.kind))
     target = tuning.target(best.recall_target)
     if target is None:
         _require_no_shortcut(tuning)
@@ -103,12 +102,14 @@ def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf
 
 def _hindrance(index: Index, tuning: Tuning) -> str | None:
     """Return why an index cannot answer the search, or None if it can."""
-    if index.manifest.kind != GRAPHS:
-        return None
-    if not is_installed():
-        return "its index is hnsw, which needs 'faiss-cpu': install it with pip install 'hudi-vector[faiss]'"
-    if tuning.target(index.recall_target) is None:
-        return "its index is hnsw, which gives no exact answers: add a recall_target below 1, or mode => 'approximate'"
+    kind = KINDS[index.manifest.kind]
+    if kind.searched_by_faiss and not is_installed():
+        return f"its index is {kind.name}, which needs 'faiss-cpu': install it with pip install 'hudi-vector[faiss]'"
+    if not kind.proves and tuning.target(index.recall_target) is None:
+        return (
+            f"its index is {kind.name}, which gives no exact answers: add a recall_target below 1, or mode => "
+            "'approximate'"
+        )
     return None
 
 
@@ -138,21 +139,22 @@ def _approximate(
 
 
 def _certain(best: Index, asked: str | None, need: IndexNeed, conf: Mapping[str, str]) -> Choice:
-    if best.manifest.kind == GRAPHS:
-        return _none(asked, need, _why_not_reached(best.manifest.calibration, need.k), "or")
+    if not KINDS[best.manifest.kind].proves:
+        return _none(asked, need, _why_not_reached(best, need.k), "or")
     most = options.INDEX_BATCH_MAX_QUERIES.read(conf)
     if asked is None and need.queries > most:
         return Choice(reason=f"{need.queries} queries, more than {options.INDEX_BATCH_MAX_QUERIES.key} = {most}")
     return Choice(best, _use(best, conf, certain=True))
 
 
-def _why_not_reached(calibration: Sequence[Setting], k: int) -> str:
-    """Return why graph walks are not known to reach the requested recall."""
+def _why_not_reached(index: Index, k: int) -> str:
+    """Return why an index that proves nothing is not known to reach the requested recall."""
+    kind, calibration = index.manifest.kind, index.manifest.calibration
     found = max((setting.recall for setting in settings_at(calibration, k)), default=None)
     if found is None:
         most = max(setting.k for setting in calibration)
-        return f"its hnsw index was measured for k up to {most}: add nprobes, or ask for fewer rows"
-    return f"no effort that was measured for its hnsw index found more than {found:.3f}: add nprobes, or aim lower"
+        return f"its {kind} index was measured for k up to {most}: add nprobes, or ask for fewer rows"
+    return f"no effort that was measured for its {kind} index found more than {found:.3f}: add nprobes, or aim lower"
 
 
 def _require_no_shortcut(tuning: Tuning) -> None:

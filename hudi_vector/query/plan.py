@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hudi_vector.index.kinds.kinds import GRAPHS
+from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.query.deadline import Deadline
 from hudi_vector.read.parquet.vector_pages import RangeReads
@@ -74,11 +74,7 @@ class IndexUse:
         """A line for explain."""
         looks = "until the answer is exact"
         if not self.certain:
-            width = (
-                f"walks of {self.nprobes or 'usual'} rows"
-                if self.kind == GRAPHS
-                else f"{self.nprobes or 'usual'} lists"
-            )
+            width = KINDS[self.kind].effort.format(self.nprobes or "usual")
             looks = f"{width}, {self.refine_factor or 'usual'} times k candidates"
         return f"{self.kind} for {self.metric}, {looks} ({self.name})"
 

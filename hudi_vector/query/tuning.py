@@ -9,14 +9,12 @@ from typing import Any, TypedDict
 from hudi_vector import options
 from hudi_vector.arguments import as_count, as_share, as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
+from hudi_vector.index.kinds.kinds import KINDS
 
-__all__ = ["AS_SET", "BRUTE_FORCE", "KINDS", "MODES", "JoinOptions", "SearchOptions", "Tuning", "checked_tuning"]
+__all__ = ["AS_SET", "BRUTE_FORCE", "MODES", "JoinOptions", "SearchOptions", "Tuning", "checked_tuning"]
 
 MODES = ("auto", "exact", "approximate")
 BRUTE_FORCE = "brute_force"
-KINDS = ("ivf_sq8", "ivf_flat", "ivf_pq", "hnsw")
-"""The kinds of indexes, the one that is taken where there are several first."""
-
 _USUAL_RECALL = 0.95
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.indexed import SHAPES, rows_of, true_rows, vectors, view_of
 
-from hudi_vector.index.kinds.kinds import FAISS_KINDS, KINDS
+from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.kernels.metrics import INDEXED
 
 ELEMENTS = st.sampled_from(["float", "double", "int8"])
@@ -18,7 +18,7 @@ DIMENSIONS = st.sampled_from([2, 3, 8, 17, 64, 128, 300, 2048])
 
 @st.composite
 def cases(draw: Any) -> dict[str, Any]:
-    element, metric, kind = draw(ELEMENTS), draw(st.sampled_from(sorted(INDEXED))), draw(st.sampled_from(KINDS))
+    element, metric, kind = draw(ELEMENTS), draw(st.sampled_from(sorted(INDEXED))), draw(st.sampled_from(list(KINDS)))
     shape, dimension, seed = draw(st.sampled_from(SHAPES)), draw(DIMENSIONS), draw(st.integers(0, 1 << 16))
     rows = draw(st.integers(1, 60 if dimension > 300 else 700))
     return {
@@ -40,7 +40,7 @@ def cases(draw: Any) -> dict[str, Any]:
 
 
 def numbers_of(case: dict[str, Any]) -> dict[str, Any]:
-    if case["kind"] not in FAISS_KINDS:
+    if not KINDS[case["kind"]].trained_by_faiss:
         return {}
     # Codebooks of very many parts take long to train, and are like those of fewer.
     parts = 64 if case["values"].shape[1] > 300 else case["parts"]

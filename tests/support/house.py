@@ -76,8 +76,8 @@ query                       vectors  arguments errors index index.calibration in
                                      options query.indexed query.lance read read.logs read.parquet read.predicate schema
                                      storage table workers
 query.files                 vectors  errors read read.parquet schema storage table
-query.lance                 vectors  errors index.calibration kernels kernels.metrics options query query.files read
-                                     read.parquet schema storage table
+query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics options query
+                                     query.files read read.parquet schema storage table
 query.indexed               vectors  errors index index.calibration index.kinds kernels kernels.metrics query
                                      query.lance read read.parquet table
 query.hybrid                vectors  arguments errors index.calibration kernels kernels.metrics options query read

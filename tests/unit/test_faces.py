@@ -14,6 +14,7 @@ import cloudpickle
 import pytest
 
 import hudi_vector as hv
+from hudi_vector.query.opened.vector_table import VectorTable
 from hudi_vector.spark.search import api
 from hudi_vector.writing import writer
 
@@ -101,6 +102,33 @@ def test_a_misspelt_argument_is_answered_with_the_nearest(name: str) -> None:
         hv.errors.InvalidTypeError, match=f"^{function.__name__} has no argument '{known}x'; did you mean"
     ):
         function(**{f"{known}x": None})
+
+
+_VOCABULARY = (
+    "table",
+    "column",
+    "query",
+    "queries",
+    "k",
+    "metric",
+    "filter",
+    "columns",
+    "mode",
+    "recall_target",
+    "as_of",
+)
+_SEARCHES = [name for name in sorted(_PUBLIC) if not name.startswith(("blobs.", "read_blob", "nearest_by"))]
+
+
+@pytest.mark.parametrize("name", [*_SEARCHES, "VectorTable.search", "VectorTable.search_batch"])
+def test_functions_share_one_vocabulary_in_one_order(name: str) -> None:
+    function = _PUBLIC.get(name) or getattr(VectorTable, name.rpartition(".")[2])
+    parameters = inspect.signature(function).parameters
+    known = [each for each in parameters if each in _VOCABULARY]
+    assert known == sorted(known, key=_VOCABULARY.index)
+    behind_k = [each for each in known if _VOCABULARY.index(each) > _VOCABULARY.index("k")]
+    if "column" in known:
+        assert all(parameters[each].kind is inspect.Parameter.KEYWORD_ONLY for each in behind_k)
 
 
 def test_explain_answers_for_the_search_it_explains() -> None:

@@ -28,7 +28,7 @@ class FaissLists:
         self._centroids = (self._faiss.IndexFlatIP if is_dot else self._faiss.IndexFlatL2)(model.dimension)
         self._centroids.add(model.centroids)
         metric = self._faiss.METRIC_INNER_PRODUCT if is_dot else self._faiss.METRIC_L2
-        self._index = (self._by_parts if model.kind == "ivf_pq" else self._by_ranges)(model, metric)
+        self._index = (self._by_parts if model.codes == "parts" else self._by_ranges)(model, metric)
         self._index.is_trained, self._index.ntotal = True, len(codes)
         self._lists = self._faiss.ArrayInvertedLists(model.lists, self._index.code_size)
         numbers = np.arange(len(codes), dtype=np.int64)

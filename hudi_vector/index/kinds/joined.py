@@ -7,7 +7,6 @@ from typing import Any
 
 from hudi_vector.index.kinds.candidates import View
 from hudi_vector.index.kinds.graph import GraphSegment, GraphView, build_graph
-from hudi_vector.index.kinds.kinds import GRAPHS
 from hudi_vector.index.kinds.model import IndexModel
 from hudi_vector.index.kinds.segment import FileFingerprint, Segment, build_segment
 from hudi_vector.index.kinds.view import IndexView
@@ -24,7 +23,7 @@ def made_segment(model: IndexModel, file: FileFingerprint, vectors: Iterator[Vec
 
     `rows` counts all rows of the file, including those without a vector.
     """
-    return (build_graph if model.kind == GRAPHS else build_segment)(model, file, vectors, rows)
+    return (build_graph if model.codes == "graph" else build_segment)(model, file, vectors, rows)
 
 
 def read_segment(model: IndexModel, file: FileFingerprint, header: Mapping[str, Any], arrays: Arrays) -> AnySegment:
@@ -32,9 +31,9 @@ def read_segment(model: IndexModel, file: FileFingerprint, header: Mapping[str, 
 
     Raises ValueError if the arrays do not fit the model, and KeyError if one is missing.
     """
-    return (GraphSegment if model.kind == GRAPHS else Segment).of(model, file, header, arrays)
+    return (GraphSegment if model.codes == "graph" else Segment).of(model, file, header, arrays)
 
 
 def joined_view(model: IndexModel, segments: Sequence[Any]) -> View:
     """Return a view of segments of one model, to which candidates refer by their position in `segments`."""
-    return GraphView.join(model, segments) if model.kind == GRAPHS else IndexView.join(model, segments)
+    return GraphView.join(model, segments) if model.codes == "graph" else IndexView.join(model, segments)

@@ -1,26 +1,62 @@
-"""The kinds of indexes, and the parameters that each accepts."""
+"""The kinds of indexes: what each stores, takes, needs and can prove."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.kinds.faiss_library import library
 from hudi_vector.kernels import product
 from hudi_vector.kernels.metrics import INDEXED, metric_named
 
-__all__ = ["FAISS_KINDS", "GRAPHS", "KINDS", "check_choices", "indexed_metric", "require_kind"]
+__all__ = ["GRAPHS", "KINDS", "IndexKind", "check_choices", "indexed_metric", "kind_named"]
 
-GRAPHS = "hnsw"
-"""The kind that has a graph for each base file instead of lists of codes."""
-FAISS_KINDS = ("ivf_pq", GRAPHS)
-"""The kinds that need faiss."""
 _LISTS = ("num_partitions", "max_iters", "sample")
-_TAKEN = {
-    "ivf_flat": _LISTS,
-    "ivf_sq8": _LISTS,
-    "ivf_pq": (*_LISTS, "num_sub_vectors", "num_bits"),
-    GRAPHS: ("num_bits",),
-}
-KINDS = tuple(_TAKEN)
+
+
+@dataclass(frozen=True)
+class IndexKind:
+    """A kind of index.
+
+    Attributes:
+        name: The name in arguments, manifests and files.
+        codes: What is stored of a vector: its values, a byte for each element within the column's ranges, codes of its
+            parts, or a node of a graph.
+        takes: The parameters of its own that `create` takes.
+        trained_by_faiss: Whether an index is made with faiss.
+        searched_by_faiss: Whether searches need faiss too.
+        proves: Whether codes bound distances, so that a search can prove its answer exact.
+        effort: What `nprobes` counts, for the text of plans.
+    """
+
+    name: str
+    codes: Literal["values", "ranges", "parts", "graph"]
+    takes: tuple[str, ...]
+    trained_by_faiss: bool = False
+    searched_by_faiss: bool = False
+    proves: bool = True
+    effort: str = "{} lists"
+
+    @property
+    def is_lossy(self) -> bool:
+        """Return True if vectors unlike those of the training lie far from their codes."""
+        return self.codes in ("ranges", "parts")
+
+
+# The kind that is used first where a column has several.
+_ALL = (
+    IndexKind("ivf_sq8", "ranges", _LISTS),
+    IndexKind("ivf_flat", "values", _LISTS),
+    IndexKind("ivf_pq", "parts", (*_LISTS, "num_sub_vectors", "num_bits"), trained_by_faiss=True),
+    IndexKind(
+        "hnsw", "graph", ("num_bits",), trained_by_faiss=True, searched_by_faiss=True, proves=False,
+        effort="walks of {} rows",
+    ),
+)  # fmt: skip
+KINDS: Mapping[str, IndexKind] = {kind.name: kind for kind in _ALL}
+GRAPHS = next(kind.name for kind in _ALL if kind.codes == "graph")
 
 
 def check_choices(kind: str, dimension: int, **given: int | None) -> None:
@@ -29,10 +65,10 @@ def check_choices(kind: str, dimension: int, **given: int | None) -> None:
     `given` has the parameters by their names in `train_model`, and ``sample``, the number of vectors to train on; None
     means the default. Raises MissingDependencyError if the kind needs faiss and it is not installed.
     """
-    require_kind(kind)
+    chosen = kind_named(kind)
     for name, value in given.items():
-        if value is not None and name not in _TAKEN[kind]:
-            takers = " or ".join(other for other in KINDS if name in _TAKEN[other])
+        if value is not None and name not in chosen.takes:
+            takers = " or ".join(other.name for other in KINDS.values() if name in other.takes)
             raise InvalidArgumentError(f"{name} is for the kind {takers}, and the kind is {kind}; leave it out")
     partitions, iterations = given.get("num_partitions"), given.get("max_iters")
     if partitions is not None and not 1 <= partitions <= 1 << 20:
@@ -47,18 +83,22 @@ def check_choices(kind: str, dimension: int, **given: int | None) -> None:
             f"num_sub_vectors is {parts}, and vectors of {dimension} elements are cut into equal parts; give a number "
             f"that divides {dimension}, such as {product.usual_parts(dimension, bits or 8)}"
         )
-    if kind in FAISS_KINDS:
+    if chosen.trained_by_faiss:
         library(kind)
 
 
-def require_kind(kind: object) -> None:
-    """Raise InvalidArgumentError unless `kind` is a kind of index.
+def kind_named(name: object) -> IndexKind:
+    """Return the kind of index of a name; raise InvalidArgumentError if there is none.
 
     Example:
-        >>> require_kind("ivf_flat")
+        >>> kind_named("ivf_flat").codes
+        'values'
     """
-    if kind not in KINDS:
-        raise InvalidArgumentError(f"unknown kind of index {kind!r}; give {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        *others, last = KINDS
+        raise InvalidArgumentError(f"unknown kind of index {name!r}; give {', '.join(others)} or {last}")
+    return kind
 
 
 def indexed_metric(metric: object) -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.kinds.faiss_library import train_codebook
-from hudi_vector.index.kinds.kinds import FAISS_KINDS, GRAPHS, check_choices, indexed_metric
+from hudi_vector.index.kinds.kinds import KINDS, check_choices, indexed_metric, kind_named
 from hudi_vector.kernels import kmeans, product, quantise
 from hudi_vector.kernels.metrics import INDEXED, METRICS
 
@@ -85,6 +85,11 @@ class IndexModel:
         return len(self.centroids)
 
     @property
+    def codes(self) -> str:
+        """Return what is stored of a vector, as `IndexKind.codes` says."""
+        return KINDS[self.kind].codes
+
+    @property
     def by_products(self) -> bool:
         """Return True if rows are ordered by their products with a query, False if by their distances from it."""
         return METRICS[self.metric].order == "products"
@@ -92,12 +97,12 @@ class IndexModel:
     @property
     def code_dtype(self) -> np.dtype[Any]:
         """Return the type of one element of a code."""
-        return np.dtype("<f4") if self.kind == "ivf_flat" else np.dtype(np.uint8)
+        return np.dtype("<f4") if self.codes == "values" else np.dtype(np.uint8)
 
     @property
     def code_width(self) -> int:
         """Return the number of elements of a code."""
-        return product.code_bytes(len(self.codebook), self.num_bits) if self.kind == "ivf_pq" else self.dimension
+        return product.code_bytes(len(self.codebook), self.num_bits) if self.codes == "parts" else self.dimension
 
     def factors(self, codes: npt.NDArray[Any], lists: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what is multiplied with queries instead of vectors: decoded vectors for ``ivf_pq``, else the codes.
@@ -105,7 +110,7 @@ class IndexModel:
         The codes have shape (n, code_width), their lists shape (n,), and the result shape (n, d), for ``ivf_pq`` as
         deterministic float32.
         """
-        if self.kind != "ivf_pq":
+        if self.codes != "parts":
             return codes
         rows = product.decode(codes, self.codebook)
         rows += self.centroids[lists]
@@ -135,7 +140,7 @@ class IndexModel:
     @cached_property
     def base(self) -> Floats64:
         """Return the vector that a code of zeros represents, shape (d,); for ``ivf_pq`` without the list's centroid."""
-        return self.low.astype(np.float64) if self.kind == "ivf_sq8" else np.zeros(self.dimension)
+        return self.low.astype(np.float64) if self.codes == "ranges" else np.zeros(self.dimension)
 
     @cached_property
     def base_length(self) -> float:
@@ -193,13 +198,14 @@ def read_model(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
         raise ValueError(f"it is of {header['element']!r} and {header['metric']!r}")
     named = {name: arrays[name] for name in ("centroids", "low", "scale")}
     named["codebook"] = arrays.get("codebook", _NONE)
-    ranges = dimension if kind == "ivf_sq8" else 0
-    has_parts = kind == "ivf_pq"
+    known = kind_named(kind)
+    ranges = dimension if known.codes == "ranges" else 0
+    has_parts = known.codes == "parts"
     fits = (
         all(array.dtype == np.float32 for array in named.values())
         and len(named["low"]) == len(named["scale"]) == ranges
-        and (len(named["centroids"]) > 0) == (kind != GRAPHS)
-        and (bits in product.BITS if kind in FAISS_KINDS else bits == 0)
+        and (len(named["centroids"]) > 0) == (known.codes != "graph")
+        and (bits in product.BITS if "num_bits" in known.takes else bits == 0)
         and (parts > 0 and dimension % parts == 0 if has_parts else parts == 0)
     )
     if not fits or len(named["codebook"]) != (dimension << bits if has_parts else 0):
@@ -259,8 +265,9 @@ def train_model(
         num_sub_vectors=num_sub_vectors,
         num_bits=num_bits,
     )
-    bits = 0 if kind not in FAISS_KINDS else num_bits or 8
-    if kind == GRAPHS:
+    codes, takes = KINDS[kind].codes, KINDS[kind].takes
+    bits = num_bits or 8 if "num_bits" in takes else 0
+    if codes == "graph":
         return _named(
             IndexModel("", kind, metric, dimension, element, _NONE.reshape(0, dimension), _NONE, _NONE, num_bits=bits)
         )
@@ -276,11 +283,11 @@ def train_model(
     origin = vectors.mean(axis=0)
     centred = kmeans.train(vectors - origin, min(wanted, len(vectors)), iterations=iterations, seed=seed)
     low = scale = _NONE
-    if kind == "ivf_sq8":
+    if codes == "ranges":
         low, scale = quantise.ranges(vectors)
     centroids = np.ascontiguousarray(centred + origin, np.float32)
     model = IndexModel("", kind, metric, dimension, element, centroids, low, scale)
-    if kind == "ivf_pq":
+    if codes == "parts":
         vectors -= centroids[kmeans.nearest(vectors - model.origin, model.centred)]
         parts = num_sub_vectors or product.usual_parts(dimension, bits)
         codebook = train_codebook(vectors.astype(np.float32), parts, bits, iterations)

@@ -74,7 +74,7 @@ class Asked:
         is_dot = model.by_products
         shifted = points if is_dot else points - model.base
         weights = shifted * (-1.0 if is_dot else -2.0)
-        if model.kind == "ivf_sq8":
+        if model.codes == "ranges":
             weights *= model.scale
         norms = np.sqrt(np.einsum("ij,ij->i", points, points))
         slop = (model.dimension + 8) * _EPS

@@ -70,7 +70,7 @@ class Codes:
     def factors(self, wanted: slice | Ints) -> npt.NDArray[Any]:
         """Return what is multiplied with queries for these entries, shape (n, d)."""
         codes = self.array[wanted]
-        if self.model.kind != "ivf_pq":
+        if self.model.codes != "parts":
             return codes
         entries = np.arange(wanted.start, wanted.stop) if isinstance(wanted, slice) else wanted
         return self.model.factors(codes, np.searchsorted(self.offsets, entries, side="right") - 1)

@@ -157,13 +157,13 @@ def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Code
     if len(always):
         vectors, positions = vectors[fit], positions[fit]
     label = kmeans.nearest(vectors - model.origin, model.centred)
-    if model.kind == "ivf_sq8":
+    if model.codes == "ranges":
         codes, outside = quantise.encode(vectors, model.low, model.scale)
         offset = codes.astype(np.float64) * model.scale
         clipped = int(outside.sum())
     else:
         codes, clipped = vectors.astype(np.float32), 0
-        if model.kind == "ivf_pq":
+        if model.codes == "parts":
             codes = encode((vectors - model.centroids[label]).astype(np.float32), model.codebook, model.num_bits)
         offset = model.factors(codes, label).astype(np.float64)
     squares = np.einsum("ij,ij->i", offset, offset)

@@ -124,11 +124,11 @@ class IndexView:
         It does so, if installed, for ``ivf_pq``; for ``ivf_sq8`` only if the copy has at most 512 MiB and fits into the
         cache with the view.
         """
-        if self.model.kind not in ("ivf_pq", "ivf_sq8") or not is_installed():
+        if self.model.codes not in ("parts", "ranges") or not is_installed():
             return False
         copied, budget = FaissLists.nbytes(self.model, len(self)), process_cache().budget
         room = min(_MOST_COPIED, budget - self._own_bytes) if budget else _MOST_COPIED
-        return self.model.kind == "ivf_pq" or copied <= room
+        return self.model.codes == "parts" or copied <= room
 
     @cached_property
     def _by_faiss(self) -> FaissLists | None:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.kernels.metrics import METRICS
 from hudi_vector.query.index_choice import IndexNeed
 from hudi_vector.query.plan import IndexUse, SliceAccess
-from hudi_vector.query.tuning import KINDS, Tuning
+from hudi_vector.query.tuning import Tuning
 from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.table.model import FragmentInfo, LanceIndex
 

@@ -79,11 +79,11 @@ def recall(
     column: str | None = None,
     *,
     k: int = 10,
-    sample: int = _USUAL_SAMPLE,
-    recall_target: float | None = None,
-    at_least: float | None = None,
     kind: str | None = None,
     metric: str | None = None,
+    recall_target: float | None = None,
+    sample: int = _USUAL_SAMPLE,
+    at_least: float | None = None,
     **place: Unpack[IndexSource],
 ) -> RecallResult:
     """Measure the recall and the latency of an index compared with exact search, and store both in the index's history.
@@ -97,12 +97,12 @@ def recall(
         table: The name or path of a Hudi table.
         column: The vector column.
         k: The number of rows that each search wants.
-        sample: The number of vectors of the table that are used as queries.
-        recall_target: The recall target of the searches; by default that of the session, that of the index, or 0.95.
-        at_least: Raise RefusedError if the recall is below this value, so that a scheduled job fails; the measurement
-            is stored all the same.
         kind: The kind of the index, if the column has several indexes.
         metric: The metric of the index, if the column has several indexes.
+        recall_target: The recall target of the searches; by default that of the session, that of the index, or 0.95.
+        sample: The number of vectors of the table that are used as queries.
+        at_least: Raise RefusedError if the recall is below this value, so that a scheduled job fails; the measurement
+            is stored all the same.
         place: `files`, `delta`, `directory` and `storage_options`, instead of a table: see `IndexSource`.
 
     Returns:

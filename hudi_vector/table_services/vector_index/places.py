@@ -13,7 +13,7 @@ from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, Unsupport
 from hudi_vector.index.build import Each, indexable_files
 from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.files import segments_folder
-from hudi_vector.index.kinds.kinds import require_kind
+from hudi_vector.index.kinds.kinds import kind_named
 from hudi_vector.index.locations import IndexHome, beside_table, columns_at, in_directory
 from hudi_vector.index.reachable import require_reachable
 from hudi_vector.index.verified import verified
@@ -358,7 +358,7 @@ def chosen(indexes: Sequence[Index], kind: str | None, metric: str | None) -> li
     Raise InvalidArgumentError if there is no such kind or metric.
     """
     if kind is not None:
-        require_kind(kind)
+        kind_named(kind)
     wanted = None if metric is None else metric_named(metric)
     return [m for m in indexes if kind in (None, m.manifest.kind) and wanted in (None, m.manifest.metric)]
 
