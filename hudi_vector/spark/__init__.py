@@ -1,1 +1,1 @@
-"""What a name, a path or a plan leads to, and the snapshot that a statement sees."""
+"""Resolution of names, paths and plans to tables, and the snapshot that a statement reads."""

@@ -1,4 +1,4 @@
-"""The columns of a search: the one that is searched, and those a search adds."""
+"""The vector column that a search reads, and the columns that it adds."""
 
 from __future__ import annotations
 
@@ -19,23 +19,17 @@ DISTANCE, HUDI_DISTANCE, RANK = "_distance", "_hudi_distance", "_rank"
 
 
 def shown_distances(spark: SparkSession) -> tuple[str, ...]:
-    """Return the columns of the distance that ``SELECT *`` of a SQL function shows, as the session sets it."""
+    """Return the distance columns that ``SELECT *`` of a SQL search shows, from the session's setting."""
     wanted = options.DISTANCE_COLUMNS.in_session(spark)
     return (DISTANCE, HUDI_DISTANCE) if wanted == "both" else (wanted,)
 
 
 def vector_column(schema: StructType, name: str, table: str, dimension: int | None) -> VectorColumn:
-    """The searched column, as the schema describes it.
+    """Return the searched column; its name matches in any case, an exact match first.
 
-    Args:
-        schema: The table's columns.
-        name: The column's name, in any case.
-        table: How messages name the table.
-        dimension: The query's length, for an array column that does not say its own.
-
-    Raises:
-        UnknownColumnError: There is no such column.
-        InvalidTypeError: It is no VECTOR and no array of FLOAT, DOUBLE or TINYINT.
+    `dimension` is the length of the query, which an array column gets as its dimension (0 if None); a VECTOR column has
+    its own. Raises UnknownColumnError, naming `table`, if there is no such column, InvalidTypeError if it is neither a
+    VECTOR nor an array of FLOAT, DOUBLE or TINYINT.
     """
     matching = [field for field in schema.fields if field.name == name] or [
         field for field in schema.fields if field.name.lower() == name.lower()
@@ -58,11 +52,7 @@ def vector_column(schema: StructType, name: str, table: str, dimension: int | No
 
 
 def require_no_clash(target: Target, names: Sequence[str]) -> None:
-    """Refuse tables with columns of the names a search adds.
-
-    Raises:
-        InvalidArgumentError: There is such a column.
-    """
+    """Raise InvalidArgumentError if the target has a column, in any case, with one of the names that a search adds."""
     lower = {field.name.lower() for field in target.schema.fields}
     for name in names:
         if name.lower() in lower:

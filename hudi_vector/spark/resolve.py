@@ -1,7 +1,7 @@
-"""Which table was named: from a name, a path or a plan to something that can be searched.
+"""Resolution of a name, a path or a plan to a target that can be searched.
 
-A name or plan is searched directly only if nothing but plain projections stands between it and one Hudi table
-(decision 7); everything else is searched by Spark over the plan itself.
+A name or plan is searched directly only if there are only plain projections between it and a single Hudi table
+(decision 7). Spark searches every other target through its plan.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _AS_OF = "as.of.instant"
 
 @dataclass(frozen=True)
 class Target:
-    """Something to search.
+    """A table, view or plan that can be searched.
 
-    `source` is the Hudi table that is read directly, None where the plan itself is searched, with `reason`.
-    `physical` maps each column of `schema` to the table's own name of it. `name` is a catalog name or path the
-    plan can be made anew from, None for a plan given as such.
+    `source` is the Hudi table to read directly, or None if Spark searches the plan; `reason` then says why. `physical`
+    pairs each column of `schema` with its name in the table. `as_of` is the instant that the relation was loaded with.
+    `name` is the catalog name or path from which the plan can be loaded again, None if a plan was given.
     """
 
     label: str
@@ -54,11 +54,7 @@ class Target:
     plan: JavaObject | None = None
 
     def table(self) -> Source:
-        """The Hudi table that was named.
-
-        Raises:
-            UnsupportedTableError: It is a view that does more than name one, or no Hudi table.
-        """
+        """Return the Hudi table; raise UnsupportedTableError if the target is not directly a Hudi table."""
         if self.source is None:
             raise UnsupportedTableError(
                 f"'{self.label}' is not the name of a table: {self.reason}; name the table itself"
@@ -66,7 +62,7 @@ class Target:
         return self.source
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The target as a DataFrame, with its files listed anew."""
+        """Return the target as a DataFrame whose files are listed again."""
         if self.name is not None:
             return _load(spark, self.name)
         assert self.plan is not None
@@ -75,18 +71,11 @@ class Target:
 
 
 def resolve_name(spark: SparkSession, name: str | os.PathLike[str]) -> Target:
-    """What a catalog name, a temporary view or a path stands for.
-
-    Args:
-        spark: The session the name is meant in.
-        name: ``table``, ``database.table``, a view, or a path with or without a scheme.
-
-    Returns:
-        The target.
+    """Return the target of a name: ``table``, ``database.table``, a view, or a path with or without a scheme.
 
     Raises:
-        InvalidTypeError: The session is none, or the name is no text.
-        SessionError: The session does not run, or has no Hudi.
+        InvalidTypeError: `spark` is not a SparkSession, or the name is not a text.
+        SessionError: The session is stopped, belongs to Spark Connect, or has no Hudi.
         InvalidOptionError: The session sets a misspelt key of this package.
         TableNotFoundError: There is no such table, or no Hudi table at the path.
     """
@@ -105,34 +94,19 @@ def resolve_name(spark: SparkSession, name: str | os.PathLike[str]) -> Target:
 
 
 def resolve_frame(spark: SparkSession, plan: JavaObject, label: str) -> Target:
-    """What an analysed plan can be searched as.
+    """Return the target of an analysed logical plan, which messages call `label`.
 
-    Args:
-        spark: Its session.
-        plan: A logical plan.
-        label: How messages name it.
-
-    Returns:
-        The target.
+    Raises InvalidOptionError if the session sets a misspelt key of this package.
     """
     require_known_in_session(spark)
     return _target(spark, plan, label, name=None)
 
 
 def as_it_was(spark: SparkSession, target: Target, as_of: AsOf, writers_zone: str) -> Target:
-    """A target with the columns its table had at a point in its history, as Hudi's own as-of read shows them.
+    """Return a target with the columns and types that its table had at a point in its history, as Hudi reads as of it.
 
-    Args:
-        spark: The session.
-        target: What is searched, with the columns of now.
-        as_of: The point.
-        writers_zone: The zone of the JVM that writes.
-
-    Returns:
-        The target; the columns that came later are left out, those of other types have the types of then.
-
-    Raises:
-        InstantNotAvailableError: The point lies before what the table still keeps.
+    Columns that were added later are left out. `writers_zone` is the time zone of the writing JVM. Raises
+    InstantNotAvailableError if the point is before the oldest instant that the table still keeps.
     """
     assert target.source is not None
     read = schema_then(spark, target.source, as_of, writers_zone)
@@ -148,19 +122,10 @@ def as_it_was(spark: SparkSession, target: Target, as_of: AsOf, writers_zone: st
 
 
 def schema_then(spark: SparkSession, source: Source, as_of: AsOf, writers_zone: str) -> StructType | None:
-    """The columns a table had at a point in its history, as Hudi's own as-of read shows them.
+    """Return the columns that a table had at a point in its history, as Hudi reads them, None if they are unchanged.
 
-    Args:
-        spark: The session.
-        source: The table.
-        as_of: The point.
-        writers_zone: The zone of the JVM that writes.
-
-    Returns:
-        The columns, or None where they are those of now.
-
-    Raises:
-        InstantNotAvailableError: The point lies before what the table still keeps.
+    `writers_zone` is the time zone of the writing JVM. Raises InstantNotAvailableError if the point is before the
+    oldest instant that the table still keeps.
     """
     instant = NativeTable(source).instant_of_other_schema(as_of, writers_zone)
     if instant is None:
@@ -169,12 +134,12 @@ def schema_then(spark: SparkSession, source: Source, as_of: AsOf, writers_zone: 
 
 
 def _is_relative(path: str) -> bool:
-    """Whether a path depends on where the process works; schemes end before the first slash."""
+    """Return True if a path depends on the working directory: no leading slash, no scheme before the first slash."""
     return not path.startswith("/") and ":" not in path.partition("/")[0]
 
 
 def is_path(name: str) -> bool:
-    """Whether a table argument is a path and no name."""
+    """Return True if a table argument is a path and not a name: if it contains a slash."""
     return "/" in name
 
 
@@ -228,7 +193,7 @@ def _target(spark: SparkSession, plan: JavaObject, label: str, name: str | None)
     fs_relation = found.relation.relation()
     root = fs_relation.location().rootPaths().apply(0)
     spelled = str(root.toString())
-    if _is_relative(spelled):  # Hudi's reads of several partitions fail over such paths
+    if _is_relative(spelled):  # Hudi cannot read several partitions by a relative path
         spelled = str(root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).makeQualified(root))
     uri = normalise(spelled)
     as_of = option_value(fs_relation.options().get(_AS_OF))
@@ -241,7 +206,7 @@ def _target(spark: SparkSession, plan: JavaObject, label: str, name: str | None)
 
 
 def _table_behind(plan: JavaObject) -> Peeled | str:
-    """The one Hudi relation of a plan and what its plain projections call its columns, or why there is none."""
+    """Return the single Hudi relation below a plan's plain projections, or the reason why there is none."""
     peeled = peel(plan)
     if isinstance(peeled, str):
         return peeled
@@ -267,9 +232,9 @@ def _dataset(spark: SparkSession, plan: JavaObject) -> JavaObject:
 
 
 def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptions:
-    """The session's Hadoop settings for the storage a table lies on; local files need none, any storage all of them.
+    """Return the session's Hadoop settings for the storage of `uri`, or for every storage if it is None.
 
-    What references may name goes with them.
+    A local `uri` needs none. ``hoodie.blob.read.allowed``, the places that references may name, is always included.
     """
     allowed = ALLOWED_BLOBS.in_session(spark)
     ours = {ALLOWED_BLOBS.key: allowed} if allowed else {}
@@ -280,7 +245,7 @@ def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptio
     return StorageOptions.of({**{str(key): str(values.get(key)) for key in values.keySet().toArray()}, **ours})
 
 
-# Targets of tables that did not change since they were resolved: Spark need not load them again.
+# Targets by name and timeline: Spark need not load a table again that has not changed since.
 _TARGETS: Recent[Any, Target] = Recent(256)
 
 
@@ -291,7 +256,7 @@ def _known(spark: SparkSession, name: str) -> tuple[Any, Target] | None:
 
 
 def _remember(spark: SparkSession, name: str, target: Target) -> None:
-    # A plan is a JVM object: it is not kept, since frame() makes it anew from the name.
+    # The plan, a JVM object, is not kept: frame() loads it again by name.
     if target.source is None or target.as_of is not None:
         return
     key = _key(spark, name)
@@ -300,7 +265,10 @@ def _remember(spark: SparkSession, name: str, target: Target) -> None:
 
 
 def _key(spark: SparkSession, name: str) -> Any | None:
-    """What a resolved target depends on: where the name points, and which instants the table has."""
+    """Return all that a resolved target depends on: the table's place, schema, settings and timeline.
+
+    Return None for views and for tables whose timeline cannot be read.
+    """
     located = (normalise(name), "") if is_path(name) else catalog_location(spark, name)
     if located is None:
         return None
@@ -314,7 +282,10 @@ def _key(spark: SparkSession, name: str) -> Any | None:
 
 
 def catalog_location(spark: SparkSession, name: str) -> tuple[str, str] | None:
-    """Where the session catalog says a Hudi table lies, or None for views and everything else."""
+    """Return a Hudi table's normalised location in the session catalog, and a text of its name and schema.
+
+    Return None for temporary views and for everything else that is not a Hudi table of the session catalog.
+    """
     state = spark._jsparkSession.sessionState()
     try:
         parts = state.sqlParser().parseMultipartIdentifier(name)

@@ -1,4 +1,4 @@
-"""One snapshot per statement: chosen at planning, shared by every reference in it (decision 3)."""
+"""The snapshot of a table for one statement, chosen at planning and shared by all its references (decision 3)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,9 @@ _CHOSEN: Recent[_Key, Snapshot] = Recent(128)
 
 
 def snapshot_for(spark: SparkSession, source: Source, as_of: AsOf | None) -> Snapshot:
-    """The snapshot of a table for the statement that is being planned.
+    """Return the snapshot of a table at a point in its history, or now if `as_of` is None.
 
-    Args:
-        spark: The session.
-        source: The table.
-        as_of: The point in its history, or None for now.
-
-    Returns:
-        The same snapshot for every reference within one SQL execution.
+    It is the same for every reference within one SQL execution; outside of an execution it is chosen at each call.
     """
     execution = spark.sparkContext.getLocalProperty("spark.sql.execution.id")
     if execution is None:
@@ -35,13 +29,13 @@ def snapshot_for(spark: SparkSession, source: Source, as_of: AsOf | None) -> Sna
 
 
 def forget(spark: SparkSession, source: Source) -> None:
-    """Choose anew for the running statement: a file of its snapshot is gone (decision 9)."""
+    """Forget the running statement's snapshots of a table, since a file of one is gone (decision 9)."""
     execution = spark.sparkContext.getLocalProperty("spark.sql.execution.id")
     _CHOSEN.forget(lambda key: key[1] == execution and key[2] == source.uri)
 
 
 def writers_zone(spark: SparkSession) -> str:
-    """The zone of this JVM, in which it writes the instants of a LOCAL timeline."""
+    """Return the time zone of this JVM, in which it writes the instants of a LOCAL timeline."""
     assert spark._jvm is not None
     return str(spark._jvm.java.util.TimeZone.getDefault().getID())
 

@@ -1,4 +1,4 @@
-"""What stands between a plan and the files it reads: aliases, views and plain projections, and filters where wanted."""
+"""Removal of the nodes above a plan's relation: aliases, views, plain projections, and filters if requested."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ _RELATIONS = frozenset({"LogicalRelation", "DataSourceV2Relation", "DataSourceV2
 
 @dataclass(frozen=True)
 class Peeled:
-    """The one relation of a plan, what it calls columns by their expression ids, and the filters above it."""
+    """The single relation of a plan, with the conditions of the filters above it, outermost first.
+
+    `columns` maps expression ids, of the relation and of the projections above it, to the relation's column names.
+    """
 
     relation: JavaObject
     columns: Mapping[int, str]
     filters: tuple[JavaObject, ...] = ()
 
     def physical(self, plan: JavaObject) -> tuple[tuple[str, str], ...] | None:
-        """The output columns of a plan above the relation with the relation's names of them, None where it computes."""
+        """Return each output column of a plan with its name in the relation, or None if a column is computed."""
         output = plan.output()
         pairs = []
         for i in range(output.length()):
@@ -48,14 +51,9 @@ class Peeled:
 
 
 def peel(plan: JavaObject, through_filters: bool = False) -> Peeled | str:
-    """Take a plan apart down to the one relation it reads.
+    """Return the single relation of a logical plan, or the reason why reading it cannot replace the plan.
 
-    Args:
-        plan: A logical plan.
-        through_filters: Whether filters may stand in between.
-
-    Returns:
-        The relation and what stands above it, or why there is none that could be read in the plan's place.
+    Filters above the relation are allowed only with `through_filters`.
     """
     renamed: dict[int, int] = {}
     filters: list[JavaObject] = []
@@ -81,14 +79,9 @@ def peel(plan: JavaObject, through_filters: bool = False) -> Peeled | str:
 
 
 def folded(spark: SparkSession, plan: JavaObject) -> JavaObject:
-    """A plan whose conditions are as the optimizer leaves them, and whose relations are still as they were analysed.
+    """Return an analysed plan with optimized conditions: constants folded, casts moved from columns to constants.
 
-    Args:
-        spark: The session.
-        plan: An analysed plan.
-
-    Returns:
-        The plan with constants folded and casts moved from columns to constants.
+    Only rules that leave the relations as they were analysed are applied.
     """
     for name in _RULES:
         rule = getattr(getattr(spark._jvm, f"org.apache.spark.sql.catalyst.optimizer.{name}$"), "MODULE$")
@@ -97,16 +90,9 @@ def folded(spark: SparkSession, plan: JavaObject) -> JavaObject:
 
 
 def translated(peeled: Peeled) -> list[Predicate]:
-    """The filters in the pure form, over the relation's columns.
+    """Return the filters as predicates over the relation's columns, all of which must hold.
 
-    Args:
-        peeled: A plan taken apart.
-
-    Returns:
-        Conditions that all hold.
-
-    Raises:
-        UntranslatableError: One of them has no place in the form.
+    Raises UntranslatableError if a filter cannot be expressed as a predicate.
     """
     found = []
     for condition in peeled.filters:
@@ -127,7 +113,10 @@ def _expression_id(shown: dict[str, object]) -> int:
 
 
 def _plain_column(expression: JavaObject) -> tuple[int, int] | None:
-    """For a column passed on as it is: its new and its old id."""
+    """Return the new and the old expression id of a column that is passed on or renamed, None if it is computed.
+
+    A cast to the same type counts as passed on.
+    """
     own = _id(expression)
     while simple_name(expression) in ("Alias", "Cast", "UpCast"):
         inner = expression.child()

@@ -1,1 +1,1 @@
-"""BLOB columns in SQL and in Python on Spark."""
+"""BLOB columns on Spark: SQL functions and their Python counterparts."""

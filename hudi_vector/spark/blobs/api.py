@@ -1,4 +1,4 @@
-"""The Python faces of reading blobs: ``hv.read_blobs`` over a DataFrame, and the SQL functions as Columns."""
+"""The Python functions on blobs: ``hv.read_blobs`` for a DataFrame, and the SQL functions as Columns."""
 
 from __future__ import annotations
 
@@ -39,31 +39,32 @@ def read_blobs(
     table: str | None = None,
     verify: bool | None = None,
 ) -> DataFrame:
-    """The DataFrame with the bytes of its blobs, read late: after everything that `df` does.
+    """Add the bytes of blobs to a DataFrame; they are read last, after all operations of `df`.
 
-    Bytes of INLINE blobs never leave the JVM. References are read by the tasks in few, large, parallel reads:
-    ranges of one file that lie near each other are one read. A task's Python process holds the bytes of one piece
-    (`memory_budget`), or of one value if that has more.
+    Bytes of INLINE blobs never leave the JVM. Tasks read references in few, large, parallel reads: ranges of one file
+    that are close to each other are one read. The Python process of a task holds the bytes of one piece
+    (`memory_budget`) at a time, or of one value that is larger.
 
     Args:
-        df: Rows with BLOB columns: of a table, a view, or a search; or with references from `blob_references`.
+        df: Rows with BLOB columns from a table, a view or a search, or rows with references from `blob_references`.
         columns: One such column or several; ``"doc.image"`` is a field of a struct.
-        as_: Names of new columns for the bytes, by column; a column that is not named becomes the bytes itself.
-        memory_budget: Bytes of one piece, as a number or a text such as ``"64MB"``.
-        max_gap: Ranges with no more bytes than this between them are read together; None chooses by storage.
-        threads: How many reads a task runs at once; None chooses by storage.
-        on_error: ``"raise"``, or ``"null"`` for NULL where bytes cannot be had.
-        table: The base path of the table whose references are relative to it.
+        as_: Names of new columns for the bytes, by column; a column that is not named is replaced by its bytes.
+        memory_budget: Bytes of one piece, as a number or a text like ``"64MB"``.
+        max_gap: Ranges of a file with at most this many bytes between them are read together; None chooses by storage.
+        threads: The number of reads that a task runs at once; None chooses by storage.
+        on_error: ``"raise"``, or ``"null"`` for NULL in place of bytes that cannot be read.
+        table: The base path of the table that relative references start from.
         verify: Whether bytes are compared with the checksums kept when they were written; None follows
-            ``hoodie.blob.read.verify``. Bytes that changed cannot be had.
+            ``hoodie.blob.read.verify``. Bytes that changed count as unreadable.
 
     Returns:
-        A lazy DataFrame with BINARY columns; apply limits and filters to `df`, before the bytes are read.
+        A lazy DataFrame with BINARY columns. Apply limits and filters to `df`, before the bytes are read.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
+        InvalidOptionError: `memory_budget` or `max_gap` is not a valid size.
         UnknownColumnError: There is no such column.
-        InvalidTypeError: A column is no BLOB.
+        InvalidTypeError: `df` is not a DataFrame, or a column is not a BLOB.
 
     Example:
         >>> first = spark.table("photos").orderBy("taken").limit(10)
@@ -102,15 +103,18 @@ def read_blobs(
 
 @known_arguments()
 def read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Column:
-    """The bytes of a blob, as SQL's ``read_blob(blob[, offset, length])``.
+    """Read the bytes of a blob, as SQL's ``read_blob(blob[, offset, length])``.
 
     Args:
         blob: A BLOB column.
-        offset: The first byte that is wanted, from 0; a Column or a number.
-        length: How many bytes are wanted; fewer come where the blob ends before.
+        offset: The first byte to read, from 0; a Column or a number.
+        length: The number of bytes to read; fewer are returned if the blob ends earlier.
 
     Returns:
-        A BINARY column, NULL for NULL. Rows whose bytes cannot be had fail the query.
+        A BINARY column, NULL for NULL. The query fails if the bytes of a row cannot be read.
+
+    Raises:
+        InvalidArgumentError: Only one of `offset` and `length` is given.
 
     Example:
         >>> photos.where("id = 'cat'").select(read_blob("image", 0, 3)).first()[0]
@@ -121,15 +125,18 @@ def read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Col
 
 @known_arguments()
 def try_read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) -> Column:
-    """The bytes of a blob, or NULL where they cannot be had.
+    """Read the bytes of a blob, or return NULL if they cannot be read.
 
     Args:
         blob: A BLOB column.
-        offset: The first byte that is wanted, from 0; a Column or a number.
-        length: How many bytes are wanted.
+        offset: The first byte to read, from 0; a Column or a number.
+        length: The number of bytes to read; fewer are returned if the blob ends earlier.
 
     Returns:
         A BINARY column.
+
+    Raises:
+        InvalidArgumentError: Only one of `offset` and `length` is given.
 
     Example:
         >>> photos.where(try_read_blob("image").isNull()).count()
@@ -140,7 +147,7 @@ def try_read_blob(blob: ColumnOrName, offset: Any = None, length: Any = None) ->
 
 @known_arguments()
 def blob_length(blob: ColumnOrName) -> Column:
-    """The number of bytes of a blob, without reading any; NULL for a whole file of a length that is not said.
+    """Return the number of bytes of a blob without reading any; NULL for a reference without a length.
 
     Args:
         blob: A BLOB column.
@@ -157,7 +164,7 @@ def blob_length(blob: ColumnOrName) -> Column:
 
 @known_arguments()
 def blob_location(blob: ColumnOrName) -> Column:
-    """The path of the file a blob lies in; NULL for INLINE blobs.
+    """Return the path of the file that holds a blob; NULL for INLINE blobs.
 
     Args:
         blob: A BLOB column.
@@ -174,7 +181,7 @@ def blob_location(blob: ColumnOrName) -> Column:
 
 @known_arguments()
 def to_blob(data: ColumnOrName) -> Column:
-    """Bytes as an INLINE blob.
+    """Make an INLINE blob from bytes.
 
     Args:
         data: A BINARY column.
@@ -191,16 +198,19 @@ def to_blob(data: ColumnOrName) -> Column:
 
 @known_arguments()
 def blob_ref(path: ColumnOrName, offset: Any = None, length: Any = None, managed: Any = None) -> Column:
-    """A reference to a file, or to a range of it, as an OUT_OF_LINE blob.
+    """Make a reference to a file, or to a range of it, as an OUT_OF_LINE blob.
 
     Args:
         path: A column of paths.
-        offset: The first byte; a Column or a number. None, with no length, stands for the whole file.
-        length: The number of bytes.
+        offset: The first byte; a Column or a number. None, without a length, refers to the whole file.
+        length: The number of bytes; a Column or a number.
         managed: Whether the table owns the bytes; False by default.
 
     Returns:
         A BLOB column; NULL for a NULL path.
+
+    Raises:
+        InvalidArgumentError: Only one of `offset` and `length` is given.
 
     Example:
         >>> uploads.select(blob_ref("path").alias("image")).first().image.type
@@ -258,7 +268,7 @@ def _require_blob(schema: StructType, name: str) -> DataType:
 
 
 def _placed(path: Sequence[str], new_name: str | None, value: Column) -> tuple[str, Column]:
-    """The top-level column the bytes go to, and what it becomes."""
+    """Return the name and the new value of the top-level column that takes the bytes."""
     top, *rest = path
     if new_name is not None or not rest:
         return new_name or top, value

@@ -1,4 +1,4 @@
-"""The pins of a table beside its rows: what the files they refer to were when the references were written."""
+"""Join of a table's rows with pins: size and modification time of referenced files when they were written."""
 
 from __future__ import annotations
 
@@ -16,14 +16,9 @@ _PATH, _PINS = "__hudi_vector_pinned_path", "__hudi_vector_pins"
 
 
 def pinned_files(spark: SparkSession, table: BlobTable) -> DataFrame | None:
-    """Every file that the table's committed writes pinned, with its pins by instant.
+    """Return a row for each path that the table's committed writes pinned, or None if nothing was pinned.
 
-    Args:
-        spark: A registered session.
-        table: The table.
-
-    Returns:
-        A row for each path, or None where nothing was pinned.
+    Each row holds the path and an array of its pins: instant of the write, size in bytes, mtime in nanoseconds.
     """
     uploads = [
         upload
@@ -42,17 +37,14 @@ def pinned_files(spark: SparkSession, table: BlobTable) -> DataFrame | None:
 
 
 def with_pin(rows: DataFrame, pins: DataFrame, path: Column, commit_time: Column, name: str) -> DataFrame:
-    """Put beside each row the newest pin of its file that its write, or an earlier one, made.
+    """Return the rows with a column `name`: the newest pin of the row's file by the row's write or an earlier one.
 
     Args:
         rows: Rows with references.
         pins: From `pinned_files`.
         path: The path of each reference.
-        commit_time: The instant that wrote each row last, or NULL.
-        name: The new column, size in bytes and modification time in nanoseconds; NULL where the file has no pin.
-
-    Returns:
-        The rows.
+        commit_time: The instant that wrote each row last; NULL allows pins of every write.
+        name: The new column: a struct of size in bytes and mtime in nanoseconds, NULL if the file has no pin.
     """
     known = F.filter(_PINS, lambda pin: commit_time.isNull() | (pin["instant"] <= commit_time))
     newest = F.element_at(F.array_sort(known), -1)

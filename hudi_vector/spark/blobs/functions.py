@@ -1,8 +1,8 @@
-"""SQL functions over BLOB columns: Spark's own expressions, and Python only for what lies out of line.
+"""The SQL functions on BLOB columns: expressions of Spark, with Python only for OUT_OF_LINE bytes.
 
-``read_blob`` takes the bytes of INLINE blobs inside the JVM; three small values of each other row go to Python, and
-its bytes come back. Every function takes the blob as a whole, through ``element_at(array(blob), 1)``: Hudi 1.2 reads
-single fields of a BLOB by position where a slice has log files, and gives those of other columns.
+``read_blob`` takes the bytes of INLINE blobs inside the JVM. Of each other row, a few small values go to Python, and
+the bytes come back. Every function takes the blob as a whole, through ``element_at(array(blob), 1)``: where a file
+slice has log files, Hudi 1.2 reads single fields of a BLOB by position and returns wrong fields.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ __all__ = [
 ]
 
 NO_NUMBER = -(2**63)
-"""Stands for NULL in a number that goes to pandas, which would make floats of a column with NULLs."""
+"""The substitute for NULL in integers that go to pandas, which would convert a column with NULLs to floats."""
 
 _BUDGET = 64 << 20
 
 COPIES = 8
-"""How often bytes on their way to Spark are there: as read, as Python's values, as Arrow's, in the stream, and as
-memory that the allocators keep for the next piece."""
+"""The assumed number of copies of bytes on their way to Spark: as read, as Python values, as Arrow values, in the
+stream, and memory that allocators keep for the next piece."""
 
 
 def read_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
-    """``read_blob(blob[, offset, length])``: the bytes, or an error where they cannot be had."""
+    """Build ``read_blob(blob[, offset, length])``: the bytes; the query fails if they cannot be read."""
     return _read(spark, "read_blob", arguments, "raise")
 
 
 def try_read_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
-    """``try_read_blob(blob[, offset, length])``: the bytes, or NULL where they cannot be had."""
+    """Build ``try_read_blob(blob[, offset, length])``: the bytes, or NULL if they cannot be read."""
     return _read(spark, "try_read_blob", arguments, "null")
 
 
 def blob_length(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
-    """``blob_length(blob)``: the number of bytes; NULL for a whole file whose length the reference does not say."""
+    """Build ``blob_length(blob)``: the number of bytes; NULL for a reference without a length."""
     blob = _blob(_counted(arguments, 1, 1, "blob_length(blob)")[0], spark)
     inline = F.octet_length(blob["data"]).cast("bigint")
     length = F.when(blob["type"] == INLINE, inline).otherwise(blob["reference"]["length"])
@@ -76,14 +76,14 @@ def blob_length(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
 
 
 def blob_location(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
-    """``blob_location(blob)``: the path of the file an OUT_OF_LINE blob lies in, NULL for INLINE ones."""
+    """Build ``blob_location(blob)``: the path of the file that holds an OUT_OF_LINE blob; NULL for INLINE blobs."""
     blob = _blob(_counted(arguments, 1, 1, "blob_location(blob)")[0], spark)
     path = F.when(blob["type"] == OUT_OF_LINE, blob["reference"]["external_path"])
     return _as_call(spark, "blob_location", arguments, path)
 
 
 def to_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
-    """``to_blob(bytes)``: an INLINE blob; NULL for NULL."""
+    """Build ``to_blob(bytes)``: an INLINE blob; NULL for NULL."""
     (given,) = _counted(arguments, 1, 1, "to_blob(bytes)")
     kind = str(given.dataType().typeName())
     if kind not in ("binary", "string", "void"):
@@ -94,7 +94,7 @@ def to_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
 
 
 def blob_ref(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
-    """``blob_ref(path[, offset, length[, managed]])``: an OUT_OF_LINE blob; NULL for a NULL path."""
+    """Build ``blob_ref(path[, offset, length[, managed]])``: an OUT_OF_LINE blob; NULL for a NULL path."""
     usage = "blob_ref(path[, offset, length[, managed]])"
     given = _counted(arguments, 1, 4, usage)
     if len(given) == 2:
@@ -127,7 +127,7 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
 
 
 def verifies(spark: SparkSession) -> bool:
-    """Whether the session wants bytes compared with their checksums."""
+    """Return True if the session has bytes compared with their checksums (``hoodie.blob.read.verify``)."""
     require_known_in_session(spark)
     return VERIFY_BLOBS.in_session(spark) == "true"
 
@@ -135,24 +135,21 @@ def verifies(spark: SparkSession) -> bool:
 def bytes_of(
     blob: Column, fetcher: BlobFetcher, name: str, part: Sequence[Column] = (), budget: int = _BUDGET
 ) -> Column:
-    """The expression of a blob's bytes.
+    """Return a BINARY column with the bytes of a blob.
 
     Args:
-        blob: The blob, whole.
-        fetcher: How bytes out of line are had.
-        name: What Spark's plan calls the Python stage.
-        part: Offset and length of the part that is wanted, or nothing for all of it.
-        budget: The bytes a Python process holds for one piece, unless a single value takes more.
-
-    Returns:
-        A BINARY column.
+        blob: The blob, as returned by `whole`.
+        fetcher: The reader of OUT_OF_LINE bytes.
+        name: The name of the Python stage in Spark's plan.
+        part: Offset and length of the requested part; empty for the whole blob.
+        budget: The bytes that a Python process holds for one piece, unless a single value is larger.
     """
     kind, data, reference = blob["type"], blob["data"], blob["reference"]
     inside = (kind == INLINE) & data.isNotNull()
     value = data
     if part:
         start, count = part
-        # What starts past the end is for Python to refuse, in the words it has for files.
+        # Python refuses a part that starts past the end, with the same message as for files.
         inside = inside & (start >= 0) & (count >= 0) & (start <= F.octet_length(data))
         value = data.substr(start.cast("int") + 1, F.least(count, F.lit(2**31 - 1)).cast("int"))
     asked = ~inside if not part else ~inside & part[0].isNotNull() & part[1].isNotNull()
@@ -171,21 +168,17 @@ def bytes_of(
 def bytes_udf(
     read_batch: Callable[[Sequence[pd.Series]], Iterator[pa.BinaryArray]], name: str
 ) -> Callable[..., Column]:
-    """A function of columns whose values are bytes that Python reads.
+    """Return a function that takes columns and returns a BINARY column whose bytes Python reads.
 
-    Args:
-        read_batch: Gives the values of a batch of rows, in arrays of bounded size, all together one for each row.
-        name: What Spark's plan calls the Python stage.
-
-    Returns:
-        A function that takes columns and returns a BINARY column.
+    `read_batch` yields the values of a batch of rows, one for each row, in arrays of bounded size. `name` is the name
+    of the Python stage in Spark's plan.
     """
 
     def read(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         for batch in batches:
             with in_few_words():
                 for values in read_batch(batch):
-                    # Spark takes Arrow values as they are; Python's bytes would be two more copies.
+                    # Spark uses Arrow values directly; Python bytes would take two more copies.
                     yield pd.Series(pd.arrays.ArrowExtensionArray(values))
 
     read.__name__ = name
@@ -195,7 +188,7 @@ def bytes_udf(
 
 
 def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -> Iterator[pa.BinaryArray]:
-    """The bytes of one batch of rows, in series of bounded size."""
+    """Yield the bytes of one batch of rows, in arrays of bounded size."""
     kind, data, path, offset, length, *part = batch
     if kind.isna().all():
         yield pa.nulls(len(kind), pa.binary())
@@ -212,13 +205,13 @@ def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -
 
 
 def _part_of(numbers: Sequence[pd.Series]) -> Part:
-    """What is asked of each row; rows of which nothing is asked have no numbers."""
+    """Return the requested part of each row; rows that need no bytes have `NO_NUMBER`, replaced by 0."""
     values = (given.to_numpy(np.int64) for given in numbers)
     return Part(*(np.where(given == NO_NUMBER, 0, given) for given in values))
 
 
 def numbers_of(given: pd.Series) -> pa.Int64Array:
-    """Whole numbers from Spark, NULL where `NO_NUMBER` stands for it."""
+    """Return integers from Spark as an Arrow array, NULL in place of `NO_NUMBER`."""
     values = given.to_numpy(np.int64)
     return pa.array(values, pa.int64(), mask=values == NO_NUMBER)
 
@@ -248,21 +241,17 @@ def _blob(expression: JavaObject, spark: SparkSession) -> Column:
 
 
 def whole(blob: Column) -> Column:
-    """A blob that Spark does not narrow to the fields that are used."""
+    """Return a blob as an expression for which Spark reads the whole struct, not only the fields that are used."""
     return F.element_at(F.array(blob), 1)
 
 
 def is_blob(described: Any) -> bool:
-    """Whether a type is that of a blob, whatever its nullability and its names' case.
-
-    Args:
-        described: A Spark type as JSON, parsed.
-    """
+    """Return True if a Spark type, as parsed JSON, is the BLOB struct; nullability and case of names are ignored."""
     return bool(_shape(described) == _shape(json.loads(blob_struct().json())))
 
 
 def _shape(described: Any) -> Any:
-    """Names and types of a struct, without nullability and metadata."""
+    """Return names in lower case and types of a struct, without nullability and metadata; other types unchanged."""
     if isinstance(described, dict) and described.get("type") == "struct":
         return [(field["name"].lower(), _shape(field["type"])) for field in described["fields"]]
     return described
@@ -276,9 +265,9 @@ def _no_reference() -> Column:
 def _as_call(
     spark: SparkSession, name: str, arguments: list[JavaObject], value: Column, metadata: dict[str, str] | None = None
 ) -> JavaObject:
-    """Return the expression of a call, which is called as it was written, `read_blob(image)`, not as it is computed.
+    """Return the expression of a call, named as it was written, ``read_blob(image)``, and not as it is computed.
 
-    Spark takes such a name away where the call stands inside another expression.
+    Spark removes the name if the call is inside another expression.
     """
     pretty = getattr(getattr(spark._jvm, "org.apache.spark.sql.catalyst.util.package$"), "MODULE$")
     shown = [str(a.name() if node_name(a) == "Alias" else pretty.toPrettySQL(a)) for a in arguments]

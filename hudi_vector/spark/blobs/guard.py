@@ -1,8 +1,8 @@
-"""Users' own queries over single fields of a BLOB, kept from a silent wrong answer of Hudi 1.2.
+"""Protection of users' queries on single fields of a BLOB from wrong results of Hudi 1.2.
 
-Where a slice has log files, Hudi 1.2 reads the fields of a BLOB that a query asks for by their position in the whole
-struct: ``img.reference.external_path`` is NULL for every row, ``img.data`` the text of ``img.type``. Spark asks for
-single fields because of ``spark.sql.optimizer.nestedSchemaPruning.enabled``; without it whole structs are read.
+Where a file slice has log files, Hudi 1.2 reads the requested fields of a BLOB by their position in the whole struct,
+without an error: ``img.reference.external_path`` is NULL for every row, ``img.data`` is the text of ``img.type``. Spark
+requests single fields if ``spark.sql.optimizer.nestedSchemaPruning.enabled`` is true, and whole structs otherwise.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ _PRUNING = "spark.sql.optimizer.nestedSchemaPruning.enabled"
 
 
 def guard(spark: SparkSession) -> None:
-    """Let this session, and those made from it later, read structs whole, unless the user wants them narrowed.
+    """Make this session, and later sessions of the application, read structs whole.
 
-    Args:
-        spark: The session; ``hoodie.blob.guard.fields`` = false in it leaves Spark as it is.
+    Nothing is changed if the session sets ``hoodie.blob.guard.fields`` to false.
     """
     if GUARD_BLOBS.in_session(spark) == "false":
         return
     spark.conf.set(_PRUNING, "false")
-    # A new session begins with the application's own settings.
+    # New sessions start with the settings of the application.
     spark.sparkContext._jsc.sc().conf().set(_PRUNING, "false")

@@ -1,7 +1,7 @@
-"""``hv.blobs.inventory``: how many blobs and bytes lie where.
+"""The job of ``hv.blobs.inventory``: counts of blobs and bytes by file.
 
-Tasks take the references of their rows apart and add them up by range; one shuffle brings the ranges of each file
-together, beside what the table's blob area holds; then each file is looked at once. Bytes of blobs are never read.
+Tasks count the references of their rows by range. One shuffle brings the ranges of each file together with the listing
+of the table's blob area; then each file is looked up once. Bytes of blobs are never read.
 """
 
 from __future__ import annotations
@@ -32,21 +32,23 @@ _TYPES = {pa.string(): StringType(), pa.int64(): LongType(), pa.bool_(): Boolean
 
 @known_arguments()
 def inventory(spark: SparkSession, table: str | os.PathLike[str]) -> DataFrame:
-    """What a table's blobs take, and what of it nothing needs any more.
+    """Count a table's blobs, their bytes, and the bytes that nothing refers to.
 
-    One row for each BLOB column, partition and file, and one for all INLINE blobs of a column and partition:
+    The result has one row for each BLOB column, partition and file, and one for all INLINE blobs of a column and
+    partition:
 
-    - ``column`` (dotted where nested), ``partition`` (its path, empty without one);
+    - ``column`` (dotted if nested), ``partition`` (its path, empty without one);
     - ``container``: the file's URI, or ``inline``;
-    - ``kind``: ``inline``; ``managed`` for files in the table's blob area, and others that references call managed;
-      ``external`` for all else;
-    - ``blobs``: rows of the newest snapshot that refer to it, NULL blobs left out;
-    - ``bytes``: bytes they refer to, each distinct range once;
-    - ``shared``: rows beyond the first that refer to the same range;
-    - ``dead_bytes``: bytes of a file in the blob area that no row of the newest snapshot refers to; older snapshots
-      may, and a write that is under way. The overhead of Parquet and Lance containers counts as dead. Where several
-      columns or partitions share a file, this stands in the row of the one it was written for;
-    - ``dangling``: rows whose file is gone, a directory or too short. A file that cannot be looked at counts as there.
+    - ``kind``: ``inline``; ``managed`` for files in the table's blob area and for others that references call managed;
+      ``external`` for all other files;
+    - ``blobs``: the number of rows of the newest snapshot that refer to the file, without NULL blobs;
+    - ``bytes``: the bytes that these rows refer to, each distinct range counted once;
+    - ``shared``: the number of rows, beyond the first, that refer to the same range;
+    - ``dead_bytes``: the bytes of a file in the blob area that no row of the newest snapshot refers to. Older snapshots
+      and running writes may refer to them. The overhead of Parquet and Lance containers counts as dead. If several
+      columns or partitions share a file, its dead bytes are in the row of the one that the file was written for;
+    - ``dangling``: the number of rows whose file is gone, a directory or too short. A file that cannot be looked up
+      counts as present.
 
     Files in the blob area that no row refers to have ``blobs`` = 0.
 
@@ -55,12 +57,12 @@ def inventory(spark: SparkSession, table: str | os.PathLike[str]) -> DataFrame:
         table: A catalog name or the path of a Hudi table.
 
     Returns:
-        A lazy DataFrame in no order. The table's files and blob area are listed when this is called, the rows are read
-        whenever the DataFrame is run: cache it to use it more than once. A blob that contradicts itself fails the run.
+        A lazy, unordered DataFrame. This call lists the table's files and blob area; the rows are read at every run of
+        the DataFrame, so cache it to use it more than once. The run fails on a blob whose fields contradict each other.
 
     Raises:
         TableNotFoundError: There is no such table.
-        UnsupportedTableError: It is no Hudi table, or a view that does more than name one.
+        UnsupportedTableError: It is not a Hudi table, or a view that does more than name one.
 
     Example:
         >>> hv.blobs.inventory(spark, "photos").groupBy("kind").sum("blobs", "bytes", "dead_bytes").show()
@@ -75,7 +77,7 @@ def inventory(spark: SparkSession, table: str | os.PathLike[str]) -> DataFrame:
 
 
 def _listed(spark: SparkSession, table: BlobTable) -> DataFrame:
-    """The files of the blob area that rows can name."""
+    """Return the tally of the listed files of the blob area, without files whose names a row cannot hold."""
     storage = open_storage(table.area.uri, table.options)
     nothing = (None, None, 0, 0, False, 0)
     files, _ = with_names(storage.list_files(table.area.uri, recursive=True))
@@ -85,7 +87,7 @@ def _listed(spark: SparkSession, table: BlobTable) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Count:
-    """The tally of a task's rows."""
+    """The counting of a task's rows into tallies."""
 
     columns: tuple[str, ...]
     area: BlobArea
@@ -109,7 +111,7 @@ class _Count:
 
 @dataclass(frozen=True)
 class _Summarise:
-    """The summary of files whose rows came together in a task."""
+    """The summary of the files of a task, which holds all rows of each."""
 
     area: BlobArea
     options: StorageOptions

@@ -1,4 +1,4 @@
-"""Whether blobs come from object stores: such references may name no file of the machine that reads them."""
+"""Detection of blobs from object stores, whose references may not name files of the machine that reads them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,15 @@ __all__ = ["is_of_object_stores", "statement_is_of_object_stores"]
 
 
 def is_of_object_stores(plan: JavaObject) -> bool:
-    """Return whether an analysed plan reads files, and all of them from object stores.
-
-    Args:
-        plan: The plan.
-    """
+    """Return True if an analysed plan reads files, all of them from object stores."""
     return _are_remote(_roots(plan))
 
 
 def statement_is_of_object_stores(spark: SparkSession) -> bool:
-    """Return whether the SQL statement under analysis names tables, and all of them lie on object stores.
+    """Return True if the SQL statement under analysis names tables, all of which are on object stores.
 
-    A function that Spark builds sees its arguments and not where they come from; the text of the statement says that.
-    False where it says nothing: for an expression of a DataFrame, and for what a CTE alone names.
-
-    Args:
-        spark: The session that analyses.
+    The builder of a SQL function sees its arguments but not their tables, which only the text of the statement names.
+    The result is False without such a text, as for an expression of a DataFrame, and for a name that a CTE defines.
     """
     try:
         text = option_value(
@@ -43,12 +36,12 @@ def statement_is_of_object_stores(spark: SparkSession) -> bool:
         plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
         names = [_name(leaf) for leaf in _leaves(plan) if simple_name(leaf) == "UnresolvedRelation"]
         return _are_remote(root for name in names for root in _places(spark, name))
-    except (Py4JError, PySparkException):  # an expression alone, or a name that the statement itself makes
+    except (Py4JError, PySparkException):  # the text is a single expression, or the statement itself defines the name
         return False
 
 
 def _places(spark: SparkSession, parts: list[str]) -> Iterator[str]:
-    """Where a table lies, or what a view reads."""
+    """Yield the location of a table, or the locations that a view reads."""
     if is_path(parts[-1]):
         yield parts[-1]
         return

@@ -1,4 +1,4 @@
-"""``hv.blob_references``: a table with references in the place of a BLOB column, and their bytes later."""
+"""The rows of ``hv.blob_references``, with references in place of a BLOB column, and the later read of their bytes."""
 
 from __future__ import annotations
 
@@ -44,45 +44,45 @@ _REFERENCE = StructType(
     ]
 )
 _TASKS_PER_CORE = 3
-_KEPT_SHARE = 4  # of the memory budget, for pages that the next rows may be in
+_KEPT_SHARE = 4  # one part in so many of the memory budget caches pages, which may hold the next rows too
 
 
 @known_arguments()
 def blob_references(spark: SparkSession, table: str, column: str, *, as_of: Any = None) -> DataFrame:
-    """A table with references in the place of a BLOB column, INLINE blobs too: shuffles carry no bytes.
+    """Read a table with references in place of a BLOB column, also for INLINE blobs, so that shuffles carry no bytes.
 
     The column becomes a struct, NULL for a NULL blob:
 
-    - ``path``: the file, of INLINE blobs the base file. Where that has several BLOB columns and there is no
-      ``offset``, ``#`` and the column's name stand behind it;
-    - ``offset``: the first byte in that file. NULL for INLINE blobs whose page is compressed or has a dictionary, and
-      where a reference of the table has none;
-    - ``length``: bytes; NULL where a reference of the table has none;
-    - ``row``: of INLINE blobs the row's number in the base file, from 0; NULL for others;
+    - ``path``: the file that holds the bytes; for INLINE blobs the base file, followed by ``#`` and the column's name
+      if the base file has several BLOB columns and there is no ``offset``;
+    - ``offset``: the first byte in that file. NULL for INLINE blobs in a page that is compressed or has a dictionary,
+      and for references of the table without an offset;
+    - ``length``: the number of bytes; NULL for references of the table without a length;
+    - ``row``: for INLINE blobs the row's number in the base file, from 0; NULL for others;
     - ``inline``: whether the blob is INLINE.
 
-    Long values in uncompressed pages are jumped over; compressed pages are decompressed, one at a time, to know how
-    long their values are. `hudi_vector.read_blobs` reads the bytes later, of INLINE blobs without ``offset`` only the
-    pages of the base file that hold the rows asked for. References to INLINE blobs are void as soon as Hudi's clean
-    removes the base file: take new ones then.
+    Long values in uncompressed pages are skipped; compressed pages are decompressed one at a time to learn the lengths
+    of their values. `hudi_vector.read_blobs` reads the bytes later; for INLINE blobs without ``offset`` it reads only
+    the pages that hold the requested rows. References to INLINE blobs become invalid when Hudi's clean removes the base
+    file: call this function again then.
 
     Args:
         spark: A registered session.
         table: A catalog name or the path of a Hudi table.
         column: A BLOB column; ``"doc.image"`` is a field of a struct.
-        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
+        as_of: An instant of the timeline (14 or 17 digits) or a timestamp, to read the table as it was visible then.
 
     Returns:
-        A lazy DataFrame of all columns of the table, in no order. The table's files are listed when this is called,
-        and read by tasks of whole files; filters on other columns do not save reading them.
+        A lazy, unordered DataFrame of all columns of the table. This call lists the table's files. Tasks read whole
+        files; filters on other columns do not reduce the reads.
 
     Raises:
         TableNotFoundError: There is no such table.
-        UnsupportedTableError: It is no Hudi table, or has log files, base files other than Parquet, or columns that
+        UnsupportedTableError: It is not a Hudi table, or has log files, base files other than Parquet, or columns that
             are not in its files.
         UnknownColumnError: There is no such column.
-        InvalidTypeError: The column is no BLOB.
-        InstantNotAvailableError: The point lies before what the table still keeps.
+        InvalidTypeError: The column is not a BLOB.
+        InstantNotAvailableError: The point is before the oldest instant that the table still keeps.
 
     Example:
         >>> images = hv.blob_references(spark, "photos", "image").repartition("label")
@@ -108,23 +108,17 @@ def blob_references(spark: SparkSession, table: str, column: str, *, as_of: Any 
 
 
 def is_reference(kind: DataType) -> bool:
-    """Whether a Spark type is that of `blob_references`, whatever its nullability."""
+    """Return True if a Spark type is the struct of `blob_references`; nullability and case of names are ignored."""
     return isinstance(kind, StructType) and [(f.name.lower(), f.dataType) for f in kind] == [
         (f.name, f.dataType) for f in _REFERENCE
     ]
 
 
 def bytes_at(reference: Column, fetcher: BlobFetcher, name: str, budget: int) -> Column:
-    """The expression of the bytes a reference leads to.
+    """Return a BINARY column with the bytes of a column of `blob_references`.
 
-    Args:
-        reference: What `blob_references` made of a blob.
-        fetcher: How bytes are had.
-        name: What Spark's plan calls the Python stage.
-        budget: The bytes a Python process holds for one piece, unless a single value takes more.
-
-    Returns:
-        A BINARY column.
+    `name` is the name of the Python stage in Spark's plan. `budget` is the number of bytes that a Python process holds
+    for one piece, unless a single value is larger.
     """
     numbers = (F.coalesce(reference[field], F.lit(NO_NUMBER)) for field in ("offset", "length", "row"))
     inline = F.coalesce(reference["inline"], F.lit(False))
@@ -134,7 +128,7 @@ def bytes_at(reference: Column, fetcher: BlobFetcher, name: str, budget: int) ->
 
 @dataclass
 class _Reader:
-    """The bytes of a task's references; base files stay open from one batch to the next."""
+    """The reader of a task's references, which keeps base files open from one batch to the next."""
 
     fetcher: BlobFetcher
     budget: int
@@ -157,7 +151,7 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Scan:
-    """The rows of the files of some tasks, by the tasks' numbers."""
+    """The scan of the base files of each task; the input rows are numbers of tasks."""
 
     scan: LazyScan
     tasks: tuple[tuple[FileInfo, ...], ...]
@@ -171,16 +165,9 @@ class _Scan:
 
 
 def base_files(snapshot: Snapshot) -> list[FileInfo]:
-    """The base files of a table that consists of nothing else.
+    """Return the Parquet base files of a snapshot, which hold all its rows.
 
-    Args:
-        snapshot: The table.
-
-    Returns:
-        The Parquet files of all its rows.
-
-    Raises:
-        UnsupportedTableError: It has log files, files of another format, or columns that are not in its files.
+    Raises UnsupportedTableError if the table has log files, base files of another format, or needs Spark to be read.
     """
     name, slices = snapshot.source.name, snapshot.file_slices
     logged = sum(bool(entry.log_files) for entry in slices)
@@ -203,7 +190,10 @@ def base_files(snapshot: Snapshot) -> list[FileInfo]:
 
 
 def _replaced(schema: StructType, parts: list[str], name: str, table: str) -> StructType:
-    """A schema with references in the place of a BLOB column."""
+    """Return a schema with references in place of the BLOB column at the path `parts`.
+
+    Raises UnknownColumnError, naming `name` and `table`, if there is no such column.
+    """
     if parts[0] not in schema.names:
         raise UnknownColumnError.of(name, schema.names, table)
     return StructType([_replaced_field(entry, parts, name, table) for entry in schema])

@@ -1,4 +1,4 @@
-"""``hv.blobs.get``: the blobs of single rows, by their record keys."""
+"""The function ``hv.blobs.get``, which reads the blobs of single rows by their record keys."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _BETWEEN = "\x00"
 
 @known_arguments()
 def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: str) -> dict[Any, bytes | None]:
-    """The bytes of some rows' blobs, found by record key.
+    """Read the blobs of some rows, found by record key.
 
-    The rows are found by a filter on the table's key fields. Hudi leaves out the files that its metadata table excludes
-    by a record index or by column statistics, where it has them; in files that are opened, Parquet statistics exclude
-    row groups, which helps where rows lie sorted by key. Only the blobs of the rows that were found are read.
+    The rows are found by a filter on the table's key fields. If Hudi's metadata table has a record index or column
+    statistics, Hudi skips the files that these exclude. In the other files, Parquet statistics exclude row groups,
+    which helps if rows are sorted by key. Only the blobs of the rows that were found are read.
 
     Args:
         spark: A registered session.
         table: A catalog name or the path of a Hudi table.
-        keys: Values of the key field, text or whole numbers; tuples of values, in the table's order of key fields,
-            where it has several. All bytes come to the driver: ask for no more than fit there.
+        keys: Values of the key field, text or whole numbers; for several key fields tuples of values, in the table's
+            order of key fields. All bytes are collected on the driver and must fit there.
         column: A BLOB column; ``"doc.image"`` is a field of a struct.
 
     Returns:
-        Bytes by key, None for a NULL blob. A key the table does not have is absent.
+        Bytes by key, None for a NULL blob. A key that the table does not have is absent.
 
     Raises:
         TableNotFoundError: There is no such table.
-        UnsupportedTableError: It is no Hudi table, or one without key fields.
+        UnsupportedTableError: It is not a Hudi table, or has no key fields.
         UnknownColumnError: There is no such column.
-        InvalidTypeError: The column is no BLOB, or a key has another type.
-        InvalidArgumentError: A key has another number of parts than the table's, or several partitions have it.
-        BlobReadError: Bytes cannot be had.
+        InvalidTypeError: The column is not a BLOB, or a key is neither text nor a whole number.
+        InvalidArgumentError: A key has another number of parts than the table's keys, or several partitions have it.
+        BlobReadError: Bytes cannot be read.
 
     Example:
         >>> hv.blobs.get(spark, "photos", ["cat", "dog"], "image")
@@ -81,10 +81,10 @@ def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: s
 
 
 def _rows(table: BlobTable, wanted: dict[Any, str]) -> DataFrame:
-    """The rows of some keys.
+    """Return the rows of the keys, filtered by key fields and not by ``_hoodie_record_key``.
 
-    Not by ``_hoodie_record_key``: Hudi 1.2 finds nothing by it in a table that has a record index and whose key
-    generator writes the field's name into the key.
+    By ``_hoodie_record_key``, Hudi 1.2 finds nothing in a table that has a record index and whose key generator writes
+    the field's name into the key.
     """
     rows = table.frame
     by_field = zip(*map(_parts, wanted), strict=True)
@@ -94,12 +94,16 @@ def _rows(table: BlobTable, wanted: dict[Any, str]) -> DataFrame:
 
 
 def _text(table: BlobTable) -> Column:
-    """What `_texts` makes of a row's key."""
+    """Return a row's key as the text that `_texts` makes of a key."""
     return F.concat_ws(_BETWEEN, *(table.field(name).cast("string") for name in table.config.record_key_fields))
 
 
 def _texts(keys: Any, table: BlobTable) -> dict[Any, str]:
-    """The text of each key's values, as Spark makes it of the fields."""
+    """Return each key with its values as one text, as Spark casts the fields.
+
+    Raises UnsupportedTableError if the table has no key fields, InvalidTypeError or InvalidArgumentError for a key that
+    does not fit them.
+    """
     fields = table.config.record_key_fields
     if not fields:
         raise UnsupportedTableError(
@@ -124,7 +128,7 @@ def _parts(key: Any) -> tuple[Any, ...]:
 
 
 def _value_text(value: Any, key: Any) -> str:
-    # True is a number to Python, and 'true' to Hudi.
+    # bool is an int in Python, but Hudi writes it as 'true'.
     if isinstance(value, bool) or not isinstance(value, (str, Integral)):
         raise InvalidTypeError(
             f"the key {key!r} holds a {type(value).__name__}; give text or a whole number, as the key field holds it"

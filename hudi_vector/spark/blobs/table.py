@@ -1,4 +1,4 @@
-"""A Hudi table whose blobs are looked after: its newest snapshot, its BLOB columns, the keys of its rows."""
+"""A Hudi table with blobs: its newest snapshot, its BLOB columns, and the keys of its rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class BlobTable:
-    """The newest snapshot of a table. `columns` are the dotted paths of its BLOB columns."""
+    """The newest snapshot of a table; `columns` are the dotted paths of its BLOB columns."""
 
     source: Source
     frame: DataFrame
@@ -42,49 +42,42 @@ class BlobTable:
 
     @property
     def label(self) -> str:
-        """How messages name the table."""
+        """Return the name of the table in messages."""
         return self.source.name
 
     @property
     def options(self) -> StorageOptions:
-        """How its storage, and any that references lead to, is opened."""
+        """Return the settings that open the table's storage and any storage that references lead to."""
         return self.source.options
 
     @classmethod
     def of(cls, spark: SparkSession, name: str | os.PathLike[str]) -> BlobTable:
-        """Open a table, whatever the session has cached of it.
+        """Open a table by catalog name, path, or a view that passes it on unchanged, without the session's caches.
 
-        Args:
-            spark: A registered session.
-            name: A catalog name, a path, or a view that passes a table on as it is.
-
-        Raises:
-            TableNotFoundError: There is no such table.
-            UnsupportedTableError: It is a view that does more, or no Hudi table.
+        Raises TableNotFoundError if there is no such table, UnsupportedTableError if it is not a Hudi table or the view
+        does more than name it.
         """
         shown = as_text(path_text(name), "table") or ""
         table = resolve_name(spark, shown).table()
-        # The catalog's own relation may be older than the table, and a view may hide columns.
+        # The catalog's relation may be older than the table, and a view may hide columns.
         path = table.hadoop_path
         frame = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot").load(path)
-        # References may lead to any storage, wherever the table lies.
+        # References may lead to another storage than the table's.
         source = replace(table, name=shown, options=storage_options(spark))
         columns = tuple(".".join(parts) for parts in _blob_paths(frame.schema, ()))
         return cls(source, frame, BlobArea.of(source.uri), columns, NativeTable(source).config)
 
     def chosen(self, columns: str | Iterable[str] | None) -> list[str]:
-        """The BLOB columns a user named, all where none were.
+        """Return the BLOB columns that a user named, in any case, or all for None.
 
-        Raises:
-            UnknownColumnError: There is no such column.
-            InvalidTypeError: A column is no BLOB.
+        Raises UnknownColumnError if there is no such column, InvalidTypeError if a column is not a BLOB.
         """
         if columns is None:
             return list(self.columns)
         return [self._chosen(name) for name in column_names(columns)]
 
     def blob(self, column: str) -> Column:
-        """A BLOB column, which Spark reads whole: Hudi 1.2 takes narrowed ones by position under log files."""
+        """Return a BLOB column that Spark reads whole: with log files, Hudi 1.2 reads single fields by position."""
         top, *inside = column.split(".")
         found = whole(F.col(quoted(top)))
         for name in inside:
@@ -92,10 +85,10 @@ class BlobTable:
         return found
 
     def stored(self, column: str) -> Column:
-        """What says where each blob of a column is stored; of INLINE bytes only their number leaves the JVM."""
+        """Return a struct that says where each blob of a column is stored; only the size of INLINE bytes is read."""
         blob = self.blob(column)
         reference = blob["reference"]
-        # An INLINE blob that is read as a descriptor has its size in the reference to its base file.
+        # An INLINE blob that Hudi reads as a descriptor has its size in the reference to its base file.
         described = F.when(blob["type"] == INLINE, reference["length"])
         size = F.coalesce(F.octet_length(blob["data"]).cast("long"), described)
         return F.struct(
@@ -108,11 +101,11 @@ class BlobTable:
         )
 
     def field(self, name: str) -> Column:
-        """A column by its dotted path."""
+        """Return the column at a dotted path."""
         return F.col(quoted(*name.split(".")))
 
     def key(self) -> Column:
-        """The record key of each row, as Hudi writes it."""
+        """Return the record key of each row, as Hudi writes it."""
         fields = self.config.record_key_fields
         if self.config.populates_meta_fields:
             return F.col(_RECORD_KEY)
@@ -121,11 +114,11 @@ class BlobTable:
         return F.concat_ws(",", *(F.concat(F.lit(f"{name}:"), self.field(name).cast("string")) for name in fields))
 
     def commit_time(self) -> Column:
-        """The instant that wrote each row last, NULL in a table without Hudi's own columns."""
+        """Return the instant that wrote each row last, NULL in a table without Hudi's meta columns."""
         return F.col(_COMMIT_TIME) if self.config.populates_meta_fields else F.lit(None).cast("string")
 
     def partition(self) -> Column:
-        """The partition path of each row, empty in a table without partitions."""
+        """Return the partition path of each row, empty in a table without partitions."""
         if self.config.populates_meta_fields:
             return F.col(_PARTITION_PATH)
         folders = []

@@ -1,4 +1,4 @@
-"""``hv.blobs.verify``: the references that do not lead to their bytes."""
+"""The job of ``hv.blobs.verify``, which finds references that do not lead to their bytes."""
 
 from __future__ import annotations
 
@@ -41,36 +41,37 @@ _FOUND = StructType(
 def verify(
     spark: SparkSession, table: str, *, columns: str | Iterable[str] | None = None, deep: bool = False
 ) -> DataFrame:
-    """The references of a table's newest snapshot that are wrong, one row each; none when all is well.
+    """Find the wrong references of a table's newest snapshot.
 
-    Columns ``column``, ``key`` (the record key), ``partition``, ``path``, ``offset`` and ``length`` (bytes, as the
-    reference has them) and ``problem``, the first that applies of:
+    The result has one row for each wrong reference, with the columns ``column``, ``key`` (the record key),
+    ``partition``, ``path``, ``offset`` and ``length`` (bytes, as in the reference) and ``problem``, the first that
+    applies of:
 
-    - ``contradicts itself``: no blob a reader would take, such as INLINE without data or a negative offset;
+    - ``contradicts itself``: the fields are not a valid blob, for example INLINE without data or a negative offset;
     - ``relative without base``: a relative path that does not lead into the table's own blob area;
-    - ``gone``, ``directory``, ``too short``: the bytes are not there. A range of 0 bytes needs no file;
-    - ``unreachable``: nobody can say, since permission or a driver for the scheme is missing, or the file lies where
-      references may not lead (``hoodie.blob.read.allowed``);
-    - ``foreign``: the file lies in another table's blob area, whose cleaner may delete it, and the two tables are not
+    - ``gone``, ``directory``, ``too short``: the bytes are missing. A range of 0 bytes needs no file;
+    - ``unreachable``: the file cannot be checked, since a permission or a driver for the scheme is missing, or since
+      references may not name its place (``hoodie.blob.read.allowed``);
+    - ``foreign``: the file is in another table's blob area, whose cleaner may delete it, and the two tables are not
       registered with each other (``hv.table_services.register_tables``);
-    - ``changed``: a file that the table does not own has another size or modification time than when the reference was
-      written by ``hv.write``; with `deep` also, the bytes do not match the checksum that was kept of them.
+    - ``changed``: a file that the table does not own has another size or modification time than when ``hv.write`` wrote
+      the reference; with `deep` also, the bytes do not match their kept checksum.
 
     Args:
         spark: A registered session.
         table: A catalog name or the path of a Hudi table.
-        columns: The BLOB columns to look at, all by default; ``"doc.image"`` is a field of a struct.
-        deep: Whether to read the bytes of all blobs that have a checksum, which those have that were written with
-            ``hoodie.storage.blob.checksum``.
+        columns: The BLOB columns to check, all by default; ``"doc.image"`` is a field of a struct.
+        deep: Whether to read the bytes of all blobs that have a checksum, which ``hoodie.storage.blob.checksum`` makes
+            writes keep.
 
     Returns:
-        A lazy DataFrame in no order.
+        A lazy, unordered DataFrame.
 
     Raises:
         TableNotFoundError: There is no such table.
-        UnsupportedTableError: It is no Hudi table, or a view that does more than name one.
+        UnsupportedTableError: It is not a Hudi table, or a view that does more than name one.
         UnknownColumnError: There is no such column.
-        InvalidTypeError: A column is no BLOB.
+        InvalidTypeError: A column is not a BLOB.
 
     Example:
         >>> hv.blobs.verify(spark, "photos", columns="image").groupBy("problem").count().show()
@@ -97,7 +98,7 @@ def verify(
 
 @dataclass(frozen=True)
 class _Verify:
-    """What is wrong in a task's rows."""
+    """The check of a task's rows, which yields the wrong references."""
 
     columns: tuple[str, ...]
     area: BlobArea
@@ -118,7 +119,7 @@ class _Verify:
 
 
 def _pin(number: int) -> str:
-    """The column with the pins of a BLOB column's files."""
+    """Return the name of the column with the pins of a BLOB column's files."""
     return f"pin{number}"
 
 

@@ -1,1 +1,1 @@
-"""Between Catalyst and Python: arguments and plans in, lazy relations out."""
+"""The bridge between Catalyst and Python: arguments, filters, plans and lazy relations."""

@@ -1,4 +1,4 @@
-"""The arguments of a SQL table function: positions and names into Python values."""
+"""Conversion of the arguments of a SQL table function, by position or name, to Python values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ _NUMBERS = frozenset({"float", "double", "tinyint", "byte", "short", "smallint",
 
 @dataclass(frozen=True)
 class Signature:
-    """A function's parameters: their order, which are needed, and other names of the same."""
+    """The parameters of a function.
+
+    `order` are the parameters that may be given by position or name, `named_only` the parameters that must be named.
+    `aliases` are pairs of another name and its parameter.
+    """
 
     function: str
     order: tuple[str, ...]
@@ -33,22 +37,15 @@ class Signature:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All parameters."""
+        """Return the names of all parameters."""
         return (*self.order, *self.named_only)
 
 
 def bind(signature: Signature, expressions: Sequence[JavaObject]) -> dict[str, JavaObject]:
-    """Match expressions with parameters.
+    """Return the argument expressions by parameter; names match in any case.
 
-    Args:
-        signature: The function's parameters.
-        expressions: What stood between the parentheses.
-
-    Returns:
-        Expressions by parameter.
-
-    Raises:
-        InvalidArgumentError: Too few or many, twice the same, an unknown name, or a position after a name.
+    Raises InvalidArgumentError if a required argument is missing, too many are given by position, one is given twice, a
+    name is unknown, or an argument without a name follows one with a name.
     """
     bound: dict[str, JavaObject] = {}
     aliases = dict(signature.aliases)
@@ -84,18 +81,11 @@ def _usage(signature: Signature) -> str:
 
 
 def nested_constant(expression: JavaObject, name: str) -> Any:
-    """The Python value of a constant that may hold others: as `constant`, and of other types more.
+    """Return the Python value of a resolved constant expression that may be nested.
 
-    Args:
-        expression: A resolved Catalyst expression.
-        name: The parameter, for the message.
-
-    Returns:
-        A dict for a MAP, a list of pairs of name and value for a STRUCT, a list for an array of
-        anything but numbers.
-
-    Raises:
-        InvalidArgumentError: The expression is no constant.
+    A MAP becomes a dict, a STRUCT a list of (name, value) pairs, an array of booleans, texts, maps, structs or arrays a
+    list; other values are as from `constant`. Raises InvalidArgumentError, naming the parameter `name`, if the
+    expression is not a constant.
     """
     return _nested(*_evaluated(expression, name))
 
@@ -123,28 +113,24 @@ def _nested(value: Any, data_type: JavaObject) -> Any:
 
 
 def constant(expression: JavaObject, name: str) -> Any:
-    """The Python value of a constant expression.
+    """Return the Python value of a resolved constant expression.
 
-    Args:
-        expression: A resolved Catalyst expression.
-        name: The parameter, for the message.
+    The value is None, bool, int, float, str, bytes, or a float64 array for an array of numbers (NaN for an array of
+    untyped NULLs). A TIMESTAMP becomes ("timestamp", microseconds), a TIMESTAMP_NTZ ("timestamp_ntz", microseconds), a
+    DATE ("date", days), a number of rows that is given as text an int.
 
-    Returns:
-        None, bool, int, float, str, bytes, or a float64 array for an array of numbers (NULL elements are NaN).
-        A TIMESTAMP is ("timestamp", microseconds), a DATE ("date", days). A number of rows given as text is an int.
-
-    Raises:
-        InvalidArgumentError: The expression is no constant.
+    Raises InvalidArgumentError, naming the parameter `name`, if the expression is not a constant, InvalidTypeError for
+    an array of other elements, InvalidVectorError for an array of numbers that contains NULL.
     """
     value = _python_value(*_evaluated(expression, name))
-    # Hudi's functions take text for the number of rows too.
+    # Hudi's functions accept the number of rows as text too.
     if name in _COUNTS and isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
         return int(value)
     return value
 
 
 def _evaluated(expression: JavaObject, name: str) -> tuple[Any, JavaObject]:
-    """A constant's value, as Spark holds it, and its type."""
+    """Return a constant's value, as Spark holds it, and its type; raise InvalidArgumentError if it is not constant."""
     while node_name(expression) == "Alias":
         expression = expression.child()
     if not expression.foldable():
@@ -182,24 +168,24 @@ def _numbers(value: JavaObject, data_type: JavaObject) -> Any:
         raise InvalidTypeError(f"an array of {element} was given; a vector is an array of numbers")
     if value.numElements() == 0:
         return np.empty(0)
-    # One text for all elements, not one call into the JVM for each.
+    # One text for all elements saves a call into the JVM for each element.
     types = active_handles().type_converters
     text = str(types.convertToScala(value, data_type).mkString(","))
     words = text.split(",")
     numbers = [math.nan if word == "null" else float(word) for word in words]
     if "null" in words:
         raise InvalidVectorError("the query vector holds NULL; every element must be a number")
-    # A FLOAT prints in the fewest digits that name it: read it back as a float before widening it.
+    # Java prints a FLOAT with the fewest digits that identify it, so the text must be read as float32 before widening.
     return np.array(numbers, np.float32).astype(np.float64) if element == "float" else np.array(numbers, np.float64)
 
 
 def is_outer(expression: JavaObject) -> bool:
-    """Whether an expression refers to a row outside the function's own parentheses."""
+    """Return True if an expression refers to a column from outside of the function's arguments."""
     return "outer(" in str(expression.sql()) or node_name(expression) == "OuterReference"
 
 
 def is_deferred(expression: JavaObject) -> bool:
-    """Whether an expression is a constant only once the statement runs: it holds a scalar subquery."""
+    """Return True if an expression is constant only when the statement runs, since it holds a scalar subquery."""
     if expression.foldable() or not expression.deterministic() or is_outer(expression):
         return False
     return bool(expression.references().isEmpty()) and "scalarsubquery(" in str(expression.sql()).lower()

@@ -1,4 +1,4 @@
-"""Stages in which Python works on Arrow batches, over columns of any name."""
+"""Python stages over Arrow batches, for columns of any name."""
 
 from __future__ import annotations
 
@@ -18,17 +18,10 @@ __all__ = ["map_in_arrow"]
 def map_in_arrow(
     frame: DataFrame, work: Callable[[Iterable[Any]], Iterable[Any]], schema: StructType | str
 ) -> DataFrame:
-    """Map the batches of each partition, as ``DataFrame.mapInArrow`` does.
+    """Return the lazy result of applying `work` to the batches of each partition, like ``DataFrame.mapInArrow``.
 
-    PySpark 3.5 looks the columns up by their bare names there, which fails for one with a dot or a back-tick.
-
-    Args:
-        frame: The rows.
-        work: Takes the record batches of a partition, and yields those of the result.
-        schema: Of the result.
-
-    Returns:
-        The result, computed when it is asked for.
+    PySpark 3.5 looks up columns by their unquoted names in ``mapInArrow``, which fails for a name with a dot or a
+    back-tick. `schema` is the schema of the result.
     """
     stage = pandas_udf(work, returnType=schema, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
     called = stage(*[frame[quoted(name)] for name in frame.columns])

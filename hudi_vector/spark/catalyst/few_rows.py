@@ -1,4 +1,4 @@
-"""A look at how many rows a DataFrame has, where Spark's statistics say too little."""
+"""Checks of the number of a DataFrame's rows, for plans whose statistics in Spark are too vague."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEAVES = frozenset({"LogicalRelation", "LogicalRDD", "LocalRelation", "InMemory
 
 
 def is_narrow(plan: JavaObject) -> bool:
-    """Return whether each of a plan's partitions is made of one of its source's."""
+    """Return True if each partition of a plan is computed from one partition of its source, without a shuffle."""
     node = plan
     while simple_name(node) in _NARROW:
         node = node.children().apply(0)
@@ -24,6 +24,6 @@ def is_narrow(plan: JavaObject) -> bool:
 
 
 def has_at_most(frame: DataFrame, rows: int) -> bool:
-    """Return whether a DataFrame has no more than so many rows; computes that many and one more, of no columns."""
+    """Return True if a DataFrame has at most `rows` rows; compute at most one row more than that, without columns."""
     taken: Any = frame.select(F.lit(1))._jdf.take(rows + 1)
     return len(taken) <= rows

@@ -1,4 +1,4 @@
-"""Whether a SparkSession can do what is asked of it: a JVM, Hudi in it, and workers that have this package."""
+"""Checks of a SparkSession: a running JVM, Hudi on its class path, and workers that have this package."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _HUDI = "org.apache.hudi.DefaultSource"
-# What was found well in an application stays so as long as it runs.
+# The applications that passed a check; the result cannot change while they run.
 _WITH_HUDI: WeakSet[SparkContext] = WeakSet()
 _WITH_WORKERS: WeakSet[SparkContext] = WeakSet()
 
@@ -37,7 +37,7 @@ _STOPPED = "this SparkSession has no running JVM: it was stopped; make a new one
 
 
 def not_a_session(spark: object) -> HudiVectorError:
-    """The error of an argument that is no SparkSession, or one of Spark Connect."""
+    """Return the error for an argument that is not a SparkSession, or is a session of Spark Connect."""
     if ".connect." in type(spark).__module__:
         return SessionError(
             "this is a Spark Connect session, which has no JVM to register functions in; "
@@ -47,14 +47,14 @@ def not_a_session(spark: object) -> HudiVectorError:
 
 
 def require_running(spark: Any) -> None:
-    """Raise SessionError for a session that was stopped from this process; asks nothing of the JVM."""
+    """Raise SessionError if the session was stopped from this process; the JVM is not called."""
     context = getattr(spark, "_sc", None)
     if context is None or getattr(context, "_jsc", None) is None:
         raise SessionError(_STOPPED)
 
 
 def require_fit(spark: SparkSession) -> None:
-    """Raise SessionError unless the session runs, calls keep to their threads, and Hudi is on its class path."""
+    """Raise SessionError unless the session runs, PYSPARK_PIN_THREAD is on, and Hudi is on the class path."""
     if ".connect." in type(spark).__module__:
         raise not_a_session(spark)
     require_running(spark)
@@ -75,7 +75,7 @@ def require_fit(spark: SparkSession) -> None:
 
 
 def has_hudi(context: SparkContext) -> bool:
-    """Whether an application that runs has Hudi on its class path."""
+    """Return True if a running application has Hudi on its class path."""
     if context in _WITH_HUDI:
         return True
     jvm: Any = context._jvm
@@ -90,7 +90,10 @@ def has_hudi(context: SparkContext) -> bool:
 
 
 def require_workers(spark: SparkSession) -> None:
-    """Raise SessionError unless a Python worker can load this package; one small job, once in an application."""
+    """Raise SessionError unless a Python worker can load this version of the package.
+
+    This runs one small job, once per application.
+    """
     context = spark.sparkContext
     if context in _WITH_WORKERS:
         return
@@ -111,7 +114,7 @@ def require_workers(spark: SparkSession) -> None:
 
 def _probe() -> Callable[[int], str]:
     def version(_: int) -> str:
-        # A nested function travels by value: a worker without this package could not read the name of one of ours.
+        # A nested function is pickled by value; a worker without this package could not load it by name.
         import numpy as np  # noqa: F401
         import pandas as pd  # noqa: F401
         import pyarrow as pa  # noqa: F401
@@ -124,7 +127,7 @@ def _probe() -> Callable[[int], str]:
 
 
 def workers_are_local_strangers(spark: SparkSession) -> bool:
-    """Whether workers run on this machine under another interpreter than this process."""
+    """Return True if workers run on this machine with another Python interpreter than this process."""
     context = spark.sparkContext
     if not str(context.master).startswith("local"):
         return False
@@ -132,6 +135,6 @@ def workers_are_local_strangers(spark: SparkSession) -> bool:
         os.path.abspath(shutil.which(context.pythonExec) or context.pythonExec),
         os.path.abspath(sys.executable),
     )
-    # A virtual environment has several names for its interpreter, all in one folder.
+    # A virtual environment has several names for its interpreter, all in the same folder.
     same_folder = os.path.dirname(theirs) == os.path.dirname(ours)
     return not (same_folder and os.path.realpath(theirs) == os.path.realpath(ours))

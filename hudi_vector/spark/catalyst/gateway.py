@@ -1,4 +1,4 @@
-"""The way into the JVM and back: function builders, exceptions, small conversions."""
+"""Calls into the JVM and back: function builders, exceptions, small conversions."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = [
 ]
 
 JavaObject = Any
-"""A py4j handle. py4j makes its members up at run time, so no better type exists."""
+"""A py4j handle; its members are resolved at run time, so there is no better type."""
 
 _LOG = logging.getLogger(__name__)
 
 _ANALYSIS_CLASS = "_LEGACY_ERROR_TEMP_1332"
-"""The error class of Spark 3.5 and 4.1 whose text is its argument ``errorMessage`` and nothing else."""
+"""The error class of Spark 3.5 and 4.1 whose whole text is its argument ``errorMessage``."""
 
 
 _ERROR_CLASS = re.compile(r"^(?:[\w.]+(?:Exception|Error): )?\[[A-Z_.0-9]+\] ")
@@ -43,7 +43,7 @@ _SENTENCE_END = re.compile(r"\n|;? line \d+|\(line \d+|\. (?=[A-Z])")
 
 
 class _ProxyNoise(logging.Filter):
-    """Drops py4j's 90-line record of an exception that reaches its caller anyway."""
+    """A filter for py4j's 90-line log record of an exception that reaches its caller anyway."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         raised = record.exc_info[1] if record.exc_info else None
@@ -51,7 +51,10 @@ class _ProxyNoise(logging.Filter):
 
 
 def enable_callbacks(gateway: JavaObject) -> None:
-    """Let the JVM call Python, and let Java exceptions raised there reach the JVM as they are."""
+    """Start the callback server, so that the JVM can call Python and Java exceptions raised there reach it unchanged.
+
+    Also drop py4j's log records of these exceptions.
+    """
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     for name in ("python_parameters", "callback_server_parameters"):
         parameters = getattr(gateway, name, None)
@@ -63,7 +66,7 @@ def enable_callbacks(gateway: JavaObject) -> None:
 
 
 class _Builder:
-    """A table function's builder: Catalyst expressions in, a logical plan out."""
+    """The builder of a SQL function, which Spark calls with the Catalyst expressions of the arguments."""
 
     def __init__(self, gateway: JavaObject, name: str, plan: Callable[[SparkSession, list[JavaObject]], JavaObject]):
         self._gateway = gateway
@@ -81,7 +84,7 @@ class _Builder:
         except PySparkException as problem:
             raise analysis_error(self._gateway, f"{self._name}: {first_sentence(problem)}") from None
         except Exception as problem:  # noqa: BLE001 - see the next line
-            # A defect of ours or a state of the JVM nobody foresaw: one line for the caller, the rest for the log.
+            # A defect of this package or an unexpected state of the JVM: one line for the caller, the rest for the log.
             _LOG.exception("%s failed at analysis", self._name)
             text = f"{self._name}: failed unexpectedly: {type(problem).__name__}: {first_sentence(problem)}"
             raise analysis_error(self._gateway, text) from None
@@ -90,7 +93,7 @@ class _Builder:
         return self._name
 
     class Java:
-        """The interface py4j presents to the JVM; its ``call`` may throw checked exceptions."""
+        """The interface that py4j presents to the JVM; its ``call`` may throw checked exceptions."""
 
         implements = ["org.apache.spark.api.java.function.Function"]  # noqa: RUF012 - py4j reads a list
 
@@ -98,33 +101,28 @@ class _Builder:
 def function_builder(
     gateway: JavaObject, name: str, plan: Callable[[SparkSession, list[JavaObject]], JavaObject]
 ) -> JavaObject:
-    """A Scala function that Spark can call to build a table function's plan.
+    """Return a ``scala.Function1`` that Spark can call to build a SQL function.
 
-    Args:
-        gateway: The py4j gateway.
-        name: The function's name, which begins each of its error messages.
-        plan: From the calling session and the arguments' expressions to a logical plan.
-
-    Returns:
-        A ``scala.Function1``, made by Spark from a Java function so that exceptions keep their class.
+    Spark itself makes it of a Java function, so that exceptions keep their class. `name` begins each error message.
+    `plan` takes the calling session and the expressions of the arguments.
     """
     pairs = getattr(gateway.jvm, "org.apache.spark.api.java.JavaPairRDD$")
     return getattr(pairs, "MODULE$").toScalaFunction(_Builder(gateway, name, plan))
 
 
 def analysis_error(gateway: JavaObject, message: str) -> Py4JJavaError:
-    """An AnalysisException with exactly this text, to be raised inside a builder."""
+    """Return an AnalysisException with exactly this text, to be raised inside a builder."""
     parameters = gateway.jvm.PythonUtils.toScalaMap({"errorMessage": message})
     return Py4JJavaError(message, gateway.jvm.org.apache.spark.sql.AnalysisException(_ANALYSIS_CLASS, parameters))
 
 
 def execution_error(gateway: JavaObject, message: str) -> Py4JJavaError:
-    """An unchecked exception, the only kind that reaches the user in one line from inside a scan."""
+    """Return an unchecked Java exception; only these reach the user in one line from inside a scan."""
     return Py4JJavaError(message, gateway.jvm.java.lang.IllegalArgumentException(message))
 
 
 def session_of(java_session: JavaObject) -> SparkSession:
-    """The Python face of a Java SparkSession."""
+    """Return the Python object for a Java SparkSession."""
     active = SparkSession._instantiatedSession
     if active is not None and active._jsparkSession.equals(java_session):
         return active
@@ -134,26 +132,26 @@ def session_of(java_session: JavaObject) -> SparkSession:
 
 
 def simple_name(handle: JavaObject) -> str:
-    """The class name of a Java object, without its package."""
+    """Return the class name of a Java object, without its package."""
     return str(handle.getClass().getSimpleName())
 
 
 def node_name(node: JavaObject) -> str:
-    """The class name of an expression or plan, in one call where `simple_name` takes two."""
+    """Return the class name of an expression or plan, by one call into the JVM; `simple_name` takes two."""
     return str(node.nodeName())
 
 
 def option_value(option: JavaObject) -> Any:
-    """The value of a Scala Option, or None."""
+    """Return the value of a Scala Option, or None."""
     return option.get() if option.isDefined() else None
 
 
 def first_sentence(problem: BaseException) -> str:
-    """The first sentence of an error's text, without what Spark puts before and after it."""
+    """Return the first sentence of an error's text, without error class, position and stack trace."""
     unfit = unfit_workers(problem)
     if unfit is not None:
         return str(unfit)
-    # py4j's own first line only says which call failed, and the outer exceptions of Java often no more.
+    # The first line of py4j, and often that of the outer Java exceptions, only says which call failed.
     if isinstance(problem, Py4JJavaError):
         said = _innermost(problem.java_exception)
     else:
@@ -163,7 +161,7 @@ def first_sentence(problem: BaseException) -> str:
 
 
 def _innermost(problem: JavaObject) -> JavaObject:
-    """The exception that caused all others, of those that say something."""
+    """Return the innermost cause that has a message, or the exception itself if no cause has one."""
     found = problem
     while (problem := problem.getCause()) is not None:
         found = problem if problem.getMessage() else found

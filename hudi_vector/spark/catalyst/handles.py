@@ -1,4 +1,4 @@
-"""JVM classes and constants, looked up once: each dot of a Java name is a call into the JVM."""
+"""JVM classes and constants, looked up once, since each dot of a Java name is a call into the JVM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MADE_KEPT = 1024
 
 
 class Handles:
-    """What searches need of one JVM."""
+    """The classes and constants of one JVM that searches use."""
 
     def __init__(self, gateway: JavaObject) -> None:
         self.gateway = gateway
@@ -27,7 +27,7 @@ class Handles:
         self._made: dict[tuple[str, str], JavaObject] = {}
 
     def named(self, dotted: str) -> JavaObject:
-        """The class of a dotted name."""
+        """Return the class of a dotted name."""
         found = self._classes.get(dotted)
         if found is None:
             found = self.jvm
@@ -37,22 +37,17 @@ class Handles:
         return found
 
     def array(self, dotted: str, items: list[Any]) -> JavaObject:
-        """A Java array of a class; py4j's own item assignment refuses proxies."""
+        """Return a Java array of a class; items are set by reflection, as py4j's item assignment refuses proxies."""
         made = self.gateway.new_array(self.named(dotted), len(items))
         for index, item in enumerate(items):
             self.named("java.lang.reflect.Array").set(made, index, item)
         return made
 
     def made(self, kind: str, described: str, make: Callable[[], JavaObject]) -> JavaObject:
-        """A Java object that never changes, made once for each description.
+        """Return an immutable Java object that `make` makes once for each description.
 
-        Args:
-            kind: What it is.
-            described: All that it depends on.
-            make: Makes it.
-
-        Returns:
-            The object made first.
+        `described` holds all that the object depends on; `kind` separates the descriptions of different kinds. At most
+        1024 objects are kept; then all are dropped.
         """
         key = (kind, described)
         found = self._made.get(key)
@@ -63,11 +58,11 @@ class Handles:
         return found
 
     def data_type(self, session: JavaObject, described: str) -> JavaObject:
-        """A Catalyst data type from its JSON."""
+        """Return a Catalyst data type from its JSON."""
         return self.made("data type", described, lambda: session.parseDataType(described))
 
     def attributes(self, session: JavaObject, described: str) -> JavaObject:
-        """Catalyst's attributes for the JSON of a schema."""
+        """Return Catalyst's attributes for the JSON of a schema."""
 
         def make() -> JavaObject:
             return self.data_type_utils.toAttributes(self.data_type(session, described))
@@ -76,128 +71,121 @@ class Handles:
 
     @cached_property
     def batch_read(self) -> JavaObject:
-        """The capabilities of a table that can be read."""
+        """Return the capabilities of a table that can be read."""
         able = self.jvm.java.util.HashSet()
         able.add(self.named(f"{_V2}.catalog.TableCapability").BATCH_READ)
         return able
 
     @cached_property
     def no_transforms(self) -> JavaObject:
-        """No partitioning."""
+        """Return an empty partitioning."""
         return self.array(f"{_V2}.expressions.Transform", [])
 
     @cached_property
     def no_metrics(self) -> JavaObject:
-        """No metrics of a scan."""
+        """Return an empty array of the metrics of a scan."""
         return self.array(f"{_V2}.metric.CustomMetric", [])
 
     @cached_property
     def no_task_metrics(self) -> JavaObject:
-        """No values of metrics."""
+        """Return an empty array of metric values."""
         return self.array(f"{_V2}.metric.CustomTaskMetric", [])
 
     @cached_property
     def no_properties(self) -> JavaObject:
-        """No table properties."""
+        """Return empty table properties."""
         return self.jvm.java.util.HashMap()
 
     @cached_property
     def v2_util(self) -> JavaObject:
-        """Spark's conversions between schemas and V2 columns."""
+        """Return Spark's conversions between schemas and V2 columns."""
         return self.named(f"{_V2}.catalog.CatalogV2Util")
 
     @cached_property
     def v2_relation(self) -> JavaObject:
-        """The class of V2 relations."""
+        """Return the class of V2 relations."""
         return self.named("org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation")
 
     @cached_property
     def none(self) -> JavaObject:
-        """Scala's None."""
+        """Return Scala's None."""
         return getattr(getattr(self.jvm.scala, "None$"), "MODULE$")
 
     @cached_property
     def no_options(self) -> JavaObject:
-        """No read options."""
+        """Return empty read options."""
         return self.named("org.apache.spark.sql.util.CaseInsensitiveStringMap").empty()
 
     @cached_property
     def internal_row(self) -> JavaObject:
-        """The class object of Spark's rows."""
+        """Return the class object of Spark's internal rows."""
         loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
         return self.jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow", True, loader)
 
     @cached_property
     def no_rows(self) -> JavaObject:
-        """An array of no rows."""
+        """Return an empty array of internal rows."""
         return self.named("java.lang.reflect.Array").newInstance(self.internal_row, 0)
 
     @cached_property
     def arrow_converters(self) -> JavaObject:
-        """Spark's reader of Arrow streams."""
+        """Return Spark's reader of Arrow streams."""
         return getattr(getattr(self.jvm, "org.apache.spark.sql.execution.arrow.ArrowConverters$"), "MODULE$")
 
     @cached_property
     def python_sql_utils(self) -> JavaObject:
-        """Spark's own helpers for PySpark."""
+        """Return Spark's helpers for PySpark."""
         return self.named("org.apache.spark.sql.api.python.PythonSQLUtils")
 
     @cached_property
     def data_type_utils(self) -> JavaObject:
-        """Spark's conversions of schemas."""
+        """Return Spark's conversions of schemas."""
         return getattr(getattr(self.jvm, "org.apache.spark.sql.catalyst.types.DataTypeUtils$"), "MODULE$")
 
     @cached_property
     def local_table_scan(self) -> JavaObject:
-        """The class of Spark's scans of rows that are there already."""
+        """Return the class of Spark's scans of local rows."""
         return self.named("org.apache.spark.sql.execution.LocalTableScanExec")
 
     @cached_property
     def channels(self) -> JavaObject:
-        """Java's channels."""
+        """Return Java's class of channel helpers."""
         return self.named("java.nio.channels.Channels")
 
     @cached_property
     def byte_stream(self) -> JavaObject:
-        """Java's stream over bytes."""
+        """Return Java's class of byte streams."""
         return self.named("java.io.ByteArrayInputStream")
 
     @cached_property
     def spark_utils(self) -> JavaObject:
-        """Spark's own utilities."""
+        """Return Spark's utilities."""
         return self.named("org.apache.spark.util.Utils")
 
     @cached_property
     def exception(self) -> JavaObject:
-        """A class whose instances know the JVM's stack."""
+        """Return Java's class of exceptions, whose instances record the JVM's stack."""
         return self.named("java.lang.Exception")
 
     @cached_property
     def type_converters(self) -> JavaObject:
-        """From Catalyst's values to Scala's."""
+        """Return Spark's conversions from Catalyst's values to Scala's."""
         return self.named("org.apache.spark.sql.catalyst.CatalystTypeConverters")
 
 
 @lru_cache(maxsize=4)
 def _handles(gateway: JavaObject) -> Handles:
-    enable_callbacks(gateway)  # Spark asks the plans made with them for their rows, in sessions not registered too
+    enable_callbacks(gateway)  # Spark calls plans made with these handles, in sessions that are not registered too
     return Handles(gateway)
 
 
 def handles_of(spark: SparkSession) -> Handles:
-    """The handles of a session's JVM.
-
-    Args:
-        spark: Any session of it.
-
-    Returns:
-        The same object for every session of one JVM.
-    """
+    """Return the handles of a session's JVM, the same object for every session of it."""
     return _handles(spark.sparkContext._gateway)
 
 
 def active_handles() -> Handles:
-    """The handles of the JVM of this process's Spark application."""
+    """Return the handles of the JVM of this process's Spark application."""
     context = SparkContext._active_spark_context
     assert context is not None
     return _handles(context._gateway)

@@ -1,4 +1,4 @@
-"""Arrow tables as the rows of a Spark plan, without a job, and the rows of one as an Arrow table."""
+"""Conversion of Arrow tables to the rows of a Spark plan, without a job, and of a DataFrame to an Arrow table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from hudi_vector.spark.catalyst.handles import Handles, handles_of
 
 __all__ = ["arrow_fields", "collected", "internal_rows", "no_rows"]
 
-# Up to this size an argument of a py4j call is quicker than a socket.
+# Up to this size, passing bytes as an argument of a py4j call is faster than through a socket.
 _INLINE_BYTES = 1 << 20
 
 
@@ -59,12 +59,12 @@ _ARROW_TYPES: dict[type[DataType], pa.DataType] = {
     ShortType: pa.int16(),
     StringType: pa.string(),
     TimestampNTZType: pa.timestamp("us"),
-    TimestampType: pa.timestamp("us", tz="UTC"),  # Spark reads Arrow's instants with a zone only
+    TimestampType: pa.timestamp("us", tz="UTC"),  # Spark reads only Arrow timestamps with a zone as TIMESTAMP
 }
 
 
 def arrow_fields(schema: StructType) -> list[pa.Field]:
-    """The Arrow fields Spark expects for a schema; raises ``UnsupportedTableError`` where Arrow has no such type."""
+    """Return the Arrow fields that Spark expects for a schema; raise UnsupportedTableError if Arrow lacks a type."""
     return [pa.field(field.name, _arrow_type(field.dataType), field.nullable) for field in schema.fields]
 
 
@@ -91,51 +91,27 @@ def _arrow_type(kind: DataType) -> pa.DataType:
 
 
 def collected(frame: DataFrame) -> pa.Table:
-    """The rows of a DataFrame, brought to the driver.
-
-    Args:
-        frame: The rows.
-
-    Returns:
-        The rows, in the types Spark expects.
-    """
-    # Spark sends Arrow from a thread of its own. Were the plan made there, it would ask the catalog, which the thread
-    # that resolves a table function holds until the function is done.
+    """Return the rows of a DataFrame on the driver, in the Arrow types that Spark expects."""
+    # Spark sends Arrow from a separate thread. If it made the plan there, it would wait for the catalog, which is held
+    # by the thread that resolves a table function until the function returns.
     frame._jdf.queryExecution().executedPlan()
     fields, batches = arrow_fields(frame.schema), frame._collect_as_arrow()
     return conform(pa.Table.from_batches(batches), fields) if batches else pa.schema(fields).empty_table()
 
 
 def internal_rows(spark: SparkSession, table: pa.Table | None, schema: StructType) -> JavaObject:
-    """A Java array of Spark's internal rows.
-
-    Args:
-        spark: The session.
-        table: The rows, or None for no rows.
-        schema: Their columns; each must be in the table.
-
-    Returns:
-        ``InternalRow[]``.
-    """
+    """Return an ``InternalRow[]`` of the columns in `schema`, each of which must be in the table; None for no rows."""
     handles = handles_of(spark)
     if table is None or not table.num_rows:
         return handles.no_rows
     if not schema.fields:
-        # Rows without columns, as count(*) wants them: a column that nobody reads carries their number.
+        # count(*) needs rows without columns: an unread column carries their number.
         return _through_arrow(spark, handles, pa.table({"": pa.repeat(True, table.num_rows)}), _UNREAD)
     return _through_arrow(spark, handles, conform(table, arrow_fields(schema)), schema)
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """A DataFrame without rows that no task has to compute, unlike that of ``createDataFrame([], schema)``.
-
-    Args:
-        spark: The session.
-        schema: Its columns.
-
-    Returns:
-        The DataFrame.
-    """
+    """Return a DataFrame without rows that needs no task, unlike ``createDataFrame([], schema)``."""
     session, jvm = spark._jsparkSession, spark._jvm
     assert jvm is not None
     kind = handles_of(spark).data_type(session, json.dumps(schema.jsonValue()))
@@ -143,13 +119,13 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 
 
 def _through_arrow(spark: SparkSession, handles: Handles, table: pa.Table, schema: StructType) -> JavaObject:
-    """What Spark's own ``toDataFrame`` does, without the analysis of a plan."""
+    """Return the rows of an Arrow table as ``InternalRow[]``, like Spark's ``toDataFrame`` but without analysis."""
     session, described = spark._jsparkSession, json.dumps(schema.jsonValue())
     zone = session.sessionState().conf().sessionLocalTimeZone()
     rows = handles.arrow_converters.fromBatchIterator(
         _stream(spark, handles, table), handles.data_type(session, described), zone, False, None
     )
-    # The columnar rows vanish with their batch; the scan copies each as it comes.
+    # The rows are views of their batch, which Spark frees; the scan copies each row.
     return handles.local_table_scan(handles.attributes(session, described), rows.toSeq()).executeCollect()
 
 
@@ -166,7 +142,7 @@ def _stream(spark: SparkSession, handles: Handles, table: pa.Table) -> JavaObjec
 
 
 def _inline(handles: Handles, batches: list[pa.RecordBatch]) -> JavaObject:
-    """Arrow batches as one argument of a call: no socket, no file."""
+    """Pass Arrow batches to the JVM as one argument of a call, without a socket or a file."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as stream:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Fields of a Spark schema by their dotted paths."""
+"""Access to the fields of a Spark schema by dotted path."""
 
 from __future__ import annotations
 
@@ -12,14 +12,7 @@ __all__ = ["column_names", "field_at", "field_path"]
 
 
 def field_at(schema: StructType, path: str) -> StructField | None:
-    """A top-level column or a field of structs.
-
-    Args:
-        schema: The columns.
-        path: Names with dots between them, spelled as in the schema.
-
-    Returns:
-        The field, or None where there is none.
+    """Return a top-level column or a field of structs by its dotted path, spelled as in the schema, or None.
 
     Example:
         >>> field_at(StructType().add("doc", StructType().add("page", "integer")), "doc.page").dataType
@@ -36,7 +29,7 @@ def field_at(schema: StructType, path: str) -> StructField | None:
 
 
 def field_path(schema: StructType, path: str) -> list[str]:
-    """Return the names that lead to a field: the whole path where a column is called so, its parts otherwise.
+    """Return the names that lead to a field: the whole path if it is the name of a column, otherwise its parts.
 
     Example:
         >>> schema = StructType().add("a.b", "integer").add("doc", StructType().add("page", "integer"))
@@ -47,13 +40,7 @@ def field_path(schema: StructType, path: str) -> list[str]:
 
 
 def column_names(columns: str | Iterable[str]) -> list[str]:
-    """The columns a user named, each once.
-
-    Args:
-        columns: A name, or several.
-
-    Raises:
-        InvalidTypeError: It is no text and no list of texts.
+    """Return the columns that a user named, each once; raise InvalidTypeError unless they are a text or texts.
 
     Example:
         >>> column_names("img"), column_names(["img", "doc.scan", "img"])

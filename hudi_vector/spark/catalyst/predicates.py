@@ -1,7 +1,7 @@
-"""Filter texts: Spark parses and analyses them, and what has a place in the pure form is translated to it.
+"""Analysis of filter texts by Spark, and their translation to predicates if possible.
 
-The text is analysed against a relation that holds no rows and that Spark's optimizer cannot fold away; no Spark
-job runs. One call fetches the optimized condition.
+Spark analyses the text against a relation without rows that its optimizer cannot remove; no Spark job runs. One call
+fetches the optimized condition.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ __all__ = ["Filter", "analyse_filter", "without_inferred"]
 class Filter:
     """A filter as Spark understands it.
 
-    ``predicate`` is None where a node has no place in the pure form: the whole filter is then for Spark, and
-    ``reason`` says which node it was. ``columns`` are the top-level columns it reads, in alphabetical order.
+    `predicate` is None if a node cannot be translated: then Spark evaluates the whole filter, and `reason` names the
+    node. `columns` are the top-level columns that the filter reads, in alphabetical order.
     """
 
     text: str
@@ -64,7 +64,7 @@ class Filter:
 _FILTERS: Recent[tuple[str, ...], Filter] = Recent(256)
 _RELATIONS: Recent[tuple[str, ...], Any] = Recent(16)
 
-# Words after which the same text may mean something else a moment later. A backslash may hide one of them.
+# Words that give the same text another meaning at another time. A backslash may hide one of them.
 _MOVING = re.compile(
     r"\\|\b(now|today|tomorrow|yesterday|current_\w+|curdate|localtimestamp|unix_timestamp|user|session_user)\b",
     re.IGNORECASE,
@@ -72,24 +72,21 @@ _MOVING = re.compile(
 
 
 def analyse_filter(spark: SparkSession, schema: StructType, text: str, table: str = "the table") -> Filter:
-    """Let Spark parse and analyse a filter, and translate it.
+    """Have Spark parse and analyse a filter, and translate it; the predicate is None if only Spark can evaluate it.
 
-    Results are kept for the session, the schema, the text and the session's settings; those that read the clock
-    are not kept.
+    Results are cached by session, schema, text and the session's settings, except for filters that depend on the clock
+    or the user.
 
     Args:
         spark: The session whose settings apply: time zone, ANSI mode, case sensitivity.
-        schema: The columns the filter may name.
+        schema: The columns that the filter may name.
         text: A condition, as after ``WHERE``.
-        table: What messages call the table.
-
-    Returns:
-        The filter; its predicate is None where only Spark can evaluate it.
+        table: The name of the table in messages.
 
     Raises:
-        InvalidFilterError: The text does not parse, is no condition, or holds a sub-query, an aggregate, window or
-            generator function, or a function such as ``rand()`` that answers differently each time.
-        UnknownColumnError: It names a column that is not there.
+        InvalidFilterError: The text does not parse, is not a condition, or holds a sub-query, an aggregate, window or
+            generator function, or a function like ``rand()`` that is not deterministic.
+        UnknownColumnError: The filter names a column that does not exist.
 
     Example:
         >>> analyse_filter(spark, spark.table("products").schema, "price < 10").columns
@@ -113,10 +110,10 @@ def _analysed(spark: SparkSession, schema: StructType, described: str, text: str
     sql = _jvm(spark).org.apache.spark.sql
     parsed = spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
     if parsed.getClass().getSimpleName() == "Alias":
-        # Spark takes 'a = 1 and' for a column named "and": what follows a complete condition would go unnoticed.
+        # Spark parses 'a = 1 and' as a condition with the alias "and", so an incomplete filter would go unnoticed.
         raise InvalidFilterError(f"the filter {text!r} is followed by the name '{parsed.name()}', or is not complete")
     if parsed.getClass().getSimpleName() == "Literal" and parsed.value() is None:
-        return Filter(text, FALSE, None, ())  # Spark wants a boolean here, and NULL alone has no type
+        return Filter(text, FALSE, None, ())  # Spark requires a boolean here, and a bare NULL has no type
     filtered = _relation(spark, described).filter(sql.Column(parsed))
     execution = filtered.queryExecution()
     condition = execution.analyzed().condition()
@@ -146,14 +143,7 @@ def _translated(plan: Any, spelled: Callable[[str], str]) -> Predicate:
 
 
 def without_inferred(predicate: Predicate) -> Predicate:
-    """Leave out the ``x IS NOT NULL`` that Spark adds beside conditions that no NULL satisfies.
-
-    Args:
-        predicate: A condition as Spark's optimizer leaves it.
-
-    Returns:
-        The condition as it was meant.
-    """
+    """Return a condition without the ``x IS NOT NULL`` that Spark's optimizer adds to conditions that refuse NULL."""
     if not isinstance(predicate, And):
         return predicate
     inferred = [isinstance(term, Not) and isinstance(term.term, IsNull) for term in predicate.terms]
@@ -173,7 +163,7 @@ def without_inferred(predicate: Predicate) -> Predicate:
 
 
 def _refuse_null(node: Predicate) -> set[Predicate]:
-    """The columns whose NULL makes this node NULL."""
+    """Return the columns that make this node NULL if they are NULL."""
     if isinstance(node, Column):
         return {node}
     strict = isinstance(node, Arithmetic | Cast | Compare | In | Length | Like | Match | Not)
@@ -190,14 +180,14 @@ def _references(condition: Any, spelled: Callable[[str], str]) -> tuple[str, ...
 
 
 def _spelling(schema: StructType) -> Callable[[str], str]:
-    """How the table spells a column: Spark's attributes keep the spelling of the text."""
+    """Return a function from a column's name to the table's spelling; Spark keeps the spelling of the filter text."""
     exact = set(schema.names)
     folded = {name.lower(): name for name in schema.names}
     return lambda name: name if name in exact else folded.get(name.lower(), name)
 
 
 def _relation(spark: SparkSession, described: str) -> Any:
-    """A DataFrame without rows. Every column may be NULL, as in any table that is read from files."""
+    """Return a DataFrame without rows whose columns may all be NULL, as in any table that is read from files."""
     session = spark._jsparkSession
     key = (session.sessionUUID(), described)
     relation = _RELATIONS.get(key)
@@ -214,7 +204,7 @@ def _jvm(spark: SparkSession) -> Any:
 
 @contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
-    """Make this session the thread's: Spark's parser takes time zone and ANSI mode from the active one."""
+    """Make a session the thread's active one, from which Spark's parser takes time zone and ANSI mode."""
     sessions = _jvm(spark).org.apache.spark.sql.SparkSession
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
@@ -229,7 +219,7 @@ def _active(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _explained(text: str, schema: StructType, table: str) -> Iterator[None]:
-    """Spark's errors as one sentence of this package's."""
+    """Raise Spark's errors as UnknownColumnError or InvalidFilterError with one sentence."""
     try:
         yield
     except AnalysisException as refused:

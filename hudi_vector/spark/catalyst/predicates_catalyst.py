@@ -1,7 +1,7 @@
-"""Catalyst's condition, as ``toJSON`` shows it, to the pure form: an allow-list of nodes, everything else refused.
+"""Translation of Catalyst conditions, as shown by ``toJSON``, to predicates, by an allow-list of nodes.
 
-JSON lists the nodes in pre-order, which is the order in which ``TreeNode.apply`` numbers them. What JSON does not
-show faithfully (instants, bytes, sets, evaluation modes, escape characters) is asked of the node itself.
+JSON lists the nodes in pre-order, the order in which ``TreeNode.apply`` numbers them. JSON does not show instants,
+bytes, sets, evaluation modes and escape characters faithfully: these are read from the node itself.
 """
 
 from __future__ import annotations
@@ -59,22 +59,18 @@ _TYPES = {
     "timestamp_ntz": _WALL_CLOCK,
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-_REPLACED = "\ufffd"  # what bytes that are no UTF-8 become on their way through Java's strings
+_REPLACED = "\ufffd"  # Java's strings hold this character in place of bytes that are not UTF-8
 _EPOCH = date(1970, 1, 1)
 
 
 class UntranslatableError(Exception):
-    """A node has no place in the pure form; the message says which, for ``explain``."""
+    """An error for a node that cannot be translated to a predicate; the message names the node, for ``explain``."""
 
 
 def arrow_type(described: Any) -> pa.DataType:
-    """The Arrow type of a Spark type in JSON.
+    """Return the Arrow type of a Spark type in JSON: a name, or an object for structs and other nested types.
 
-    Args:
-        described: A name, or an object for structs and other nested types.
-
-    Returns:
-        The type; Arrow's null type for arrays, maps, intervals and others that the form does not know.
+    Arrays, maps, intervals and other types that predicates do not support become Arrow's null type.
 
     Example:
         >>> arrow_type("decimal(10,2)"), arrow_type({"type": "array"})
@@ -91,21 +87,12 @@ def arrow_type(described: Any) -> pa.DataType:
 
 
 def translate(condition: Any, nodes: list[dict[str, Any]], spelled: Callable[[str], str]) -> Predicate:
-    """Translate a condition.
+    """Return a JVM condition as a predicate.
 
-    Args:
-        condition: The JVM expression.
-        nodes: What its ``toJSON`` holds.
-        spelled: The table's spelling of a column that the text may spell in other capitals.
-
-    Returns:
-        The same condition in the pure form.
-
-    Raises:
-        UntranslatableError: Some node has no place in the form.
-        InvalidFilterError: A LIKE pattern is wrong.
+    `nodes` is its parsed ``toJSON``; the names of its columns are replaced by `spelled`, the table's spelling of a
+    name. Raises UntranslatableError if a node cannot be translated, InvalidFilterError if a LIKE pattern is wrong.
     """
-    # Backwards through the pre-order, children are complete before their parent; no recursion, however deep.
+    # In reverse pre-order, children come before their parent, so deep conditions need no recursion.
     ready: list[Predicate] = []
     for position in range(len(nodes) - 1, -1, -1):
         shown = nodes[position]
@@ -149,7 +136,7 @@ def _literal(_: list[Predicate], shown: dict[str, Any], fetch: _Fetch) -> Predic
     if pa.types.is_date(data_type) and re.fullmatch(r"\d{4}-\d\d-\d\d", text):
         return Literal((date.fromisoformat(text) - _EPOCH).days, data_type)
     if pa.types.is_date(data_type) or data_type == _INSTANT or pa.types.is_binary(data_type):
-        # JSON shows instants as wall clocks, which an hour of autumn has twice, and bytes as an object's address.
+        # JSON shows instants as local times, which repeat when summer time ends, and bytes as an object's address.
         value = fetch().value()
         return Literal(bytes(value) if pa.types.is_binary(data_type) else int(value), data_type)
     return Literal(_parsed(text, data_type), data_type)
@@ -186,7 +173,7 @@ _WHOLE_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
 def _is_widening(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether every value has one, and the same, image in Java and in Arrow."""
+    """Return True if a cast converts every value, to the same result in Java and in Arrow."""
     if pa.types.is_decimal(target):
         if pa.types.is_decimal(source):
             whole, scale = source.precision - source.scale, source.scale
@@ -219,7 +206,7 @@ def _arithmetic(op: str) -> Callable[[list[Predicate], dict[str, Any], _Fetch], 
             raise UntranslatableError(f"'{op}' of different types is evaluated by Spark only")
         if pa.types.is_floating(left.result_type()) and op != "%":
             return Arithmetic(op, left, right)
-        # JSON leaves the mode out: ANSI fails where LEGACY wraps around and TRY gives NULL.
+        # JSON lacks the mode: on overflow ANSI fails, LEGACY wraps around, TRY returns NULL.
         if not pa.types.is_integer(left.result_type()) or (op != "%" and fetch().evalMode().toString() != "LEGACY"):
             raise UntranslatableError(f"'{op}' of {left.result_type()} is evaluated by Spark only in this mode")
         if op == "%" and (not isinstance(right, Literal) or right.value in (None, 0, -1)):
@@ -249,8 +236,8 @@ def _like(children: list[Predicate], _: dict[str, Any], fetch: _Fetch) -> Predic
         raise UntranslatableError("LIKE with a pattern that is no constant is evaluated by Spark only")
     if pattern.value is None:
         return NULL
-    escape = str(fetch().escapeChar())  # JSON leaves it out
-    like_tokens(str(pattern.value), escape)  # raises where the pattern is wrong
+    escape = str(fetch().escapeChar())  # JSON lacks it
+    like_tokens(str(pattern.value), escape)  # raises InvalidFilterError if the pattern is wrong
     return Like(term, str(pattern.value), escape)
 
 
@@ -277,7 +264,7 @@ def _in_set(children: list[Predicate], _: dict[str, Any], fetch: _Fetch) -> Pred
         while iterator.hasNext():
             literals.append(Literal(bytes(iterator.next()), data_type))
     elif not values.isEmpty():
-        # One call instead of one per value; no text holds a separator made up now.
+        # One call instead of one per value; a random separator occurs in no text.
         separator = f"\x1f{uuid.uuid4()}\x1f"
         texts = values.mkString(separator).split(separator)
         literals += [Literal(_parsed(text, data_type), data_type) for text in texts]

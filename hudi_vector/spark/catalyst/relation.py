@@ -1,8 +1,8 @@
 """A lazy relation whose rows Python makes: a DataSource V2 table with a local scan, built of py4j proxies.
 
-Spark asks the table for its schema at analysis, hands the scan the columns it really needs at planning, and calls
-``rows()`` then, once. Nothing is listed or read before. Hidden columns are Spark's metadata columns: absent from
-``SELECT *``, there when named.
+Spark reads the schema of the table at analysis. At planning it passes the needed columns to the scan and calls
+``rows()`` once. Nothing is listed or read before. Hidden columns are Spark's metadata columns: they are absent from
+``SELECT *``, but can be named.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Produce", "lazy_relation"]
 _LOG = logging.getLogger(__name__)
 
 Produce = Callable[[Sequence[str]], pa.Table]
-"""From the names of the wanted columns to a table with exactly these."""
+"""A function from the names of the requested columns to a table with exactly these columns."""
 
 _NUMBERS = itertools.count(1)
 _METADATA_MARK = "__metadata_col"
@@ -46,7 +46,7 @@ class _Shape:
     hidden: tuple[StructField, ...]
 
     def fields(self, names: Sequence[str]) -> StructType:
-        """The columns of these names, whole: Spark narrows structs too, by position, and is not followed."""
+        """Return the columns of these names with whole structs, even if Spark requests only some of their fields."""
         by_name = {field.name: field for field in (*self.hidden, *self.visible.fields)}
         return StructType([by_name[name] for name in names])
 
@@ -59,18 +59,15 @@ def lazy_relation(
     produce: Produce,
     describe: Callable[[], str],
 ) -> JavaObject:
-    """A logical plan whose rows are made when the statement that holds it is planned.
+    """Return a ``DataSourceV2Relation`` whose rows are made when the statement that holds it is planned.
 
     Args:
         spark: The session.
         name: The function's name.
         visible: The columns of ``SELECT *``.
         hidden: Further columns that can be named.
-        produce: Makes the rows.
-        describe: The text EXPLAIN shows.
-
-    Returns:
-        A ``DataSourceV2Relation``.
+        produce: A function that makes the rows.
+        describe: A function that returns the text for EXPLAIN.
     """
     handles = handles_of(spark)
     table = _Table(spark, _Shape(name, _as_visible(visible), tuple(hidden)), produce, describe)
@@ -78,9 +75,9 @@ def lazy_relation(
 
 
 def _as_visible(schema: StructType) -> StructType:
-    """The columns without Spark's mark of metadata columns.
+    """Return the columns without Spark's mark of metadata columns.
 
-    Hudi marks its ``_hoodie_*`` columns with it, and Spark takes no hidden columns where visible ones bear it.
+    Hudi marks its ``_hoodie_*`` columns with it, and Spark offers no hidden columns if a visible one has the mark.
     """
     return StructType(
         [
@@ -96,7 +93,7 @@ def _as_visible(schema: StructType) -> StructType:
 
 
 class _Proxy:
-    """What every Python object seen by the JVM needs."""
+    """The base of Python objects that the JVM sees: Java's methods of every object."""
 
     def __init__(self) -> None:
         self._number = next(_NUMBERS)
@@ -108,8 +105,7 @@ class _Proxy:
         return self._number % (1 << 31)
 
     def equals(self, other: Any) -> bool:
-        # What the JVM hands back is a handle, not this object: two of one text are the same. Spark finds a cached
-        # plan again by this.
+        # The JVM passes a handle and not this object, so texts are compared. Spark finds cached plans by this.
         return other is not None and str(other.toString()) == self.toString()
 
 
@@ -172,7 +168,7 @@ class _Table(_Proxy):
 
 
 class _HiddenColumn(_Proxy):
-    """Kept for every session of the JVM, and so without one of its own."""
+    """A metadata column, cached for every session of the JVM and therefore without a session."""
 
     def __init__(self, name: str, data_type: JavaObject) -> None:
         super().__init__()
@@ -213,7 +209,7 @@ class _ScanBuilder(_Proxy):
         self._names = list(shape.visible.fieldNames())
 
     def pruneColumns(self, required: JavaObject) -> None:  # noqa: N802 - Java's name
-        # One call, where an array takes one for each name.
+        # JSON takes one call into the JVM, an array one for each name.
         self._names = [field["name"] for field in json.loads(str(required.json()))["fields"]]
 
     def build(self) -> _Scan:
@@ -251,7 +247,7 @@ class _Scan(_Proxy):
         return handles_of(self._spark).no_task_metrics
 
     def rows(self) -> JavaObject:
-        """The rows, made once for each execution: adaptive execution plans what is left of a statement again."""
+        """Return the rows, made once for each execution: adaptive execution plans the rest of a statement again."""
         execution = self._spark.sparkContext.getLocalProperty("spark.sql.execution.id")
         if self._made is not None and execution is not None and self._made[0] == execution:
             return self._made[1]
@@ -266,7 +262,7 @@ class _Scan(_Proxy):
         except (PySparkException, Py4JJavaError) as problem:
             _LOG.error("the search failed inside Spark", exc_info=problem)
             raise execution_error(gateway, f"the search failed: {first_sentence(problem)}") from None
-        except Exception as problem:  # noqa: BLE001 - whatever is raised must cross into the JVM as one line
+        except Exception as problem:  # noqa: BLE001 - every error must reach the JVM as one line
             _LOG.error("the search failed", exc_info=problem)
             text = f"the search failed unexpectedly: {type(problem).__name__}: {first_sentence(problem)}"
             raise execution_error(gateway, text) from None
@@ -281,9 +277,9 @@ class _Scan(_Proxy):
 
 
 def _is_explained(handles: Handles, execution: str | None) -> bool:
-    """Whether the plan is made only to be shown: EXPLAIN and DataFrame.explain plan, and run nothing.
+    """Return True if the plan is made only to be shown, by EXPLAIN or ``DataFrame.explain``.
 
-    Every execution has its plan explained too, for the listeners, but only after it was given its id.
+    Spark also explains the plan of every execution for its listeners, but only after the execution has its id.
     """
     stack = handles.spark_utils.exceptionString(handles.exception())
     return "ExplainCommand" in stack or (execution is None and "explainString" in stack)

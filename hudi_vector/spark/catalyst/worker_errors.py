@@ -1,4 +1,4 @@
-"""Errors of Python workers in their own words: Spark prints every frame of what a worker raises."""
+"""Errors of Python workers as one sentence, without the stack frames that Spark prints."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ _RAISED = re.compile(r"^hudi_vector\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 @contextmanager
 def in_few_words() -> Iterator[None]:
-    """Raise this package's errors anew, without the frames between the worker's function and their cause.
-
-    Raises:
-        HudiVectorError: The error that was raised inside, of the same class and text.
+    """Raise this package's errors again with the same class and text, without the frames of the code inside.
 
     Example:
         >>> with in_few_words():
@@ -33,13 +30,9 @@ def in_few_words() -> Iterator[None]:
 
 
 def from_worker(problem: BaseException) -> HudiVectorError | None:
-    """The error of this package that a Python worker raised or could not load, out of what Spark makes of it.
+    """Return the error of this package that a Python worker raised, extracted from Spark's error.
 
-    Args:
-        problem: What Spark raised.
-
-    Returns:
-        The error, or None if something else went wrong.
+    Return a SessionError if the workers are unsuitable, None if something else went wrong.
     """
     found = _RAISED.findall(str(problem))
     if not found:

@@ -1,1 +1,1 @@
-"""Hybrid search in SQL and in Python on Spark."""
+"""Hybrid search by several vector columns on Spark, in SQL and in Python."""

@@ -1,4 +1,4 @@
-"""Hybrid search from Python."""
+"""The Python functions ``hv.hybrid_search`` and ``hv.hybrid_search_batch``."""
 
 from __future__ import annotations
 
@@ -38,27 +38,29 @@ def hybrid_search(
 ) -> DataFrame:
     """Find the k best rows of a table by several vector columns together, exactly.
 
-    Each column gives a row a score: cosine 1 − distance, dot_product the product, l2 1 / (1 + distance). The score of
-    the row is the sum of weight × score, or of weight / (60 + rank) with ``fusion="rrf"``, where a row's rank in a
-    column is 1 and the number of rows that are nearer. All rows count that pass the filter and have a vector in every
-    column.
+    Each column gives a row a score: 1 − distance for cosine, the product for dot_product, 1 / (1 + distance) for l2.
+    The score of the row is the sum of weight × score, or of weight / (60 + rank) with ``fusion="rrf"``, where the rank
+    of a row in a column is 1 plus the number of nearer rows. All rows that pass the filter and have a vector in every
+    column are ranked.
 
     Args:
         spark: A registered session.
-        table: A catalog name, temporary view or path of a Hudi table; a DataFrame is searched too.
+        table: A catalog name, temporary view or path of a Hudi table, or a DataFrame.
         search_columns: The columns: VECTOR, arrays of FLOAT, DOUBLE or TINYINT, and for sparse vectors MAP<STRING,
             FLOAT> or STRUCT<indices: ARRAY<INT>, values: ARRAY<FLOAT>>. A column may be named twice.
         queries: A query for each column: numbers, or for a sparse column a dict from index to value or a pair of
             indices and values.
-        k: How many rows, 1 to 100,000.
+        k: The number of rows, 1 to 100,000.
         metrics: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"`` for all columns, or a list with one for
             each.
-        filter: A SQL condition over the table's columns, applied before scores and ranks.
-        columns: The columns to return; by default all without the searched ones, and those that are added.
-        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
-        weights: A weight for each column, 1 each by default. Below 0 it drives rows away; not with ``"rrf"``.
+        filter: A SQL condition over the table's columns, applied before scores and ranks are computed.
+        columns: The columns to return; by default all except the searched columns, and the added columns.
+        as_of: An instant of the timeline (14 or 17 digits) or a timestamp, to search the table as it was visible then.
+        weights: A weight for each column, 1 each by default. A weight below 0 prefers distant rows; it is not allowed
+            with ``"rrf"``.
         fusion: ``"weighted"`` or ``"rrf"``.
-        normalize: Whether each column's scores are brought to 0 … 1 first, by the least and the largest of all rows.
+        normalize: Whether the scores of each column are first scaled to 0 … 1, by their minimum and maximum over all
+            rows.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
         timeout: How long the search may take: a text such as ``"30s"``, or a number of milliseconds; 0 for no limit.
 
@@ -120,8 +122,9 @@ def hybrid_search_batch(
         table: As for `hybrid_search`.
         search_columns: As for `hybrid_search`.
         queries: A DataFrame or the name of a table.
-        query_columns: The column of it that holds the query of each search column, dense for dense, sparse for sparse.
-        k: How many rows each query row gets, 1 to 100,000.
+        query_columns: For each search column, the column of `queries` that holds its query: dense for a dense search
+            column, sparse for a sparse one.
+        k: The number of rows for each query row, 1 to 100,000.
         metrics: As for `hybrid_search`.
         filter: As for `hybrid_search`.
         columns: The columns to return; all by default.
@@ -133,9 +136,9 @@ def hybrid_search_batch(
         timeout: As for `hybrid_search`, for each batch of query rows that is searched together.
 
     Returns:
-        A lazy DataFrame: the table's columns without the searched ones, the queries' columns without theirs (clashing
-        names with the prefix ``_hudi_query_``), ``_hudi_query_index``, ``_distance_<column>`` for each searched column,
-        ``score`` and ``_rank``. Query rows that lack one of the vectors give no rows.
+        A lazy DataFrame: the table's columns without the searched ones, the columns of `queries` without the query
+        columns (clashing names get the prefix ``_hudi_query_``), ``_hudi_query_index``, ``_distance_<column>`` for each
+        searched column, ``score`` and ``_rank``. Query rows that lack one of the vectors are left out.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
@@ -167,11 +170,10 @@ def hybrid_search_batch(
 
 
 def as_probes(value: Any, columns: int) -> list[Any]:
-    """A query for each column.
+    """Return the queries as a list, one for each column.
 
-    Raises:
-        InvalidTypeError: They are no list.
-        InvalidArgumentError: They are too few or many.
+    Raises InvalidTypeError unless they are a sequence or an array, InvalidArgumentError if their number is not
+    `columns`.
     """
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, (Sequence, np.ndarray)):
         raise InvalidTypeError(f"queries must be a list with a query for each search column, not {kind_of(value)}")

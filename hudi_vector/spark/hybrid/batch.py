@@ -1,4 +1,4 @@
-"""A hybrid search for every row of a query table, on the driver or where the query rows are."""
+"""Hybrid search for every row of a query table, on the driver or in the partitions of the query rows."""
 
 from __future__ import annotations
 
@@ -46,19 +46,17 @@ _BATCH_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class HybridQueries:
-    """The rows that ask: a target, and the column that holds the query of each searched column."""
+    """The query rows: a target, and for each searched column the column that holds its query."""
 
     rows: QueryRows
     columns: tuple[SearchColumn, ...]
 
     @classmethod
     def of(cls, target: Target, names: Any, search: HybridSearch) -> HybridQueries:
-        """The rows of a target that ask by some of its columns.
+        """Return the rows of a target as queries, with one of the named columns for each searched column.
 
-        Raises:
-            InvalidArgumentError: They are too few or many.
-            InvalidTypeError: One is of another kind than the searched column.
-            DimensionMismatchError: One has another dimension.
+        Raises InvalidArgumentError if the number of columns differs, InvalidTypeError if a column is dense and its
+        searched column sparse or the reverse, DimensionMismatchError if their dimensions differ.
         """
         given = as_search_columns(names, "query_columns")
         if len(given) != len(search.columns):
@@ -72,7 +70,7 @@ class HybridQueries:
 
     @property
     def fields(self) -> list[StructField]:
-        """The columns without the queries."""
+        """Return the columns without the query columns."""
         asking = {column.name for column in self.columns}
         return [field for field in self.rows.target.schema.fields if field.name not in asking]
 
@@ -94,7 +92,7 @@ def _require_alike(asking: SearchColumn, searched: SearchColumn, label: str) -> 
 
 @dataclass(frozen=True)
 class Asking:
-    """How query rows become a question."""
+    """The conversion of query rows to a question."""
 
     columns: tuple[HybridColumn, ...]
     queries: tuple[SearchColumn, ...]
@@ -104,7 +102,7 @@ class Asking:
     normalize: bool
 
     def question(self, rows: pa.Table) -> tuple[HybridQuestion, npt.NDArray[np.int64], int]:
-        """The queries of the rows that have all of them, the rows these are, and how many have not."""
+        """Return the question of the rows that have all queries, their row numbers, and how many rows lack one."""
         sized, probes, places = [], [], []
         for entry, column in zip(self.columns, self.queries, strict=True):
             found, at = self._probes(rows, entry, column)
@@ -132,13 +130,16 @@ class Asking:
 
 
 def _chosen_probes(probes: Probes, places: npt.NDArray[np.intp]) -> Probes:
-    """The queries of one column at some places."""
+    """Return the queries of one column at the given places."""
     return tuple(probes[place] for place in places) if isinstance(probes, tuple) else probes[places]
 
 
 @dataclass(frozen=True)
 class HybridAnswers:
-    """What every task gets: the plan, the columns and weights, how query rows are read, and the output's columns."""
+    """The search that each task gets: the plan, the conversion of query rows, and the output columns.
+
+    `physical` pairs the view's column names with those of the table; `conf` are settings as text.
+    """
 
     plan: SearchPlan
     asking: Asking
@@ -149,12 +150,12 @@ class HybridAnswers:
     conf: tuple[tuple[str, str], ...]
 
     def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The output rows of a partition of query rows."""
+        """Yield the output rows of a partition of query rows."""
         for rows in gathered(batches, max(1, _ROWS_AT_ONCE // self.asking.k), _BATCH_BYTES):
             yield from self.run(rows)
 
     def run(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        """The output rows of some query rows."""
+        """Yield the output rows of some query rows."""
         process_cache().resize(options.CACHE_MAX_BYTES.read(dict(self.conf)))
         question, at, _ = self.asking.question(rows)
         step = max(1, _ROWS_AT_ONCE // question.k)
@@ -175,17 +176,10 @@ def best_rows(
     physical: Iterable[tuple[str, str]],
     distances: Sequence[str],
 ) -> Found:
-    """The best rows of a table, found and read by this thread.
+    """Return the best rows of a table, found and read by this thread.
 
-    Args:
-        plan: The slices and the filter.
-        question: The columns, as the table names them, and their queries.
-        names: The columns to read.
-        physical: What the table calls them.
-        distances: The names of the distances by column.
-
-    Returns:
-        The rows.
+    The columns of `question` have the table's names. `names` are the columns to return and `physical` pairs them with
+    the table's names. `distances` are the output names of the distances by column.
     """
     entries = tuple(enumerate(plan.slices))
     progress = Progress()
@@ -199,7 +193,7 @@ def best_rows(
 
 @dataclass(frozen=True)
 class _Batch:
-    """A checked search, the rows that ask, and the output."""
+    """A checked search, its query rows, and its output columns."""
 
     search: HybridSearch
     queries: HybridQueries
@@ -218,7 +212,7 @@ class _Batch:
         )
 
     def produce(self, names: Sequence[str]) -> pa.Table:
-        """The rows, with exactly these columns, by query and rank."""
+        """Return the rows with exactly these columns, ordered by query and rank."""
         by_name = {output.column.name: output.column for output in self.outputs}
         wanted = [by_name[name] for name in names]
         needed = [column.source for column in wanted if column.side == "query"]
@@ -232,12 +226,12 @@ class _Batch:
         return assemble(wanted, found, rows, at) if wanted else pa.table({"": pa.nulls(len(got.query))})
 
     def lazy(self) -> JavaObject:
-        """The plan for a query set that comes to the driver."""
+        """Return the plan for a query set that is collected on the driver."""
         visible = StructType([output.field for output in self.outputs])
         return lazy_relation(self.search.base.spark, FUNCTION, visible, [], self.produce, self.search.describe)
 
     def spread(self, plan: SearchPlan) -> JavaObject:
-        """The plan for a query set that stays where it is."""
+        """Return the plan for a query set that stays in its partitions."""
         base = self.search.base
         physical = dict(base.target.physical)
         frame = self.queries.rows.frame(base.spark)
@@ -263,15 +257,10 @@ class _Batch:
 
 
 def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries) -> JavaObject:
-    """The plan of a hybrid search for many rows.
+    """Return the logical plan of a hybrid search for many query rows.
 
-    Args:
-        search: The table, columns, weights, k and filter, checked.
-        queries: The rows that ask.
-
-    Returns:
-        A logical plan: lazy for a query set that can come to the driver, one Python stage over the partitions of a
-        larger one, unless only Spark can merge some of the table's log files.
+    The plan is lazy for a query set that can be collected on the driver. For a larger one it is a Python stage over the
+    query partitions, unless only Spark can merge some of the table's log files or read its sparse vectors.
     """
     require_no_clash(search.base.target, (INDEX,))
     first = [output_of(field, "corpus", field.name) for field in search.plain]

@@ -1,4 +1,4 @@
-"""``hudi_hybrid_search(…)`` in SQL: expressions in, a checked hybrid search out."""
+"""The builder of ``hudi_hybrid_search(…)`` in SQL, which checks the arguments and returns a plan."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SIGNATURE = Signature(
 
 
 def hybrid_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
-    """``hudi_hybrid_search(…)``: the best rows by several columns together, for one query or for each of a table's."""
+    """Build ``hudi_hybrid_search(…)``: the best rows by several columns, for one query or each row of a query table."""
     given = bind(_SIGNATURE, expressions)
     nested = ("search_column", "weight", "distance_type")
     values = {name: nested_constant(given[name], name) for name in nested if name in given}
@@ -60,7 +60,7 @@ def hybrid_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaO
 
 
 def _queries(expression: JavaObject) -> Any:
-    """The queries: an array, or a row ``(ARRAY(…), MAP(…))``, which Spark takes for a struct."""
+    """Return the queries, given as an array, or as a row ``(ARRAY(…), MAP(…))``, which Spark parses as a struct."""
     value = nested_constant(expression, "probe_column")
     if _is_row(value):
         value = [entry for _, entry in value]
@@ -68,7 +68,7 @@ def _queries(expression: JavaObject) -> Any:
 
 
 def _query(value: Any) -> Any:
-    """One query: a struct of indices and values by name, or in this order."""
+    """Return one query; a struct with fields ``indices`` and ``values`` becomes a dict, another struct a tuple."""
     if not _is_row(value):
         return value
     named = {name.lower(): entry for name, entry in value}

@@ -1,4 +1,4 @@
-"""The Spark way of a hybrid search: the best rows of any DataFrame, in Python stages over Spark's own rows."""
+"""Hybrid search of any DataFrame through Spark, in Python stages over the rows that Spark reads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NUMBERS = ArrayType(DoubleType(), False)
 
 @dataclass(frozen=True)
 class HybridFound:
-    """Rows found: for each its query, score, rank from 1, distances by column, and the columns asked for."""
+    """Found rows: the query, score, rank (from 1), distances by column, shape (n, columns), and requested columns."""
 
     query: npt.NDArray[np.int64]
     score: Floats
@@ -46,17 +46,10 @@ class HybridFound:
 def hybrid_frame(
     frame: DataFrame, question: HybridQuestion, names: Sequence[str], ties: Sequence[str], counts: ScanCounts
 ) -> HybridFound:
-    """The best rows of a DataFrame.
+    """Return the best rows of a filtered DataFrame, at most k for each query, ordered by query and rank.
 
-    Args:
-        frame: The rows, filtered already.
-        question: The columns and their queries.
-        names: The columns wanted.
-        ties: The columns that order rows of equal score, the most significant first.
-        counts: Where the rows are counted; a task that is run again counts again.
-
-    Returns:
-        At most k rows a query, in order.
+    `ties` are the columns that order rows of equal score, the most significant first. The rows are counted in `counts`;
+    a task that is run again counts its rows again.
     """
     searched = [column.name for column in question.read]
     vectors = frame.select([quoted(name) for name in dict.fromkeys(searched)])
@@ -82,7 +75,10 @@ def hybrid_frame(
 def _candidates(
     frame: DataFrame, question: HybridQuestion, carried: list[str], scale: Scale | None, counts: ScanCounts
 ) -> pa.Table:
-    """The rows that may be among the best, of all tasks, behind their query, cost and distances."""
+    """Return the candidates of all tasks: query, cost and distances of each, then the carried columns.
+
+    For ``"rrf"`` the cost is not final: it is computed from ranks later.
+    """
     searched = [column.name for column in question.read]
     needed = frame.select([quoted(name) for name in dict.fromkeys([*carried, *searched])])
     kept = [needed.schema[name] for name in carried]
@@ -108,7 +104,7 @@ def _matrix(column: pa.ChunkedArray, width: int) -> Floats:
 
 @dataclass(frozen=True)
 class _Candidates:
-    """What one task does: the best of its rows, kept by their position in the order they arrive."""
+    """The work of one task: find its best rows, identified by their position in the order of arrival."""
 
     question: HybridQuestion
     carried: tuple[str, ...]
@@ -167,7 +163,7 @@ def _extremes(vectors: DataFrame, question: HybridQuestion) -> list[tuple[Floats
 
 
 def _counted(vectors: DataFrame, question: HybridQuestion, limits: tuple[tuple[Floats, ...], ...]) -> list[Any]:
-    """How many rows of each task lie between the distances of the candidates."""
+    """Return, by task, query and column, how many rows are in each interval between the distances in `limits`."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         step = Counts(question, limits)

@@ -1,4 +1,4 @@
-"""A hybrid search as Spark sees it: checked at analysis, run when the statement that holds it is planned."""
+"""A hybrid search on Spark, checked at analysis and run when its statement is planned."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ _TASKS_PER_CORE = 3
 
 @dataclass(frozen=True)
 class HybridSearch:
-    """One side of a hybrid search that was checked: the table, the columns, weights, k, the filter."""
+    """A checked hybrid search without its queries: the table, the columns, weights, k and the filter.
+
+    `distances` are the names of the distance columns in the output, one for each searched column.
+    """
 
     base: TableSearch
     columns: tuple[HybridColumn, ...]
@@ -77,32 +80,26 @@ class HybridSearch:
 
     @property
     def plain(self) -> list[StructField]:
-        """The table's columns without the searched ones."""
+        """Return the table's columns without the searched ones."""
         searched = {column.column.name for column in self.columns}
         return [field for field in self.base.target.schema.fields if field.name not in searched]
 
     @property
     def searched(self) -> list[StructField]:
-        """The searched columns, each once."""
+        """Return the searched columns, each once."""
         names = dict.fromkeys(column.column.name for column in self.columns)
         return [self.base.target.schema[name] for name in names]
 
     @property
     def added(self) -> list[StructField]:
-        """The columns the search adds."""
+        """Return the columns that the search adds: the distances, the score and the rank."""
         distances = [StructField(name, DoubleType(), False) for name in self.distances]
         return [*distances, StructField(SCORE, DoubleType(), False), StructField(RANK, IntegerType(), False)]
 
     def run(self, question: HybridQuestion, names: Sequence[str], unusable: int = 0) -> HybridFound:
-        """Search, and read the columns asked for.
+        """Search, and return the found rows with the named columns, ordered by query and rank.
 
-        Args:
-            question: The columns and their queries.
-            names: Columns of the target.
-            unusable: How many query rows lacked a vector, for the report.
-
-        Returns:
-            The rows found, by query and rank.
+        `names` are columns of the target. `unusable` is the number of query rows that lack a vector, for the report.
         """
         progress = Progress(unusable_queries=unusable)
 
@@ -165,13 +162,13 @@ class HybridSearch:
             return run_hybrid(plan, question, groups, on_executors(context), False, progress)
 
     def describe(self) -> str:
-        """The text of EXPLAIN."""
+        """Return the text for EXPLAIN."""
         text = f"{FUNCTION} {self.base.target.label} k={self.base.k} {self.base.metric}"
         return text + (f" filter=[{self.base.filter.text}]" if self.base.filter else "")
 
 
 def lance_holds_sparse(plan: SearchPlan, columns: Iterable[SearchColumn]) -> bool:
-    """Whether sparse vectors would be read from Lance base files, which only Spark does."""
+    """Return True if a plan would read sparse vectors from Lance base files, which only Spark can do."""
     sparse = any(isinstance(column, SparseColumn) for column in columns)
     return sparse and any(access.access == "lance" for access in plan.slices)
 
@@ -191,24 +188,9 @@ def checked_hybrid(
     execution: Any = None,
     timeout: Any = None,
 ) -> HybridSearch:
-    """Check everything about a hybrid search that can be checked before it runs, and without its queries.
+    """Return a hybrid search after all checks that are possible before it runs and without its queries.
 
-    Args:
-        spark: The session.
-        target: What is searched.
-        search_columns: The names of the vector columns.
-        k: The number of rows.
-        weights: A weight for each column.
-        metrics: A metric for all columns, or one for each.
-        fusion: ``weighted`` or ``rrf``.
-        normalize: Whether each column's scores are normalized.
-        filter: A condition over the target's columns.
-        as_of: An instant or timestamp.
-        execution: ``auto``, ``local`` or ``distributed``.
-        timeout: As in `SearchOptions`.
-
-    Returns:
-        The search.
+    The arguments are the same as for `hudi_vector.hybrid_search`; None selects the default.
     """
     names = as_search_columns(search_columns)
     how = as_fusion(fusion)
@@ -244,11 +226,9 @@ def checked_hybrid(
 
 
 def searched_column(target: Target, name: str) -> SearchColumn:
-    """A column of dense or sparse vectors, as the schema describes it.
+    """Return a column of dense or sparse vectors; its name matches in any case, an exact match first.
 
-    Raises:
-        UnknownColumnError: There is no such column.
-        InvalidTypeError: It holds no vectors.
+    Raises UnknownColumnError if there is no such column, InvalidTypeError if it holds no vectors.
     """
     fields = target.schema.fields
     exact = [number for number, field in enumerate(fields) if field.name == name]
@@ -270,15 +250,7 @@ def searched_column(target: Target, name: str) -> SearchColumn:
 
 
 def probes_of(search: HybridSearch, values: Sequence[Any]) -> HybridQuestion:
-    """The question of one query, checked.
-
-    Args:
-        search: The columns.
-        values: The query of each.
-
-    Returns:
-        The question.
-    """
+    """Return the checked question of one query; `values` holds a query for each column."""
     label = search.base.target.label
     pairs = zip(values, search.columns, strict=True)
     probes: list[Floats | SparseVector] = [as_probe(value, entry.column, label) for value, entry in pairs]
@@ -287,13 +259,13 @@ def probes_of(search: HybridSearch, values: Sequence[Any]) -> HybridQuestion:
 
 @dataclass(frozen=True)
 class _Single:
-    """A checked search and its one query."""
+    """A checked search and its single query."""
 
     search: HybridSearch
     question: HybridQuestion
 
     def produce(self, names: Sequence[str]) -> pa.Table:
-        """The rows, with exactly these columns."""
+        """Return the rows with exactly these columns, ordered by rank."""
         added = {field.name for field in self.search.added}
         found = self.search.run(self.question, [name for name in names if name not in added])
         values = added_columns(self.search.distances, found.distances, found.score)
@@ -303,21 +275,13 @@ class _Single:
 
 
 def added_columns(names: Sequence[str], distances: Floats, score: Floats) -> dict[str, pa.Array]:
-    """The distances by column and the scores of the rows found, by their names in the answer."""
+    """Return distances, shape (n, columns), and scores of found rows as Arrow arrays by their output names."""
     added = {name: pa.array(distances[:, number]) for number, name in enumerate(names)}
     return added | {SCORE: pa.array(score)}
 
 
 def hybrid_relation(search: HybridSearch, question: HybridQuestion) -> JavaObject:
-    """The plan of a hybrid search for one query.
-
-    Args:
-        search: The table, columns, weights, k and filter, checked.
-        question: The queries.
-
-    Returns:
-        A logical plan.
-    """
+    """Return the logical plan of a hybrid search for one query."""
     single = _Single(search, question)
     visible = StructType([*search.plain, *search.added])
     hidden = [StructField(field.name, field.dataType) for field in search.searched]

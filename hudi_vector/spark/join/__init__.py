@@ -1,1 +1,1 @@
-"""The KNN join on Spark: its sides, its routes, its stage."""
+"""The KNN join on Spark: both sides, the condition, and the choice of a route."""

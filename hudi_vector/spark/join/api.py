@@ -1,4 +1,4 @@
-"""The KNN join in Python."""
+"""The Python function ``hv.knn_join``."""
 
 from __future__ import annotations
 
@@ -58,35 +58,37 @@ def knn_join(
     """Join every left row with the k nearest right rows.
 
     Args:
-        left: The rows that ask: a DataFrame, a catalog name, a view or the path of a Hudi table.
-        right: The rows that are found, given in the same forms; ``hv.explain(hv.knn_join, …)`` says how they are
-            searched.
+        left: The query rows: a DataFrame, a catalog name, a view or the path of a Hudi table.
+        right: The rows to find, given in the same forms; ``hv.explain(hv.knn_join, …)`` shows how they are searched.
         query_column: The left rows' vectors: a VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
         column: The right rows' vectors.
-        k: How many right rows each left row gets, 1 to 100,000; None for all within `max_distance`.
+        k: The number of right rows for each left row, 1 to 100,000; None for all within `max_distance`.
         metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
-        condition: A SQL condition that pairs must meet, applied before the k are counted: a bare name is a column of
-            the right side, ``l.name`` one of the left, ``r.name`` the right side's where both have the name.
-        mode: ``"exact"`` uses no index; ``"auto"``, the session's setting, uses one where the answer stays exact or a
-            recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
-        recall_target: The share of the true nearest rows to be found on average; as for `search`.
-        max_distance: The largest distance wanted, inclusive, in the metric's unit.
-        join_type: ``"inner"``, or ``"left_outer"`` to keep left rows without a match, once each, NULL on the right.
-        exclude_self: For a join of a table with itself: the column or columns by which a row is known to be the same,
-            or True for the record key of a Hudi table. Where one of them is NULL, nothing is excluded.
-        rank_column: The name of the rank, from 1.
-        distance_column: The name of the distance.
-        deleted: Rows to leave out of a right side of Parquet files or of a Delta table by its path, in addition to
-            those that its log deletes: a mapping of files to a bool for each row (True: deleted) or to row numbers, or
-            pairs of file and row number, as Iceberg's position deletes are.
+        condition: A SQL condition that pairs must meet, applied before the k rows are counted. A bare name is a column
+            of the right side; ``l.name`` is a column of the left side; ``r.name`` is the right side's column if both
+            sides have the name.
+        mode: ``"exact"`` uses no index. ``"auto"`` follows the session's setting, which by default uses an index if the
+            result stays exact or a recall target below 1 is set. ``"approximate"`` uses an index even if rows may be
+            missed.
+        recall_target: The share of the true nearest rows to find on average, as for `search`.
+        max_distance: The largest distance to return, inclusive, in the metric's unit.
+        join_type: ``"inner"``, or ``"left_outer"`` to keep left rows without a match, once each, with NULL on the
+            right.
+        exclude_self: For a join of a table with itself: the column or columns that identify a row, or True for the
+            record key of a Hudi table. A pair is kept if one of these values is NULL.
+        rank_column: The name of the rank column; ranks count from 1.
+        distance_column: The name of the distance column.
+        deleted: Rows to leave out of a right side of Parquet files, or of a Delta table named by its path in addition
+            to the rows that its log deletes: a mapping of files to a bool for each row (True: deleted) or to row
+            numbers, or pairs of file and row number, as in Iceberg's position deletes.
         options: ``nprobes``, ``refine_factor`` and ``timeout``: see `JoinOptions`.
 
     Returns:
-        A DataFrame: the left columns, the right columns (those whose name the left side or the join has too with the
-        prefix ``right_``), rank and distance. Equal distances are ordered by the right side's record key, for files by
-        file and row, else by the right columns in order, NULLs first. A left row whose vector is NULL or not finite
-        matches nothing. What was made for the join lives until `release()`, the end of a ``with`` block or that of the
-        application.
+        A DataFrame of the left columns, the right columns (a name that the left side or the join also has gets the
+        prefix ``right_``), rank and distance. Rows of equal distance are ordered by the right side's record key, for
+        files by file and row, otherwise by the right columns in order, NULLs first. A left row whose vector is NULL or
+        not finite matches nothing. Temporary data of the join is kept until `release()`, the end of a ``with`` block or
+        the end of the application.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
@@ -120,14 +122,10 @@ def knn_join(
 
 
 def join_plan(prepared: Prepared) -> JavaObject:
-    """The logical plan of a join.
+    """Return the logical plan of a join.
 
-    Args:
-        prepared: The join.
-
-    Returns:
-        A relation made by the driver for few left rows, one Python stage over the left partitions for many, and
-        Spark's own operators for a cross join.
+    It is a relation made by the driver for few left rows, a Python stage over the left partitions for many, and Spark's
+    own operators for a cross join.
     """
     request, way = prepared.request, prepared.way
     if way is None:
@@ -169,7 +167,7 @@ def _task(request: JoinRequest, way: Way, on_driver: bool, outputs: Sequence[Out
 
 
 class JoinedFrame(DataFrame):
-    """The result of a join: a DataFrame that can give back what was made for it.
+    """The result of a join: a DataFrame that can release the temporary data of the join.
 
     Example:
         >>> with hv.knn_join(users, products.where("price < rand()"), "taste", "embedding", k=3) as found:
@@ -181,8 +179,8 @@ class JoinedFrame(DataFrame):
     def release(self) -> None:
         """Remove the temporary dataset or the copies in memory that were made for the join.
 
-        It, and DataFrames that were made of it, can no longer be computed. A second call does nothing; without one
-        they live as long as the application.
+        This DataFrame and others made from it can no longer be computed. A second call does nothing. Without a call,
+        the data is kept until the application ends.
         """
         release, self._release = self._release, None
         if release is not None:
@@ -196,14 +194,7 @@ class JoinedFrame(DataFrame):
 
 
 def joined_frame(prepared: Prepared) -> JoinedFrame:
-    """The result of a join, lazy.
-
-    Args:
-        prepared: The join.
-
-    Returns:
-        A DataFrame.
-    """
+    """Return the lazy result of a join."""
     spark = prepared.request.spark
     jvm: Any = spark._jvm
     made = JoinedFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, join_plan(prepared)), spark)

@@ -1,4 +1,4 @@
-"""A join's condition: Spark parses and analyses it over the columns of both sides."""
+"""The condition of a join, which Spark parses and analyses over the columns of both sides."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _KEYS = ("_hoodie_record_key", "_hoodie_partition_path")
 
 @dataclass(frozen=True)
 class Asked:
-    """A condition as it was given and as it is understood.
+    """A condition as it was given, in `text`, and as translated, in `condition`.
 
-    `by_spark` is why only Spark can evaluate it; it is then in `text` alone, and over the right side alone where
-    `right_only` says so.
+    `by_spark` says why only Spark can evaluate the condition, and is empty otherwise; the condition is then in `text`
+    alone. `right_only` says that such a condition names no column of the left side.
     """
 
     text: str | None = None
@@ -38,22 +38,11 @@ class Asked:
 
 
 def asked_condition(spark: SparkSession, left: LeftSide, right: StructType, right_label: str, text: object) -> Asked:
-    """Understand a condition.
+    """Analyse a condition over both sides, or None, and translate it if possible.
 
-    Args:
-        spark: The session.
-        left: The left side.
-        right: The right side's columns.
-        right_label: How messages name the right side.
-        text: A condition over both sides, or None.
-
-    Returns:
-        The condition.
-
-    Raises:
-        InvalidTypeError: It is no text.
-        InvalidFilterError: It is no condition, or a name in it could be of both sides.
-        UnknownColumnError: It names a column that is not there.
+    Raises InvalidTypeError if it is not a text, InvalidFilterError if it is not a valid condition, the right side has a
+    column ``l`` or ``r``, or a bare name could belong to both sides, UnknownColumnError if it names a column that does
+    not exist.
     """
     given = as_text(text, "condition", allow_null=True)
     if given is None:
@@ -84,7 +73,7 @@ def asked_condition(spark: SparkSession, left: LeftSide, right: StructType, righ
 
 
 def _bare(schema: StructType) -> StructType:
-    """The columns without what Hudi notes of them."""
+    """Return the columns without their metadata, all nullable."""
     return StructType([StructField(f.name, f.dataType, True) for f in schema.fields])
 
 
@@ -102,20 +91,18 @@ def _hinted(unknown: UnknownColumnError, text: str, left: Sequence[str]) -> Unkn
 def self_pairs(
     left: LeftSide, right: StructType, right_label: str, key_fields: Sequence[str], asked: object
 ) -> list[str]:
-    """The columns by which a left row is told to be the same as a right row.
+    """Return the columns of both sides whose equality identifies the same row, empty if no pairs are excluded.
 
     Args:
         left: The left side.
         right: The right side's columns.
-        right_label: How messages name it.
-        key_fields: The record key's columns where the right side is a Hudi table that is read directly.
-        asked: What ``exclude_self`` was given: a column's name, several, True for the record key; or None or False.
-
-    Returns:
-        The columns, of both sides; none where nothing is to be excluded.
+        right_label: The name of the right side in messages.
+        key_fields: The columns of the record key if the right side is a Hudi table that is read directly, else empty.
+        asked: The argument ``exclude_self``: the name of a column, several names, True for the record key, or None or
+            False.
 
     Raises:
-        InvalidArgumentError: The sides have no record key.
+        InvalidArgumentError: The sides have no record key, or the list of names is empty.
         UnknownColumnError: A side lacks a column.
         InvalidTypeError: The columns cannot be compared.
     """
@@ -154,15 +141,9 @@ def _key_columns(left: StructType, right: StructType, key_fields: Sequence[str])
 
 
 def excluded(condition: JoinCondition, names: Sequence[str], right: StructType) -> JoinCondition:
-    """A condition that also leaves out the pairs of a row with itself.
+    """Return a condition that also excludes pairs of a row with itself, whose columns `names` are equal.
 
-    Args:
-        condition: A condition.
-        names: The columns by which a row is told to be the same.
-        right: The right side's columns.
-
-    Returns:
-        The condition.
+    `right` are the right side's columns. Without names, the condition is returned unchanged.
     """
     if not names:
         return condition

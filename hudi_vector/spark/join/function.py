@@ -1,4 +1,4 @@
-"""``hudi_knn_join(…)`` in SQL."""
+"""The builder of ``hudi_knn_join(…)`` in SQL."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SIGNATURE = Signature(
 
 
 def join_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
-    """The plan of ``hudi_knn_join(left, right, left_vector, right_vector, k, …)``; a side is a name or a TABLE."""
+    """Build ``hudi_knn_join(left, right, left_vector, right_vector, k, …)``; a side is a name or ``TABLE(…)``."""
     given = bind(_SIGNATURE, expressions)
     values = {name: constant(given[name], name) for name in _NAMED if name in given}
     vectors = [as_text(constant(given[name], name), name) for name in ("left_vector", "right_vector")]

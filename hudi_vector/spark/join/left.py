@@ -1,4 +1,4 @@
-"""The left side of a join: its rows ask."""
+"""The left side of a join, whose rows are the queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LeftSide"]
 
 @dataclass(frozen=True)
 class LeftSide:
-    """The rows that ask, and the column of their vectors."""
+    """The query rows and their vector column."""
 
     label: str
     frame: DataFrame
@@ -29,11 +29,14 @@ class LeftSide:
 
     @property
     def schema(self) -> StructType:
-        """Its columns."""
+        """Return the columns."""
         return self.frame.schema
 
     def has_no_more_than(self, rows: int) -> bool:
-        """Whether it has few rows, as far as Spark's statistics or a look at a plan of narrow steps say."""
+        """Return True if the side has at most `rows` rows, by Spark's statistics or by a small count.
+
+        Without statistics, only a plan without a shuffle is counted; for any other plan the result is False.
+        """
         plan = self.frame._jdf.queryExecution().optimizedPlan()
         known = option_value(plan.stats().rowCount())
         if known is not None:
@@ -41,16 +44,16 @@ class LeftSide:
         return is_narrow(plan) and has_at_most(self.frame, rows)
 
     def collected(self, names: Sequence[str]) -> pa.Table:
-        """Columns of its rows, brought to the driver."""
+        """Return the named columns of all rows, collected on the driver."""
         chosen = self.frame.select([self.frame[quoted(name)] for name in names])
         return collected(chosen)
 
     def spread(self, spark: SparkSession) -> tuple[DataFrame, str]:
-        """Its rows in enough partitions for the cores, and how that was reached."""
+        """Return the rows in enough partitions for the cores, and a text for explain that describes the partitions."""
         cores = spark.sparkContext.defaultParallelism
         execution = self.frame._jdf.queryExecution()
         plan = execution.optimizedPlan()
-        # Asking a plan with shuffles for its partitions would run them.
+        # For a plan with shuffles, asking for the number of partitions would run the shuffles.
         partitions = int(execution.toRdd().getNumPartitions()) if is_narrow(plan) else None
         wanted = partitions_wanted(partitions, cores, int(str(plan.stats().sizeInBytes())))
         if wanted is None:

@@ -1,4 +1,4 @@
-"""From the arguments of a join to its plan: both sides taken apart, the condition understood, a route chosen."""
+"""Preparation of a join: checks of its arguments, analysis of both sides and the condition, choice of a route."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _MANY = 1 << 20
 
 @dataclass(frozen=True)
 class Prepared:
-    """A join that only has to be run.
+    """A join that is ready to run.
 
-    `way` is the right side made ready, None for a cross join; `on_driver` says whether the driver asks for all left
+    `way` is the prepared right side, None for a cross join. `on_driver` says whether the driver searches for all left
     rows at once.
     """
 
@@ -76,10 +76,10 @@ def prepare(
     run: bool = True,
     **options: Any,
 ) -> Prepared:
-    """Check the arguments of `hudi_vector.knn_join` and choose how the join runs.
+    """Check the arguments of `hudi_vector.knn_join` and choose the route of the join.
 
-    `spark` is the session, by default that of the sides. `run` says whether to make now what the route needs: rows
-    held in memory, a temporary dataset, an index.
+    `spark` is by default the session of the sides, or the active session if both are names. With `run`, the data that
+    the route needs is made now: rows in memory, a temporary dataset, or an index.
     """
     session = spark or _session(left, right)
     farthest = as_distance(max_distance)
@@ -170,17 +170,17 @@ _COMPUTED: dict[str, Callable[[JoinRequest, int], Way]] = {
 
 
 def _is_needed(ways: Mapping[str, Way]) -> bool:
-    """Whether none of the ways looked at so far is open."""
+    """Return True if every route that was checked so far is barred."""
     return all(way.barred for way in ways.values())
 
 
 def _direct(request: JoinRequest, queries: int) -> Way:
-    """What the right side stands for, searched where it lies."""
+    """Return the route that searches the right side's table, dataset or files in place."""
     right = request.right
     if right.kind == "hudi":
         return table_way(request, queries)
     assert right.snapshot is not None
-    # Files have no index of their own; a Lance dataset may.
+    # A Lance dataset may contain an index; files do not.
     tuning = request.tuning if right.kind == "lance" and request.k else EXACT
     return snapshot_way(request, right.snapshot, right.physical, queries, tuning)
 
@@ -199,7 +199,10 @@ def _session(left: Any, right: Any) -> SparkSession:
 
 
 def _frame(spark: SparkSession, side: Any, name: str) -> tuple[DataFrame, str, tuple[str, Snapshot] | None]:
-    """A side's rows, how messages name it, and what is stored at the path of a Lance dataset or Delta table."""
+    """Return a side's rows, its name in messages, and kind and snapshot of a Lance dataset or Delta table, else None.
+
+    Raises InvalidTypeError if the side is neither a DataFrame nor a name.
+    """
     if isinstance(side, DataFrame):
         return side, f"the {name} side", None
     side = path_text(side)
@@ -219,11 +222,7 @@ def _left_side(spark: SparkSession, left: Any, vector: Any) -> LeftSide:
 
 
 def require_distinct(frame: DataFrame, label: str) -> None:
-    """Refuse a side with two columns of one name.
-
-    Raises:
-        InvalidArgumentError: It has.
-    """
+    """Raise InvalidArgumentError if a side has two columns of the same name, in any case."""
     seen: set[str] = set()
     for name in frame.columns:
         if name.lower() in seen:
@@ -249,12 +248,7 @@ def _added_names(rank: Any, distance: Any) -> tuple[str, str]:
 
 
 def one_of(value: Any, name: str, allowed: tuple[str, ...]) -> str:
-    """One of some words, in any case.
-
-    Raises:
-        InvalidTypeError: It is no text.
-        InvalidArgumentError: It is another word.
-    """
+    """Return a word in lower case; raise InvalidTypeError if it is not a text, InvalidArgumentError if not allowed."""
     text = (as_text(value, name) or "").strip().lower()
     if text not in allowed:
         raise InvalidArgumentError(f"unknown {name} {value!r}; give one of {', '.join(allowed)}")
@@ -268,7 +262,10 @@ def _key_fields(source: RightSource) -> tuple[str, ...]:
 
 
 def _dimension(left: LeftSide, right: RightSource) -> int | None:
-    """The length of the right vectors: as declared, or that of one of them."""
+    """Return the length of the right vectors, as either side declares it, else of one vector; None without vectors.
+
+    Raises DimensionMismatchError if the sides declare different lengths.
+    """
     own, other = right.column.dimension or None, left.column.dimension or None
     if own and other and own != other:
         raise DimensionMismatchError(
@@ -284,6 +281,6 @@ def _dimension(left: LeftSide, right: RightSource) -> int | None:
         if declared:
             return declared.dimension
         if right.kind == "files":
-            # Spark would start a job for what is in the first page.
+            # The first page of the column holds the length; Spark would start a job for it.
             return stored_length(indexable_files(held), name, held.source.options)
     return length_in(right.frame, right.column.name)

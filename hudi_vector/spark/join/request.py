@@ -1,4 +1,4 @@
-"""A join as it was asked for, checked, and the columns it gives."""
+"""A checked request for a join, and the columns of its output."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ class Output:
 
 @dataclass(frozen=True)
 class JoinRequest:
-    """What was asked for. `condition` holds beside the exclusion of rows from themselves by `self_columns`.
+    """A checked request for a join.
 
-    `dimension` is the length of the right vectors, None where no right row has one.
+    `asked` is the condition as the user gave it. `condition` also excludes pairs of a row with itself, by
+    `self_columns`. `dimension` is the length of the right vectors, None if no right row has a vector. `conf` are
+    settings as text.
     """
 
     spark: SparkSession
@@ -60,11 +62,14 @@ class JoinRequest:
 
     @property
     def zone(self) -> str:
-        """The session's time zone."""
+        """Return the session's time zone."""
         return str(self.spark.conf.get("spark.sql.session.timeZone"))
 
     def outputs(self) -> list[Output]:
-        """The output's columns: those of the left side, of the right side, rank and distance."""
+        """Return the output's columns: the left side's, the right side's, rank and distance.
+
+        Raises InvalidArgumentError if the right side has two columns of the same name.
+        """
         left, right = self.left.schema, self.right.schema
         taken = {*(name.lower() for name in left.names), self.rank_column.lower(), self.distance_column.lower()}
         names = right_names(right.names, taken)
@@ -81,18 +86,18 @@ class JoinRequest:
         ]
 
     def schema(self) -> StructType:
-        """The output's schema."""
+        """Return the schema of the output."""
         return StructType([output.field for output in self.outputs()])
 
     def columns(self, names: Mapping[str, str], outputs: Sequence[Output]) -> tuple[Column, ...]:
-        """Output columns for a side that calls its own as `names` say."""
+        """Return output columns for a right side in which `names` gives the name of each right column."""
         return tuple(
             Column(o.column.name, o.column.side, names[o.column.source]) if o.column.side == "corpus" else o.column
             for o in outputs
         )
 
     def ask(self, names: Mapping[str, str]) -> Ask:
-        """What every left row asks of a side that calls its columns as `names` say."""
+        """Return the question of every left row to a right side in which `names` gives the name of each column."""
         condition = self.condition
         both = None if condition.both is None else renamed(condition.both, names)
         return Ask(
@@ -106,30 +111,25 @@ class JoinRequest:
         )
 
     def right_predicate(self, names: Mapping[str, str], own: Predicate | None = None) -> Predicate | None:
-        """What holds for every right row that is found, beside `own`."""
+        """Return the predicate that every found right row must satisfy, including `own`; None if there is none.
+
+        `names` gives the right side's name of each column.
+        """
         terms = [] if own is None else [own]
         if self.condition.right is not None:
             terms.append(renamed(self.condition.right, names))
         return conjunction(terms) if terms else None
 
     def needed_left(self, outputs: Sequence[Output]) -> list[str]:
-        """The left columns that some output columns and the condition take."""
+        """Return the left columns that the output columns and the condition need, and the vector column."""
         names = [o.column.source for o in outputs if o.column.side == "query"]
         return list(dict.fromkeys([*names, self.left.column.name, *self.condition.asked_left]))
 
 
 def right_names(right: Sequence[str], taken: Collection[str]) -> list[str]:
-    """The output's names of right columns: one that is taken gets a prefix, until it is free.
+    """Return an output name for each right column; a name in `taken` (lower case) gets a prefix until it is free.
 
-    Args:
-        right: The right side's names.
-        taken: Names that are taken, in lower case.
-
-    Returns:
-        A name for each.
-
-    Raises:
-        InvalidArgumentError: Two columns would get the same name.
+    Raises InvalidArgumentError if two right columns have the same name, in any case.
 
     Example:
         >>> right_names(["id", "name"], {"id"})

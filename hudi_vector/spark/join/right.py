@@ -1,4 +1,4 @@
-"""The right side of a join: what it reads once aliases, views, plain projections and exact filters are taken off."""
+"""The right side of a join, reduced to what it reads below aliases, views, plain projections and exact filters."""
 
 from __future__ import annotations
 
@@ -34,12 +34,20 @@ __all__ = ["RightSource", "bytes_source", "right_source", "stored_source", "with
 
 @dataclass(frozen=True)
 class RightSource:
-    """The rows that are found.
+    """The right side of a join.
 
-    `kind` is ``hudi``, ``lance``, ``files`` or ``plan``, with `why_plan`. Of what is no plan `physical` maps each
-    column to the name of it that is read and `predicate`, over these names, is what the filters taken off say. A Hudi
-    table is a `table`, the others are a `snapshot`; `stored` are the columns as Spark reads them of files. `deleted`:
-    the caller left out rows of the snapshot, which Spark does not know.
+    Attributes:
+        label: The name of the side in messages.
+        frame: The rows as a DataFrame.
+        column: The vector column.
+        kind: ``hudi``, ``lance``, ``files`` or ``plan``.
+        why_plan: The reason for the kind ``plan``.
+        physical: The name in the source for each column, unless the kind is ``plan``.
+        predicate: The condition of the removed filters, over the names in the source.
+        table: The Hudi table, for ``hudi``.
+        snapshot: The snapshot to search, for ``lance`` and ``files``.
+        stored: The columns of the files as Spark reads them.
+        deleted: Whether the caller removed rows from the snapshot, of which Spark does not know.
     """
 
     label: str
@@ -56,21 +64,14 @@ class RightSource:
 
     @property
     def schema(self) -> StructType:
-        """Its columns."""
+        """Return the columns."""
         return self.frame.schema
 
 
 def bytes_source(spark: SparkSession, frame: DataFrame, vector: str, label: str) -> RightSource | None:
-    """A right side whose files hold its vectors as bytes of one length, with arrays in their place.
+    """Return a right side whose files hold the vectors as bytes of one length; its frame has arrays in their place.
 
-    Args:
-        spark: The session.
-        frame: Its rows.
-        vector: The column of its vectors.
-        label: How messages name it.
-
-    Returns:
-        What it reads; None where its column is something else.
+    Return None if the vector column is something else. `label` is the name of the side in messages.
     """
     named = [field for field in frame.schema.fields if field.name.lower() == vector.lower()]
     if len(named) != 1 or not isinstance(named[0].dataType, BinaryType):
@@ -105,27 +106,17 @@ def _decoded(frame: DataFrame, name: str, held: VectorType) -> DataFrame:
 
 
 def right_source(spark: SparkSession, frame: DataFrame, vector: str, label: str) -> RightSource:
-    """Take a right side apart.
+    """Return a right side with the source that it reads, or of kind ``plan`` with the reason why it must be computed.
 
-    Args:
-        spark: The session.
-        frame: Its rows.
-        vector: The column of its vectors.
-        label: How messages name it.
-
-    Returns:
-        What it reads, or that it has to be computed and why.
-
-    Raises:
-        UnknownColumnError: It has no such column.
-        InvalidTypeError: The column holds no vectors.
+    `label` is the name of the side in messages. Raises UnknownColumnError if there is no column `vector`,
+    InvalidTypeError if it holds no vectors.
     """
     column = vector_column(frame.schema, vector, label, None)
     return _read_of(spark, RightSource(label, frame, column, "plan"))
 
 
 def _read_of(spark: SparkSession, plain: RightSource) -> RightSource:
-    """A right side that counts as a plan, and what it reads instead if that can be told."""
+    """Return a right side of kind ``plan`` with the source that it reads instead, or with the reason for the kind."""
     try:
         found = _peeled(spark, plain.frame)
         if isinstance(found, str):
@@ -144,21 +135,10 @@ def _read_of(spark: SparkSession, plain: RightSource) -> RightSource:
 
 
 def stored_source(frame: DataFrame, vector: str, label: str, kind: str, snapshot: Snapshot) -> RightSource:
-    """A right side that was named by its path.
+    """Return a right side that was named by its path, with rows and snapshot from `hudi_vector.spark.join.stored`.
 
-    Args:
-        frame: Its rows, as `hudi_vector.spark.join.stored` gives them.
-        vector: The column of its vectors.
-        label: How messages name it.
-        kind: ``lance`` or ``files``.
-        snapshot: What is there.
-
-    Returns:
-        The right side.
-
-    Raises:
-        UnknownColumnError: It has no such column.
-        InvalidTypeError: The column holds no vectors.
+    `kind` is ``lance`` or ``files``. Raises UnknownColumnError if there is no column `vector`, InvalidTypeError if it
+    holds no vectors.
     """
     column = vector_column(frame.schema, vector, label, None)
     names = {name: name for name in frame.schema.names}
@@ -166,17 +146,9 @@ def stored_source(frame: DataFrame, vector: str, label: str, kind: str, snapshot
 
 
 def without_rows(source: RightSource, deleted: Deleted) -> RightSource:
-    """A right side without rows that the caller says are deleted.
+    """Return a right side of files without the rows that the caller gave as deleted.
 
-    Args:
-        source: The right side.
-        deleted: Rows of its files.
-
-    Returns:
-        The right side.
-
-    Raises:
-        InvalidArgumentError: It is none of files, or has no such file.
+    Raises InvalidArgumentError if rows are given and the side is not of kind ``files`` or has no such file.
     """
     if not deleted:
         return source
@@ -194,7 +166,7 @@ def _peeled(spark: SparkSession, frame: DataFrame) -> tuple[JavaObject, Peeled] 
     found = peel(plan, through_filters=True)
     if isinstance(found, str) or not found.filters:
         return found if isinstance(found, str) else (plan, found)
-    # Spark's optimizer has folded the constants of conditions and brought their types together.
+    # In an optimized plan, constants are folded and both sides of comparisons have the same type.
     plan = folded(spark, plan) if hands_filters_on(found.relation) else execution.optimizedPlan()
     found = peel(plan, through_filters=True)
     return found if isinstance(found, str) else (plan, found)

@@ -1,4 +1,4 @@
-"""What Spark's own readers of Parquet, Delta and Lance would read, as snapshots of the files."""
+"""Snapshots of the files that Spark's readers of Parquet, Delta and Lance would read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _DELTA, _LANCE = "org.apache.spark.sql.delta.", "org.lance.spark."
 
 @dataclass(frozen=True)
 class Scanned:
-    """What is read: `kind` is ``files`` or ``lance``, `stored` the columns as Spark reads them."""
+    """The snapshot that a relation reads.
+
+    `kind` is ``files`` or ``lance``; `stored` are the columns with the types in which Spark reads them.
+    """
 
     kind: str
     snapshot: Snapshot
@@ -38,20 +41,13 @@ class Scanned:
 
 
 def scanned_snapshot(spark: SparkSession, relation: JavaObject, vector: str) -> Scanned | str | None:
-    """The files that a relation of a plan reads.
+    """Return the files that a relation, a leaf of an analysed or optimized plan, reads.
 
-    Args:
-        spark: The session.
-        relation: A leaf of an analysed or optimised plan.
-        vector: The column that is searched: bytes of one length in it are vectors.
+    Return a text with the reason if the files cannot be searched in its place, and None for a relation of files of
+    another format, which may be a Hudi table. `vector` is the searched column; bytes of one length in it are vectors.
 
-    Returns:
-        The files; or why they cannot be searched in its place; or None where another reader's table may be searched.
-
-    Raises:
-        UnsupportedTableError: A Delta table cannot be read from its files.
-        MissingDependencyError: The package that reads it is not installed.
-        DataFileError: A file is gone or damaged.
+    Raises UnsupportedTableError if a Delta table cannot be read from its files, MissingDependencyError if the package
+    that reads the format is not installed, DataFileError if a file is gone or damaged.
     """
     if simple_name(relation) != _OF_FILES:
         table = relation.table() if simple_name(relation) == _OF_SOURCE else None
@@ -67,10 +63,9 @@ def scanned_snapshot(spark: SparkSession, relation: JavaObject, vector: str) -> 
 
 
 def hands_filters_on(relation: JavaObject) -> bool:
-    """Whether the optimizer hands conditions on to the relation's reader, and changes the relation by that.
+    """Return True if the optimizer pushes conditions into the relation's reader, which replaces the relation.
 
-    Args:
-        relation: A leaf of an analysed plan.
+    `relation` is a leaf of an analysed plan.
     """
     return simple_name(relation) == _OF_SOURCE or (
         simple_name(relation) == _OF_FILES and _is_delta(relation.relation())
@@ -111,7 +106,7 @@ def _delta(spark: SparkSession, relation: JavaObject, vector: str) -> Scanned | 
 
 
 def _without_bytes(relation: JavaObject, snapshot: Snapshot, vector: str) -> StructType:
-    """The columns as Spark reads them, but for the searched one where files hold its vectors as bytes."""
+    """Return the columns as Spark reads them, without the searched column if the files hold its vectors as bytes."""
     stored = _schema(relation.dataSchema())
     at = snapshot.schema.get_field_index(vector)
     if at < 0 or vector_type(snapshot.schema.field(at)) is None:
@@ -131,7 +126,7 @@ def _lance(spark: SparkSession, relation: JavaObject, options: JavaObject) -> Sc
 
 
 def _folders(location: JavaObject, columns: JavaObject, files: Sequence[str]) -> Constants:
-    """The values that Spark found in the names of folders, by file."""
+    """Return the partition values that Spark found in the names of folders, by file."""
     kinds = [columns.apply(index).dataType() for index in range(columns.length())]
     fields = arrow_fields(_schema(columns))
     partitions = location.partitionSpec().partitions()
@@ -147,14 +142,14 @@ def _folders(location: JavaObject, columns: JavaObject, files: Sequence[str]) ->
 
 
 def _above(uri: str) -> Iterator[str]:
-    """The folders a file lies in, the nearest first."""
+    """Yield the folders that contain a file, the innermost first."""
     while "/" in uri:
         uri = uri.rpartition("/")[0]
         yield uri
 
 
 def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
-    """A value of a row inside Spark, which counts days and microseconds where Arrow has types."""
+    """Return a value of an internal row of Spark, which holds dates as days and timestamps as microseconds."""
     if value is None:
         return pa.scalar(None, kind)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):

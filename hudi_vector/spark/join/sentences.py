@@ -1,4 +1,4 @@
-"""A join's plan in words: what explain prints."""
+"""The description of a join's plan that explain prints."""
 
 from __future__ import annotations
 
@@ -15,14 +15,7 @@ __all__ = ["described"]
 
 
 def described(prepared: Prepared) -> str:
-    """The plan of a join as text.
-
-    Args:
-        prepared: The join.
-
-    Returns:
-        Several lines; credentials never appear.
-    """
+    """Return the plan of a join as text of several lines, without credentials."""
     request = prepared.request
     kind = "left_outer" if request.outer else "inner"
     wanted = f"k = {request.k}" if request.k else "all rows"

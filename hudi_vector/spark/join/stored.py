@@ -1,4 +1,4 @@
-"""Sides named by a path that is no Hudi table's: Lance datasets and Delta tables, as snapshots and as DataFrames."""
+"""Sides of a join that are named by the path of a Lance dataset or Delta table, as snapshots and as DataFrames."""
 
 from __future__ import annotations
 
@@ -30,18 +30,10 @@ _UNSEARCHED = VectorColumn("", 0, "float", is_vector=False)
 
 
 def stored_snapshot(spark: SparkSession, name: str) -> tuple[str, Snapshot] | None:
-    """What a path names that is a Lance dataset or a Delta table.
+    """Return ``lance`` or ``files`` and the current snapshot at the path of a Lance dataset or Delta table.
 
-    Args:
-        spark: The session.
-        name: A name or path.
-
-    Returns:
-        ``lance`` or ``files``, and what is there now; None for everything else.
-
-    Raises:
-        UnsupportedTableError: The Delta table cannot be read from its files.
-        MissingDependencyError: The package that reads it is not installed.
+    Return None for every other name or path. Raises UnsupportedTableError if the Delta table cannot be read from its
+    files, MissingDependencyError if the package that reads the format is not installed.
     """
     if not is_path(name):
         return None
@@ -51,7 +43,7 @@ def stored_snapshot(spark: SparkSession, name: str) -> tuple[str, Snapshot] | No
         storage = open_storage(uri, options)
         is_lance, is_delta = (_holds(storage, join(uri, folder)) for folder in ("_versions", "_delta_log"))
     except (HudiVectorError, OSError):
-        return None  # no path of ours: the name is looked up as any other
+        return None  # this package cannot open the path: it is resolved like any other name
     if is_lance:
         return "lance", LanceDataset(uri, options).snapshot()
     return ("files", DeltaFiles(uri, options).snapshot()) if is_delta else None
@@ -62,14 +54,9 @@ def _holds(storage: Storage, folder: str) -> bool:
 
 
 def stored_frame(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
-    """The rows of such a side for Spark, a task for each of its slices.
+    """Return the rows of a snapshot as a DataFrame with one task for each slice.
 
-    Args:
-        spark: The session.
-        snapshot: What is read.
-
-    Returns:
-        The rows; VECTOR columns are marked as Hudi marks them.
+    VECTOR columns are marked by their metadata, as in Hudi tables.
     """
     kinds = {field.name: (field.metadata or {}).get(HUDI_TYPE.encode(), b"").decode() for field in snapshot.schema}
     plain = from_arrow_schema(pa.schema([field.remove_metadata() for field in snapshot.schema]))

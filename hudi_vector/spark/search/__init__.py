@@ -1,1 +1,1 @@
-"""Vector search in SQL and in Python on Spark."""
+"""Vector search on Spark: SQL functions and their Python counterparts."""

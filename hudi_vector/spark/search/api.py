@@ -1,4 +1,4 @@
-"""The Python twins of the SQL functions."""
+"""The Python functions ``hv.search`` and ``hv.search_batch``."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = ["chosen", "frame_of", "search", "search_batch", "target_of"]
 
-_MANY = 1 << 20  # queries, more than any limit of a plan
+_MANY = 1 << 20  # an assumed number of queries above every limit of the planner
 
 
 def _explained(
     spark: SparkSession, table: Any, column: str, query: Any, columns: Any, options: Any = None, **asked: Any
 ) -> str:
-    """Describe the plan of `search`, whose columns do not change it."""
+    """Describe the plan of `search`; `columns` are checked but do not change the plan."""
     vector = as_vector(query, None)
     checked_names(columns)
     return _checked(spark, table, column, len(vector), options=options or {}, **asked).explain(len(vector), 1)
@@ -50,7 +50,7 @@ def _batch_explained(
     options: Any = None,
     **asked: Any,
 ) -> str:
-    """Describe the plan of `search_batch`; only an array says how many queries there are, others are taken as many."""
+    """Describe the plan of `search_batch`; the number of queries is known for an array, otherwise taken as large."""
     rows = _query_rows(spark, queries, query_column)
     checked_names(columns)
     checked = _checked(spark, table, column, rows.dimension, options=options or {}, **asked)
@@ -77,22 +77,23 @@ def search(
     execution: str = "auto",
     **options: Unpack[SearchOptions],
 ) -> DataFrame:
-    """Find the exact k nearest rows of a table to one vector.
+    """Find the k nearest rows of a table to one vector; the result is exact by default.
 
     Args:
         spark: A registered session.
-        table: A catalog name, temporary view or path of a Hudi table; a DataFrame is searched too.
+        table: A catalog name, temporary view or path of a Hudi table, or a DataFrame.
         column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
         query: The query vector: a list or one-dimensional array of numbers, as long as the column's vectors.
-        k: How many rows, 1 to 100,000.
+        k: The number of rows, 1 to 100,000.
         metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
-        filter: A SQL condition over the table's columns, applied before distances.
-        columns: The columns to return, and ``_distance``; all without the vector by default.
-        mode: ``"exact"`` uses no index; ``"auto"``, the setting's default, uses one where the answer stays exact or
-            a recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
-        recall_target: The share of the true nearest rows to be found on average, such as 0.95.
-        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
-        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        filter: A SQL condition over the table's columns, applied before distances are computed.
+        columns: The columns to return in addition to ``_distance``; by default all except the vector.
+        mode: ``"exact"`` uses no index. ``"auto"``, the default of ``hoodie.vector.search.mode``, uses an index if the
+            result stays exact or a recall target below 1 is set. ``"approximate"`` uses an index even if rows may be
+            missed. None follows the setting.
+        recall_target: The share of the true nearest rows to find on average, for example 0.95.
+        as_of: An instant of the timeline (14 or 17 digits) or a timestamp, to search the table as it was visible then.
+        max_distance: The largest distance to return, inclusive, in the metric's unit.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
         options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
 
@@ -137,31 +138,32 @@ def search_batch(
     execution: str = "auto",
     **options: Unpack[SearchOptions],
 ) -> DataFrame:
-    """Find the exact k nearest rows of a table to each of many vectors.
+    """Find the k nearest rows of a table to each of many vectors; the result is exact by default.
 
     Args:
         spark: A registered session.
-        table: A catalog name, temporary view or path of a Hudi table; a DataFrame is searched too.
+        table: A catalog name, temporary view or path of a Hudi table, or a DataFrame.
         column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
-        queries: A DataFrame or table name with a column of query vectors, or a two-dimensional array, shape
+        queries: A DataFrame or table name with a column of query vectors, or a two-dimensional array of shape
             (queries, dimension).
-        query_column: The column of the query vectors; not given for an array.
-        k: How many rows each query gets, 1 to 100,000.
+        query_column: The column of the query vectors; leave it out for an array.
+        k: The number of rows for each query, 1 to 100,000.
         metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
-        filter: A SQL condition over the table's columns, applied before distances.
-        columns: The columns to return, and ``_distance``; all by default.
-        mode: ``"exact"`` uses no index; ``"auto"``, the setting's default, uses one where the answer stays exact or
-            a recall target below 1 is set; ``"approximate"`` uses it even where rows may be missed.
-        recall_target: The share of the true nearest rows to be found on average, such as 0.95.
-        as_of: An instant of the timeline (14 or 17 digits), or a timestamp: what was visible then.
-        max_distance: The largest distance wanted, inclusive, in the metric's unit.
+        filter: A SQL condition over the table's columns, applied before distances are computed.
+        columns: The columns to return in addition to ``_distance``; all by default.
+        mode: ``"exact"`` uses no index. ``"auto"``, the default of ``hoodie.vector.search.mode``, uses an index if the
+            result stays exact or a recall target below 1 is set. ``"approximate"`` uses an index even if rows may be
+            missed. None follows the setting.
+        recall_target: The share of the true nearest rows to find on average, for example 0.95.
+        as_of: An instant of the timeline (14 or 17 digits) or a timestamp, to search the table as it was visible then.
+        max_distance: The largest distance to return, inclusive, in the metric's unit.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
         options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
 
     Returns:
-        A lazy DataFrame: the table's columns without the vector, the queries' columns (clashing names with the
-        prefix ``_hudi_query_``), ``_hudi_query_index`` (the row number of an array), ``_distance`` and ``_rank``.
-        ``_hudi_distance`` can be selected too. Query rows without a vector give no rows.
+        A lazy DataFrame: the table's columns without the vector, the queries' columns without theirs (clashing names
+        get the prefix ``_hudi_query_``), ``_hudi_query_index`` (for an array the row number), ``_distance`` and
+        ``_rank``. ``_hudi_distance`` can be selected too. Query rows without a vector are left out.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
@@ -195,7 +197,7 @@ def _checked(
 
 
 def target_of(spark: SparkSession, table: str | os.PathLike[str] | DataFrame) -> Target:
-    """What a name, a path or a DataFrame stands for."""
+    """Return the target of a name, a path or a DataFrame."""
     if isinstance(table, DataFrame):
         return resolve_frame(spark, table._jdf.queryExecution().analyzed(), "the DataFrame")
     return resolve_name(spark, as_text(path_text(table), "table") or "")
@@ -222,9 +224,9 @@ def _as_matrix(queries: Any) -> Any:
 
 
 def chosen(found: DataFrame, columns: Sequence[str] | None, always: Sequence[str] = ()) -> DataFrame:
-    """Return columns of what was found, and those that every answer has; all of them where none are named.
+    """Return the named columns and the columns in `always`, or all columns if `columns` is None.
 
-    A name that no column has may be the path of a field.
+    A name that is not a column may be the dotted path of a field.
     """
     if columns is None:
         return found
@@ -237,6 +239,6 @@ def chosen(found: DataFrame, columns: Sequence[str] | None, always: Sequence[str
 
 
 def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:
-    """A plan as a DataFrame."""
+    """Return a logical plan as a DataFrame."""
     jvm: Any = spark._jvm
     return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan), spark)

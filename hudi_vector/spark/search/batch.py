@@ -1,7 +1,7 @@
-"""``hudi_vector_search_batch`` and RFC-102's form: the nearest rows for every row of a query table.
+"""Plans of ``hudi_vector_search_batch`` and RFC-102's form: the nearest rows for every row of a query table.
 
-A small query set comes to the driver when the statement is planned, and the search runs over the slices. A large one
-stays where its partitions are: see `hudi_vector.spark.search.spread`.
+A small query set is collected on the driver when the statement is planned, and the search runs over the file slices. A
+large query set stays in its partitions: see `hudi_vector.spark.search.spread`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _USUAL_DIMENSION = 1024
 
 
 class BatchShape(enum.Enum):
-    """Which side's columns come first, and what is added."""
+    """The layout of the output: which side's columns come first, and which columns are added."""
 
     CORPUS_FIRST = "hudi_vector_search_batch"
     QUERY_FIRST = "hudi_vector_search"
@@ -63,7 +63,7 @@ class BatchShape(enum.Enum):
 
 @dataclass(frozen=True)
 class QueryRows:
-    """The rows that ask: a target and the column of their vectors, or an array."""
+    """The query rows: a target and its vector column, or an array of shape (m, d)."""
 
     target: Target
     column: VectorColumn
@@ -71,28 +71,28 @@ class QueryRows:
 
     @classmethod
     def of_array(cls, matrix: npt.NDArray[np.float64]) -> QueryRows:
-        """Queries that come as an array, shape (m, d): rows without other columns."""
+        """Return the queries of an array, shape (m, d), as rows without other columns."""
         schema = StructType([StructField(_ARRAY_COLUMN, ArrayType(DoubleType(), False), False)])
         column = VectorColumn(_ARRAY_COLUMN, matrix.shape[1], "double", is_vector=False)
         return cls(Target("the array of queries", schema, None, ()), column, matrix)
 
     @classmethod
     def of(cls, target: Target, name: str) -> QueryRows:
-        """The rows of a target that ask by one of its columns."""
+        """Return the rows of a target as queries, with the vector column of this name, in any case."""
         return cls(target, vector_column(target.schema, name, target.label, None))
 
     @property
     def dimension(self) -> int | None:
-        """The vectors' length where the column says it."""
+        """Return the length of the vectors, None if the column does not declare it."""
         return self.column.dimension or None
 
     @property
     def fields(self) -> list[StructField]:
-        """The columns without the vectors."""
+        """Return the columns without the vector column."""
         return [field for field in self.target.schema.fields if field.name != self.column.name]
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The rows as a DataFrame."""
+        """Return the rows as a DataFrame; rows of an array get the column `INDEX` with their number from 0."""
         if self.matrix is None:
             return self.target.frame(spark)
         parts = np.array_split(np.arange(len(self.matrix)), max(1, self.matrix.nbytes >> 24))
@@ -103,7 +103,7 @@ class QueryRows:
         return packed.repartition(len(rows) or 1).mapInArrow(lambda batches: _unpacked(batches, width), schema)
 
     def rows(self, spark: SparkSession, names: Sequence[str]) -> pa.Table:
-        """Columns of the rows and their vectors, brought to the driver."""
+        """Return the named columns and the vector column of all rows, collected on the driver."""
         if self.matrix is not None:
             return pa.table({_ARRAY_COLUMN: _as_lists(self.matrix)})
         frame = self.target.frame(spark)
@@ -111,15 +111,11 @@ class QueryRows:
         return collected(chosen)
 
     def fit(self, spark: SparkSession, limit: int, dimension: int | None) -> bool:
-        """Whether the rows are at most so many bytes: by Spark's estimate, or by their number.
+        """Return True if the rows have at most `limit` bytes, by Spark's estimate or by counting them.
 
-        Spark takes rows made from a list for 8 EiB, and a filter for one that leaves all rows. Where a plan has no
-        shuffle, as many rows as there may be are counted.
-
-        Args:
-            spark: The session.
-            limit: The bytes allowed.
-            dimension: The elements of all vectors of a row, where that is known.
+        Spark estimates rows made from a list as 8 EiB, and assumes that a filter keeps all rows. If the plan has no
+        shuffle, up to one row more than the limit allows is therefore counted. `dimension` is the number of elements of
+        all vectors of a row; None or 0 counts as 1024.
         """
         if self.estimated_bytes(spark) <= limit:
             return True
@@ -131,7 +127,7 @@ class QueryRows:
         return most > 0 and is_narrow(frame._jdf.queryExecution().optimizedPlan()) and has_at_most(frame, most)
 
     def estimated_bytes(self, spark: SparkSession) -> int:
-        """What Spark believes the rows to be, without running anything."""
+        """Return Spark's estimate of the bytes of the rows, without a job; for an array its exact bytes."""
         if self.matrix is not None:
             return int(self.matrix.nbytes)
         plan = self.target.frame(spark)._jdf.queryExecution().optimizedPlan()
@@ -161,7 +157,7 @@ class Output:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A checked batch search and its output."""
+    """A checked batch search, its query rows, and its output columns."""
 
     search: TableSearch
     queries: QueryRows
@@ -170,7 +166,7 @@ class _Batch:
     name: str
 
     def produce(self, names: Sequence[str]) -> pa.Table:
-        """The rows, with exactly these columns, by query and rank."""
+        """Return the rows with exactly these columns, ordered by query and rank."""
         by_name = {output.column.name: output.column for output in (*self.hidden, *self.visible)}
         wanted = [by_name[name] for name in names]
         rows = self.queries.rows(self.search.spark, [column.source for column in wanted if column.side == "query"])
@@ -181,25 +177,25 @@ class _Batch:
         return assemble(wanted, found, rows, at) if wanted else pa.table({"": pa.nulls(len(found.query))})
 
     def describe(self) -> str:
-        """The text of EXPLAIN."""
+        """Return the text for EXPLAIN."""
         search = self.search
         return f"{self.name} {search.target.label} {search.column.name} k={search.k} {search.metric}"
 
     def lazy(self) -> JavaObject:
-        """The plan for a query set that comes to the driver."""
+        """Return the plan for a query set that is collected on the driver."""
         visible = StructType([output.field for output in self.visible])
         hidden = [output.field for output in self.hidden]
         return lazy_relation(self.search.spark, self.name, visible, hidden, self.produce, self.describe)
 
     def can_spread(self, plan: SearchPlan) -> bool:
-        """Whether no slice needs Spark to merge it: tasks over the queries' partitions could not ask for that."""
+        """Return True if no file slice needs Spark to merge it, which tasks over query partitions cannot request."""
         physical = dict(self.search.target.physical)
         outputs = (*self.visible, *self.hidden)
         names = [physical[output.column.source] for output in outputs if output.column.side == "corpus"]
         return find_unmergeable(self.search.spark.sparkContext, plan, names) is None
 
     def spread(self, plan: SearchPlan) -> JavaObject:
-        """The plan for a query set that stays where it is."""
+        """Return the plan for a query set that stays in its partitions."""
         spark = self.search.spark
         outputs = (*self.visible, *self.hidden)
         frame, index = self.queries.frame(spark), INDEX
@@ -235,17 +231,11 @@ class _Batch:
 def batch_plan(
     search: TableSearch, queries: QueryRows, shape: BatchShape, shown: Sequence[str] = (DISTANCE,)
 ) -> JavaObject:
-    """The plan of a batch search.
+    """Return the logical plan of a batch search.
 
-    Args:
-        search: The corpus, its column, metric, k and filter, checked.
-        queries: The rows that ask.
-        shape: The order of the output's columns.
-        shown: The columns of the distance that ``SELECT *`` shows; the form of two tables has its own.
-
-    Returns:
-        A logical plan: lazy for a query set that can come to the driver, one Python stage over the partitions of
-        a larger one, unless only Spark can merge some of the table's log files.
+    The plan is lazy for a query set that can be collected on the driver. For a larger one it is a Python stage over the
+    query partitions, unless only Spark can merge some of the table's log files. `shown` are the distance columns that
+    ``SELECT *`` shows; RFC-102's form has fixed ones.
     """
     visible, hidden = _layout(search, queries, shape, shown)
     batch = _Batch(search, queries, tuple(visible), tuple(hidden), shape.value)
@@ -268,7 +258,7 @@ def _layout(
         require_no_clash(search.target, (shown[0], RANK, INDEX))
         first = [output_of(field, "corpus", field.name) for field in search.columns]
         index = added_output(INDEX, "index", LongType())
-        # A column of the table wins over a second name of the distance.
+        # A column of the table takes precedence over the second name of the distance.
         taken = {name.lower() for name in search.target.schema.names}
         added = [index, distance, rank, added_output(HUDI_DISTANCE, "distance", DoubleType())]
         added = [output for output in added if output.column.name not in taken]
@@ -286,29 +276,29 @@ def _layout(
 
 
 def added_output(name: str, side: str, kind: DoubleType | IntegerType | LongType) -> Output:
-    """A column that the search adds."""
+    """Return an output column that the search adds."""
     return Output(Column(name, side, ""), StructField(name, kind, False))
 
 
 def output_of(field: StructField, side: str, name: str) -> Output:
-    """A column of one of the sides, under a name."""
+    """Return an output column `name` that holds a field of one of the sides."""
     return Output(Column(name, side, field.name), StructField(name, field.dataType, field.nullable, field.metadata))
 
 
 def prefixed(fields: Sequence[StructField], side: str, first: Sequence[Output]) -> list[Output]:
-    """The second side's columns, those whose names the first side has too under a prefix until they are free."""
+    """Return the second side's columns; a name that is taken gets the prefix ``_hudi_query_`` until it is free."""
     names = free_names([field.name for field in fields], [output.column.name for output in first], _PREFIX)
     return [output_of(field, side, name) for field, name in zip(fields, names, strict=True)]
 
 
 def numbered(frame: DataFrame) -> tuple[DataFrame, str]:
-    """Rows that ask with a number each, which stays the same in later stages, and the name of its column."""
+    """Return query rows with a column of unique numbers, which later stages keep, and the name of that column."""
     [name] = free_names([INDEX], frame.columns, _PREFIX)
     return frame.withColumn(name, F.monotonically_increasing_id()), name
 
 
 def _unclaimed(hidden: Sequence[Output], visible: Sequence[Output]) -> list[Output]:
-    """Those hidden columns whose names no visible column has, nor one before them."""
+    """Return the hidden columns whose name, in any case, neither a visible nor an earlier hidden column has."""
     claimed, found = {output.column.name.lower() for output in visible}, []
     for output in hidden:
         if output.column.name.lower() not in claimed:

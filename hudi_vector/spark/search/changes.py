@@ -1,4 +1,4 @@
-"""What changed in the answer of a search between two points of a table's history."""
+"""The function ``hv.search_changes``, which compares a search at two points of a table's history."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ def search_changes(
     filter: str | None = None,  # noqa: A002 - the name SQL gives it
     max_distance: float | None = None,
 ) -> DataFrame:
-    """Find the rows that entered the k nearest, left them or moved in them, between two points of a table's history.
+    """Find the rows that entered or left the k nearest, or changed rank, between two points of a table's history.
 
-    Both answers are exact.
+    The searches at both points are exact.
 
     Args:
         spark: A registered session.
         table: A catalog name or path of a Hudi table.
         column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
         query: The query vector, as for `search`.
-        k: How many rows, 1 to 100,000.
-        from_instant: The earlier point: an instant of the timeline (14 or 17 digits), or a timestamp, for what was
-            visible then.
-        to_instant: The later point; now by default.
+        k: The number of rows, 1 to 100,000.
+        from_instant: The earlier point: an instant of the timeline (14 or 17 digits) or a timestamp; the table is
+            searched as it was visible then.
+        to_instant: The later point, in the same forms; now by default.
         metric: As for `search`.
         filter: As for `search`.
         max_distance: As for `search`.
 
     Returns:
-        A row for each row that changed: ``change`` (``entered``, ``left`` or ``moved``: another rank or distance), its
-        record key and partition path, ``from_rank``, ``to_rank`` (from 1), ``from_distance`` and ``to_distance``; by
-        the later rank, those that left last.
+        A row for each row that changed: ``change`` (``entered``, ``left``, or ``moved`` for another rank or distance),
+        its record key and partition path, ``from_rank``, ``to_rank`` (from 1), ``from_distance`` and ``to_distance``.
+        The order is by the later rank; rows that left come last.
 
     Raises:
-        InvalidArgumentError: There is no earlier point, or another argument is not allowed.
-        InstantNotAvailableError: The table does not, or no longer, have one of the points.
-        UnsupportedTableError: The table keeps no record keys in its rows.
+        InvalidArgumentError: `from_instant` is missing, or another argument is not allowed.
+        InstantNotAvailableError: The table does not keep one of the points, or does not keep it any more.
+        UnsupportedTableError: The table stores no record keys in its rows.
 
     Example:
         >>> written = spark.table("products").first()["_hoodie_commit_time"]
@@ -80,7 +80,7 @@ def search_changes(
                 f"'{table}' keeps no {_KEY} in its rows, so that they cannot be told apart between two instants"
             )
         rows = found.select(_KEY, _PARTITION, "_distance").collect()
-        # Rows come by rank; a column of the name _rank may be the table's own.
+        # Rows come in order of rank; a column named _rank may belong to the table.
         return {(row[0], row[1]): (rank, row[2]) for rank, row in enumerate(rows, 1)}
 
     changed = [

@@ -1,7 +1,7 @@
-"""The Spark way: the nearest rows of any DataFrame, one Python stage over Spark's own rows.
+"""Search of any DataFrame through Spark, in one Python stage over the rows that Spark reads.
 
-The slow path that is right for whatever Spark can read. Each task holds the k nearest rows it has seen with the
-columns that are wanted, and one batch.
+This is the slow path, for everything that Spark can read. Each task holds the k nearest rows that it has seen, with the
+requested columns, and one batch.
 """
 
 from __future__ import annotations
@@ -40,18 +40,10 @@ def search_frame(
     ties: Sequence[str],
     counts: ScanCounts,
 ) -> Found:
-    """The nearest rows of a DataFrame.
+    """Return the nearest rows of a filtered DataFrame, at most k for each query, ordered by query and rank.
 
-    Args:
-        frame: The rows, filtered already.
-        column: The searched column of it.
-        question: The queries.
-        names: The columns wanted.
-        ties: The columns that order rows of equal distance, the most significant first.
-        counts: Where the rows are counted; a task that is run again counts again.
-
-    Returns:
-        At most k rows a query, in order.
+    `ties` are the columns that order rows of equal distance, the most significant first. The rows are counted in
+    `counts`; a task that is run again counts its rows again.
     """
     carried = list(dict.fromkeys([*names, *ties]))
     needed = frame.select([quoted(name) for name in dict.fromkeys([*carried, column.name])])
@@ -76,7 +68,7 @@ def search_frame(
 
 
 def length_in(frame: DataFrame, name: str) -> int | None:
-    """Return the length of one of the vectors in a column of arrays, None where all are NULL; starts a job."""
+    """Return the length of one vector in a column of arrays, None if all are NULL; this starts a job."""
     vectors = F.col(quoted(name))
     found = frame.where(vectors.isNotNull()).select(F.size(vectors)).head(1)
     return int(found[0][0]) if found else None
@@ -84,7 +76,7 @@ def length_in(frame: DataFrame, name: str) -> int | None:
 
 @dataclass(frozen=True)
 class _Task:
-    """What one task does: the nearest of its rows, kept by their position in the order they arrive."""
+    """The work of one task: find its nearest rows, identified by their position in the order of arrival."""
 
     column: VectorColumn
     question: Question

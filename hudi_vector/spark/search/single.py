@@ -1,4 +1,4 @@
-"""``hudi_vector_search`` for one query vector, as a lazy relation."""
+"""The lazy relation of ``hudi_vector_search`` for one query vector."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ FUNCTION = "hudi_vector_search"
 
 @dataclass(frozen=True)
 class _Single:
-    """A checked search, its query, known now or when the statement runs, and the names of columns that it adds."""
+    """A checked search, a function that gives its query vector, and the names of the columns that it adds."""
 
     search: TableSearch
     query: Callable[[], Any]
     added: frozenset[str]
 
     def produce(self, names: Sequence[str]) -> pa.Table:
-        """The rows, with exactly these columns."""
+        """Return the rows with exactly these columns, ordered by rank."""
         vector = as_vector(self.query(), self.search.column.dimension or None)
         found = self.search.run(vector[None, :], [name for name in names if name not in self.added])
         return with_added(found, names, self.added)
 
     def describe(self) -> str:
-        """The text of EXPLAIN."""
+        """Return the text for EXPLAIN."""
         search = self.search
         text = f"{FUNCTION} {search.target.label} {search.column.name} k={search.k} {search.metric}"
         return text + (f" filter=[{search.filter.text}]" if search.filter else "")
 
 
 def with_added(found: Found, names: Sequence[str], added: Collection[str]) -> pa.Table:
-    """The rows found with their distances and ranks, in the order of the names; those in `added` are the search's."""
+    """Return the found rows with columns in the order of `names`; the columns in `added` are distance or rank."""
     columns: list[Any] = []
     for name in names:
         if name not in added:
@@ -62,18 +62,12 @@ def _empty_rows(count: int) -> pa.Table:
 
 
 def single_relation(search: TableSearch, query: Callable[[], Any], shown: Sequence[str] = (DISTANCE,)) -> JavaObject:
-    """The plan of a search for one vector.
+    """Return the logical plan of a search for one vector.
 
-    Args:
-        search: The table, column, metric, k and filter, checked.
-        query: Gives the query vector when the search runs.
-        shown: The columns of the distance that ``SELECT *`` shows.
-
-    Returns:
-        A logical plan.
+    `query` gives the query vector when the search runs; `shown` are the distance columns that ``SELECT *`` shows.
     """
     require_no_clash(search.target, shown[:1])
-    # A column of the table wins over one that is only there when named, and over a second name of the distance.
+    # A column of the table takes precedence over a hidden column and over the second name of the distance.
     own = {name.lower() for name in search.target.schema.names}
     added = [
         StructField(DISTANCE, DoubleType(), DISTANCE not in shown),
@@ -89,6 +83,6 @@ def single_relation(search: TableSearch, query: Callable[[], Any], shown: Sequen
 
 
 def constant_query(value: Any, dimension: int | None) -> Callable[[], npt.NDArray[np.float64]]:
-    """A query vector that is known, checked now."""
+    """Return a function that gives a known query vector; the vector is checked now."""
     vector = as_vector(value, dimension)
     return lambda: vector

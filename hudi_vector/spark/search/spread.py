@@ -1,8 +1,8 @@
-"""A search where the rows that ask are: for batch searches too large to bring to the driver, and for joins.
+"""A search in the partitions of the query rows, for joins and for batches that are too large for the driver.
 
-One Python stage over the partitions of these rows. Each task searches the whole right side for its partition, batch
-by batch, and gives complete rows: nothing is shuffled afterwards. What is searched is fixed at analysis and travels
-in the closure.
+It is one Python stage over these partitions. Each task searches the whole right side for its partition, batch by batch,
+and returns complete rows, so nothing is shuffled afterwards. The searched snapshot is fixed at analysis and is sent in
+the closure.
 """
 
 from __future__ import annotations
@@ -25,27 +25,19 @@ _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 
 class Answers(Protocol):
-    """A search that goes to the tasks."""
+    """A search that runs in tasks."""
 
     def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The output rows of a partition of rows that ask."""
+        """Yield the output rows of a partition of query rows."""
         ...
 
 
 def spread_plan(
     spark: SparkSession, queries: DataFrame, search: Answers, visible: StructType, hidden: Sequence[StructField]
 ) -> JavaObject:
-    """The plan of a search over the partitions of the rows that ask.
+    """Return the logical plan of a search over the partitions of the query rows.
 
-    Args:
-        spark: The session.
-        queries: The rows that ask, in the partitions in which they do.
-        search: What is done with them.
-        visible: The columns of ``SELECT *``.
-        hidden: Further columns that can be named, without a qualifier.
-
-    Returns:
-        A logical plan.
+    `visible` are the columns of ``SELECT *``; `hidden` are further columns that can be named, without a qualifier.
     """
     marked = [StructField(f.name, f.dataType, f.nullable, {_METADATA_MARK: True}) for f in hidden]
     schema = StructType([*_unmarked(visible), *marked])
@@ -67,7 +59,7 @@ def _task(search: Answers) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.R
 
 
 def _hiding(spark: SparkSession, plan: JavaObject, visible: int) -> JavaObject:
-    """A projection to the first columns that lets the others be named."""
+    """Return a projection to the first `visible` columns, below which the other columns can still be named."""
     jvm: Any = spark._jvm
     output = plan.output()
     logical = jvm.org.apache.spark.sql.catalyst.plans.logical

@@ -1,4 +1,4 @@
-"""The builders of the SQL table functions: expressions in, a checked search out."""
+"""The builders of the SQL search functions, which check the arguments and return a plan."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _JOINED = Signature(
 
 
 def search_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
-    """``hudi_vector_search(…)``: one query vector, or RFC-102's form of two tables."""
+    """Build ``hudi_vector_search(…)``: for one query vector, or in RFC-102's form with two tables."""
     named = {str(e.key()).lower() for e in expressions if node_name(e) == "NamedArgumentExpression"}
     if named & {"base_table", "base_col", "query_table", "query_col"}:
         return _joined(spark, bind(_JOINED, expressions))
@@ -95,7 +95,7 @@ def search_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaO
 
 
 def batch_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
-    """``hudi_vector_search_batch(…)``: the nearest rows of a table for each row of a query table."""
+    """Build ``hudi_vector_search_batch(…)``: the nearest rows of a table for each row of a query table."""
     given = bind(_BATCH, expressions)
     corpus = table_argument(spark, given["table"], "table")
     queries = table_argument(spark, given["query_table"], "query_table")
@@ -149,23 +149,12 @@ def checked_search(
     as_of: Any = None,
     execution: Any = None,
 ) -> TableSearch:
-    """Check everything about a search that can be checked before it runs.
+    """Return a search after all checks that are possible before it runs.
 
-    Args:
-        spark: The session.
-        target: What is searched.
-        column: The vector column, looked up by its name, or known already.
-        dimension: The queries' length, where it is known.
-        k: The number of neighbours.
-        metric: A metric's name, cosine by default.
-        tuning: How an index is used.
-        filter: A condition over the target's columns.
-        max_distance: The largest distance wanted.
-        as_of: An instant or timestamp.
-        execution: ``auto``, ``local`` or ``distributed``.
-
-    Returns:
-        The search.
+    `column` is the name of the vector column, or the resolved column. `dimension` is the length of the queries, None if
+    unknown. `metric` is cosine by default. `as_of` is an instant or a timestamp; the target then gets the columns of
+    that time. Raises DimensionMismatchError if the queries have another length than a VECTOR column, and the errors of
+    each check of an argument.
     """
     instant = _as_of(spark, target, as_of)
     if instant is not None and target.as_of is None:
@@ -219,7 +208,11 @@ def _as_of(spark: SparkSession, target: Target, value: Any) -> AsOf | None:
 
 
 def as_of_argument(value: Any) -> Any:
-    """An ``as_of`` value from SQL: timestamps come as microseconds, dates as days."""
+    """Return an ``as_of`` value of SQL in a form that `checked_search` accepts.
+
+    `constant` gives a TIMESTAMP in microseconds and a DATE in days since 1970. Raises InvalidTypeError for a
+    TIMESTAMP_NTZ.
+    """
     if isinstance(value, tuple):
         kind, number = value
         if kind == "timestamp":
@@ -231,7 +224,7 @@ def as_of_argument(value: Any) -> Any:
 
 
 def table_argument(spark: SparkSession, expression: JavaObject, name: str) -> Target:
-    """The table an argument names, or ``TABLE(…)``."""
+    """Return the target of an argument that names a table or is ``TABLE(…)``."""
     if node_name(expression) == "FunctionTableSubqueryArgumentExpression":
         return resolve_frame(spark, expression.plan(), "the TABLE argument")
     return resolve_name(spark, _text(expression, name))
@@ -244,7 +237,7 @@ def _text(expression: JavaObject, name: str) -> str:
 
 
 def _query(spark: SparkSession, expression: JavaObject) -> tuple[Callable[[], Any], int | None]:
-    """The query vector, and its length if it is known before the statement runs."""
+    """Return a function that gives the query vector, and its length, None if only the running statement knows it."""
     if is_deferred(expression):
         return _subquery_value(spark, expression), None
     value = constant(expression, "query_vector")

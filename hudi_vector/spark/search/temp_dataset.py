@@ -1,7 +1,7 @@
-"""A DataFrame written once by the executors to a temporary Lance dataset, to be searched as often as is wanted.
+"""Temporary Lance datasets: a DataFrame that executors write once and that can be searched many times.
 
-It lives until it is released or the application ends; what applications left that died is removed by the next that
-writes to the same directory (`hudi_vector.storage.temp_area`).
+A dataset is kept until it is released or the application ends. Datasets that a dead application left are removed by the
+next application that writes to the same directory (`hudi_vector.storage.temp_area`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ __all__ = ["TempDataset", "temp_directory", "write_temporary"]
 
 
 class TempDataset:
-    """A temporary Lance dataset: `snapshot` is searched, `physical` names its columns there.
+    """A temporary Lance dataset.
+
+    `snapshot` is the snapshot to search, and `physical` maps the DataFrame's column names to the dataset's. `rows` and
+    `nbytes` are the rows and bytes written; `left_out` counts the rows without a usable vector.
 
     Example:
         >>> column = VectorColumn("embedding", 3, "float")
@@ -66,29 +69,20 @@ class TempDataset:
 
     @property
     def place(self) -> str:
-        """Where it lies, a normalised URI."""
+        """Return the dataset's location, a normalised URI."""
         return self._table.place
 
     def release(self) -> None:
-        """Remove it. DataFrames that were made of it can no longer be computed; a second call does nothing."""
+        """Remove the dataset; DataFrames made from it can no longer be computed. A second call does nothing."""
         self._kept.remove(self.place)
 
 
 def write_temporary(frame: DataFrame, column: VectorColumn, conf: Mapping[str, str]) -> TempDataset:
-    """Compute a DataFrame once and keep it as a temporary Lance dataset.
+    """Compute a DataFrame once and write it to a temporary Lance dataset, without rows that lack a usable vector.
 
-    Args:
-        frame: The rows.
-        column: The column that is searched; a dimension of 0 is one that is not known.
-        conf: Settings, as text.
-
-    Returns:
-        The dataset. Rows without a usable vector are left out.
-
-    Raises:
-        InvalidOptionError: The master is not local, and no directory is set.
-        UnsupportedTableError: Lance cannot keep a column, or the executors do not see the directory.
-        RefusedError: There are more bytes than allowed.
+    `column` is the vector column; its dimension is 0 if unknown. `conf` are settings as text. Raises InvalidOptionError
+    if the master is not local and no directory is set, UnsupportedTableError if Lance cannot store a column or the
+    executors do not see the directory, RefusedError if there are more bytes than allowed.
     """
     spark = frame.sparkSession
     directory = temp_directory(conf, str(spark.sparkContext.master))
@@ -114,18 +108,10 @@ def write_temporary(frame: DataFrame, column: VectorColumn, conf: Mapping[str, s
 
 
 def temp_directory(conf: Mapping[str, str], master: str) -> str:
-    """The directory for temporary datasets.
+    """Return the directory for temporary datasets, a normalised URI, from settings as text and Spark's master.
 
-    Args:
-        conf: Settings, as text.
-        master: Spark's master.
-
-    Returns:
-        A normalised URI.
-
-    Raises:
-        InvalidOptionError: The executors are on other machines, and no directory is set.
-        UnsupportedTableError: Lance does not open such storage.
+    Raises InvalidOptionError if the executors are on other machines and no directory is set, UnsupportedTableError if
+    Lance does not support the storage.
 
     Example:
         >>> temp_directory({"hoodie.vector.join.temp.dir": "s3a://lake/tmp"}, "yarn")
@@ -152,7 +138,7 @@ def _task(table: TempTable) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
 
 
 class _KeptArea:
-    """The area of an application in one directory, its lease renewed as long as there is something in it."""
+    """The temporary area of an application in one directory; its lease is renewed until the area is empty."""
 
     def __init__(self, context: SparkContext, directory: str, storage: StorageOptions) -> None:
         self._context: Any = context
@@ -164,11 +150,11 @@ class _KeptArea:
 
     @property
     def ended(self) -> bool:
-        """Whether the application has ended, though this process has not."""
+        """Return True if the application has ended while this process still runs."""
         return self._context._jsc is None
 
     def remove(self, place: str) -> None:
-        """Remove what is at a place, and the whole area once it is empty."""
+        """Remove the dataset at a place, and the whole area once it is empty."""
         with _LOCK:
             was_there = self.area.remove(place)
             emptied = was_there and not self.area.places
@@ -178,12 +164,12 @@ class _KeptArea:
             self._renewals.__exit__(None, None, None)
 
     def discard(self, place: str) -> None:
-        """Remove what is at a place now, and later what tasks of a job that failed still write to it."""
+        """Remove the files at a place now, and at later renewals the files that tasks of a failed job still write."""
         self._discarded.add(place)
         self.area.empty(place)
 
     def close(self) -> None:
-        """Remove everything."""
+        """Remove the area with all its datasets; the caller holds `_LOCK`."""
         _AREAS.pop(self._key, None)
         self.area.close()
 
@@ -204,7 +190,7 @@ _LOCK = threading.RLock()
 
 
 def _new_place(context: SparkContext, directory: str, storage: StorageOptions) -> tuple[_KeptArea, str]:
-    """A place for a dataset, in the application's area."""
+    """Return the application's area in a directory, which is made if missing, and a new place in it."""
     with _LOCK:
         for other in [kept for kept in _AREAS.values() if kept.ended]:
             other.close()

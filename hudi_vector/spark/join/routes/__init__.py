@@ -1,1 +1,1 @@
-"""The routes of a KNN join, made ready for its stage."""
+"""The routes of a KNN join, each of which prepares the right side for the search."""

@@ -1,4 +1,4 @@
-"""The routes that compute the right side once: into the memory of every process, or to a temporary Lance dataset."""
+"""The routes that compute the right side once, into the memory of every process or into a temporary Lance dataset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["fits", "held_way", "temp_barred", "temp_way"]
 
 
 def held_way(request: JoinRequest) -> Way:
-    """The rows of the right side, collected once and sent to every process."""
+    """Collect the rows of the right side once and broadcast them to every process."""
     right, spark = request.right, request.spark
     frame, names, own = _with_keys(request)
     table = collected(frame)
@@ -39,9 +39,9 @@ def held_way(request: JoinRequest) -> Way:
 
 
 def _with_keys(request: JoinRequest) -> tuple[DataFrame, Mapping[str, str], Predicate | None]:
-    """The rows to be held, their names of the right columns, and what filters of the right side are still to be met.
+    """Return the rows to hold, their name for each right column, and the right side's predicate if still to apply.
 
-    Of a Hudi table the record keys come along, which decide ties, whatever columns were chosen.
+    The rows of a Hudi table include its record keys, which order rows of equal distance, even if they were not chosen.
     """
     right = request.right
     if right.table is None:
@@ -53,10 +53,10 @@ def _with_keys(request: JoinRequest) -> tuple[DataFrame, Mapping[str, str], Pred
 
 
 def fits(request: JoinRequest, limit: int) -> int | None:
-    """The bytes of a right side, None where it is larger than the limit.
+    """Return the bytes of a right side, or None if they exceed the limit.
 
-    Spark's estimate is taken where it is below the limit. It is often far too large, as for joins and for rows made
-    in Python: then the rows are computed once, and each partition given up where it passes the limit.
+    Spark's estimate is used if it is within the limit. It is often far too large, for example for joins and for rows
+    made in Python. Otherwise the rows are computed once, and each partition stops when it exceeds the limit.
     """
     frame = request.right.frame
     estimated = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
@@ -80,11 +80,7 @@ def _sizes(limit: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Recor
 
 
 def temp_barred(request: JoinRequest) -> str:
-    """Why the right side cannot be written to a temporary Lance dataset, or nothing.
-
-    Raises:
-        InvalidOptionError: The master is not local, and no directory that all executors reach is set.
-    """
+    """Return why the right side cannot be written to a temporary Lance dataset, or an empty text."""
     try:
         import lance  # noqa: F401
     except ImportError:
@@ -96,11 +92,10 @@ def temp_barred(request: JoinRequest) -> str:
 
 
 def temp_way(request: JoinRequest, queries: int) -> Way:
-    """The rows of the right side, written once by the executors.
+    """Write the rows of the right side once, by the executors, to a temporary Lance dataset.
 
-    Raises:
-        InvalidOptionError: The master is not local, and no directory that all executors reach is set.
-        RefusedError: There are more bytes than allowed.
+    Raises InvalidOptionError if the master is not local and no directory that all executors reach is set, RefusedError
+    if there are more bytes than allowed. `queries` is the number of left rows that are searched at once.
     """
     column = replace(request.right.column, dimension=request.dimension or 0)
     dataset = write_temporary(request.right.frame, column, request.conf)

@@ -1,4 +1,4 @@
-"""The last resort: Spark pairs every left row with every right row, compares them and ranks what is left."""
+"""The route of last resort: Spark pairs every left with every right row, and ranks the pairs by distance."""
 
 from __future__ import annotations
 
@@ -31,19 +31,12 @@ _ASKING, _FOUND = "__hudi_vector_asking", "__hudi_vector_found"
 
 
 def crossjoin_frame(request: JoinRequest) -> DataFrame:
-    """The whole join in Spark.
-
-    Args:
-        request: The join.
-
-    Returns:
-        Its rows.
-    """
+    """Return the result of a join that Spark computes as a cross join."""
     left, right = request.left, request.right
     asking = left.frame.select(_whole(left.frame).alias(LEFT), F.monotonically_increasing_id().alias(_ID))
     found = right.frame.select(_whole(right.frame).alias(RIGHT), F.lit(False).alias(_ALONE))
     if request.outer:
-        # A pair for every left row that is there whatever the right side holds.
+        # An additional right row of NULLs keeps every left row in the result, even without a match.
         nobody = F.lit(None).cast(found.schema[RIGHT].dataType)
         alone = request.spark.range(1).select(nobody.alias(RIGHT), F.lit(True).alias(_ALONE))
         found = found.unionByName(alone)
@@ -70,7 +63,7 @@ def _whole(frame: DataFrame) -> Column:
 
 
 def _holds(request: JoinRequest) -> Column:
-    """Whether a pair satisfies the condition and is no row with itself."""
+    """Return a column that is True if a pair satisfies the condition and is not a row paired with itself."""
     asked = request.asked
     holds = F.lit(True) if asked.text is None or asked.right_only else F.expr(asked.text)
     if request.self_columns:
@@ -102,7 +95,7 @@ def _compare(request: JoinRequest) -> Callable[[Iterable[pa.RecordBatch]], Itera
 def _distances(
     rows: pa.Table, asking: VectorColumn, found: VectorColumn, label: str, metric: str, dimension: int | None
 ) -> Any:
-    """The distance of each pair, NaN where one side has no vector."""
+    """Return the distance of each pair, shape (n,), float64, NaN if one side has no usable vector."""
     left, at, _ = query_vectors(rows, replace(asking, name=_ASKING), label, dimension)
     distance = np.full(rows.num_rows, np.nan)
     if dimension is None or not len(left):

@@ -1,4 +1,4 @@
-"""The route over files with an index beside them, in a directory that is shared with searches of the same files."""
+"""The route over files with an external index, in a directory that is shared with searches of the same files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,13 @@ __all__ = ["external_way"]
 
 
 def external_way(request: JoinRequest, queries: int, asked: bool, build: bool) -> Way:
-    """The files of a scan with an index beside them, made where it is missing.
+    """Return the route over the right side's files with an external index, or with the reason why it is barred.
 
     Args:
         request: The join.
-        queries: How many left rows ask at once.
-        asked: Whether this route was asked for.
-        build: Whether an index is made now.
-
-    Returns:
-        The way, or why there is none.
+        queries: The number of left rows that are searched at once.
+        asked: Whether the setting names this route: then small files are searched by it too, and rows may be missed.
+        build: Whether a missing or incomplete index is built now.
     """
     right, conf = request.right, request.conf
     assert right.snapshot is not None
@@ -53,7 +50,7 @@ def external_way(request: JoinRequest, queries: int, asked: bool, build: bool) -
 
 
 def _barred(request: JoinRequest, size: int, may_miss: bool, asked: bool) -> str:
-    """Why there is no index for such a join, or nothing."""
+    """Return why the join does not use an external index, or an empty text; `size` is the bytes of the files."""
     conf, small = request.conf, options.JOIN_BROADCAST_MAX_BYTES.read(request.conf)
     if options.INDEX_EXTERNAL_ENABLED.read(conf) == "false":
         return f"{options.INDEX_EXTERNAL_ENABLED.key} = false"

@@ -1,4 +1,4 @@
-"""The routes made ready: for each of them the right side as the stage and the driver run it."""
+"""Prepared routes: the right side as the Python stage and the driver search it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ EXACT = Tuning(mode="exact")
 
 @dataclass(frozen=True)
 class Way:
-    """A right side ready to be searched, in the tasks of the stage and on the driver.
+    """A route with its right side prepared for the search in tasks (`stage`) and on the driver (`driver`).
 
-    `names` are its own names of the right columns; `barred` is why it cannot be taken, `lines` what explain shows;
-    `release` gives back what was made for it.
+    `names` gives the right side's name of each right column. `lines` is the text for explain. `barred` says why the
+    route cannot be taken, and is empty otherwise. `release` releases the data that was made for the route.
     """
 
     stage: RightSide | None
@@ -50,7 +50,10 @@ class Way:
 
 
 def table_way(request: JoinRequest, queries: int) -> Way:
-    """The slices of a Hudi table, with its index where there is one that helps."""
+    """Return the route over the file slices of a Hudi table, with its index if that helps.
+
+    `queries` is the number of left rows that are searched at once.
+    """
     spark, right, conf = request.spark, request.right, request.conf
     assert right.table is not None
     search = checked_search(
@@ -67,7 +70,7 @@ def table_way(request: JoinRequest, queries: int) -> Way:
     search = replace(search, k=request.k or EVERY_ROW, filter=_filter(predicate))
     plan = _planned(search, request, queries)
     if plan.index and plan.index.certain and plan.snapshot.size <= options.JOIN_BROADCAST_MAX_BYTES.read(conf):
-        search = replace(search, tuning=EXACT)  # so small a table is read sooner than its index
+        search = replace(search, tuning=EXACT)  # a table this small is read faster than its index
         plan = _planned(search, request, queries)
     way = Way(PlannedSide(plan), _TableSide(search), right.physical, plan.describe())
     if plan.execution == "spark":
@@ -90,18 +93,10 @@ def snapshot_way(
     tuning: Tuning = EXACT,
     indexes: Sequence[Index] = (),
 ) -> Way:
-    """What is no Hudi table: the slices of files or of a Lance dataset, in the types Spark reads them in.
+    """Return the route over the slices of files or of a Lance dataset, in the types in which Spark reads them.
 
-    Args:
-        request: The join.
-        snapshot: What is searched.
-        physical: What it calls the right columns.
-        queries: How many left rows ask at once.
-        tuning: Whether an index is used.
-        indexes: The indexes there are.
-
-    Returns:
-        The way.
+    `physical` gives the snapshot's name of each right column; `queries` is the number of left rows that are searched at
+    once; `indexes` are the available external indexes.
     """
     right = request.right
     own = right.predicate if physical is right.physical else None
@@ -138,7 +133,7 @@ def _filter(predicate: Predicate | None) -> Filter | None:
 
 @dataclass(frozen=True)
 class _TableSide:
-    """A Hudi table searched from the driver, by its threads or with its slices divided among the executors."""
+    """A Hudi table searched from the driver, by its threads or by executors that divide the slices."""
 
     search: TableSearch
 
@@ -151,7 +146,7 @@ class _TableSide:
 
 @dataclass(frozen=True)
 class _PlanSide:
-    """A plan carried out from the driver."""
+    """A plan that is run from the driver, by its threads or by executors that divide the slices."""
 
     spark: SparkSession
     plan: SearchPlan
