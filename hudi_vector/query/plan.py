@@ -70,11 +70,16 @@ class IndexUse:
     nprobes: int | None = None
     refine_factor: int | None = None
 
+    @property
+    def effort(self) -> str:
+        """Return what `nprobes` counts, as a format."""
+        return KINDS[self.kind].effort
+
     def describe(self) -> str:
-        """A line for explain."""
+        """Return a line for explain."""
         looks = "until the answer is exact"
         if not self.certain:
-            width = KINDS[self.kind].effort.format(self.nprobes or "usual")
+            width = self.effort.format(self.nprobes or "usual")
             looks = f"{width}, {self.refine_factor or 'usual'} times k candidates"
         return f"{self.kind} for {self.metric}, {looks} ({self.name})"
 

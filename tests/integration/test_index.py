@@ -148,7 +148,7 @@ def test_changes_need_an_earlier_point(spark, products):
 
 
 WRONG_JOBS = [
-    ("create", {"kind": "flat"}, "unknown kind of index 'flat'; give ivf_flat, ivf_sq8, ivf_pq or hnsw"),
+    ("create", {"kind": "flat"}, "unknown kind of index 'flat'; give ivf_sq8, ivf_flat, ivf_pq or hnsw"),
     ("create", {"num_bits": 4}, "num_bits is for the kind ivf_pq or hnsw, and the kind is ivf_sq8"),
     ("create", {"kind": "ivf_pq", "num_bits": 4.0}, "num_bits must be a whole number, not 4.0"),
     ("create", {"kind": "ivf_pq", "num_sub_vectors": 5}, "give a number that divides 16, such as 4"),

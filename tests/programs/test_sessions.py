@@ -46,7 +46,7 @@ rows = spark.createDataFrame([(1, [0.5, 1.0])], "id INT, emb ARRAY<FLOAT>")
 for ask in (
     lambda: hv.register(spark),
     lambda: hv.search(spark, str(folder / "t"), "emb", [0.5, 1.0], 1),
-    lambda: hv.search_batch(spark, str(folder / "t"), "emb", [[0.5, 1.0]], 1),
+    lambda: hv.search_batch(spark, str(folder / "t"), "emb", [[0.5, 1.0]], k=1),
     lambda: hv.table_services.clean_blobs(spark, str(folder / "t")),
     lambda: hv.index.create(spark, str(folder / "t"), "emb"),
     lambda: hv.write(rows, str(folder / "new"), record_key="id", vectors={"emb": 2}),

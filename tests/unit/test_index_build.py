@@ -405,10 +405,10 @@ def test_vectors_that_calibrate_were_not_trained_on(
 
 def test_wrong_parameters(table: WrittenTable) -> None:
     for parameters, message in (
-        ({"kind": "ivf"}, "unknown kind of index 'ivf'; give ivf_flat, ivf_sq8, ivf_pq or hnsw"),
+        ({"kind": "ivf"}, "unknown kind of index 'ivf'; give ivf_sq8, ivf_flat, ivf_pq or hnsw"),
         ({"num_bits": 8}, "num_bits is for the kind ivf_pq or hnsw, and the kind is ivf_sq8; leave it out"),
         ({"kind": "hnsw", "num_sub_vectors": 2}, "num_sub_vectors is for the kind ivf_pq, and the kind is hnsw"),
-        ({"kind": "hnsw", "num_partitions": 2}, "num_partitions is for the kind ivf_flat or ivf_sq8 or ivf_pq, and"),
+        ({"kind": "hnsw", "num_partitions": 2}, "num_partitions is for the kind ivf_sq8 or ivf_flat or ivf_pq, and"),
         ({"kind": "hnsw", "sample": 2}, "sample is for the kind"),
         ({"kind": "ivf_pq", "num_bits": 5}, "num_bits is 5; give 4 or 8"),
         ({"kind": "ivf_pq", "num_sub_vectors": 3}, "num_sub_vectors is 3, and vectors of 4 elements are cut"),

@@ -33,6 +33,11 @@ class LanceIndexUse(IndexUse):
     fragments: frozenset[int] = frozenset()
     segments: tuple[str, ...] = ()
 
+    @property
+    def effort(self) -> str:
+        """Return what `nprobes` counts, as a format: lists in every kind of index that Lance makes."""
+        return "{} lists"
+
 
 def choose_lance_index(
     indexes: Sequence[LanceIndex], column: str, need: IndexNeed, tuning: Tuning, folder: str
