@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import join_oracle
 
-from hudi_vector.query.batch_rows import Column as Output
+from hudi_vector.query.asking.output import Column as Output
 from hudi_vector.query.files.plain_files import PlainFiles
 from hudi_vector.query.join import nearest
 from hudi_vector.query.join import task as join_task
