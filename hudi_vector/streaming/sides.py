@@ -13,9 +13,11 @@ from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.arguments import as_text
 from hudi_vector.errors import InvalidFilterError, UnsupportedTableError
-from hudi_vector.read.predicate.change import renamed
+from hudi_vector.query.asking.values import of_left
+from hudi_vector.query.join.conditions import LEFT
+from hudi_vector.read.predicate.change import exchanged, renamed
 from hudi_vector.read.predicate.form import Predicate
-from hudi_vector.read.predicate.nodes import FALSE, Column, conjunction, walk
+from hudi_vector.read.predicate.nodes import FALSE, Column, conjunction
 from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, simple_name
 from hudi_vector.spark.catalyst.predicates import analyse_filter
 from hudi_vector.spark.catalyst.predicates_catalyst import UntranslatableError
@@ -24,13 +26,7 @@ from hudi_vector.spark.unwrap import peel, translated
 from hudi_vector.storage import path_text
 from hudi_vector.table.model import Source
 
-__all__ = ["LEFT", "LEFT_ROW", "SearchSide", "search_side", "with_filter"]
-
-LEFT = "l"
-"""The qualifier of the asking rows in a filter."""
-
-LEFT_ROW = "__hudi_vector_left"
-"""The name of the asking row in a predicate; all other names are columns of the table."""
+__all__ = ["SearchSide", "search_side", "with_filter"]
 
 _BETWEEN = frozenset({"SubqueryAlias", "View", "Project"})
 
@@ -132,14 +128,14 @@ def with_filter(spark: SparkSession, side: SearchSide, text: Any, left: StructTy
     """Return the side with the filter of the call added; None leaves the side as it is.
 
     Bare names in `text` are columns of the table, ``l.name`` is a column of the asking rows, whose schema is `left`. In
-    the predicate, columns of the asking rows are fields of the column `LEFT_ROW`. Raises InvalidFilterError if `text`
-    is not a condition, only Spark can evaluate it, or it names the asking row as a whole.
+    the predicate, names of the asking row's columns begin with `LEFT_MARK`. Raises InvalidFilterError if `text` is not
+    a condition, only Spark can evaluate it, or it names the asking row as a whole.
     """
     condition = as_text(text, "filter", allow_null=True)
     if condition is None:
         return side
-    schema = side.target.schema
-    if LEFT not in {name.lower() for name in schema.fieldNames()}:
+    schema, names_left = side.target.schema, LEFT not in {name.lower() for name in side.target.schema.fieldNames()}
+    if names_left:
         schema = StructType([*schema.fields, StructField(LEFT, left)])
     analysed = analyse_filter(spark, schema, condition, side.target.label)
     if analysed.predicate is None:
@@ -147,12 +143,28 @@ def with_filter(spark: SparkSession, side: SearchSide, text: Any, left: StructTy
             f"the filter {condition!r} cannot be used in a stream: {analysed.reason}; tasks search without Spark, so "
             "write it with comparisons of plain columns, or filter the result"
         )
-    own = renamed(analysed.predicate, {LEFT: LEFT_ROW, **dict(side.target.physical)})
-    if any(isinstance(node, Column) and node.name == LEFT_ROW and not node.path for node in walk(own)):
-        raise InvalidFilterError(
-            f"the filter {condition!r} names the rows that ask as a whole; name a column of theirs"
-        )
+    own = renamed(
+        _marked(analysed.predicate, condition) if names_left else analysed.predicate, dict(side.target.physical)
+    )
     both = own if side.predicate is None else conjunction([side.predicate, own])
     return SearchSide(
         side.target, side.source, both, condition if side.text is None else f"{side.text} and {condition}"
     )
+
+
+def _marked(predicate: Predicate, condition: str) -> Predicate:
+    """Return the predicate with fields of the struct `LEFT` as columns of the asking row, which bear `LEFT_MARK`.
+
+    Raises InvalidFilterError if it names the struct itself.
+    """
+
+    def change(node: Predicate) -> Predicate | None:
+        if not isinstance(node, Column) or node.name != LEFT:
+            return None
+        if not node.path:
+            raise InvalidFilterError(
+                f"the filter {condition!r} names the rows that ask as a whole; name a column of theirs"
+            )
+        return of_left(node)
+
+    return exchanged(predicate, change)

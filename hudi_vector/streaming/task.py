@@ -20,6 +20,7 @@ from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.query.asking.output import Column, Found, assemble, sources, unmatched
 from hudi_vector.query.asking.queries import query_vectors
+from hudi_vector.query.asking.values import groups_of
 from hudi_vector.query.execute import Question
 from hudi_vector.query.join.sides import Nearest, PlannedSide, found_rows, joined_nearest
 from hudi_vector.query.plan import SearchPlan
@@ -27,7 +28,6 @@ from hudi_vector.read.conform import conform
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.streaming.asking import SNAPSHOT, answered, require_length, told
 from hudi_vector.streaming.config import FAIL, NEAREST, StreamConfig
-from hudi_vector.streaming.correlated import groups_of
 from hudi_vector.streaming.output import SCORE
 from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
 from hudi_vector.streaming.snapshots.event_times import EventTime, History, moments_of

@@ -75,7 +75,7 @@ index.calibration           vectors  errors index index.kinds kernels kernels.me
 query                       vectors  arguments errors index index.calibration index.kinds kernels kernels.metrics
                                      options query.indexed query.lance read read.logs read.parquet read.predicate schema
                                      storage table workers
-query.asking                vectors  errors kernels kernels.metrics read
+query.asking                vectors  errors kernels kernels.metrics read read.predicate
 query.files                 vectors  errors read read.parquet schema storage table
 query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics options query
                                      query.files read read.parquet schema storage table
@@ -102,8 +102,8 @@ spark.join.routes           vectors  index kernels.metrics options query query.a
 streaming                   vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
                                      query.join query.opened read read.predicate spark spark.catalyst spark.search
                                      storage streaming.snapshots table
-streaming.snapshots         vectors  errors index options query read.predicate spark spark.catalyst storage streaming
-                                     table
+streaming.snapshots         vectors  errors index options query query.asking read.predicate spark spark.catalyst storage
+                                     streaming table
 writing.vectors             vectors  errors schema spark.catalyst
 table_services.vector_index vectors  arguments errors index index.calibration index.kinds kernels.metrics options query
                                      query.files query.opened read spark spark.search storage table table_services

@@ -14,12 +14,12 @@ from hudi_vector.errors import InvalidArgumentError, UnknownColumnError
 from hudi_vector.kernels.metrics import METRICS
 from hudi_vector.query.asking.output import Column as Out
 from hudi_vector.query.asking.output import Found, assemble, unmatched
+from hudi_vector.query.asking.values import LEFT_MARK, asked_columns, bound, groups_of
 from hudi_vector.query.join.sides import FoundRows, found_rows, joined_nearest
 from hudi_vector.read.conform import conform
 from hudi_vector.read.predicate.form import columns, evaluate, to_text
 from hudi_vector.read.predicate.nodes import Column, Compare, conjunction
 from hudi_vector.spark.search.output import schema_of
-from hudi_vector.streaming.correlated import asked_columns, bound, groups_of
 from hudi_vector.streaming.output import chosen, outputs_of
 
 FIELDS = [
@@ -130,11 +130,8 @@ def test_chosen_columns():
         chosen(TABLE, ["nam"], "t")
 
 
-LEFT = pa.struct([("least", pa.float64()), ("day", pa.date32()), ("price", pa.decimal128(5, 2))])
-
-
 def left(name, kind):
-    return Column("left", kind, (name,))
+    return Column(LEFT_MARK + name, kind)
 
 
 def test_rows_are_grouped_by_what_the_filter_compares_with():
@@ -145,8 +142,8 @@ def test_rows_are_grouped_by_what_the_filter_compares_with():
             Compare("<", Column("price", pa.float64()), left("least", pa.float64())),
         ]
     )
-    asked = asked_columns(predicate, "left")
-    assert [column.path for column in asked] == [("least",), ("day",)]
+    asked = asked_columns(predicate)
+    assert asked == (left("least", pa.float64()), left("day", pa.date32()))
     day = dt.date(1970, 1, 3)
     rows = pa.table({"least": [1.0, 2.0, 1.0, None], "day": pa.array([day] * 4)})
     groups = groups_of(rows, np.array([0, 1, 2, 3]), asked)
@@ -173,9 +170,9 @@ def test_values_of_every_kind_become_literals():
         }
     )
     asked = (
-        Column("left", pa.timestamp("us", tz="UTC"), ("t",)),
-        Column("left", pa.decimal128(5, 2), ("d",)),
-        Column("left", pa.int32(), ("s", "x")),
+        left("t", pa.timestamp("us", tz="UTC")),
+        left("d", pa.decimal128(5, 2)),
+        Column(LEFT_MARK + "s", pa.int32(), ("x",)),
     )
     [(values, _)] = groups_of(rows, np.array([0]), asked)
     assert values == (1_000_000, Decimal("1.50"), 3)

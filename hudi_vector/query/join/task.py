@@ -14,7 +14,7 @@ from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.query.asking.output import Column, Found, assemble, sources, unmatched
 from hudi_vector.query.asking.queries import query_vectors
-from hudi_vector.query.join.conditions import LEFT_MARK
+from hudi_vector.query.asking.values import LEFT_MARK
 from hudi_vector.query.join.nearest import Ask, nearest_rows
 from hudi_vector.query.join.sides import RightSide, found_rows
 from hudi_vector.read.cache import process_cache
