@@ -204,24 +204,27 @@ def quoted_if_needed(name: str) -> str:
     return name if _WORD.fullmatch(name) else quoted(name)
 
 
-def free_names(names: Sequence[str], taken: Collection[str], prefix: str) -> list[str]:
-    """Return the names, with `prefix` put before each taken one until it is free; free names stay as they are.
+def free_names(names: Sequence[str], taken: Collection[str], prefix: str | None) -> list[str]:
+    """Return the names, each taken one changed until it is free; free names stay as they are.
 
-    `names` must differ even when case is ignored, and case is ignored in `taken`. In the result no name is taken and no
-    two are equal.
+    With `prefix`, it is put before a taken name as often as needed, and no name is changed to another one of `names`.
+    With None, numbers from 0 are put behind it, and a later one of `names` that then is taken is changed too. `names`
+    must differ even when case is ignored, and case is ignored in `taken`.
 
     Example:
         >>> free_names(["id", "q_id", "name"], ["ID"], "q_")
         ['q_q_id', 'q_id', 'name']
+        >>> free_names(["id", "name", "id0"], ["ID"], None)
+        ['id0', 'name', 'id00']
     """
     used = {name.lower() for name in taken}
-    # A free name stays with its column, so no other column may be renamed to it.
-    kept = {name.lower() for name in names} - used
+    # A free name stays with its column, so no other column may get it by a prefix.
+    kept = set() if prefix is None else {name.lower() for name in names} - used
     found = []
     for name in names:
-        free = name
+        free, number = name, 0
         while free.lower() in used or (free != name and free.lower() in kept):
-            free = prefix + free
+            free, number = (f"{name}{number}" if prefix is None else prefix + free), number + 1
         used.add(free.lower())
         found.append(free)
     return found

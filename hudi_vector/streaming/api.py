@@ -19,6 +19,7 @@ from hudi_vector.query.tuning import JoinOptions, checked_tuning
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.columns import vector_column
+from hudi_vector.spark.search.output import Output, columns_of, schema_of
 from hudi_vector.spark.search.search import TableSearch
 from hudi_vector.spark.search.table_functions import checked_search
 from hudi_vector.spark.snapshots import writers_zone
@@ -27,10 +28,9 @@ from hudi_vector.streaming.config import PREFIX, StreamConfig
 from hudi_vector.streaming.output import (
     CLASHES,
     JOINS,
-    Output,
     chosen,
     event_column,
-    output_of,
+    outputs_of,
     rowtime,
     without_watermark,
 )
@@ -134,27 +134,27 @@ def vector_search(
         side.target.label,
     )
     time = event_column(stream, on_time)
-    output = output_of(
+    outputs = outputs_of(
         without_watermark(stream.schema.fields, time),
         wanted,
         one_of(clash, "clash", CLASHES),
         outer,
         [*rowtime(time), *shown_snapshot(checked)],
     )
-    task = _task(search, side, query, output, outer, checked)
+    task = _task(search, side, query, outputs, outer, checked)
     if time is not None:
         task = replace(task, event_time=_event_time(spark, side, time.name), lost=spark.sparkContext.accumulator(0))
     refuse = refusing(task.plans, query.dimension or search.column.dimension or 1, task.lost)
     refuse(NativeTable(side.source).timeline().moment)
     rows = with_moment(spark, stream, side.source, checked, refuse)
-    return map_in_arrow(rows, stage_of(task), output.schema)
+    return map_in_arrow(rows, stage_of(task), schema_of(outputs))
 
 
 def _task(
     search: TableSearch,
     side: SearchSide,
     query: Any,
-    output: Output,
+    outputs: Sequence[Output],
     outer: bool,
     config: StreamConfig,
 ) -> StreamSearch:
@@ -171,8 +171,8 @@ def _task(
         plans=plans,
         physical=side.target.physical,
         query=query,
-        columns=output.columns,
-        fields=tuple(arrow_fields(output.schema)),
+        columns=columns_of(outputs),
+        fields=tuple(arrow_fields(schema_of(outputs))),
         outer=outer,
         config=config,
     )

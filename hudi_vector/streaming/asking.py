@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -12,14 +12,13 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StringType, StructField
 
 from hudi_vector.errors import DimensionMismatchError
-from hudi_vector.query.batch_rows import Column
 from hudi_vector.read.cache import process_cache
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.streaming.calls import Call, results
 from hudi_vector.streaming.config import StreamConfig
 from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
 
-__all__ = ["SNAPSHOT", "answered", "columns_of", "require_length", "shown_snapshot", "stage_of", "told"]
+__all__ = ["SNAPSHOT", "answered", "require_length", "shown_snapshot", "stage_of", "told"]
 
 SNAPSHOT = "__hudi_vector_snapshot"
 """The column of the asking rows with the snapshot that answered each."""
@@ -69,12 +68,6 @@ def _calls(
     for start in range(0, rows.num_rows, step):
         part = rows.slice(start, step)
         yield Call(partial(answer, part), told(part), config)
-
-
-def columns_of(side: str, columns: Sequence[Column], fields: Sequence[pa.Field]) -> list[pa.Field]:
-    """Return the output columns that come from one side, under the names they have there."""
-    pairs = zip(columns, fields, strict=True)
-    return [field.with_name(column.source) for column, field in pairs if column.side == side]
 
 
 def require_length(rows: pa.Table, asking: str, searched: str, dimension: int, table: str) -> None:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import DoubleType, IntegerType, StructField, TimestampNTZType, TimestampType
 
 from hudi_vector.arguments import as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError
-from hudi_vector.query.batch_rows import Column
-from hudi_vector.schema import free_names
+from hudi_vector.query.asking.output import Column
 from hudi_vector.spark.columns import DISTANCE, RANK
+from hudi_vector.spark.search.output import Output, added_output, output_of, second_side
 
 __all__ = [
     "CLASHES",
     "JOINS",
-    "NUMBERS",
     "SCORE",
-    "Output",
     "chosen",
     "event_column",
-    "output_of",
+    "outputs_of",
     "rowtime",
     "without_watermark",
 ]
@@ -32,18 +29,7 @@ SCORE, ROWTIME = "score", "rowtime"
 _PREFIX = "_hudi_search_"
 CLASHES = ("prefix", "suffix")
 JOINS = ("inner", "left_outer")
-NUMBERS = (StructField(SCORE, DoubleType()), StructField(DISTANCE, DoubleType()), StructField(RANK, IntegerType()))
-"""The columns that a search by one vector adds."""
-
 _WATERMARK = "spark.watermarkDelayMs"
-
-
-@dataclass(frozen=True)
-class Output:
-    """The output columns with their Spark schema."""
-
-    columns: tuple[Column, ...]
-    schema: StructType
 
 
 def event_column(stream: DataFrame, name: Any) -> StructField | None:
@@ -109,13 +95,13 @@ def chosen(table: Sequence[StructField], names: Sequence[str] | None, label: str
     return found
 
 
-def output_of(
+def outputs_of(
     stream: Sequence[StructField],
     table: Sequence[StructField],
     clash: str,
     outer: bool,
     added: Sequence[tuple[StructField, str]] = (),
-) -> Output:
+) -> tuple[Output, ...]:
     """Return the columns of the result: the stream's, the table's, those that the search adds, and those in `added`.
 
     `clash` is ``prefix`` or ``suffix`` and says how table columns are renamed whose names are taken; `outer` makes the
@@ -123,39 +109,21 @@ def output_of(
     InvalidArgumentError if the stream has a column with the name of an added column.
     """
     behind = [
-        *((StructField(f.name, f.dataType, outer), Column(f.name, "added", f.name)) for f in NUMBERS),
-        *((field, Column(field.name, "query", source)) for field, source in added),
+        added_output(SCORE, "added", DoubleType(), outer),
+        added_output(DISTANCE, "distance", DoubleType(), outer),
+        added_output(RANK, "rank", IntegerType(), outer),
+        *(Output(Column(field.name, "query", source), field) for field, source in added),
     ]
-    taken = {field.name.lower() for field, _ in behind}
+    taken = {output.column.name.lower() for output in behind}
     for field in stream:
         if field.name.lower() in taken:
             raise InvalidArgumentError(
                 f"the stream has a column '{field.name}', the name of a column that the search adds; rename it first"
             )
-    columns = [Column(field.name, "query", field.name) for field in stream]
-    fields = list(stream)
-    taken |= {field.name.lower() for field in stream}
-    for field, name in zip(table, _named([field.name for field in table], taken, clash), strict=True):
-        columns.append(Column(name, "corpus", field.name))
-        fields.append(StructField(name, field.dataType, True, _plain(field)))
-    fields += [field for field, _ in behind]
-    return Output((*columns, *(column for _, column in behind)), StructType(fields))
-
-
-def _named(names: Sequence[str], taken: set[str], clash: str) -> list[str]:
-    """Return names that are not taken: unchanged, with the prefix, or with the first free number as suffix."""
-    if clash == "prefix":
-        return free_names(names, taken, _PREFIX)
-    found, used = [], set(taken)
-    for name in names:
-        free, number = name, 0
-        while free.lower() in used:
-            free, number = f"{name}{number}", number + 1
-        used.add(free.lower())
-        found.append(free)
-    return found
-
-
-def _plain(field: StructField) -> dict[str, object]:
-    """Return a field's metadata without Spark's mark of columns that ``SELECT *`` omits."""
-    return {key: value for key, value in field.metadata.items() if key != "__metadata_col"}
+    first = [output_of(field, "query") for field in stream]
+    # Spark marks columns that ``SELECT *`` omits; the result shows them.
+    plain = [
+        StructField(f.name, f.dataType, True, {key: v for key, v in f.metadata.items() if key != "__metadata_col"})
+        for f in table
+    ]
+    return (*first, *second_side(plain, "corpus", [*behind, *first], _PREFIX if clash == "prefix" else None), *behind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -13,26 +13,20 @@ from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.arguments import as_text
 from hudi_vector.errors import InvalidFilterError, UnsupportedTableError
-from hudi_vector.read.predicate.change import renamed
+from hudi_vector.query.asking.values import of_left
+from hudi_vector.query.join.conditions import LEFT
+from hudi_vector.read.predicate.change import exchanged, renamed
 from hudi_vector.read.predicate.form import Predicate
-from hudi_vector.read.predicate.nodes import FALSE, Column, conjunction, walk
-from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, simple_name
+from hudi_vector.read.predicate.nodes import Column, conjunction
+from hudi_vector.spark.catalyst.gateway import first_sentence
 from hudi_vector.spark.catalyst.predicates import analyse_filter
 from hudi_vector.spark.catalyst.predicates_catalyst import UntranslatableError
 from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
-from hudi_vector.spark.unwrap import peel, translated
+from hudi_vector.spark.unwrap import Peeled, folded, peel, translated
 from hudi_vector.storage import path_text
 from hudi_vector.table.model import Source
 
-__all__ = ["LEFT", "LEFT_ROW", "SearchSide", "search_side", "with_filter"]
-
-LEFT = "l"
-"""The qualifier of the asking rows in a filter."""
-
-LEFT_ROW = "__hudi_vector_left"
-"""The name of the asking row in a predicate; all other names are columns of the table."""
-
-_BETWEEN = frozenset({"SubqueryAlias", "View", "Project"})
+__all__ = ["SearchSide", "search_side", "with_filter"]
 
 
 @dataclass(frozen=True)
@@ -58,88 +52,68 @@ def search_side(spark: SparkSession, table: str | os.PathLike[str] | DataFrame) 
         target = resolve_frame(spark, table._jdf.queryExecution().analyzed(), "the DataFrame")
     else:
         target = resolve_name(spark, as_text(path_text(table), "search_table") or "")
-    if target.as_of is not None:
+    side = SearchSide(target, target.source) if target.source is not None else _filtered(spark, target)
+    if side.target.as_of is not None:
         raise UnsupportedTableError(
-            f"'{target.label}' is read as of {target.as_of}, and a stream searches what is there when its rows come; "
-            "name the table itself, or use on_time"
+            f"'{target.label}' is read as of {side.target.as_of}, and a stream searches what is there when its rows "
+            "come; name the table itself, or use on_time"
         )
-    if target.source is not None:
-        return SearchSide(target, target.source)
-    return _filtered(spark, target)
+    return side
 
 
 def _filtered(spark: SparkSession, target: Target) -> SearchSide:
-    assert target.plan is not None
-    unfiltered = _without_filters(spark, target.plan)
-    inner = resolve_frame(spark, unfiltered, target.label) if unfiltered is not None else target
-    if inner.source is None:
-        kinds = {"Join", "Aggregate"} & set(_kinds(target.plan))
-        hint = (
-            "name the table itself, or join the stream's rows with hudi_vector.knn_join in foreachBatch"
-            if kinds
-            else "name the table itself, or a view that only chooses columns and rows"
-        )
-        raise UnsupportedTableError(f"'{target.label}' cannot be searched by a stream: {inner.reason}; {hint}")
-    try:
-        predicate = _condition(spark, target.plan)
-    except (UntranslatableError, RecursionError) as refused:
-        reason = str(refused) if isinstance(refused, UntranslatableError) else "its filter is nested too deeply"
-        raise UnsupportedTableError(
-            f"'{target.label}' cannot be searched by a stream: {reason}; filter by comparisons of plain columns"
-        ) from None
-    return SearchSide(inner, inner.source, predicate, f"that of '{target.label}'")
+    """Return the table below a plan, with the plan's filters as a condition on its rows.
 
-
-def _kinds(plan: JavaObject) -> list[str]:
-    children = plan.children()
-    return [simple_name(plan), *(kind for i in range(children.length()) for kind in _kinds(children.apply(i)))]
-
-
-def _without_filters(spark: SparkSession, plan: JavaObject) -> JavaObject | None:
-    """Return the plan without its filters; None if it holds other nodes than plain projections, views and aliases."""
-    kind = simple_name(plan)
-    if kind == "LogicalRelation":
-        return plan
-    if kind != "Filter" and kind not in _BETWEEN:
-        return None
-    below = _without_filters(spark, plan.children().apply(0))
-    if below is None or kind == "Filter":
-        return below
-    assert spark._jvm is not None
-    return plan.withNewChildren(spark._jvm.PythonUtils.toSeq([below]))
-
-
-def _condition(spark: SparkSession, plan: JavaObject) -> Predicate:
-    """Return the conditions of a plan over one table in the table's own names.
-
-    Spark's optimizer moves the conditions to the table. Raises UntranslatableError if a condition cannot be translated.
+    Raises UnsupportedTableError if there is no such table, or a filter cannot be translated.
     """
-    assert spark._jvm is not None
-    try:
-        node = spark._jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan)
-        node = node.queryExecution().optimizedPlan()
-    except (Py4JJavaError, PySparkException) as problem:
-        raise UntranslatableError(first_sentence(problem)) from None
-    if simple_name(node) == "LocalRelation" and node.data().isEmpty():
-        return FALSE  # the optimizer proved that no row can satisfy the conditions
-    peeled = peel(node, through_filters=True)
+    peeled = peel(target.plan, through_filters=True)
     if isinstance(peeled, str):
-        raise UntranslatableError(peeled)
-    return conjunction(translated(peeled))
+        raise _unsearchable(target, peeled)
+    try:
+        peeled = peel(folded(spark, target.plan), through_filters=True)
+        assert isinstance(peeled, Peeled)
+        terms = translated(peeled)
+    except (UntranslatableError, RecursionError, Py4JJavaError, PySparkException) as refused:
+        raise UnsupportedTableError(
+            f"'{target.label}' cannot be searched by a stream: {_reason(refused)}; filter by comparisons of plain "
+            "columns"
+        ) from None
+    table = resolve_frame(spark, peeled.relation, target.label)
+    physical = peeled.physical(target.plan)
+    if table.source is None or physical is None:
+        raise _unsearchable(target, table.reason or "the view computes columns")
+    found = replace(target, source=table.source, physical=physical, reason=None, as_of=table.as_of)
+    return SearchSide(found, table.source, conjunction(terms) if terms else None, f"that of '{target.label}'")
+
+
+def _reason(refused: Exception) -> str:
+    if isinstance(refused, RecursionError):
+        return "its filter is nested too deeply"
+    return str(refused) if isinstance(refused, UntranslatableError) else first_sentence(refused)
+
+
+def _unsearchable(target: Target, reason: str) -> UnsupportedTableError:
+    pairs_or_groups = reason.startswith(("a Join ", "a Aggregate "))
+    hint = (
+        "name the table itself, or join the stream's rows with hudi_vector.knn_join in foreachBatch"
+        if pairs_or_groups
+        else "name the table itself, or a view that only chooses columns and rows"
+    )
+    return UnsupportedTableError(f"'{target.label}' cannot be searched by a stream: {reason}; {hint}")
 
 
 def with_filter(spark: SparkSession, side: SearchSide, text: Any, left: StructType) -> SearchSide:
     """Return the side with the filter of the call added; None leaves the side as it is.
 
     Bare names in `text` are columns of the table, ``l.name`` is a column of the asking rows, whose schema is `left`. In
-    the predicate, columns of the asking rows are fields of the column `LEFT_ROW`. Raises InvalidFilterError if `text`
-    is not a condition, only Spark can evaluate it, or it names the asking row as a whole.
+    the predicate, names of the asking row's columns begin with `LEFT_MARK`. Raises InvalidFilterError if `text` is not
+    a condition, only Spark can evaluate it, or it names the asking row as a whole.
     """
     condition = as_text(text, "filter", allow_null=True)
     if condition is None:
         return side
-    schema = side.target.schema
-    if LEFT not in {name.lower() for name in schema.fieldNames()}:
+    schema, names_left = side.target.schema, LEFT not in {name.lower() for name in side.target.schema.fieldNames()}
+    if names_left:
         schema = StructType([*schema.fields, StructField(LEFT, left)])
     analysed = analyse_filter(spark, schema, condition, side.target.label)
     if analysed.predicate is None:
@@ -147,12 +121,28 @@ def with_filter(spark: SparkSession, side: SearchSide, text: Any, left: StructTy
             f"the filter {condition!r} cannot be used in a stream: {analysed.reason}; tasks search without Spark, so "
             "write it with comparisons of plain columns, or filter the result"
         )
-    own = renamed(analysed.predicate, {LEFT: LEFT_ROW, **dict(side.target.physical)})
-    if any(isinstance(node, Column) and node.name == LEFT_ROW and not node.path for node in walk(own)):
-        raise InvalidFilterError(
-            f"the filter {condition!r} names the rows that ask as a whole; name a column of theirs"
-        )
+    own = renamed(
+        _marked(analysed.predicate, condition) if names_left else analysed.predicate, dict(side.target.physical)
+    )
     both = own if side.predicate is None else conjunction([side.predicate, own])
     return SearchSide(
         side.target, side.source, both, condition if side.text is None else f"{side.text} and {condition}"
     )
+
+
+def _marked(predicate: Predicate, condition: str) -> Predicate:
+    """Return the predicate with fields of the struct `LEFT` as columns of the asking row, which bear `LEFT_MARK`.
+
+    Raises InvalidFilterError if it names the struct itself.
+    """
+
+    def change(node: Predicate) -> Predicate | None:
+        if not isinstance(node, Column) or node.name != LEFT:
+            return None
+        if not node.path:
+            raise InvalidFilterError(
+                f"the filter {condition!r} names the rows that ask as a whole; name a column of theirs"
+            )
+        return of_left(node)
+
+    return exchanged(predicate, change)

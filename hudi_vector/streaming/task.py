@@ -7,7 +7,7 @@ decoded slices and index codes for the next micro-batch and for other queries.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +16,18 @@ from pyspark.accumulators import Accumulator
 
 from hudi_vector import options
 from hudi_vector.errors import InstantNotAvailableError
-from hudi_vector.kernels.metrics import METRICS
-from hudi_vector.query.batch_rows import Column, query_vectors
+from hudi_vector.kernels.metrics import METRICS, Floats
+from hudi_vector.kernels.topk import Ints
+from hudi_vector.query.asking.output import Column, Found, assemble, sources, unmatched
+from hudi_vector.query.asking.queries import query_vectors
+from hudi_vector.query.asking.values import groups_of
 from hudi_vector.query.execute import Question
-from hudi_vector.query.join.sides import PlannedSide
+from hudi_vector.query.join.sides import Nearest, PlannedSide, found_rows, joined_nearest
 from hudi_vector.query.plan import SearchPlan
+from hudi_vector.read.conform import conform
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.spark.columns import DISTANCE, RANK
-from hudi_vector.streaming.answer import Answer, assembled, joined
-from hudi_vector.streaming.asking import SNAPSHOT, answered, columns_of, require_length, told
+from hudi_vector.streaming.asking import SNAPSHOT, answered, require_length, told
 from hudi_vector.streaming.config import FAIL, NEAREST, StreamConfig
-from hudi_vector.streaming.correlated import groups_of
 from hudi_vector.streaming.output import SCORE
 from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
 from hudi_vector.streaming.snapshots.event_times import EventTime, History, moments_of
@@ -36,8 +37,6 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.table.recent import Recent
 
 __all__ = ["StreamSearch"]
-
-_NUMBERS = pa.schema([(SCORE, pa.float64()), (DISTANCE, pa.float64()), (RANK, pa.int32())])
 
 # Of this process, for all streams.
 _AVAILABLE: Recent[tuple[str, Moment, History], tuple[Moment | None]] = Recent(512)
@@ -131,23 +130,23 @@ class StreamSearch:
         vectors, at, _ = query_vectors(rows, self.query, "the stream", searched.dimension or None)
         newest = Moment.parse(rows.column(MOMENT)[0].as_py())
         shown = np.full(len(rows), None if self.event_time else self._shown(newest), object)
-        answers = []
-        for moment, here in self._moments(rows, at, newest):
-            shown[at[here]] = self._shown(moment)
-            for values, members in groups_of(rows, at[here], self.plans.asked):
-                asking = here[members]
-                plan = self.plans.plan(moment, vectors.shape[1], values, len(asking))
-                answers.append(self._nearest(plan, vectors[asking], at[asking]))
-        found = joined(answers, columns_of("corpus", self.columns, self.fields), _NUMBERS)
+        parts: list[tuple[Nearest, Ints]] = []
+        names = sources(self.columns, "corpus")
+        with self.plans.merging():
+            for moment, here in self._moments(rows, at, newest):
+                shown[at[here]] = self._shown(moment)
+                for values, members in groups_of(rows, at[here], self.plans.asked):
+                    asking = here[members]
+                    plan = self.plans.plan(moment, vectors.shape[1], values, len(asking))
+                    parts.append((self._nearest(plan, vectors[asking]), asking))
+            found = found_rows(joined_nearest(parts), names) if parts else Found.nothing()
+        scores = METRICS[self.plans.request.metric].scores(found.distance)
+        found = replace(found, added={SCORE: pa.array(scores)})
         rows = rows.append_column(SNAPSHOT, pa.array(shown, pa.string()))
-        return assembled(self.columns, self.fields, rows, found, self.outer)
+        alone = unmatched(at[found.query], 0, len(rows)) if self.outer else None
+        return conform(assemble(self.columns, found, rows, at, alone), list(self.fields))
 
-    def _nearest(self, plan: SearchPlan, vectors: npt.NDArray[np.float64], at: npt.NDArray[np.int64]) -> Answer:
+    def _nearest(self, plan: SearchPlan, vectors: Floats) -> Nearest:
         block = options.BATCH_BLOCK_QUERIES.read(dict(self.plans.conf))
         question = Question(vectors, plan.metric, plan.k, plan.max_distance, block)
-        names = [field.name for field in columns_of("corpus", self.columns, self.fields)]
-        with self.plans.merging():
-            found = PlannedSide(plan, self.physical).find(question, None, names)
-            rows = found.columns(names)
-        numbers = [METRICS[plan.metric].scores(found.distance), found.distance, found.winners.rank.astype(np.int32)]
-        return Answer(at[found.query], pa.table([pa.array(n) for n in numbers], schema=_NUMBERS), rows)
+        return PlannedSide(plan, self.physical).find(question, None, ())

@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import join_oracle
 
-from hudi_vector.query.batch_rows import Column as Output
+from hudi_vector.query.asking.output import Column as Output
+from hudi_vector.query.asking.values import LEFT_MARK
 from hudi_vector.query.files.plain_files import PlainFiles
 from hudi_vector.query.join import nearest
 from hudi_vector.query.join import task as join_task
-from hudi_vector.query.join.conditions import LEFT_MARK, JoinCondition, same_row
+from hudi_vector.query.join.conditions import JoinCondition, same_row
 from hudi_vector.query.join.held import HeldSide, as_content, in_order
 from hudi_vector.query.join.nearest import Ask
 from hudi_vector.query.join.sides import PlannedSide, RightSide

@@ -76,6 +76,7 @@ index.calibration           vectors  errors index index.kinds kernels kernels.me
 query                       vectors  arguments errors index index.calibration index.kinds kernels kernels.metrics
                                      options query.indexed query.lance read read.logs read.parquet read.predicate schema
                                      storage table workers
+query.asking                vectors  errors kernels kernels.metrics read read.predicate
 query.files                 vectors  errors read read.parquet schema storage table
 query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics options query
                                      query.files read read.parquet schema storage table
@@ -83,25 +84,27 @@ query.indexed               vectors  errors index index.calibration index.kinds 
                                      query.lance read read.parquet table
 query.hybrid                vectors  arguments errors index.calibration kernels kernels.metrics options query read
                                      read.logs read.parquet
-query.join                  vectors  errors kernels kernels.metrics options query query.indexed read read.predicate
-                                     schema table
+query.join                  vectors  errors kernels kernels.metrics options query query.asking query.indexed read
+                                     read.predicate schema table
 query.opened                vectors  arguments errors index kernels.metrics options query query.files query.lance read
                                      read.predicate storage table
 query.changes               vectors  errors query query.opened read table
-spark.search                vectors  arguments errors kernels kernels.metrics options query query.changes query.join
-                                     query.lance read read.predicate schema spark spark.catalyst storage table
-spark.hybrid                vectors  arguments errors kernels kernels.metrics options query query.hybrid query.join read
-                                     schema spark spark.catalyst spark.search workers
-spark.join                  vectors  arguments errors index kernels.metrics options query query.files query.join
-                                     query.lance read read.parquet read.predicate schema spark spark.catalyst
-                                     spark.join.routes spark.search storage table
-spark.join.routes           vectors  index kernels.metrics options query query.join query.lance query.opened read
-                                     read.predicate schema spark.catalyst spark.join spark.search table
-streaming                   vectors  arguments errors kernels.metrics options query query.changes query.join
-                                     query.opened read read.predicate schema spark spark.catalyst spark.search storage
-                                     streaming.snapshots table
-streaming.snapshots         vectors  errors index options query read.predicate spark spark.catalyst storage streaming
+spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
+                                     query.join query.lance read read.predicate schema spark spark.catalyst storage
                                      table
+spark.hybrid                vectors  arguments errors kernels kernels.metrics options query query.asking query.hybrid
+                                     query.join read schema spark spark.catalyst spark.search workers
+spark.join                  vectors  arguments errors index kernels.metrics options query query.asking query.files
+                                     query.join query.lance read read.parquet read.predicate schema spark spark.catalyst
+                                     spark.join.routes spark.search storage table
+spark.join.routes           vectors  index kernels.metrics options query query.asking query.join query.lance
+                                     query.opened read read.predicate schema spark.catalyst spark.join spark.search
+                                     table
+streaming                   vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
+                                     query.join query.opened read read.predicate spark spark.catalyst spark.search
+                                     storage streaming.snapshots table
+streaming.snapshots         vectors  errors index options query query.asking read.predicate spark spark.catalyst storage
+                                     streaming table
 writing.vectors             vectors  errors schema spark.catalyst
 table_services.vector_index vectors  arguments errors index index.calibration index.kinds kernels.metrics options query
                                      query.files query.opened read spark spark.search storage table table_services

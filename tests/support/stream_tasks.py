@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_vector.query.batch_rows import Column
+from hudi_vector.query.asking.output import Column
 from hudi_vector.query.planner import SearchRequest
 from hudi_vector.query.tuning import Tuning
 from hudi_vector.read.predicate.form import Predicate
@@ -30,8 +30,8 @@ _COLUMNS = {
     "id": ("corpus", "id", pa.int64()),
     "price": ("corpus", "price", pa.float64()),
     "score": ("added", "score", pa.float64()),
-    "_distance": ("added", "_distance", pa.float64()),
-    "_rank": ("added", "_rank", pa.int32()),
+    "_distance": ("distance", "", pa.float64()),
+    "_rank": ("rank", "", pa.int32()),
     "seen": ("query", SNAPSHOT, pa.string()),
 }
 

@@ -366,7 +366,7 @@ def test_the_distances_have_names_of_their_own():
 
 @pytest.mark.parametrize("how", [{}, {"normalize": True}, {"fusion": "rrf"}], ids=str)
 def test_query_rows_are_answered_as_single_queries_are(written, how):
-    from hudi_vector.query.batch_rows import Column
+    from hudi_vector.query.asking.output import Column
     from hudi_vector.spark.hybrid.batch import Asking, HybridAnswers
 
     files, rows = written

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hudi_vector.errors import InvalidArgumentError, InvalidFilterError
-from hudi_vector.query.join.conditions import LEFT_MARK, same_row, split, with_values
+from hudi_vector.query.asking.values import LEFT_MARK, asked_columns, bound, values_at
+from hudi_vector.query.join.conditions import same_row, split
 from hudi_vector.query.join.held import in_order
 from hudi_vector.query.join.parallel import few_rows, partitions_wanted
 from hudi_vector.query.join.routing import ROUTES, RightFacts, choose_route
@@ -119,6 +120,11 @@ def test_excluding_a_row_from_itself_alone_leaves_out_one_pair():
     condition = split(TRUE, "true", []).and_not(pair)
     assert condition.pairs_only
     assert not split(Compare("<", Column("a", INT), of_left("b")), "a < l.b", ["b"]).and_not(pair).pairs_only
+
+
+def with_values(predicate, values, row):
+    asked = asked_columns(predicate)
+    return bound(predicate, asked, values_at(pa.table(values), np.array([row]), asked)[0])
 
 
 def test_the_values_of_a_left_row_take_their_columns_place():

@@ -12,12 +12,15 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Tim
 
 from hudi_vector.errors import InvalidArgumentError, UnknownColumnError
 from hudi_vector.kernels.metrics import METRICS
-from hudi_vector.query.batch_rows import Column as Out
+from hudi_vector.query.asking.output import Column as Out
+from hudi_vector.query.asking.output import Found, assemble, unmatched
+from hudi_vector.query.asking.values import LEFT_MARK, asked_columns, bound, groups_of
+from hudi_vector.query.join.sides import FoundRows, found_rows, joined_nearest
+from hudi_vector.read.conform import conform
 from hudi_vector.read.predicate.form import columns, evaluate, to_text
 from hudi_vector.read.predicate.nodes import Column, Compare, conjunction
-from hudi_vector.streaming.answer import Answer, assembled, joined
-from hudi_vector.streaming.correlated import asked_columns, bound, groups_of
-from hudi_vector.streaming.output import chosen, output_of
+from hudi_vector.spark.search.output import schema_of
+from hudi_vector.streaming.output import chosen, outputs_of
 
 FIELDS = [
     pa.field("n", pa.int64()),
@@ -30,21 +33,27 @@ COLUMNS = [
     Out("n", "query", "n"),
     Out("id", "corpus", "id"),
     Out("score", "added", "score"),
-    Out("_distance", "added", "_distance"),
-    Out("_rank", "added", "_rank"),
+    Out("_distance", "distance", ""),
+    Out("_rank", "rank", ""),
 ]
 ASKING = pa.table({"n": [10, 11, 12, 13]})
+EVERY = np.arange(4)
 
 
 def answer(rows, ids, metric="cosine"):
     distance = np.arange(len(rows)) / 4
-    numbers = {"score": METRICS[metric].scores(distance), "_distance": distance}
-    numbers["_rank"] = np.array([1 + rows[:i].count(row) for i, row in enumerate(rows)], np.int32)
-    return Answer(np.array(rows, np.int64), pa.table(numbers), pa.table({"id": pa.array(ids, "int64")}))
+    rank = np.array([1 + rows[:i].count(row) for i, row in enumerate(rows)])
+    added = {"score": pa.array(METRICS[metric].scores(distance))}
+    return Found(np.array(rows, np.int64), distance, rank, pa.table({"id": pa.array(ids, "int64")}), added)
+
+
+def assembled(found, outer):
+    alone = unmatched(found.query, 0, 4) if outer else None
+    return conform(assemble(COLUMNS, found, ASKING, EVERY, alone), FIELDS)
 
 
 def test_rows_that_found_something():
-    found = assembled(COLUMNS, FIELDS, ASKING, answer([0, 0, 2], [5, 6, 7]), outer=False)
+    found = assembled(answer([0, 0, 2], [5, 6, 7]), outer=False)
     assert found.to_pydict() == {
         "n": [10, 10, 12],
         "id": [5, 6, 7],
@@ -55,7 +64,7 @@ def test_rows_that_found_something():
 
 
 def test_rows_that_found_nothing_stay_once_where_they_stood():
-    found = assembled(COLUMNS, FIELDS, ASKING, answer([0, 0, 2], [5, 6, 7], "l2"), outer=True)
+    found = assembled(answer([0, 0, 2], [5, 6, 7], "l2"), outer=True)
     assert found.column("n").to_pylist() == [10, 10, 11, 12, 13]
     assert found.column("id").to_pylist() == [5, 6, None, 7, None]
     assert found.column("_rank").to_pylist() == [1, 2, None, 1, None]
@@ -64,17 +73,17 @@ def test_rows_that_found_nothing_stay_once_where_they_stood():
 
 @pytest.mark.parametrize("outer", [True, False])
 def test_nobody_found_anything(outer):
-    nothing = joined([], [FIELDS[1]], FIELDS[2:])
-    found = assembled(COLUMNS, FIELDS, ASKING, nothing, outer)
+    found = assembled(Found.nothing(), outer)
     assert found.num_rows == (4 if outer else 0)
     assert found.schema.types == [field.type for field in FIELDS]
 
 
 def test_answers_of_groups_become_one_in_the_order_of_the_rows():
-    both = joined([answer([1, 1, 3], [1, 2, 3]), answer([0, 2], [4, 5])], [FIELDS[1]], FIELDS[2:])
-    assert both.row.tolist() == [0, 1, 1, 2, 3]
+    groups = [(answer([0, 0, 1], [1, 2, 3]), np.array([1, 3])), (answer([0, 1], [4, 5]), np.array([0, 2]))]
+    both = found_rows(joined_nearest([(FoundRows(found), members) for found, members in groups]), ["id"])
+    assert both.query.tolist() == [0, 1, 1, 2, 3]
     assert both.rows.column("id").to_pylist() == [4, 1, 2, 5, 3]
-    assert both.numbers.column("_rank").to_pylist() == [1, 1, 2, 1, 1]
+    assert both.rank.tolist() == [1, 1, 2, 1, 1]
 
 
 def test_scores_are_larger_for_nearer_rows():
@@ -89,10 +98,8 @@ TABLE = [StructField(name, StringType()) for name in ("id", "name", "ID0")]
 
 
 def names(**how):
-    return [
-        column.name
-        for column in output_of(STREAM, TABLE, how.pop("clash", "prefix"), **{"outer": False, **how}).columns
-    ]
+    made = outputs_of(STREAM, TABLE, how.pop("clash", "prefix"), **{"outer": False, **how})
+    return [output.column.name for output in made]
 
 
 def test_names_that_are_taken():
@@ -102,19 +109,19 @@ def test_names_that_are_taken():
 
 
 def test_a_column_of_the_table_may_have_the_name_of_an_added_one():
-    output = output_of(STREAM, [StructField("score", DoubleType())], "suffix", outer=False)
-    assert [column.name for column in output.columns] == ["id", "at", "score0", "score", "_distance", "_rank"]
+    made = outputs_of(STREAM, [StructField("score", DoubleType())], "suffix", outer=False)
+    assert [output.column.name for output in made] == ["id", "at", "score0", "score", "_distance", "_rank"]
 
 
 def test_a_column_of_the_stream_may_not():
     with pytest.raises(InvalidArgumentError, match="the stream has a column '_Rank', the name of a column that the"):
-        output_of([StructField("_Rank", LongType())], TABLE, "prefix", outer=False)
+        outputs_of([StructField("_Rank", LongType())], TABLE, "prefix", outer=False)
 
 
 def test_the_watermark_is_kept():
-    output = output_of(STREAM, TABLE, "prefix", outer=True)
-    assert output.schema["at"].metadata == {"spark.watermarkDelayMs": 1000}
-    assert output.schema["score"].nullable
+    schema = schema_of(outputs_of(STREAM, TABLE, "prefix", outer=True))
+    assert schema["at"].metadata == {"spark.watermarkDelayMs": 1000}
+    assert schema["score"].nullable
 
 
 def test_chosen_columns():
@@ -123,11 +130,8 @@ def test_chosen_columns():
         chosen(TABLE, ["nam"], "t")
 
 
-LEFT = pa.struct([("least", pa.float64()), ("day", pa.date32()), ("price", pa.decimal128(5, 2))])
-
-
 def left(name, kind):
-    return Column("left", kind, (name,))
+    return Column(LEFT_MARK + name, kind)
 
 
 def test_rows_are_grouped_by_what_the_filter_compares_with():
@@ -138,8 +142,8 @@ def test_rows_are_grouped_by_what_the_filter_compares_with():
             Compare("<", Column("price", pa.float64()), left("least", pa.float64())),
         ]
     )
-    asked = asked_columns(predicate, "left")
-    assert [column.path for column in asked] == [("least",), ("day",)]
+    asked = asked_columns(predicate)
+    assert asked == (left("least", pa.float64()), left("day", pa.date32()))
     day = dt.date(1970, 1, 3)
     rows = pa.table({"least": [1.0, 2.0, 1.0, None], "day": pa.array([day] * 4)})
     groups = groups_of(rows, np.array([0, 1, 2, 3]), asked)
@@ -166,9 +170,9 @@ def test_values_of_every_kind_become_literals():
         }
     )
     asked = (
-        Column("left", pa.timestamp("us", tz="UTC"), ("t",)),
-        Column("left", pa.decimal128(5, 2), ("d",)),
-        Column("left", pa.int32(), ("s", "x")),
+        left("t", pa.timestamp("us", tz="UTC")),
+        left("d", pa.decimal128(5, 2)),
+        Column(LEFT_MARK + "s", pa.int32(), ("x",)),
     )
     [(values, _)] = groups_of(rows, np.array([0]), asked)
     assert values == (1_000_000, Decimal("1.50"), 3)

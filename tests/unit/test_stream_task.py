@@ -22,9 +22,9 @@ from hudi_vector.errors import (
     SearchTimeoutError,
     UnsupportedTableError,
 )
+from hudi_vector.query.asking.values import LEFT_MARK
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.predicate.nodes import Column, Compare
-from hudi_vector.streaming.sides import LEFT_ROW
 
 ROWS = [*rows_of(40, "a", 1), *rows_of(30, "b", 2, first=40)]
 
@@ -98,7 +98,7 @@ def test_a_table_without_commits_has_no_matches(tmp_path):
 
 
 def test_a_filter_that_depends_on_the_row_that_asks(table):
-    least = Column(LEFT_ROW, pa.float64(), ("least",))
+    least = Column(LEFT_MARK + "least", pa.float64())
     search = stream_search(table, k=3, predicate=Compare(">=", Column("price", pa.float64()), least))
     asked = [
         event for n, least in enumerate([0.0, 50.0, 95.0, 50.0, 1000.0, None]) for event in events([n], least=least)

@@ -6,34 +6,28 @@ gets it as a predicate over the right columns and two structs named ``l`` and ``
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudi_vector.errors import InvalidFilterError
-from hudi_vector.read.predicate.change import exchanged, literal_values
+from hudi_vector.query.asking.values import LEFT_MARK, left_columns, of_left
+from hudi_vector.read.predicate.change import exchanged
 from hudi_vector.read.predicate.form import Predicate, columns, conjuncts
-from hudi_vector.read.predicate.nodes import FALSE, Coalesce, Column, Compare, IsNull, Literal, Not, conjunction, walk
+from hudi_vector.read.predicate.nodes import FALSE, Coalesce, Column, Compare, IsNull, Not, conjunction, walk
 from hudi_vector.schema import quoted_if_needed
 
 __all__ = [
     "ANY_PAIR",
     "LEFT",
-    "LEFT_MARK",
     "RIGHT",
     "JoinCondition",
-    "left_columns",
     "same_row",
     "split",
-    "with_values",
 ]
 
 LEFT, RIGHT = "l", "r"
-LEFT_MARK = "\0l."
-"""The prefix of the names of left columns where one table holds columns of both sides."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +46,12 @@ class JoinCondition:
     @property
     def left_names(self) -> tuple[str, ...]:
         """Return the left columns that `both` needs, in alphabetical order."""
-        return tuple(sorted(left_columns(self.both))) if self.both is not None else ()
+        return tuple(sorted(left_columns(self.both)))
 
     @property
     def asked_left(self) -> tuple[str, ...]:
         """Return the left columns that `left` and `both` need, in alphabetical order."""
-        own = left_columns(self.left) if self.left is not None else set()
-        return tuple(sorted(own | set(self.left_names)))
+        return tuple(sorted(left_columns(self.left) | left_columns(self.both)))
 
     @property
     def right_names(self) -> tuple[str, ...]:
@@ -77,11 +70,6 @@ class JoinCondition:
 
 ANY_PAIR = JoinCondition()
 """The condition that every pair of rows meets."""
-
-
-def left_columns(predicate: Predicate) -> set[str]:
-    """Return the left columns of a predicate, without the mark."""
-    return {name[len(LEFT_MARK) :] for name in columns(predicate) if name.startswith(LEFT_MARK)}
 
 
 def split(predicate: Predicate, text: str, left: Collection[str]) -> JoinCondition:
@@ -113,8 +101,7 @@ def _flat(node: Predicate) -> Predicate | None:
         return FALSE if node.term.name in (LEFT, RIGHT) else None  # the structs are there for every row
     if not isinstance(node, Column) or node.name not in (LEFT, RIGHT) or not node.path:
         return None
-    mark = LEFT_MARK if node.name == LEFT else ""
-    return Column(mark + node.path[0], node.type, node.path[1:])
+    return of_left(node) if node.name == LEFT else Column(node.path[0], node.type, node.path[1:])
 
 
 def same_row(pairs: Sequence[tuple[str, str, pa.DataType]]) -> Predicate:
@@ -125,20 +112,3 @@ def same_row(pairs: Sequence[tuple[str, str, pa.DataType]]) -> Predicate:
     return conjunction(
         [Compare("=", Column(LEFT_MARK + left, kind), Column(right, kind)) for left, right, kind in pairs]
     )
-
-
-def with_values(predicate: Predicate, values: Mapping[str, pa.Array], row: int) -> Predicate:
-    """Return a condition over both sides as a condition over right columns, for the values of one left row.
-
-    `values` holds the left columns by name, without the mark.
-    """
-
-    def change(node: Predicate) -> Predicate | None:
-        if not isinstance(node, Column) or not node.name.startswith(LEFT_MARK):
-            return None
-        array: Any = values[node.name[len(LEFT_MARK) :]].slice(row, 1)
-        for field in node.path:
-            array = pc.struct_field(array, [field])
-        return Literal(literal_values(array, node.type)[0], node.type)
-
-    return exchanged(predicate, change)

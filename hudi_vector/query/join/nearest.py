@@ -17,13 +17,14 @@ import pyarrow as pa
 
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Ints, rank_within
+from hudi_vector.query.asking.values import LEFT_MARK, alike, asked_columns, bound, values_at
 from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.execute import Question
-from hudi_vector.query.join.codes import codes
-from hudi_vector.query.join.conditions import ANY_PAIR, LEFT_MARK, JoinCondition, with_values
+from hudi_vector.query.join.conditions import ANY_PAIR, JoinCondition
 from hudi_vector.query.join.sides import Nearest, RightSide, joined_nearest
 from hudi_vector.query.plan import EVERY_ROW
 from hudi_vector.read.predicate.form import Predicate, evaluate
+from hudi_vector.read.predicate.nodes import Column
 
 __all__ = ["Ask", "nearest_rows"]
 
@@ -69,7 +70,7 @@ def nearest_rows(side: RightSide, vectors: Floats, left: pa.Table, ask: Ask, nam
     everyone = np.arange(len(vectors))
     if ask.k is None:
         return search.qualifying(side.find(ask.question(vectors), None, search.names), everyone)
-    groups = search.groups(everyone)
+    groups = alike(left, everyone, search.asked)
     if len(groups) <= _FEW_VALUES and not ask.condition.pairs_only:
         return joined_nearest(search.by_values(groups))
     return search.widened(everyone, ask.k)
@@ -84,22 +85,17 @@ class _Search:
     both: Predicate
     names: tuple[str, ...]
 
-    def groups(self, rows: Ints) -> list[Ints]:
-        """Group the rows by the left values that the condition uses."""
-        every = [codes(self.left.column(name)) for name in self.left.column_names]
-        if not every:
-            return [rows]
-        _, group = np.unique(np.stack(every)[:, rows], axis=1, return_inverse=True)
-        order = np.argsort(group.ravel(), kind="stable")
-        ends = np.cumsum(np.bincount(group.ravel()))[:-1]
-        return [rows[part] for part in np.split(order, ends)]
+    @property
+    def asked(self) -> tuple[Column, ...]:
+        """Return the left columns that the condition uses."""
+        return asked_columns(self.both)
 
     def by_values(self, groups: Sequence[Ints]) -> list[tuple[Nearest, Ints]]:
-        """Search each group separately, with its values in the condition."""
-        columns = {name: self.left.column(name).combine_chunks() for name in self.left.column_names}
+        """Search each group of rows that have the same left values separately, with these in the condition."""
         parts = []
-        for rows in groups:
-            predicate = with_values(self.both, columns, int(rows[0]))
+        first = np.array([rows[0] for rows in groups], np.int64)
+        for values, rows in zip(values_at(self.left, first, self.asked), groups, strict=True):
+            predicate = bound(self.both, self.asked, values)
             question = self.ask.question(self.vectors[rows])
             parts.append((self.side.find(question, predicate, self.names), rows))
         return parts
@@ -110,7 +106,7 @@ class _Search:
         wider = k + 1 if self.ask.condition.pairs_only else _TIMES_K * k + _AND
         while len(rows):
             if wider > max(_MOST_WIDENED, 2 * k):
-                parts += self.by_values(self.groups(rows))
+                parts += self.by_values([rows[group] for group in alike(self.left, rows, self.asked)])
                 break
             unsettled, taken, found = [], 0, 0
             step = max(1, _ROWS_AT_ONCE // wider)

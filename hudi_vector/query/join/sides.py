@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Ints, rank_within
-from hudi_vector.query.batch_rows import Found
+from hudi_vector.query.asking.output import Found
 from hudi_vector.query.execute import Question
 from hudi_vector.query.indexed.slices import search_slices
 from hudi_vector.query.lengths import refuse_other_length
@@ -27,7 +27,7 @@ from hudi_vector.read.predicate.form import Predicate
 from hudi_vector.read.predicate.nodes import conjunction
 from hudi_vector.read.spec import ScanCounts
 
-__all__ = ["FoundRows", "Nearest", "PlannedRows", "PlannedSide", "RightSide", "joined_nearest", "under"]
+__all__ = ["FoundRows", "Nearest", "PlannedRows", "PlannedSide", "RightSide", "found_rows", "joined_nearest", "under"]
 
 
 class Nearest(Protocol):
@@ -177,6 +177,12 @@ class FoundRows:
         at = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
         rows = found.rows.take(pa.array(at)) if found.rows.num_columns else found.rows
         return FoundRows(Found(found.query[at], found.distance[at], found.rank[at], rows))
+
+
+def found_rows(nearest: Nearest, names: Sequence[str]) -> Found:
+    """Return rows found, which are ordered by query and distance, with their ranks and the named columns."""
+    _, rank = rank_within(nearest.query, np.arange(len(nearest.query)))
+    return Found(nearest.query, nearest.distance, rank + 1, nearest.columns(names))
 
 
 def joined_nearest(parts: Sequence[tuple[Nearest, Ints]]) -> Nearest:

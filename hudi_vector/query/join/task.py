@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from hudi_vector import options
 from hudi_vector.kernels.metrics import Floats
-from hudi_vector.kernels.topk import Ints, rank_within
-from hudi_vector.query.batch_rows import Column, Found, assemble, query_vectors
-from hudi_vector.query.join.conditions import LEFT_MARK
+from hudi_vector.kernels.topk import Ints
+from hudi_vector.query.asking.output import Column, Found, assemble, sources, unmatched
+from hudi_vector.query.asking.queries import query_vectors
+from hudi_vector.query.asking.values import LEFT_MARK
 from hudi_vector.query.join.nearest import Ask, nearest_rows
-from hudi_vector.query.join.sides import RightSide
+from hudi_vector.query.join.sides import RightSide, found_rows
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.predicate.form import evaluate
@@ -64,15 +65,15 @@ class JoinTask:
         asking = self._asking(rows, at)
         vectors, at = vectors[asking], at[asking]
         left = rows.select(list(self.ask.condition.left_names)).take(pa.array(at))
-        names = list(dict.fromkeys(column.source for column in self.columns if column.side == "corpus"))
+        names = sources(self.columns, "corpus")
         first, begin, step = 0, 0, self._first_step()
         while True:
             last = min(first + step, len(at))
             part = slice(first, last)
             found = self._found(vectors[part], left.slice(first, last - first), names)
             end = int(at[last]) if last < len(at) else rows.num_rows
-            unmatched = self._unmatched(at[part][found.query], begin, end) if self.outer else None
-            yield from self._output(assemble(self.columns, found, rows, at[part], unmatched))
+            alone = unmatched(at[part][found.query], begin, end) if self.outer else None
+            yield from self._output(assemble(self.columns, found, rows, at[part], alone))
             if last == len(at):
                 return
             step = self._next_step(step, len(found.query), last - first)
@@ -80,13 +81,8 @@ class JoinTask:
 
     def _found(self, vectors: Floats, left: pa.Table, names: Sequence[str]) -> Found:
         if not len(vectors):
-            kinds = {c.source: f.type for c, f in zip(self.columns, self.schema, strict=True) if c.side == "corpus"}
-            nothing = np.empty(0, np.int64)
-            empty = pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
-            return Found(nothing, np.empty(0), nothing, empty)
-        nearest = nearest_rows(self.side, vectors, left, self.ask, names)
-        _, rank = rank_within(nearest.query, np.arange(len(nearest.query)))
-        return Found(nearest.query, nearest.distance, rank + 1, nearest.columns(names))
+            return Found.nothing()
+        return found_rows(nearest_rows(self.side, vectors, left, self.ask, names), names)
 
     def _asking(self, rows: pa.Table, at: Ints) -> npt.NDArray[np.bool_]:
         """Return a mask of the rows with a vector: True where the condition's left part holds."""
@@ -95,11 +91,6 @@ class JoinTask:
             return np.ones(len(at), np.bool_)
         marked = rows.rename_columns([LEFT_MARK + name for name in rows.column_names])
         return evaluate(condition, marked, self.ask.zone)[at]
-
-    def _unmatched(self, matched: Ints, begin: int, end: int) -> Ints:
-        alone = np.ones(end - begin, np.bool_)
-        alone[matched - begin] = False
-        return begin + np.flatnonzero(alone)
 
     def _output(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         yield from conform(table, list(self.schema)).combine_chunks().to_batches()

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import LongType, StructField
 
 from hudi_vector import options
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
-from hudi_vector.query.batch_rows import Column, Found, assemble, query_vectors
+from hudi_vector.query.asking.output import Column, Found, assemble
+from hudi_vector.query.asking.queries import query_vectors
 from hudi_vector.query.distributed import find_unmergeable
 from hudi_vector.query.hybrid.checks import as_search_columns
 from hudi_vector.query.hybrid.question import HybridColumn, HybridQuestion, Probes
@@ -35,7 +36,8 @@ from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.columns import require_no_clash
 from hudi_vector.spark.hybrid.search import FUNCTION, HybridSearch, added_columns, lance_holds_sparse, searched_column
 from hudi_vector.spark.resolve import Target
-from hudi_vector.spark.search.batch import INDEX, Output, QueryRows, added_output, numbered, output_of, prefixed
+from hudi_vector.spark.search.batch import INDEX, QUERY_PREFIX, QueryRows, numbered
+from hudi_vector.spark.search.output import Output, added_output, output_of, schema_of, second_side
 from hudi_vector.spark.search.spread import spread_plan
 
 __all__ = ["Asking", "HybridAnswers", "HybridQueries", "best_rows", "hybrid_batch_plan"]
@@ -227,7 +229,7 @@ class _Batch:
 
     def lazy(self) -> JavaObject:
         """Return the plan for a query set that is collected on the driver."""
-        visible = StructType([output.field for output in self.outputs])
+        visible = schema_of(self.outputs)
         return lazy_relation(self.search.base.spark, FUNCTION, visible, [], self.produce, self.search.describe)
 
     def spread(self, plan: SearchPlan) -> JavaObject:
@@ -239,7 +241,7 @@ class _Batch:
         needed |= {column.name for column in self.queries.columns}
         frame = frame.select([frame[quoted(name)] for name in frame.columns if name in needed])
         frame, index = numbered(frame)
-        visible = StructType([output.field for output in self.outputs])
+        visible = schema_of(self.outputs)
         own = tuple(entry.named(physical[entry.column.name]) for entry in self.search.columns)
         answers = HybridAnswers(
             plan=plan,
@@ -263,11 +265,11 @@ def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries) -> JavaObjec
     query partitions, unless only Spark can merge some of the table's log files or read its sparse vectors.
     """
     require_no_clash(search.base.target, (INDEX,))
-    first = [output_of(field, "corpus", field.name) for field in search.plain]
-    added = [Output(Column(field.name, "added", field.name), field) for field in search.added[:-1]]
-    added += [added_output(search.added[-1].name, "rank", search.added[-1].dataType)]  # type: ignore[arg-type]
+    first = [output_of(field, "corpus") for field in search.plain]
+    added = [output_of(field, "added") for field in search.added[:-1]]
+    added += [added_output(search.added[-1].name, "rank", search.added[-1].dataType)]
     index = added_output(INDEX, "index", LongType())
-    second = prefixed(queries.fields, "query", [*first, index, *added])
+    second = second_side(queries.fields, "query", [*first, index, *added], QUERY_PREFIX)
     batch = _Batch(search, queries, (*first, *second, index, *added))
     base, conf = search.base, search.base.conf()
     dimension = sum(column.dimension for column in queries.columns if isinstance(column, VectorColumn))

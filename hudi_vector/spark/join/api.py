@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from hudi_vector.arguments import known_arguments
 from hudi_vector.query.explain import explained_by
@@ -17,10 +16,11 @@ from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.join.prepare import Prepared, prepare
-from hudi_vector.spark.join.request import JoinRequest, Output
+from hudi_vector.spark.join.request import JoinRequest
 from hudi_vector.spark.join.routes.crossjoin import crossjoin_frame
 from hudi_vector.spark.join.routes.ways import Way
 from hudi_vector.spark.join.sentences import described
+from hudi_vector.spark.search.output import Output, schema_of
 from hudi_vector.spark.search.spread import spread_plan
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _task(request: JoinRequest, way: Way, on_driver: bool, outputs: Sequence[Out
         query_label=request.left.label,
         dimension=request.dimension,
         columns=request.columns(way.names, chosen),
-        schema=tuple(arrow_fields(StructType([output.field for output in chosen]))),
+        schema=tuple(arrow_fields(schema_of(chosen))),
         conf=tuple(request.conf.items()),
         outer=request.outer,
     )

@@ -10,7 +10,7 @@ from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 
 from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.query.batch_rows import Column
+from hudi_vector.query.asking.output import Column
 from hudi_vector.query.join.conditions import JoinCondition
 from hudi_vector.query.join.nearest import Ask
 from hudi_vector.query.tuning import Tuning
@@ -21,18 +21,11 @@ from hudi_vector.schema import free_names
 from hudi_vector.spark.join.condition import Asked
 from hudi_vector.spark.join.left import LeftSide
 from hudi_vector.spark.join.right import RightSource
+from hudi_vector.spark.search.output import Output, added_output, schema_of
 
-__all__ = ["JoinRequest", "Output", "right_names"]
+__all__ = ["JoinRequest", "right_names"]
 
 _PREFIX = "right_"
-
-
-@dataclass(frozen=True)
-class Output:
-    """An output column and its Spark field."""
-
-    column: Column
-    field: StructField
 
 
 @dataclass(frozen=True)
@@ -70,24 +63,21 @@ class JoinRequest:
 
         Raises InvalidArgumentError if the right side has two columns of the same name.
         """
-        left, right = self.left.schema, self.right.schema
-        taken = {*(name.lower() for name in left.names), self.rank_column.lower(), self.distance_column.lower()}
-        names = right_names(right.names, taken)
-        found = [Output(Column(f.name, "query", f.name), f) for f in left.fields]
-        for field, name in zip(right.fields, names, strict=True):
-            nullable = field.nullable or self.outer
-            found.append(Output(Column(name, "corpus", field.name), StructField(name, field.dataType, nullable)))
-        rank = StructField(self.rank_column, IntegerType(), self.outer)
-        distance = StructField(self.distance_column, DoubleType(), self.outer)
-        return [
-            *found,
-            Output(Column(rank.name, "rank", ""), rank),
-            Output(Column(distance.name, "distance", ""), distance),
+        left = [Output(Column(field.name, "query", field.name), field) for field in self.left.schema.fields]
+        added = [
+            added_output(self.rank_column, "rank", IntegerType(), self.outer),
+            added_output(self.distance_column, "distance", DoubleType(), self.outer),
         ]
+        names = right_names(self.right.schema.names, {output.column.name.lower() for output in (*left, *added)})
+        right = [
+            Output(Column(name, "corpus", f.name), StructField(name, f.dataType, f.nullable or self.outer))
+            for f, name in zip(self.right.schema.fields, names, strict=True)
+        ]
+        return [*left, *right, *added]
 
     def schema(self) -> StructType:
         """Return the schema of the output."""
-        return StructType([output.field for output in self.outputs()])
+        return schema_of(self.outputs())
 
     def columns(self, names: Mapping[str, str], outputs: Sequence[Output]) -> tuple[Column, ...]:
         """Return output columns for a right side in which `names` gives the name of each right column."""

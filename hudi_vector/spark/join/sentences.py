@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from hudi_vector.query.join.conditions import LEFT, LEFT_MARK, JoinCondition
+from hudi_vector.query.asking.values import LEFT_MARK
+from hudi_vector.query.join.conditions import LEFT, JoinCondition
 from hudi_vector.read.predicate.change import exchanged
 from hudi_vector.read.predicate.form import Predicate, to_text
 from hudi_vector.read.predicate.nodes import Column

@@ -18,7 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StructField, StructType
 
 from hudi_vector import options
-from hudi_vector.query.batch_rows import Column, assemble, query_vectors
+from hudi_vector.query.asking.output import Column, assemble
+from hudi_vector.query.asking.queries import query_vectors
 from hudi_vector.query.distributed import find_unmergeable
 from hudi_vector.query.join.nearest import Ask
 from hudi_vector.query.join.sides import PlannedSide
@@ -32,23 +33,21 @@ from hudi_vector.spark.catalyst.local_rows import arrow_fields, collected
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash, vector_column
 from hudi_vector.spark.resolve import Target
+from hudi_vector.spark.search.output import Output, added_output, output_of, schema_of, second_side
 from hudi_vector.spark.search.search import TableSearch
 from hudi_vector.spark.search.spread import spread_plan
 
 __all__ = [
     "INDEX",
+    "QUERY_PREFIX",
     "BatchShape",
-    "Output",
     "QueryRows",
-    "added_output",
     "batch_plan",
     "numbered",
-    "output_of",
-    "prefixed",
 ]
 
 INDEX = "_hudi_query_index"
-_PREFIX = "_hudi_query_"
+QUERY_PREFIX = "_hudi_query_"
 _RFC_DISTANCE = "distance"
 _ARRAY_COLUMN = "__hudi_vector_query"
 _USUAL_DIMENSION = 1024
@@ -148,14 +147,6 @@ def _unpacked(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.Reco
 
 
 @dataclass(frozen=True)
-class Output:
-    """An output column and its Spark field."""
-
-    column: Column
-    field: StructField
-
-
-@dataclass(frozen=True)
 class _Batch:
     """A checked batch search, its query rows, and its output columns."""
 
@@ -183,7 +174,7 @@ class _Batch:
 
     def lazy(self) -> JavaObject:
         """Return the plan for a query set that is collected on the driver."""
-        visible = StructType([output.field for output in self.visible])
+        visible = schema_of(self.visible)
         hidden = [output.field for output in self.hidden]
         return lazy_relation(self.search.spark, self.name, visible, hidden, self.produce, self.describe)
 
@@ -216,14 +207,14 @@ class _Batch:
             query_label=self.queries.target.label,
             dimension=plan.spec.column.dimension or None,
             columns=columns,
-            schema=tuple(arrow_fields(StructType([output.field for output in outputs]))),
+            schema=tuple(arrow_fields(schema_of(outputs))),
             conf=tuple(conf.items()),
         )
         return spread_plan(
             spark,
             frame.repartition(spark.sparkContext.defaultParallelism),
             search,
-            StructType([output.field for output in self.visible]),
+            schema_of(self.visible),
             [output.field for output in self.hidden],
         )
 
@@ -256,44 +247,28 @@ def _layout(
     rank = added_output(RANK, "rank", IntegerType())
     if shape is BatchShape.CORPUS_FIRST:
         require_no_clash(search.target, (shown[0], RANK, INDEX))
-        first = [output_of(field, "corpus", field.name) for field in search.columns]
+        first = [output_of(field, "corpus") for field in search.columns]
         index = added_output(INDEX, "index", LongType())
         # A column of the table takes precedence over the second name of the distance.
         taken = {name.lower() for name in search.target.schema.names}
         added = [index, distance, rank, added_output(HUDI_DISTANCE, "distance", DoubleType())]
         added = [output for output in added if output.column.name not in taken]
-        second = prefixed(queries.fields, "query", [*first, *added])
+        second = second_side(queries.fields, "query", [*first, *added], QUERY_PREFIX)
         named = {DISTANCE, HUDI_DISTANCE}.difference(shown)
         hidden = [output for output in added if output.column.name in named]
         return [*first, *second, *(output for output in added if output not in hidden)], hidden
     require_no_clash(queries.target, (DISTANCE, RANK))
-    first = [output_of(field, "query", field.name) for field in queries.fields]
-    second = prefixed(search.columns, "corpus", [*first, distance, rank])
+    first = [output_of(field, "query") for field in queries.fields]
+    second = second_side(search.columns, "corpus", [*first, distance, rank], QUERY_PREFIX)
     visible = [*first, *second, distance, rank]
-    own = output_of(queries.target.schema[queries.column.name], "query", queries.column.name)
-    theirs = prefixed([search.vector_field], "corpus", [*visible, own])
+    own = output_of(queries.target.schema[queries.column.name], "query")
+    theirs = second_side([search.vector_field], "corpus", [*visible, own], QUERY_PREFIX)
     return visible, _unclaimed([own, *theirs, added_output(_RFC_DISTANCE, "distance", DoubleType())], visible)
-
-
-def added_output(name: str, side: str, kind: DoubleType | IntegerType | LongType) -> Output:
-    """Return an output column that the search adds."""
-    return Output(Column(name, side, ""), StructField(name, kind, False))
-
-
-def output_of(field: StructField, side: str, name: str) -> Output:
-    """Return an output column `name` that holds a field of one of the sides."""
-    return Output(Column(name, side, field.name), StructField(name, field.dataType, field.nullable, field.metadata))
-
-
-def prefixed(fields: Sequence[StructField], side: str, first: Sequence[Output]) -> list[Output]:
-    """Return the second side's columns; a name that is taken gets the prefix ``_hudi_query_`` until it is free."""
-    names = free_names([field.name for field in fields], [output.column.name for output in first], _PREFIX)
-    return [output_of(field, side, name) for field, name in zip(fields, names, strict=True)]
 
 
 def numbered(frame: DataFrame) -> tuple[DataFrame, str]:
     """Return query rows with a column of unique numbers, which later stages keep, and the name of that column."""
-    [name] = free_names([INDEX], frame.columns, _PREFIX)
+    [name] = free_names([INDEX], frame.columns, QUERY_PREFIX)
     return frame.withColumn(name, F.monotonically_increasing_id()), name
 
 

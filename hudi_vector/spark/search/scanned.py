@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from hudi_vector.kernels.topk import Bounds, Hits, TopK, rank_within
-from hudi_vector.query.batch_rows import Found
+from hudi_vector.query.asking.output import Found
 from hudi_vector.query.execute import Question
 from hudi_vector.query.merge import break_ties, order_of_keys
 from hudi_vector.read.spec import ScanCounts, VectorColumn

@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from hudi_vector import options
 from hudi_vector.errors import DataFileError, UnmergeableError, UnsupportedTableError
-from hudi_vector.query.batch_rows import Found
+from hudi_vector.query.asking.output import Found
 from hudi_vector.query.deadline import Deadline
 from hudi_vector.query.distributed import run_distributed
 from hudi_vector.query.execute import Question

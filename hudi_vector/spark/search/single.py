@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 
 from hudi_vector.arguments import as_vector
-from hudi_vector.query.batch_rows import Found
+from hudi_vector.query.asking.output import Found
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash

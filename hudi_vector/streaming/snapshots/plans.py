@@ -6,18 +6,17 @@ import time
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
 from hudi_vector import options
 from hudi_vector.errors import UnmergeableError, UnsupportedTableError
 from hudi_vector.index.catalog import Index
+from hudi_vector.query.asking.values import Values, asked_columns, bound
 from hudi_vector.query.index_choice import known_indexes
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.query.planner import SearchRequest, make_plan
-from hudi_vector.streaming.correlated import Values, asked_columns, bound
-from hudi_vector.streaming.sides import LEFT_ROW
+from hudi_vector.read.predicate.nodes import Column
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
@@ -80,9 +79,9 @@ class TablePlans:
         return plan
 
     @property
-    def asked(self) -> tuple[Any, ...]:
-        """The columns of the row that asks in the filter."""
-        return asked_columns(self.request.predicate, LEFT_ROW)
+    def asked(self) -> tuple[Column, ...]:
+        """Return the columns of the asking row that the filter compares with."""
+        return asked_columns(self.request.predicate)
 
     def snapshot(self, moment: Moment) -> Snapshot:
         """The table at a moment."""

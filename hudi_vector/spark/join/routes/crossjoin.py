@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import DoubleType, MapType, StructField, StructType
 
 from hudi_vector.kernels.metrics import exact_distances
-from hudi_vector.query.batch_rows import query_vectors
+from hudi_vector.query.asking.queries import query_vectors
 from hudi_vector.query.join.conditions import LEFT, RIGHT
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
 from hudi_vector.read.vectors import block_of
