@@ -8,6 +8,7 @@ an answer: it only excludes rows that cannot be among the k nearest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from hudi_vector.kernels.blocks import Ints, Values, VectorBlock, make_block, product_dtype
 from hudi_vector.kernels.metrics import METRICS, Floats, Screen, exact_distances
 
-__all__ = ["Bounds", "Hits", "Ints", "TopK", "VectorBlock", "make_block", "product_dtype", "rank_within"]
+__all__ = ["Bounds", "HitPool", "Hits", "Ints", "TopK", "VectorBlock", "make_block", "product_dtype", "rank_within"]
 
 _EXACT_CHUNK_ELEMENTS = 1 << 22
 _SCREEN_ELEMENTS = 1 << 21
@@ -25,23 +26,39 @@ _SCREEN_ELEMENTS = 1 << 21
 
 @dataclass(frozen=True)
 class Hits:
-    """Rows found: query number, exact distance and row position of each, three arrays of shape (h,)."""
+    """Rows found: query number, exact distance and row position of each, three arrays of shape (h,).
+
+    `by_column` holds further distances of each row, shape (h, c), where a search ranks rows by c columns, else None.
+    """
 
     query: Ints
     distance: Floats
     position: Ints
+    by_column: Floats | None = None
 
     @classmethod
     def none(cls) -> Hits:
         """Return hits of length 0."""
         return cls(np.empty(0, np.int64), np.empty(0, np.float64), np.empty(0, np.int64))
 
+    @classmethod
+    def joined(cls, parts: Sequence[Hits]) -> Hits:
+        """Return the hits of all parts, one part after another; `by_column` is None if no part with hits has it."""
+        named = [part.by_column for part in parts if part.by_column is not None]
+        return cls(
+            np.concatenate([np.empty(0, np.int64), *(part.query for part in parts)]),
+            np.concatenate([np.empty(0, np.float64), *(part.distance for part in parts)]),
+            np.concatenate([np.empty(0, np.int64), *(part.position for part in parts)]),
+            np.concatenate(named) if named else None,
+        )
+
     def __len__(self) -> int:
         return len(self.query)
 
     def take(self, chosen: npt.NDArray[Any]) -> Hits:
         """Return the hits at the given indices, or where the given mask is True."""
-        return Hits(self.query[chosen], self.distance[chosen], self.position[chosen])
+        by_column = None if self.by_column is None else self.by_column[chosen]
+        return Hits(self.query[chosen], self.distance[chosen], self.position[chosen], by_column)
 
 
 def rank_within(query: Ints, *keys: Any) -> tuple[npt.NDArray[np.intp], Ints]:
@@ -78,6 +95,47 @@ class Bounds:
         return cls(np.full(queries, start, np.float64), np.zeros(queries, np.bool_))
 
 
+class HitPool:
+    """The k hits of the least distance for each of m queries, including all hits that tie with the k-th.
+
+    `bounds`, of m queries, is tightened whenever the hits are reduced to these.
+    """
+
+    def __init__(self, k: int, bounds: Bounds) -> None:
+        self._k = k
+        self._bound, self._full = bounds.distance, bounds.is_full
+        self._most = max(k * len(bounds.distance), 64)
+        self._pool = Hits.none()
+        self._fresh: list[Hits] = []
+        self._fresh_count = 0
+
+    def add(self, hits: Hits) -> None:
+        """Add hits, leaving out those beyond the bound of their query."""
+        near = hits.distance <= self._bound[hits.query]
+        if near.any():
+            self._fresh.append(hits.take(near))
+            self._fresh_count += len(self._fresh[-1])
+            if self._fresh_count >= self._most:
+                self.hits()
+
+    def hits(self) -> Hits:
+        """Return the hits, sorted by query and distance, and tighten the bounds."""
+        if self._fresh:
+            pool = Hits.joined([self._pool, *self._fresh])
+            self._fresh, self._fresh_count = [], 0
+            order, rank = rank_within(pool.query, pool.distance)
+            pool = pool.take(order)
+            kth = rank == self._k - 1
+            self._bound[pool.query[kth]] = np.minimum(self._bound[pool.query[kth]], pool.distance[kth])
+            self._full[pool.query[kth]] = True
+            self._pool = pool.take(pool.distance <= self._bound[pool.query])
+        return self._pool
+
+    def candidates(self) -> Ints:
+        """Return the positions of the rows that may still be among the hits, unordered and with duplicates."""
+        return np.concatenate([self._pool.position, *(found.position for found in self._fresh)])
+
+
 class TopK:
     """A collector of the k nearest rows of each of m queries, including ties at the k-th distance.
 
@@ -95,9 +153,7 @@ class TopK:
         self.k = k
         self._bound = bounds.distance
         self._full = bounds.is_full
-        self._pool = Hits.none()
-        self._fresh: list[Hits] = []
-        self._fresh_count = 0
+        self._pool = HitPool(k, bounds)
         self._screens: dict[np.dtype[Any], Screen] = {}
 
     def offer(self, block: VectorBlock) -> None:
@@ -114,12 +170,11 @@ class TopK:
 
     def hits(self) -> Hits:
         """Return the rows found, sorted by query and distance; a query has more than k rows only if distances tie."""
-        self._reduce()
-        return self._pool
+        return self._pool.hits()
 
     def candidates(self) -> Ints:
         """Return the positions of the rows that may still be among the nearest, unordered and with duplicates."""
-        return np.concatenate([self._pool.position, *(found.position for found in self._fresh)])
+        return self._pool.candidates()
 
     def _offer(self, block: VectorBlock) -> None:
         precision = product_dtype(block.values.dtype)
@@ -162,32 +217,8 @@ class TopK:
         step = max(1, _EXACT_CHUNK_ELEMENTS // block.values.shape[1])
         for start in range(0, len(rows), step):
             at, ask = rows[start : start + step], columns[start : start + step]
-            distances = self._exact(block, at, ask)
-            near = distances <= self._bound[ask]
-            if near.any():
-                found = Hits(ask[near].astype(np.int64), distances[near], block.positions[at[near]])
-                self._fresh.append(found)
-                self._fresh_count += len(found)
-                if self._fresh_count >= max(self.k * len(self.queries), 64):
-                    self._reduce()
+            self._pool.add(Hits(ask, self._exact(block, at, ask), block.positions[at]))
 
     def _exact(self, block: VectorBlock, rows: npt.NDArray[Any], ask: npt.NDArray[Any]) -> Floats:
         query = self.queries[0] if len(self.queries) == 1 else self.queries[ask]
         return exact_distances(block.values[rows], query, self.metric)
-
-    def _reduce(self) -> None:
-        if not self._fresh:
-            return
-        parts = [self._pool, *self._fresh]
-        pool = Hits(
-            np.concatenate([part.query for part in parts]),
-            np.concatenate([part.distance for part in parts]),
-            np.concatenate([part.position for part in parts]),
-        )
-        self._fresh, self._fresh_count = [], 0
-        order, rank = rank_within(pool.query, pool.distance)
-        pool = pool.take(order)
-        kth = rank == self.k - 1
-        self._bound[pool.query[kth]] = np.minimum(self._bound[pool.query[kth]], pool.distance[kth])
-        self._full[pool.query[kth]] = True
-        self._pool = pool.take(pool.distance <= self._bound[pool.query])

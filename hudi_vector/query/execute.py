@@ -1,10 +1,12 @@
-"""One slice searched: the step every execution mode shares."""
+"""One slice searched: the step every search shares, over one vector column or several, in every execution mode."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +23,138 @@ from hudi_vector.read.logs.key_hashes import KeyHashes
 from hudi_vector.read.logs.merged import MergedSlice
 from hudi_vector.read.logs.touched import Touched, TouchedSlice, touched_rows
 from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.several import Together
 from hudi_vector.read.spec import ScanCounts, ScanSpec, SliceReader
 
-__all__ = ["Question", "joined", "open_base", "open_slice", "search_slice", "settled", "tie_keys"]
+__all__ = [
+    "Asked",
+    "Collector",
+    "Measure",
+    "OpenedSlice",
+    "Question",
+    "SliceFound",
+    "Slices",
+    "Step",
+    "joined",
+    "offer_slice",
+    "open_base",
+    "open_slice",
+    "search_slice",
+    "settled",
+    "tie_keys",
+]
 
 _LOG = logging.getLogger("hudi_vector.search")
+
+SliceFound = tuple[list[SliceHits], ScanCounts]
+"""The hits of some slices, and the counts of their rows."""
+
+Q = TypeVar("Q", bound="Asked")
+
+
+@dataclass(frozen=True)
+class OpenedSlice:
+    """A slice that is being searched: how it is read, and the reader, which knows the keys of merged rows."""
+
+    access: SliceAccess
+    spec: ScanSpec
+    keep: bool
+    reader: SliceReader
+
+    def keys(self, positions: Ints) -> pa.Table | None:
+        """Return the columns that order rows of equal distance; None where only their place does."""
+        return tie_keys(self.reader, self.spec, positions)
+
+
+class Step(Protocol):
+    """What a pass does with all rows of slices, which it gets block by block."""
+
+    def offer(self, blocks: Together) -> None:
+        """Consider the rows of one block for each searched column."""
+        ...
+
+    def candidates(self) -> Ints:
+        """Return the positions of the rows that may still be found, unordered and with duplicates."""
+        ...
+
+
+class Collector(Step, Protocol):
+    """A step that collects the best rows; `invalid` counts rows without a distance although their vectors are valid."""
+
+    invalid: int
+
+    def hits(self) -> Hits:
+        """Return the rows found so far, with all rows that tie with the k-th of a query."""
+        ...
+
+
+class Measure(Step, Protocol):
+    """A step that measures all rows and finds none."""
+
+    @property
+    def result(self) -> Any:
+        """Return the measurement of the rows so far, which can be pickled."""
+        ...
+
+
+class Slices(Protocol):
+    """The rows of a search, in slices that are searched here, on executors, or by Spark."""
+
+    def search(self, asked: Asked, bounds: Bounds) -> Iterable[SliceFound]:
+        """Give the hits of all slices; `bounds`, which threads of this process share, is tightened."""
+        ...
+
+    def measured(self, asked: Asked, make: Callable[[], Measure]) -> Iterable[Any]:
+        """Give the results of measurements that together get every row once."""
+        ...
+
+
+class Asked(Protocol):
+    """The queries of a search over one column or several: what is read and collected, and in which passes."""
+
+    @property
+    def k(self) -> int:
+        """Return how many rows each query wants."""
+        ...
+
+    @property
+    def queries(self) -> int:
+        """Return the number of queries."""
+        ...
+
+    @property
+    def deadline(self) -> Deadline:
+        """Return the time by which the search has to end."""
+        ...
+
+    @property
+    def is_final(self) -> bool:
+        """Return True if hits of a slice have their final distance, so that k of them for each query are enough."""
+        ...
+
+    def by(self: Q, deadline: Deadline) -> Q:
+        """Return the queries with a deadline, unless they have one already."""
+        ...
+
+    def named(self: Q, names: Mapping[str, str]) -> Q:
+        """Return the queries with other names for the searched columns."""
+        ...
+
+    def bounds(self) -> Bounds:
+        """Return bounds of distances that no row has tightened yet."""
+        ...
+
+    def blocks(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
+        """Yield the rows of a slice that pass the filter and have their vectors, and add to `counts`."""
+        ...
+
+    def collector(self, bounds: Bounds) -> Collector:
+        """Return a collector of the best rows."""
+        ...
+
+    def found(self, slices: Slices, bounds: Bounds) -> Iterable[SliceFound]:
+        """Give the hits of all slices with their final distances, in as many passes as it takes."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -42,6 +171,62 @@ class Question:
     def by(self, deadline: Deadline) -> Question:
         """Return the question with a deadline, unless it has one already."""
         return replace(self, deadline=deadline) if self.deadline is NEVER else self
+
+    @property
+    def queries(self) -> int:
+        """Return the number of queries."""
+        return len(self.vectors)
+
+    @property
+    def is_final(self) -> bool:
+        """Return True: a distance depends on one row alone."""
+        return True
+
+    def named(self, names: Mapping[str, str]) -> Question:  # noqa: ARG002 - the column is the plan's
+        """Return the same question: the plan names its column."""
+        return self
+
+    def bounds(self) -> Bounds:
+        """Return bounds that say no more than `max_distance`."""
+        return Bounds.of(len(self.vectors), self.max_distance)
+
+    def blocks(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
+        """Yield the rows of a slice that pass the filter and have a vector, and add to `counts`."""
+        return ((block,) for block in opened.reader.blocks(counts))
+
+    def collector(self, bounds: Bounds) -> Collector:
+        """Return a collector of the nearest rows."""
+        return _Nearest(self, bounds)
+
+    def found(self, slices: Slices, bounds: Bounds) -> Iterable[SliceFound]:
+        """Give the hits of all slices, in one pass."""
+        return slices.search(self, bounds)
+
+
+class _Nearest:
+    """A collector of the nearest rows of a question, which compares a block of its queries at a time."""
+
+    invalid = 0
+
+    def __init__(self, question: Question, bounds: Bounds) -> None:
+        self._searches: list[tuple[int, TopK]] = []
+        for first in range(0, len(question.vectors), question.block_queries):
+            part = slice(first, first + question.block_queries)
+            known = Bounds(bounds.distance[part], bounds.is_full[part])
+            self._searches.append((first, TopK(question.vectors[part], question.metric, question.k, known)))
+
+    def offer(self, blocks: Together) -> None:
+        """Compare the rows of a block with all queries."""
+        for _, top in self._searches:
+            top.offer(blocks[0])  # type: ignore[arg-type]
+
+    def candidates(self) -> Ints:
+        """Return the positions of the rows that may still be among the nearest."""
+        return np.concatenate([np.empty(0, np.int64), *(top.candidates() for _, top in self._searches)])
+
+    def hits(self) -> Hits:
+        """Return the rows found so far."""
+        return joined([(first, top.hits()) for first, top in self._searches])
 
 
 def open_slice(access: SliceAccess, spec: ScanSpec, keep: bool) -> SliceReader:
@@ -99,36 +284,45 @@ def _hashes(access: SliceAccess, spec: ScanSpec, keep: bool) -> KeyHashes | None
 
 
 def search_slice(
-    index: int, access: SliceAccess, spec: ScanSpec, question: Question, bounds: Bounds, keep: bool
+    index: int, access: SliceAccess, spec: ScanSpec, asked: Asked, bounds: Bounds, keep: bool
 ) -> tuple[SliceHits, ScanCounts]:
-    """The nearest rows of one slice.
+    """The best rows of one slice.
 
     Args:
         index: The slice's place in the plan.
         access: The slice, and how it is read.
         spec: What is read.
-        question: The queries.
+        asked: The queries.
         bounds: What is known already of the k-th distances; tightened on the way.
         keep: Whether what is decoded is kept in the process's cache.
 
     Returns:
-        At most k hits a query, and what became of the slice's rows.
+        At most k hits a query if their distances are final, and what became of the slice's rows.
     """
-    reader = open_slice(access, spec, keep)
-    counts = ScanCounts()
-    searches = _in_blocks(question, bounds)
-    for block in reader.blocks(counts):
-        if len(block):
-            for _, top in searches:
-                top.offer(block)
-            if isinstance(reader, MergedSlice):
-                reader.retain(lambda: [top.candidates() for _, top in searches])
-        question.deadline.check(rows=len(block))
-    question.deadline.check(slices=1)
-
-    hits = joined([(first, settled(top, reader, spec)) for first, top in searches])
-    keys = tie_keys(reader, spec, hits.position) if isinstance(reader, MergedSlice) else None
+    counts, collector = ScanCounts(), asked.collector(bounds)
+    opened = offer_slice(access, spec, asked, collector, keep, counts)
+    counts.invalid += collector.invalid
+    hits = collector.hits()
+    if asked.is_final:
+        hits = break_ties(hits, asked.k, opened.keys)
+    keys = opened.keys(hits.position) if isinstance(opened.reader, MergedSlice) else None
     return SliceHits(index, hits, keys), counts
+
+
+def offer_slice(
+    access: SliceAccess, spec: ScanSpec, asked: Asked, step: Step, keep: bool, counts: ScanCounts
+) -> OpenedSlice:
+    """Offer all rows of a slice to a step, add to `counts`, and return the slice, which knows the candidates' keys."""
+    reader = open_slice(access, spec, keep)
+    opened = OpenedSlice(access, spec, keep, reader)
+    for blocks in asked.blocks(opened, counts):
+        if len(blocks[0]):
+            step.offer(blocks)
+            if isinstance(reader, MergedSlice):
+                reader.retain(lambda: [step.candidates()])
+        asked.deadline.check(rows=len(blocks[0]))
+    asked.deadline.check(slices=1)
+    return opened
 
 
 def settled(top: TopK, reader: SliceReader, spec: ScanSpec) -> Hits:
@@ -150,16 +344,6 @@ def tie_keys(reader: SliceReader, spec: ScanSpec, positions: Ints) -> pa.Table |
     return reader.rows(positions, spec.tie_columns) if spec.tie_columns else None
 
 
-def _in_blocks(question: Question, bounds: Bounds) -> list[tuple[int, TopK]]:
-    """A search for each block of queries, with the number of its first query."""
-    searches = []
-    for first in range(0, len(question.vectors), question.block_queries):
-        last = first + question.block_queries
-        part = Bounds(bounds.distance[first:last], bounds.is_full[first:last])
-        searches.append((first, TopK(question.vectors[first:last], question.metric, question.k, part)))
-    return searches
-
-
 def joined(parts: list[tuple[int, Hits]]) -> Hits:
     """The hits of blocks of queries as one.
 
@@ -169,12 +353,6 @@ def joined(parts: list[tuple[int, Hits]]) -> Hits:
     Returns:
         All of them.
     """
-    if not parts:
-        return Hits.none()
     if len(parts) == 1:
         return parts[0][1]
-    return Hits(
-        np.concatenate([hits.query + first for first, hits in parts]),
-        np.concatenate([hits.distance for _, hits in parts]),
-        np.concatenate([hits.position for _, hits in parts]),
-    )
+    return Hits.joined([replace(hits, query=hits.query + first) for first, hits in parts])

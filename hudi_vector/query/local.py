@@ -1,50 +1,47 @@
-"""A search on the driver, or in any process without Spark: threads over slices."""
+"""A search on the driver, or in any process without Spark: threads over slices, or groups of slices."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
 
 import pyarrow as pa
 
 from hudi_vector import options
+from hudi_vector.index.calibration.held_out import Each
 from hudi_vector.kernels.topk import Bounds, Ints
-from hudi_vector.query.execute import Question, open_slice, tie_keys
+from hudi_vector.query.execute import Asked, Measure, SliceFound, Slices, offer_slice, open_slice, tie_keys
 from hudi_vector.query.indexed.slices import search_slices
 from hudi_vector.query.merge import SliceHits, Winners, merge_hits
-from hudi_vector.query.plan import SearchPlan
+from hudi_vector.query.plan import Entry, IndexUse, SearchPlan
 from hudi_vector.query.report import Progress
 from hudi_vector.read.cache import process_cache
+from hudi_vector.read.spec import ScanCounts, ScanSpec
 
-__all__ = ["Gathered", "run_local", "threads_of"]
+__all__ = ["Gathered", "GroupedSlices", "ThreadedSlices", "merge_winners", "run_local", "run_slices", "threads_of"]
 
 _HELD_HITS = 1 << 22  # a hundred megabytes
 
 
-def run_local(plan: SearchPlan, question: Question, conf: Mapping[str, str], progress: Progress) -> Winners:
-    """Search every slice of a plan with threads of this process.
-
-    Args:
-        plan: The search.
-        question: Its queries.
-        conf: Settings, as text.
-        progress: What is counted and timed on the way.
-
-    Returns:
-        The rows found.
-    """
-    begun = time.perf_counter()
+def run_local(plan: SearchPlan, asked: Asked, conf: Mapping[str, str], progress: Progress) -> Winners:
+    """Search every slice of a plan with threads of this process; `conf` are settings, as text."""
     process_cache().resize(options.CACHE_MAX_BYTES.read(conf))
-    bounds = Bounds.of(len(question.vectors), question.max_distance)
-    question = question.by(plan.deadline(progress.begun))
-    gathered = Gathered(plan, bounds)
     threads = threads_of(conf)
-    each = threads.map if threads else map
-    entries = list(enumerate(plan.slices))
-    for hits, counts in search_slices(entries, plan.index, plan.spec, question, bounds, True, each, plan.beside):
+    return run_slices(plan, asked, ThreadedSlices(plan, threads.map if threads else map), progress)
+
+
+def run_slices(plan: SearchPlan, asked: Asked, slices: Slices, progress: Progress) -> Winners:
+    """Search the slices of a plan and merge what is found; `progress` gets counts and seconds."""
+    begun = time.perf_counter()
+    asked = asked.by(plan.deadline(progress.begun))
+    bounds = asked.bounds()
+    gathered = Gathered(plan, bounds)
+    for hits, counts in asked.found(slices, bounds):
         gathered.add(hits)
         progress.counts.add(counts)
     scanned = time.perf_counter()
@@ -52,6 +49,76 @@ def run_local(plan: SearchPlan, question: Question, conf: Mapping[str, str], pro
     progress.seconds["scan"] = scanned - begun
     progress.seconds["merge"] = time.perf_counter() - scanned
     return winners
+
+
+@dataclass(frozen=True)
+class ThreadedSlices:
+    """All slices of a plan, gone through by `each`: `map`, or that of a thread pool. What is decoded is kept."""
+
+    plan: SearchPlan
+    each: Each
+
+    def search(self, asked: Asked, bounds: Bounds) -> Iterator[SliceFound]:
+        """Give the hits of all slices, those of an index first."""
+        plan, entries = self.plan, list(enumerate(self.plan.slices))
+        return search_slices(entries, plan.index, plan.spec, asked, bounds, True, self.each, plan.beside)
+
+    def measured(self, asked: Asked, make: Callable[[], Measure]) -> Iterable[Any]:
+        """Give the result of a measurement for each slice."""
+        entries = sorted(enumerate(self.plan.slices), key=lambda entry: -entry[1].file_slice.size)
+        return GroupedSlices(self.plan, [(entry,) for entry in entries], self.each, True).measured(asked, make)
+
+
+@dataclass(frozen=True)
+class GroupedSlices:
+    """The slices of a plan in groups, each searched in one task, here or on executors, by a function like `map`.
+
+    With `keep`, what is decoded is kept in the process's cache.
+    """
+
+    plan: SearchPlan
+    groups: Sequence[tuple[Entry, ...]]
+    each: Each
+    keep: bool
+
+    def search(self, asked: Asked, bounds: Bounds) -> Iterable[SliceFound]:
+        """Give the hits of each group; tasks in other processes tighten bounds of their own."""
+        run = partial(_search_group, index=self.plan.index, spec=self.plan.spec, keep=self.keep)
+        return self.each(partial(run, asked=asked, bounds=bounds), self.groups)
+
+    def measured(self, asked: Asked, make: Callable[[], Measure]) -> Iterable[Any]:
+        """Give the result of a measurement for each group."""
+        return self.each(
+            partial(_measure_group, spec=self.plan.spec, asked=asked, keep=self.keep, make=make), self.groups
+        )
+
+
+def _search_group(
+    group: Sequence[Entry], index: IndexUse | None, spec: ScanSpec, keep: bool, asked: Asked, bounds: Bounds
+) -> SliceFound:
+    """Search a group's slices and keep at most k candidates a query over all of them, if their distances are final."""
+    total, found = ScanCounts(), list[SliceHits]()
+    access_of = dict(group)
+
+    def keys(place: int, positions: Ints) -> pa.Table | None:
+        return tie_keys(open_slice(access_of[place], spec, keep), spec, positions)
+
+    for hits, counts in search_slices(group, index, spec, asked, bounds, keep):
+        total.add(counts)
+        found += hits
+        if asked.is_final:
+            found = merge_hits(found, asked.k, keys).parts()
+    return found, total
+
+
+def _measure_group(
+    group: Sequence[Entry], spec: ScanSpec, keep: bool, asked: Asked, make: Callable[[], Measure]
+) -> Any:
+    """Return what one measurement of all slices of a group gives; rows are counted by the search alone."""
+    step = make()
+    for _, access in group:
+        offer_slice(access, spec, asked, step, keep, ScanCounts())
+    return step.result
 
 
 class Gathered:

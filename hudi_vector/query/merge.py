@@ -35,12 +35,18 @@ class SliceHits:
     hits: Hits
     keys: pa.Table | None = None
 
+    def take(self, mask: npt.NDArray[np.bool_]) -> SliceHits:
+        """Return the candidates where the mask, shape (h,), is True."""
+        keys = self.keys.filter(pa.array(mask)) if self.keys is not None else None
+        return SliceHits(self.slice_index, self.hits.take(mask), keys)
+
 
 @dataclass(frozen=True)
 class Winners:
     """The rows found, by query and rank; all arrays have shape (w,), ranks begin at 1.
 
-    `key_row` is the row of `keys` that identifies a winner of a merged slice, −1 for other winners.
+    `key_row` is the row of `keys` that identifies a winner of a merged slice, −1 for other winners. `by_column` is that
+    of the hits.
     """
 
     query: Ints
@@ -50,6 +56,7 @@ class Winners:
     position: Ints
     keys: pa.Table | None
     key_row: Ints
+    by_column: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.query)
@@ -57,7 +64,7 @@ class Winners:
     def of_slice(self, index: int) -> SliceHits:
         """Return the winners of one slice in the form of candidates."""
         here = np.flatnonzero(self.slice_index == index)
-        hits = Hits(self.query[here], self.distance[here], self.position[here])
+        hits = Hits(self.query, self.distance, self.position, self.by_column).take(here)
         named = self.key_row[here]
         keys = self.keys.take(pa.array(named)) if self.keys is not None and len(named) and named[0] >= 0 else None
         return SliceHits(index, hits, keys)
@@ -100,9 +107,8 @@ def merge_hits(parts: Sequence[SliceHits], k: int, keys_of: SliceKeysOf) -> Winn
 
     `keys_of` returns the key columns of rows of a slice, or None without keys; it is called only where distances tie.
     """
-    query = _joined([part.hits.query for part in parts])
-    distance = np.concatenate([np.empty(0, np.float64), *(part.hits.distance for part in parts)])
-    position = _joined([part.hits.position for part in parts])
+    hits = Hits.joined([part.hits for part in parts])
+    query, distance, position = hits.query, hits.distance, hits.position
     slice_index = _joined([np.full(len(part.hits), part.slice_index, np.int64) for part in parts])
     keys, key_row = _known_keys(parts)
 
@@ -114,7 +120,9 @@ def merge_hits(parts: Sequence[SliceHits], k: int, keys_of: SliceKeysOf) -> Winn
         place[tied] = _tie_places(tied, slice_index, position, keys, key_row, keys_of)
     order, rank = rank_within(query, distance, place, slice_index, position)
     order, rank = order[rank < k], rank[rank < k]
-    return Winners(query[order], distance[order], rank + 1, slice_index[order], position[order], keys, key_row[order])
+    won = hits.take(order)
+    where = slice_index[order], won.position, keys, key_row[order]
+    return Winners(won.query, won.distance, rank + 1, *where, won.by_column)
 
 
 def _tie_places(

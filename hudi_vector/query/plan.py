@@ -13,7 +13,7 @@ from hudi_vector.read.predicate.form import Predicate
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.table.model import FileSlice, Snapshot
 
-__all__ = ["EVERY_ROW", "Access", "IndexUse", "SearchPlan", "SliceAccess"]
+__all__ = ["EVERY_ROW", "Access", "Entry", "IndexUse", "SearchPlan", "SliceAccess"]
 
 EVERY_ROW = 1 << 40
 """The k of a search that is bounded by distance alone."""
@@ -50,6 +50,10 @@ class SliceAccess:
         if self.access == "touched":
             return sum(log.size for log in self.file_slice.log_files)
         return self.segment.bytes if self.segment else self.file_slice.size
+
+
+Entry = tuple[int, SliceAccess]
+"""A slice with its place in the plan."""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from hudi_vector.arguments import known_arguments
-from hudi_vector.query.execute import Question
 from hudi_vector.query.plan import EVERY_ROW, SearchPlan
 from hudi_vector.read.spec import ScanCounts
 
-__all__ = ["Progress", "SearchReport", "keep_report", "last_reports", "report_of", "report_of_frame"]
+__all__ = ["Progress", "SearchFacts", "SearchReport", "keep_report", "last_reports", "report_of", "report_of_frame"]
 
 _LOG = logging.getLogger("hudi_vector.search")
 _KEPT = 100
@@ -101,7 +100,7 @@ def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int,
         progress,
         returned,
         fewest,
-        _Facts(plan.snapshot.source.name, plan.metric, plan.k, plan.max_distance, queries),
+        SearchFacts(plan.snapshot.source.name, plan.metric, plan.k, plan.max_distance, queries),
         _Way(
             plan.snapshot.instant,
             plan.execution,
@@ -113,33 +112,23 @@ def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int,
     )
 
 
-def report_of_frame(
-    table: str, reason: str, question: Question, progress: Progress, returned: int, fewest: int
-) -> SearchReport:
-    """The report of a search over a plan that is no Hudi table's.
-
-    Args:
-        table: How the user named it.
-        reason: Why Spark searched it.
-        question: What was asked.
-        progress: What was counted.
-        returned: Rows returned.
-        fewest: Rows of the query that got the fewest.
-
-    Returns:
-        The report.
-    """
-    facts = _Facts(table, question.metric, question.k, question.max_distance, len(question.vectors))
-    return _report(progress, returned, fewest, facts, _Way(None, "spark", reason, {}, 0, filtered=True))
-
-
 @dataclass(frozen=True)
-class _Facts:
+class SearchFacts:
+    """What a search was asked, as its report states it; `table` is how the user named it."""
+
     table: str
     metric: str
     k: int
     max_distance: float | None
     queries: int
+
+
+def report_of_frame(facts: SearchFacts, reason: str, progress: Progress, returned: int, fewest: int) -> SearchReport:
+    """Return the report of a search over a plan that is not a Hudi table; `reason` says why Spark searched it.
+
+    `returned` is the number of rows, `fewest` that of the query with the fewest.
+    """
+    return _report(progress, returned, fewest, facts, _Way(None, "spark", reason, {}, 0, filtered=True))
 
 
 @dataclass(frozen=True)
@@ -152,7 +141,7 @@ class _Way:
     filtered: bool
 
 
-def _report(progress: Progress, returned: int, fewest: int, facts: _Facts, way: _Way) -> SearchReport:
+def _report(progress: Progress, returned: int, fewest: int, facts: SearchFacts, way: _Way) -> SearchReport:
     counts, reached = progress.counts, fewest >= facts.k or facts.k >= EVERY_ROW
     return SearchReport(
         table=facts.table,
@@ -179,7 +168,7 @@ def _report(progress: Progress, returned: int, fewest: int, facts: _Facts, way: 
     )
 
 
-def _why_fewer(counts: ScanCounts, facts: _Facts, way: _Way) -> str:
+def _why_fewer(counts: ScanCounts, facts: SearchFacts, way: _Way) -> str:
     if not facts.queries:
         return "no query has a usable vector"
     reasons = []

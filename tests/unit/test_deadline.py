@@ -20,7 +20,7 @@ from hudi_vector.query import deadline as module
 from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.execute import Question, search_slice
 from hudi_vector.query.hybrid.question import HybridColumn, HybridQuestion
-from hudi_vector.query.hybrid.run import run_hybrid_local
+from hudi_vector.query.hybrid.run import HybridAsked
 from hudi_vector.query.join.held import HeldSide, as_content
 from hudi_vector.query.join.sides import PlannedSide
 from hudi_vector.query.local import run_local
@@ -94,7 +94,7 @@ def test_each_way_to_run_a_plan_looks_at_it(plan: SearchPlan) -> None:
     hybrid = HybridQuestion((HybridColumn(plan.spec.column, "l2", 1.0),), (ASKED,), 3)
     for run in (
         lambda: run_local(plan, question, {}, Progress()),
-        lambda: run_hybrid_local(plan, hybrid, {}, Progress()),
+        lambda: run_local(plan, HybridAsked(hybrid), {}, Progress()),
         lambda: PlannedSide(plan).find(question, None, ["id"]),
     ):
         with pytest.raises(SearchTimeoutError, match=r"within 1e-09 seconds; \d of 2 file slices and [24]0 rows"):

@@ -27,7 +27,8 @@ from hudi_vector.query.hybrid.checks import (
 )
 from hudi_vector.query.hybrid.question import HybridColumn, question_of
 from hudi_vector.query.hybrid.ranks import ranks_needed
-from hudi_vector.query.hybrid.run import run_hybrid, run_hybrid_local
+from hudi_vector.query.hybrid.run import HybridAsked, HybridWinners, run_hybrid
+from hudi_vector.query.local import run_local
 from hudi_vector.query.planner import SearchRequest, make_plan
 from hudi_vector.query.report import Progress
 from hudi_vector.query.tuning import Tuning
@@ -130,7 +131,7 @@ def found_in(files, asked, k, condition=None, keep=True, groups=None, **more):
     question = question_of(columns, probes, k, more.get("fusion", "weighted"), more.get("normalize", False))
     progress = Progress()
     if groups is None:
-        won = run_hybrid_local(plan, question, {}, progress)
+        won = HybridWinners.of(run_local(plan, HybridAsked(question), {}, progress), question)
     else:
         entries = list(enumerate(plan.slices))
         won = run_hybrid(plan, question, [tuple(entries[i] for i in g) for g in groups], map, keep, progress)

@@ -9,12 +9,12 @@ import numpy as np
 
 from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.kernels.sparse import SparseBlock
-from hudi_vector.kernels.topk import Bounds, Hits, Ints, VectorBlock, rank_within
+from hudi_vector.kernels.topk import Bounds, HitPool, Hits, Ints, VectorBlock
 from hudi_vector.query.hybrid.question import HybridQuestion
 from hudi_vector.query.hybrid.screens import Screens, query_parts
 from hudi_vector.read.several import Together
 
-__all__ = ["BestRows", "Pool", "Scale", "Scored"]
+__all__ = ["BestRows", "Scale"]
 
 _EXACT_ELEMENTS = 1 << 22
 
@@ -27,70 +27,8 @@ class Scale:
     span: Floats
 
 
-@dataclass(frozen=True)
-class Scored:
-    """The rows found: hits whose distance is the negated score, and the distances by column, shape (h, c)."""
-
-    hits: Hits
-    distances: Floats
-
-    def distances_of(self, hits: Hits) -> Floats:
-        """Return the distances of some of the hits, in the order given."""
-        order = np.lexsort((self.hits.position, self.hits.query))
-        span = int(self.hits.position.max(initial=0)) + 1
-        known = (self.hits.query * span + self.hits.position)[order]
-        found: Floats = self.distances[order[np.searchsorted(known, hits.query * span + hits.position)]]
-        return found
-
-
-class Pool:
-    """The k rows of the least cost for each query, including all rows that tie with the k-th."""
-
-    def __init__(self, k: int, queries: int, columns: int, bounds: Bounds) -> None:
-        self._k = k
-        self._bound, self._full = bounds.distance, bounds.is_full
-        self._most = max(k * queries, 64)
-        self._pool = Scored(Hits.none(), np.empty((0, columns)))
-        self._fresh: list[Scored] = []
-        self._count = 0
-
-    def add(self, query: Ints, cost: Floats, position: Ints, distances: Floats) -> None:
-        """Add rows, leaving out those beyond the bound; `distances` has shape (h, columns)."""
-        near = cost <= self._bound[query]
-        if not near.any():
-            return
-        self._fresh.append(Scored(Hits(query[near], cost[near], position[near]), distances[near]))
-        self._count += int(near.sum())
-        if self._count >= self._most:
-            self.found()
-
-    def found(self) -> Scored:
-        """Return the rows, by query and cost, and tighten the bounds."""
-        if self._fresh:
-            parts = [self._pool, *self._fresh]
-            hits = Hits(
-                np.concatenate([part.hits.query for part in parts]),
-                np.concatenate([part.hits.distance for part in parts]),
-                np.concatenate([part.hits.position for part in parts]),
-            )
-            distances = np.concatenate([part.distances for part in parts])
-            self._fresh, self._count = [], 0
-            order, rank = rank_within(hits.query, hits.distance)
-            hits, distances = hits.take(order), distances[order]
-            kth = rank == self._k - 1
-            self._bound[hits.query[kth]] = np.minimum(self._bound[hits.query[kth]], hits.distance[kth])
-            self._full[hits.query[kth]] = True
-            kept = hits.distance <= self._bound[hits.query]
-            self._pool = Scored(hits.take(kept), distances[kept])
-        return self._pool
-
-    def candidates(self) -> Ints:
-        """Return the positions of the rows that may still be found."""
-        return np.concatenate([self._pool.hits.position, *(part.hits.position for part in self._fresh)])
-
-
 class BestRows:
-    """A collector of the k rows of the highest score for every query.
+    """A collector of the k rows of the highest score for every query, with their distances by column.
 
     A dense column with a weight above 0 is screened first, by a lower bound of the distance from a product in the rows'
     own precision. Only rows that may be among the best are scored exactly.
@@ -100,7 +38,7 @@ class BestRows:
         self._question = question
         self._bounds = bounds
         self._scale = scale
-        self._pool = Pool(question.k, question.queries, len(question.columns), bounds)
+        self._pool = HitPool(question.k, bounds)
         self._screens = Screens(question)
         self.invalid = 0
 
@@ -109,9 +47,9 @@ class BestRows:
         for first, last in query_parts(len(blocks[0]), self._question.queries):
             self._offer(blocks, first, last)
 
-    def found(self) -> Scored:
-        """Return the rows found so far."""
-        return self._pool.found()
+    def hits(self) -> Hits:
+        """Return the rows found so far; the distance of a hit is the negated score."""
+        return self._pool.hits()
 
     def candidates(self) -> Ints:
         """Return the positions of the rows that may still be found."""
@@ -158,7 +96,7 @@ class BestRows:
             if wrong.any():
                 self.invalid += int(wrong.sum())
                 at, ask, cost, exact = at[~wrong], ask[~wrong], cost[~wrong], exact[~wrong]
-            self._pool.add((ask + first).astype(np.int64), cost, blocks[0].positions[at], exact)
+            self._pool.add(Hits(ask + first, cost, blocks[0].positions[at], exact))
 
     def _exact(self, blocks: Together, rows: Any, asked: Any, known: dict[int, Floats], first: int) -> Floats:
         """Return the exact distances of pairs of a row and a query, shape (p, c)."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hudi_vector.kernels.metrics import METRICS, Floats
-from hudi_vector.kernels.topk import Ints
+from hudi_vector.kernels.topk import Hits, Ints
 from hudi_vector.query.hybrid.best import Scale
 from hudi_vector.query.hybrid.question import RANK_CONSTANT, HybridQuestion
 from hudi_vector.query.hybrid.ranks import ranks_needed
 
-__all__ = ["by_rank", "kept_near", "limits_of", "scale_of", "score_of_ranks"]
+__all__ = ["costs_by_rank", "scale_of"]
+
+Limits = tuple[tuple[Floats, ...], ...]
+"""Distinct distances for every query and column, ascending."""
 
 
 def scale_of(question: HybridQuestion, passed: Iterable[tuple[Floats, Floats]]) -> Scale:
@@ -33,7 +37,26 @@ def scale_of(question: HybridQuestion, passed: Iterable[tuple[Floats, Floats]]) 
     return Scale(least, span)
 
 
-def kept_near(question: HybridQuestion, query: Ints, distances: Floats) -> Any:
+def costs_by_rank(
+    question: HybridQuestion, hits: Hits, counted: Callable[[Limits], Iterable[Any]]
+) -> tuple[npt.NDArray[np.bool_], Floats]:
+    """Return a mask of the hits that may be among the k best by ranks, and the costs of all hits, both of shape (h,).
+
+    `hits` must be the candidates of all parts of the rows; `counted` counts the rows of each part between limits. A
+    cost is the negated score, and 0 where the mask is False.
+    """
+    cost = np.zeros(len(hits))
+    if hits.by_column is None:
+        return np.zeros(len(hits), np.bool_), cost
+    near = _near(question, hits.query, hits.by_column)
+    query, distances = hits.query[near], hits.by_column[near]
+    limits = _limits_of(question, query, distances)
+    nearer = _nearer(list(counted(limits)))
+    cost[near] = 0.0 - _scores_of_ranks(question, limits, nearer, query, distances)
+    return near, cost
+
+
+def _near(question: HybridQuestion, query: Ints, distances: Floats) -> Any:
     """Return a mask, shape (h,), of the candidates that are near enough in a column to be among the k best by ranks.
 
     `distances` has shape (h, columns) and must hold the candidates of all parts of the rows.
@@ -50,14 +73,14 @@ def kept_near(question: HybridQuestion, query: Ints, distances: Floats) -> Any:
     return kept
 
 
-def limits_of(question: HybridQuestion, query: Ints, distances: Floats) -> tuple[tuple[Floats, ...], ...]:
+def _limits_of(question: HybridQuestion, query: Ints, distances: Floats) -> Limits:
     """Return the distinct distances of the candidates for every query and column, ascending."""
     columns = range(len(question.columns))
     parts = [distances[query == asked] for asked in range(question.queries)]
     return tuple(tuple(np.unique(part[:, number]) for number in columns) for part in parts)
 
 
-def by_rank(counted: Sequence[Any]) -> list[list[Ints]]:
+def _nearer(counted: Sequence[Any]) -> list[list[Ints]]:
     """Return how many rows are nearer than each limit, for every query and column, from the counts of all parts."""
     added = [
         [np.sum(column, axis=0) for column in zip(*of_query, strict=True)] for of_query in zip(*counted, strict=True)
@@ -65,9 +88,9 @@ def by_rank(counted: Sequence[Any]) -> list[list[Ints]]:
     return [[np.cumsum(column)[:-1] for column in of_query] for of_query in added]
 
 
-def score_of_ranks(
+def _scores_of_ranks(
     question: HybridQuestion,
-    limits: tuple[tuple[Floats, ...], ...],
+    limits: Limits,
     nearer: list[list[Ints]],
     query: Ints,
     distances: Floats,

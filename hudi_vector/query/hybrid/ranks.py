@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,7 @@ import numpy.typing as npt
 
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.sparse import SparseBlock
-from hudi_vector.kernels.topk import Bounds, Hits, Ints
-from hudi_vector.query.hybrid.best import Pool, Scored
+from hudi_vector.kernels.topk import Bounds, HitPool, Hits, Ints
 from hudi_vector.query.hybrid.question import RANK_CONSTANT, HybridQuestion
 from hudi_vector.query.hybrid.screens import Screens, query_parts
 from hudi_vector.read.several import Together
@@ -33,15 +33,19 @@ def ranks_needed(weights: list[float], k: int) -> int:
 
 
 class NearestByColumn:
-    """A collector of the nearest rows for every query and column, as many as `ranks_needed` requires."""
+    """A collector of the nearest rows for every query and column, as many as `ranks_needed` requires.
 
-    def __init__(self, question: HybridQuestion, bounds: tuple[Bounds, ...]) -> None:
+    `bounds` are those of all queries in the first column, then in the second, and so on.
+    """
+
+    def __init__(self, question: HybridQuestion, bounds: Bounds) -> None:
         self._question = question
         self._screens = Screens(question)
         self._columns = len(question.columns)
         self._needed = ranks_needed([entry.weight for entry in question.columns], question.k)
-        self._bounds = bounds
-        self._pools = [Pool(self._needed, question.queries, self._columns, part) for part in bounds]
+        parts = [slice(at * question.queries, (at + 1) * question.queries) for at in range(self._columns)]
+        self._bounds = [Bounds(bounds.distance[part], bounds.is_full[part]) for part in parts]
+        self._pools = [HitPool(self._needed, part) for part in self._bounds]
         self.invalid = 0
 
     def offer(self, blocks: Together) -> None:
@@ -66,18 +70,14 @@ class NearestByColumn:
                 distances[:, other] = self._screens.exact(other, blocks, first, last)[rows, asked]
             else:
                 distances[:, other] = self._screens.exact_of(other, blocks, rows, asked + first)
-        query = (asked + first).astype(np.int64)
-        self._pools[number].add(query, distances[:, number], blocks[0].positions[rows], distances)
+        own = distances[:, number]
+        self._pools[number].add(Hits(asked + first, own, blocks[0].positions[rows], distances))
 
-    def found(self) -> Scored:
-        """Return the rows found, each once per query; the distances in the hits are 0."""
-        parts = [pool.found() for pool in self._pools]
-        query = np.concatenate([part.hits.query for part in parts])
-        position = np.concatenate([part.hits.position for part in parts])
-        distances = np.concatenate([part.distances for part in parts])
-        _, first = np.unique(np.stack([query, position]), axis=1, return_index=True)
-        hits = Hits(query[first], np.zeros(len(first)), position[first])
-        return Scored(hits, distances[first])
+    def hits(self) -> Hits:
+        """Return the rows found, each once per query, by query and position; `distance` is 0, not yet a score."""
+        found = Hits.joined([pool.hits() for pool in self._pools])
+        _, first = np.unique(np.stack([found.query, found.position]), axis=1, return_index=True)
+        return replace(found.take(first), distance=np.zeros(len(first)))
 
     def candidates(self) -> Ints:
         """Return the positions of the rows that may still be found."""
@@ -87,15 +87,19 @@ class NearestByColumn:
 class Counts:
     """A counter of rows by distance, for every query and column, between given limits.
 
-    `limits` are distances for each query and column, ascending. `nearer` counts rows by the number of limits that are
-    no larger than their distance.
+    `limits` are distances for each query and column, ascending. `result` has for each query and column an array that
+    counts rows by the number of limits that are no larger than their distance.
     """
 
     def __init__(self, question: HybridQuestion, limits: tuple[tuple[Floats, ...], ...]) -> None:
         self._question = question
         self._screens = Screens(question)
         self._limits = limits
-        self.nearer = [[np.zeros(len(limit) + 1, np.int64) for limit in of_query] for of_query in limits]
+        self.result = [[np.zeros(len(limit) + 1, np.int64) for limit in of_query] for of_query in limits]
+
+    def candidates(self) -> Ints:
+        """Return no positions: rows are only counted."""
+        return np.empty(0, np.int64)
 
     def offer(self, blocks: Together) -> None:
         """Count the rows of some blocks."""
@@ -114,7 +118,7 @@ class Counts:
         if len(unclear):
             exact = self._screens.exact_of(number, blocks, unclear, np.full(len(unclear), query))
             beyond[unclear] = np.searchsorted(limit, exact, "right")
-        self.nearer[query][number] += np.bincount(beyond, minlength=len(limit) + 1)
+        self.result[query][number] += np.bincount(beyond, minlength=len(limit) + 1)
 
 
 class Extremes:
@@ -127,8 +131,17 @@ class Extremes:
         self._question = question
         self._screens = Screens(question)
         shape = (question.queries, len(question.columns))
-        self.least: npt.NDArray[np.float64] = np.full(shape, np.inf)
-        self.largest: npt.NDArray[np.float64] = np.full(shape, -np.inf)
+        self._least: npt.NDArray[np.float64] = np.full(shape, np.inf)
+        self._largest: npt.NDArray[np.float64] = np.full(shape, -np.inf)
+
+    @property
+    def result(self) -> tuple[Floats, Floats]:
+        """Return the least and the largest distances of the rows so far."""
+        return self._least, self._largest
+
+    def candidates(self) -> Ints:
+        """Return no positions: rows are only compared."""
+        return np.empty(0, np.int64)
 
     def offer(self, blocks: Together) -> None:
         """Consider the rows of some blocks."""
@@ -141,8 +154,8 @@ class Extremes:
                 rows, asked = np.nonzero(outer)
                 exact = self._exact(number, blocks, floors, rows, asked, first)
                 query = asked + first
-                np.minimum.at(self.least[:, number], query, exact)
-                np.maximum.at(self.largest[:, number], query, exact)
+                np.minimum.at(self._least[:, number], query, exact)
+                np.maximum.at(self._largest[:, number], query, exact)
 
     def _exact(self, number: int, blocks: Together, floors: Floats, rows: Any, asked: Any, first: int) -> Floats:
         if isinstance(blocks[number], SparseBlock):

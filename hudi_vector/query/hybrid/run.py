@@ -1,4 +1,4 @@
-"""A hybrid search over the slices of a plan: on threads of this process, or on executors, the same functions.
+"""A hybrid search as the common search runs it: what is read of a slice, what is collected, and the passes over rows.
 
 The weighted sum takes one pass over the rows, two where scores are normalized. Ranks take two: one for the rows that
 can be among the best, one to count how many rows are nearer than each of them, column by column.
@@ -6,39 +6,33 @@ can be among the best, one to count how many rows are nearer than each of them, 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from hudi_vector import options
 from hudi_vector.index.calibration.held_out import Each
 from hudi_vector.kernels.metrics import Floats
-from hudi_vector.kernels.topk import Bounds, Hits, Ints
-from hudi_vector.query.execute import open_slice, tie_keys
-from hudi_vector.query.hybrid.best import BestRows, Scale, Scored
-from hudi_vector.query.hybrid.fusion import by_rank, kept_near, limits_of, scale_of, score_of_ranks
+from hudi_vector.kernels.topk import Bounds, Hits
+from hudi_vector.query.deadline import NEVER, Deadline
+from hudi_vector.query.execute import OpenedSlice, SliceFound, Slices, open_slice
+from hudi_vector.query.hybrid.best import BestRows, Scale
+from hudi_vector.query.hybrid.fusion import costs_by_rank, scale_of
 from hudi_vector.query.hybrid.question import HybridQuestion
 from hudi_vector.query.hybrid.ranks import Counts, Extremes, NearestByColumn
-from hudi_vector.query.local import threads_of
-from hudi_vector.query.merge import SliceHits, Winners, break_ties, merge_hits
-from hudi_vector.query.plan import SearchPlan, SliceAccess
+from hudi_vector.query.local import GroupedSlices, run_slices
+from hudi_vector.query.merge import Winners
+from hudi_vector.query.plan import Entry, SearchPlan
 from hudi_vector.query.report import Progress
-from hudi_vector.read.cache import process_cache
 from hudi_vector.read.logs.merged import MergedSlice
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.several import Together, in_step
 from hudi_vector.read.sparse import SparseColumn, sparse_blocks
-from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.read.spec import ScanCounts
 
-__all__ = ["HybridWinners", "run_hybrid", "run_hybrid_local"]
-
-Entry = tuple[int, SliceAccess]
-Group = tuple[Entry, ...]
+__all__ = ["HybridAsked", "HybridWinners", "run_hybrid"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +42,12 @@ class HybridWinners:
     winners: Winners
     distances: Floats
 
+    @classmethod
+    def of(cls, winners: Winners, question: HybridQuestion) -> HybridWinners:
+        """Return the rows that a search for this question found."""
+        nothing = np.empty((0, len(question.columns)))
+        return cls(winners, nothing if winners.by_column is None else winners.by_column)
+
     @property
     def score(self) -> Floats:
         """The score of each row."""
@@ -55,229 +55,118 @@ class HybridWinners:
 
 
 @dataclass(frozen=True)
-class _SliceScored:
-    """What a slice offers."""
+class HybridAsked:
+    """A hybrid question as the common search asks it; `scale` is known after a pass over all rows."""
 
-    hits: SliceHits
-    distances: Floats
-
-
-class _Pass(Protocol):
-    def offer(self, blocks: Together) -> None: ...
-
-
-@dataclass(frozen=True)
-class _Work:
-    """What is done with a group of slices, in any process."""
-
-    spec: ScanSpec
     question: HybridQuestion
-    keep: bool
+    scale: Scale | None = None
 
-    def blocks(self, entry: Entry, counts: ScanCounts) -> Iterator[tuple[Together, MergedSlice | None]]:
-        """The rows of a slice that have a vector in every column, and the reader that knows their keys, if merged."""
-        access, columns, deadline = entry[1], self.question.read, self.question.deadline
-        if access.access == "merged":
-            merged = MergedSlice(access.file_slice, self.spec, self.keep)
-            for blocks in merged.several(columns, counts):
-                deadline.check(rows=len(blocks[0]))
-                if len(blocks[0]):
-                    yield blocks, merged
-            deadline.check(slices=1)
+    @property
+    def k(self) -> int:
+        """Return how many rows each query wants."""
+        return self.question.k
+
+    @property
+    def queries(self) -> int:
+        """Return the number of queries."""
+        return self.question.queries
+
+    @property
+    def deadline(self) -> Deadline:
+        """Return the time by which the search has to end."""
+        return self.question.deadline
+
+    @property
+    def is_final(self) -> bool:
+        """Return False for ranks, which depend on all rows."""
+        return self.question.fusion != "rrf"
+
+    def by(self, deadline: Deadline) -> HybridAsked:
+        """Return the question with a deadline, unless it has one already."""
+        return replace(self, question=replace(self.question, deadline=deadline)) if self.deadline is NEVER else self
+
+    def named(self, names: Mapping[str, str]) -> HybridAsked:
+        """Return the question with other names for the searched columns."""
+        columns = tuple(entry.named(names[entry.column.name]) for entry in self.question.columns)
+        return replace(self, question=replace(self.question, columns=columns))
+
+    def bounds(self) -> Bounds:
+        """Return bounds without a limit: one for each query, for ranks one for each column and query."""
+        return Bounds.of(self.queries if self.is_final else self.queries * len(self.question.columns))
+
+    def collector(self, bounds: Bounds) -> BestRows | NearestByColumn:
+        """Return a collector of the rows that may be among the best."""
+        if self.is_final:
+            return BestRows(self.question, bounds, self.scale)
+        return NearestByColumn(self.question, bounds)
+
+    def blocks(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
+        """Yield the rows of a slice that pass the filter and have a vector in every column, and add to `counts`."""
+        columns = self.question.read
+        if isinstance(opened.reader, MergedSlice):
+            yield from opened.reader.several(columns, counts)
             return
-        assert access.file_slice.base_file is not None
-        own = [ScanCounts() for _ in columns]
-        streams: list[Iterator[Any]] = []
-        for column, count in zip(columns, own, strict=True):
-            if isinstance(column, SparseColumn):
-                reader = open_slice(access, self.spec, self.keep)
-                assert isinstance(reader, ParquetSlice)
-                file = access.file_slice.base_file
-                streams.append(sparse_blocks(reader, file, self.spec, column, self.keep, count))
-            else:
-                streams.append(open_slice(access, replace(self.spec, column=column), self.keep).blocks(count))
-        found = 0
+        own, found = [ScanCounts() for _ in columns], 0
+        streams = [_stream(opened, column, count) for column, count in zip(columns, own, strict=True)]
         for blocks in in_step(streams):
             found += len(blocks[0])
-            deadline.check(rows=len(blocks[0]))
-            yield blocks, None
+            yield blocks
         for _ in streams[0]:  # rows that another column lacks are counted too
             pass
-        deadline.check(slices=1)
         rows = own[0].rows - own[0].pruned - own[0].filtered
         counts.add(replace(own[0], nulls=rows - found, invalid=0, bytes_read=sum(count.bytes_read for count in own)))
 
-    def run(self, entry: Entry, step: _Pass, counts: ScanCounts) -> None:
-        """Offer all rows of a slice."""
-        for blocks, _ in self.blocks(entry, counts):
-            step.offer(blocks)
+    def found(self, slices: Slices, bounds: Bounds) -> Iterable[SliceFound]:
+        """Give the hits of all slices with their scores, in one pass or two."""
+        if not self.is_final:
+            return [self._ranked(slices, bounds)]
+        if not self.question.normalize:
+            return slices.search(self, bounds)
+        extremes = slices.measured(self, partial(Extremes, self.question))
+        return slices.search(replace(self, scale=scale_of(self.question, extremes)), bounds)
 
-    def found(self, entry: Entry, step: BestRows | NearestByColumn, counts: ScanCounts) -> tuple[Scored, Any]:
-        """What a pass finds in a slice, with the reader that knows its rows' keys."""
-        reader: Any = None
-        for blocks, merged in self.blocks(entry, counts):
-            step.offer(blocks)
-            if merged is not None:
-                reader = merged
-                merged.retain(lambda: [step.candidates()])
-        counts.invalid += step.invalid
-        return step.found(), reader
-
-
-def _best(group: Group, work: _Work, bounds: Bounds, scale: Scale | None) -> tuple[list[_SliceScored], ScanCounts]:
-    """The best rows of a group of slices, at most k a query over all of them."""
-    counts, parts = ScanCounts(), []
-    readers: dict[int, Any] = {}
-    for entry in group:
-        scored, reader = work.found(entry, BestRows(work.question, bounds, scale), counts)
-        readers[entry[0]] = reader or open_slice(entry[1], work.spec, work.keep)
-        hits = break_ties(scored.hits, work.question.k, partial(tie_keys, readers[entry[0]], work.spec))
-        parts.append(_with_keys(entry, hits, scored.distances_of(hits), reader, work.spec))
-    if len(group) > 1:
-        merged = _merged(parts, work.question, lambda index, at: tie_keys(readers[index], work.spec, at))
-        parts = _parts_of(merged)
-    return parts, counts
+    def _ranked(self, slices: Slices, bounds: Bounds) -> SliceFound:
+        """Return the hits that may be among the best by ranks, with their scores, after a pass that counts ranks."""
+        parts, counts = [], ScanCounts()
+        for found, own in slices.search(self, bounds):
+            parts += found
+            counts.add(own)
+        question, hits = self.question, Hits.joined([part.hits for part in parts])
+        near, cost = costs_by_rank(
+            question, hits, lambda limits: slices.measured(self, partial(Counts, question, limits))
+        )
+        scored, done = [], 0
+        for part in parts:
+            here = slice(done, done + len(part.hits))
+            done += len(part.hits)
+            chosen = part.take(near[here])
+            scored.append(replace(chosen, hits=replace(chosen.hits, distance=cost[here][near[here]])))
+        return scored, counts
 
 
-def _with_keys(entry: Entry, hits: Hits, distances: Floats, reader: Any, spec: ScanSpec) -> _SliceScored:
-    keys = tie_keys(reader, spec, hits.position) if reader is not None else None
-    return _SliceScored(SliceHits(entry[0], hits, keys), distances)
-
-
-def _parts_of(merged: HybridWinners) -> list[_SliceScored]:
-    """Winners as candidates again."""
-    places = merged.winners.slice_index
-    return [
-        _SliceScored(merged.winners.of_slice(int(index)), merged.distances[places == index])
-        for index in np.unique(places)
-    ]
-
-
-def _merged(
-    parts: Sequence[_SliceScored], question: HybridQuestion, keys_of: Callable[[int, Ints], pa.Table | None]
-) -> HybridWinners:
-    ordered = sorted(parts, key=lambda part: part.hits.slice_index)
-    winners = merge_hits([part.hits for part in ordered], question.k, keys_of)
-    distances = np.empty((len(winners), len(question.columns)))
-    for part in ordered:
-        here = winners.slice_index == part.hits.slice_index
-        asked = Hits(winners.query[here], winners.distance[here], winners.position[here])
-        distances[here] = Scored(part.hits.hits, part.distances).distances_of(asked)
-    return HybridWinners(winners, distances)
-
-
-def _nearest(group: Group, work: _Work, bounds: tuple[Bounds, ...]) -> tuple[list[_SliceScored], ScanCounts]:
-    counts, parts = ScanCounts(), []
-    for entry in group:
-        scored, reader = work.found(entry, NearestByColumn(work.question, bounds), counts)
-        parts.append(_with_keys(entry, scored.hits, scored.distances, reader, work.spec))
-    return parts, counts
-
-
-def _counted(group: Group, work: _Work, limits: tuple[tuple[Floats, ...], ...]) -> tuple[Any, ScanCounts]:
-    step, counts = Counts(work.question, limits), ScanCounts()
-    for entry in group:
-        work.run(entry, step, counts)
-    return step.nearer, counts
-
-
-def _extremes(group: Group, work: _Work) -> tuple[tuple[Floats, Floats], ScanCounts]:
-    step, counts = Extremes(work.question), ScanCounts()
-    for entry in group:
-        work.run(entry, step, counts)
-    return (step.least, step.largest), counts
-
-
-def run_hybrid_local(
-    plan: SearchPlan, question: HybridQuestion, conf: Mapping[str, str], progress: Progress
-) -> HybridWinners:
-    """Search every slice of a plan with threads of this process.
-
-    Args:
-        plan: The slices and the filter.
-        question: The columns and their queries.
-        conf: Settings, as text.
-        progress: What is counted and timed on the way.
-
-    Returns:
-        The rows found.
-    """
-    process_cache().resize(options.CACHE_MAX_BYTES.read(conf))
-    entries = sorted(enumerate(plan.slices), key=lambda entry: -entry[1].file_slice.size)
-    threads = threads_of(conf)
-    return run_hybrid(plan, question, [(entry,) for entry in entries], threads.map if threads else map, True, progress)
+def _stream(opened: OpenedSlice, column: Any, counts: ScanCounts) -> Iterator[Any]:
+    """Return the blocks of one column of a slice without log files, ascending by position."""
+    access, spec, keep = opened.access, opened.spec, opened.keep
+    if not isinstance(column, SparseColumn):
+        return iter(open_slice(access, replace(spec, column=column), keep).blocks(counts))
+    reader, file = open_slice(access, spec, keep), access.file_slice.base_file
+    assert isinstance(reader, ParquetSlice)
+    assert file is not None
+    return sparse_blocks(reader, file, spec, column, keep, counts)
 
 
 def run_hybrid(
     plan: SearchPlan,
     question: HybridQuestion,
-    groups: Sequence[Group],
+    groups: Sequence[tuple[Entry, ...]],
     each: Each,
     keep: bool,
     progress: Progress,
 ) -> HybridWinners:
-    """Search the slices of a plan, group by group.
+    """Search groups of slices of a plan, and return the rows found, by query and rank.
 
-    Args:
-        plan: The slices and the filter.
-        question: The columns and their queries.
-        groups: The slices with their places in the plan.
-        each: How the groups are gone through: `map`, that of a thread pool, or of executors.
-        keep: Whether what is decoded is kept in the process's cache.
-        progress: What is counted and timed on the way.
-
-    Returns:
-        The rows found, by query and rank.
+    `each` is `map` or a function like it. With `keep`, what is decoded is kept in the process's cache. `progress` gets
+    counts and seconds.
     """
-    begun = time.perf_counter()
-    question = replace(question, deadline=plan.deadline(progress.begun))
-    work = _Work(plan.spec, question, keep)
-    if question.fusion == "rrf":
-        parts = _by_ranks(work, groups, each, progress.counts)
-    else:
-        scale = None
-        if question.normalize:
-            passed = [extremes for extremes, _ in each(partial(_extremes, work=work), groups)]
-            scale = scale_of(question, passed)
-        bounds = Bounds.of(question.queries)
-        parts = _collected(each(partial(_best, work=work, bounds=bounds, scale=scale), groups), progress.counts)
-    progress.seconds["scan"] = time.perf_counter() - begun
-    merging = time.perf_counter()
-
-    def keys(index: int, positions: Ints) -> pa.Table | None:
-        return tie_keys(open_slice(plan.slices[index], plan.spec, keep=True), plan.spec, positions)
-
-    found = _merged(parts, question, keys)
-    progress.seconds["merge"] = time.perf_counter() - merging
-    return found
-
-
-def _collected(results: Iterable[tuple[list[_SliceScored], ScanCounts]], counts: ScanCounts) -> list[_SliceScored]:
-    parts: list[_SliceScored] = []
-    for found, own in results:
-        parts += found
-        counts.add(own)
-    return parts
-
-
-def _by_ranks(work: _Work, groups: Sequence[Group], each: Each, counts: ScanCounts) -> list[_SliceScored]:
-    """The rows that may be among the best by rank, with their scores."""
-    question = work.question
-    bounds = tuple(Bounds.of(question.queries) for _ in question.columns)
-    parts = _collected(each(partial(_nearest, work=work, bounds=bounds), groups), counts)
-    query = np.concatenate([np.empty(0, np.int64), *(part.hits.hits.query for part in parts)])
-    distances = np.concatenate([np.empty((0, len(question.columns))), *(part.distances for part in parts)])
-    kept = kept_near(question, query, distances)
-    limits = limits_of(question, query[kept], distances[kept])
-    nearer = by_rank([found for found, _ in each(partial(_counted, work=work, limits=limits), groups)])
-    scored, done = [], 0
-    for part in parts:
-        chosen = kept[done : done + len(part.hits.hits)]
-        done += len(part.hits.hits)
-        hits, keys = part.hits.hits.take(chosen), part.hits.keys
-        own = part.distances[chosen]
-        total = score_of_ranks(question, limits, nearer, hits.query, own)
-        hits = Hits(hits.query, 0.0 - total, hits.position)
-        keys = keys.filter(pa.array(chosen)) if keys is not None else None
-        scored.append(_SliceScored(SliceHits(part.hits.slice_index, hits, keys), own))
-    return scored
+    slices = GroupedSlices(plan, groups, each, keep)
+    return HybridWinners.of(run_slices(plan, HybridAsked(question), slices, progress), question)

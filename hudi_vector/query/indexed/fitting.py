@@ -15,15 +15,13 @@ from functools import partial
 from hudi_vector.index.calibration.held_out import Each
 from hudi_vector.index.load import damaged_segments
 from hudi_vector.index.verified import is_as_indexed, was_as_indexed
-from hudi_vector.query.plan import IndexUse, SliceAccess
+from hudi_vector.query.plan import Entry, IndexUse, SliceAccess
 from hudi_vector.read.spec import ScanSpec
 
-__all__ = ["Entry", "fitting", "without_damaged"]
+__all__ = ["fitting", "without_damaged"]
 
 _LOG = logging.getLogger("hudi_vector.search")
 _SECONDS = 60.0
-
-Entry = tuple[int, SliceAccess]
 
 # The time (monotonic) until which a segment is not used, by index folder and segment.
 _DAMAGED: dict[tuple[str, str], float] = {}

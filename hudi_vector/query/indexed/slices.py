@@ -22,14 +22,14 @@ from hudi_vector.index.load import kept_view, load_view
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
-from hudi_vector.query.execute import Question, joined, open_base, search_slice, settled, tie_keys
-from hudi_vector.query.indexed.fitting import Entry, fitting, without_damaged
+from hudi_vector.query.execute import Asked, Question, joined, open_base, search_slice, settled, tie_keys
+from hudi_vector.query.indexed.fitting import fitting, without_damaged
 from hudi_vector.query.indexed.in_memory import scans_sooner
 from hudi_vector.query.indexed.probe_log import ProbeLog
 from hudi_vector.query.lance.choice import LANCE_INDEX, LanceIndexUse
 from hudi_vector.query.lance.index import search_covered
 from hudi_vector.query.merge import SliceHits, break_ties
-from hudi_vector.query.plan import IndexUse, SliceAccess
+from hudi_vector.query.plan import Entry, IndexUse, SliceAccess
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.filtered import allowed_rows
 from hudi_vector.read.parquet.page_table import PageTable
@@ -51,7 +51,7 @@ def search_slices(
     entries: Sequence[tuple[int, SliceAccess]],
     use: IndexUse | None,
     spec: ScanSpec,
-    question: Question,
+    question: Asked,
     bounds: Bounds,
     keep: bool,
     each: Each = map,
@@ -73,6 +73,7 @@ def search_slices(
         At most k hits a query and slice, and what became of the rows.
     """
     if isinstance(use, LanceIndexUse):
+        assert isinstance(question, Question)  # an index is of one column
         of_lance = [entry for entry in entries if entry[1].access == LANCE_INDEX]
         if of_lance:
             yield search_covered(of_lance, use, spec, question, bounds, keep, each)
@@ -83,6 +84,7 @@ def search_slices(
     covered = sorted((entry for entry in entries if _is_covered(entry)), key=lambda entry: _name_of(entry[1]))
     searched: set[int] = set()
     if isinstance(use, IndexUse) and covered and not _sooner(covered, use, spec, keep):
+        assert isinstance(question, Question)
         for part in _parts(covered, keep):
             begun = time.perf_counter()
             own, codes = _codes(part, use, spec, keep, beside)

@@ -222,10 +222,8 @@ class _Batch:
         rows = self.queries.rows.rows(self.search.base.spark, needed)
         question, at, unusable = self.asking.question(rows)
         sources = list(dict.fromkeys(column.source for column in wanted if column.side == "corpus"))
-        got = self.search.run(question, sources, unusable)
-        added = added_columns(self.search.distances, got.distances, got.score)
-        found = Found(got.query, 0.0 - got.score, got.rank, got.rows, added)
-        return assemble(wanted, found, rows, at) if wanted else pa.table({"": pa.nulls(len(got.query))})
+        found = self.search.run(question, sources, unusable)
+        return assemble(wanted, found, rows, at) if wanted else pa.table({"": pa.nulls(len(found.query))})
 
     def lazy(self) -> JavaObject:
         """Return the plan for a query set that is collected on the driver."""

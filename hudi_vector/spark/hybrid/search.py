@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,7 @@ from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError
 from hudi_vector.kernels.metrics import Floats, require_comparable
 from hudi_vector.kernels.sparse import SparseVector
-from hudi_vector.query.distributed import on_executors
-from hudi_vector.query.execute import Question
+from hudi_vector.query.batch_rows import Found
 from hudi_vector.query.hybrid.checks import (
     as_fusion,
     as_metrics,
@@ -28,13 +25,10 @@ from hudi_vector.query.hybrid.checks import (
     distance_names,
 )
 from hudi_vector.query.hybrid.question import HybridColumn, HybridQuestion, question_of
-from hudi_vector.query.hybrid.run import HybridWinners, run_hybrid, run_hybrid_local
-from hudi_vector.query.lengths import refuse_lengths, refuse_other_length
-from hudi_vector.query.local import threads_of
+from hudi_vector.query.hybrid.run import HybridAsked, HybridWinners
 from hudi_vector.query.plan import SearchPlan
-from hudi_vector.query.report import Progress, keep_report, report_of, report_of_frame
+from hudi_vector.query.report import Progress
 from hudi_vector.query.tuning import checked_tuning
-from hudi_vector.query.winners import named_rows
 from hudi_vector.read.several import SearchColumn
 from hudi_vector.read.sparse import SparseColumn, sparse_column_of
 from hudi_vector.read.spec import VectorColumn
@@ -42,12 +36,9 @@ from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.columns import RANK, require_no_clash, vector_column
-from hudi_vector.spark.hybrid.scanned import HybridFound, hybrid_frame
 from hudi_vector.spark.resolve import Target
-from hudi_vector.spark.search.scanned import length_in
 from hudi_vector.spark.search.search import TableSearch
 from hudi_vector.spark.search.table_functions import checked_search
-from hudi_vector.workers import balanced
 
 __all__ = [
     "FUNCTION",
@@ -62,7 +53,6 @@ __all__ = [
 
 FUNCTION = "hudi_hybrid_search"
 SCORE = "score"
-_TASKS_PER_CORE = 3
 
 
 @dataclass(frozen=True)
@@ -96,70 +86,23 @@ class HybridSearch:
         distances = [StructField(name, DoubleType(), False) for name in self.distances]
         return [*distances, StructField(SCORE, DoubleType(), False), StructField(RANK, IntegerType(), False)]
 
-    def run(self, question: HybridQuestion, names: Sequence[str], unusable: int = 0) -> HybridFound:
+    def run(self, question: HybridQuestion, names: Sequence[str], unusable: int = 0) -> Found:
         """Search, and return the found rows with the named columns, ordered by query and rank.
 
         `names` are columns of the target. `unusable` is the number of query rows that lack a vector, for the report.
+        The distance of a row is its negated score; the distances by column and the score are in `added`.
         """
-        progress = Progress(unusable_queries=unusable)
+        conf, progress = self.base.conf(), Progress(unusable_queries=unusable)
 
-        def work(plan: SearchPlan | None) -> HybridFound:
-            return self._run(plan, question, names, progress)
+        def work(plan: SearchPlan | None) -> Found:
+            if plan is not None and lance_holds_sparse(plan, question.read):
+                plan = replace(plan, execution="spark", reason="Spark reads sparse vectors in Lance base files")
+            winners, rows = self.base.answer(plan, HybridAsked(question), question.read, names, conf, progress)
+            won = HybridWinners.of(winners, question)
+            added = added_columns(self.distances, won.distances, won.score)
+            return Found(winners.query, winners.distance, winners.rank, rows, added)
 
-        return self.base.attempt(work, 0, question.queries, progress)
-
-    def _run(
-        self, plan: SearchPlan | None, question: HybridQuestion, names: Sequence[str], progress: Progress
-    ) -> HybridFound:
-        if plan is not None and lance_holds_sparse(plan, question.read):
-            plan = replace(plan, execution="spark", reason="Spark reads sparse vectors in Lance base files")
-        if plan is None or plan.execution == "spark":
-            begun = time.perf_counter()
-            frame, ties = self.base.spark_rows(plan)
-            with self.base.deadline(plan, progress).cancelling(self.base.spark.sparkContext):
-                found = hybrid_frame(frame, question, names, ties, progress.counts)
-            progress.seconds["scan"] = time.perf_counter() - begun
-            if question.queries:
-                lengths = partial(length_in, frame)
-                refuse_lengths(question.dense, len(found.query), progress.counts, lengths, self.base.target.label)
-        else:
-            found = self._direct(plan, question, names, progress)
-        asked = question.queries
-        fewest = int(np.bincount(found.query, minlength=asked).min()) if asked else 0
-        if plan is not None:
-            report = report_of(plan, progress, asked, len(found.query), fewest)
-        else:
-            stands_for = Question(np.empty((asked, 0)), self.base.metric, question.k)
-            reason = self.base.target.reason or "it is a plan"
-            report = report_of_frame(self.base.target.label, reason, stands_for, progress, len(found.query), fewest)
-        keep_report(report)
-        return found
-
-    def _direct(
-        self, plan: SearchPlan, question: HybridQuestion, names: Sequence[str], progress: Progress
-    ) -> HybridFound:
-        physical, conf = dict(self.base.target.physical), self.base.conf()
-        of_table = replace(
-            question, columns=tuple(entry.named(physical[entry.column.name]) for entry in question.columns)
-        )
-        if plan.execution == "distributed":
-            found = self._distributed(plan, of_table, progress)
-        else:
-            found = run_hybrid_local(plan, of_table, conf, progress)
-        begun = time.perf_counter()
-        if question.queries:
-            refuse_other_length(plan, len(found.winners.query), progress.counts, of_table.dense)
-        rows = named_rows(plan, found.winners, names, physical, threads_of(conf))
-        progress.seconds["rows"] = time.perf_counter() - begun
-        return HybridFound(found.winners.query, found.score, found.winners.rank, found.distances, rows)
-
-    def _distributed(self, plan: SearchPlan, question: HybridQuestion, progress: Progress) -> HybridWinners:
-        context = self.base.spark.sparkContext
-        sizes = [access.size for access in plan.slices]
-        most = min(len(sizes), max(1, context.defaultParallelism) * _TASKS_PER_CORE)
-        groups = [tuple((place, plan.slices[place]) for place in group) for group in balanced(sizes, most)]
-        with plan.deadline(progress.begun).cancelling(context):
-            return run_hybrid(plan, question, groups, on_executors(context), False, progress)
+        return self.base.attempt(work, 0, question.queries, conf, progress)
 
     def describe(self) -> str:
         """Return the text for EXPLAIN."""
@@ -268,8 +211,7 @@ class _Single:
         """Return the rows with exactly these columns, ordered by rank."""
         added = {field.name for field in self.search.added}
         found = self.search.run(self.question, [name for name in names if name not in added])
-        values = added_columns(self.search.distances, found.distances, found.score)
-        values[RANK] = pa.array(found.rank.astype(np.int32))
+        values = {**found.added, RANK: pa.array(found.rank.astype(np.int32))}
         columns: list[Any] = [values[name] if name in values else found.rows.column(name) for name in names]
         return pa.table(columns, names=list(names)) if names else pa.table({"": pa.nulls(len(found.query))})
 

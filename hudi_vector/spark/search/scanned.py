@@ -1,13 +1,15 @@
-"""Search of any DataFrame through Spark, in one Python stage over the rows that Spark reads.
+"""Search of any DataFrame through Spark, in Python stages over the rows that Spark reads.
 
-This is the slow path, for everything that Spark can read. Each task holds the k nearest rows that it has seen, with the
+This is the slow path, for everything that Spark can read. Each task holds the best rows that it has seen, with the
 requested columns, and one batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,56 +17,44 @@ import pyarrow as pa
 from pyspark import Accumulator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
-from pyspark.sql.types import DoubleType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DoubleType, LongType, StructField, StructType
 
-from hudi_vector.kernels.topk import Bounds, Hits, TopK, rank_within
-from hudi_vector.query.asking.output import Found
-from hudi_vector.query.execute import Question
-from hudi_vector.query.merge import break_ties, order_of_keys
-from hudi_vector.read.spec import ScanCounts, VectorColumn
-from hudi_vector.read.vectors import block_of
+from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.topk import Bounds, Hits
+from hudi_vector.query.execute import Asked, Collector, Measure, SliceFound
+from hudi_vector.query.merge import SliceHits, Winners, break_ties, merge_hits
+from hudi_vector.read.several import SearchColumn, blocks_of
+from hudi_vector.read.spec import ScanCounts
 from hudi_vector.schema import free_names, quoted
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 
 __all__ = ["length_in", "search_frame"]
 
-_QUERY, _DISTANCE = "__hudi_vector_query", "__hudi_vector_distance"
+_QUERY, _DISTANCE, _BY_COLUMN = "__hudi_vector_query", "__hudi_vector_distance", "__hudi_vector_distances"
+_KINDS = (LongType(), DoubleType(), ArrayType(DoubleType(), False))
 _COUNTED = ("rows", "nulls", "invalid", "uneven")
 
 
 def search_frame(
     frame: DataFrame,
-    column: VectorColumn,
-    question: Question,
+    columns: Sequence[SearchColumn],
+    asked: Asked,
     names: Sequence[str],
     ties: Sequence[str],
     counts: ScanCounts,
-) -> Found:
-    """Return the nearest rows of a filtered DataFrame, at most k for each query, ordered by query and rank.
+) -> tuple[Winners, pa.Table]:
+    """Return the best rows of a filtered DataFrame, at most k for each query, and their columns with these names.
 
-    `ties` are the columns that order rows of equal distance, the most significant first. The rows are counted in
-    `counts`; a task that is run again counts its rows again.
+    `columns` are searched. `ties` are the columns that order rows of equal distance, the most significant first. The
+    rows are counted in `counts`; a task that is run again counts its rows again.
     """
-    carried = list(dict.fromkeys([*names, *ties]))
-    needed = frame.select([quoted(name) for name in dict.fromkeys([*carried, column.name])])
-    kept = [needed.schema[name] for name in carried]
-    added = free_names((_QUERY, _DISTANCE), carried, "_")
-    schema = StructType([StructField(added[0], LongType()), StructField(added[1], DoubleType()), *kept])
-    context = frame.sparkSession.sparkContext
-    seen = {name: context.accumulator(0) for name in _COUNTED}
-    task = _Task(column, question, tuple(carried), tuple(ties), tuple(added), seen)
-    batches = map_in_arrow(needed, task, schema)._collect_as_arrow()
-    for name, accumulator in seen.items():
-        setattr(counts, name, getattr(counts, name) + accumulator.value)
-    if not batches:
-        nothing = np.empty(0, np.int64)
-        return Found(nothing, np.empty(0), nothing, pa.table({name: pa.nulls(0) for name in names}))
-    table = pa.Table.from_batches(batches)
-    query, distance = (table.column(name).to_numpy() for name in added)
-    places = order_of_keys(table.select(list(ties))) if ties else np.zeros(len(query), np.int64)
-    order, rank = rank_within(query, distance, places)
-    order, rank = order[rank < question.k], rank[rank < question.k]
-    return Found(query[order], distance[order], rank + 1, table.select(list(names)).take(pa.array(order)))
+    rows = _SparkRows(frame, columns, names, ties)
+    parts: list[SliceHits] = []
+    for hits, seen in asked.found(rows, asked.bounds()):
+        parts += hits
+        counts.add(seen)
+    winners = merge_hits(parts, asked.k, lambda _, positions: rows.taken(ties, positions) if ties else None)
+    return winners, rows.taken(names, winners.position)
 
 
 def length_in(frame: DataFrame, name: str) -> int | None:
@@ -74,47 +64,105 @@ def length_in(frame: DataFrame, name: str) -> int | None:
     return int(found[0][0]) if found else None
 
 
-@dataclass(frozen=True)
-class _Task:
-    """The work of one task: find its nearest rows, identified by their position in the order of arrival."""
+class _SparkRows:
+    """The rows of a DataFrame as one slice of a search; positions are rows of the candidates that `search` finds."""
 
-    column: VectorColumn
-    question: Question
+    def __init__(
+        self, frame: DataFrame, columns: Sequence[SearchColumn], names: Sequence[str], ties: Sequence[str]
+    ) -> None:
+        self._frame, self._columns, self._ties = frame, tuple(columns), tuple(ties)
+        self._carried = tuple(dict.fromkeys([*names, *ties]))
+        self._found = pa.table({})
+
+    def search(self, asked: Asked, bounds: Bounds) -> list[SliceFound]:
+        """Give the candidates of all tasks; each task tightens bounds of its own."""
+        searched = (column.name for column in self._columns)
+        needed = self._frame.select([quoted(name) for name in dict.fromkeys([*self._carried, *searched])])
+        added = tuple(free_names((_QUERY, _DISTANCE, _BY_COLUMN), self._carried, "_"))
+        first = [StructField(*pair) for pair in zip(added, _KINDS, strict=True)]
+        schema = StructType([*first, *(needed.schema[name] for name in self._carried)])
+        context = needed.sparkSession.sparkContext
+        seen = {name: context.accumulator(0) for name in _COUNTED}
+        task = _Candidates(asked, bounds, self._columns, self._carried, self._ties, added, seen)
+        batches = map_in_arrow(needed, task, schema)._collect_as_arrow()
+        empty = pa.table({name: pa.nulls(0) for name in [*added, *self._carried]})
+        self._found = pa.Table.from_batches(batches) if batches else empty
+        query = np.asarray(self._found.column(0), dtype=np.int64)
+        distance = np.asarray(self._found.column(1), dtype=np.float64)
+        hits = Hits(query, distance, np.arange(len(query)), _matrix(self._found.column(2)))
+        counts = ScanCounts(**{name: accumulator.value for name, accumulator in seen.items()})
+        return [([SliceHits(0, hits)], counts)]
+
+    def measured(self, asked: Asked, make: Callable[[], Measure]) -> list[Any]:  # noqa: ARG002 - no slice is opened
+        """Give the result of a measurement for each partition."""
+        columns = self._columns
+
+        def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            step = make()
+            for batch in batches:
+                blocks = blocks_of(batch, columns, np.arange(batch.num_rows, dtype=np.int64), None, ScanCounts())
+                if blocks is not None:
+                    step.offer(blocks)
+            yield pa.record_batch({"result": pa.array([pickle.dumps(step.result)], pa.binary())})
+
+        vectors = self._frame.select([quoted(name) for name in dict.fromkeys(column.name for column in columns)])
+        rows = map_in_arrow(vectors, task, StructType([StructField("result", BinaryType())])).collect()
+        return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - written by the tasks of this search
+
+    def taken(self, names: Sequence[str], positions: npt.NDArray[np.int64]) -> pa.Table:
+        """Return carried columns of candidates, in this order."""
+        return self._found.select(list(names)).take(pa.array(positions))
+
+
+def _matrix(column: pa.ChunkedArray) -> Floats | None:
+    """Return lists of equal length as an array of shape (rows, length), None if there are none."""
+    lists = [np.asarray(chunk.flatten()) for chunk in column.chunks if len(chunk) > chunk.null_count]
+    return np.concatenate(lists).reshape(len(column), -1) if lists else None
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """The work of one task: find its best rows, identified by their position in the order of arrival."""
+
+    asked: Asked
+    bounds: Bounds
+    columns: tuple[SearchColumn, ...]
     carried: tuple[str, ...]
     ties: tuple[str, ...]
     added: tuple[str, ...]
     seen: Mapping[str, Accumulator[int]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        question, counts = self.question, ScanCounts()
-        bounds = Bounds.of(len(question.vectors), question.max_distance)
-        top = TopK(question.vectors, question.metric, question.k, bounds)
+        collector, counts = self.asked.collector(self.bounds), ScanCounts()
         held: pa.Table | None = None
         places = np.empty(0, np.int64)
         for batch in batches:
             first = counts.rows
             counts.rows += batch.num_rows
             positions = np.arange(first, counts.rows, dtype=np.int64)
-            array = batch.column(batch.schema.get_field_index(self.column.name))
-            block = block_of(array, self.column, positions, counts)
-            if len(block):
-                top.offer(block)
-            wanted = np.unique(top.hits().position)
+            blocks = blocks_of(batch, self.columns, positions, None, counts)
+            if blocks is not None and len(blocks[0]):
+                collector.offer(blocks)
+            wanted = np.unique(collector.hits().position)
             fresh, old = wanted[wanted >= first], np.isin(places, wanted)
             rows = pa.Table.from_batches([batch.select(list(self.carried))]).take(pa.array(fresh - first))
             held = rows if held is None else pa.concat_tables([held.filter(pa.array(old)), rows])
             places = np.concatenate([places[old], fresh])
+        counts.invalid += collector.invalid
         for name, accumulator in self.seen.items():
             accumulator.add(getattr(counts, name))
         if held is not None:
-            yield from self._output(top.hits(), held, places)
+            yield from self._output(collector, held, places)
 
-    def _output(self, hits: Hits, table: pa.Table, places: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    def _output(self, collector: Collector, held: pa.Table, places: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         def keys(at: npt.NDArray[np.int64]) -> pa.Table | None:
-            return table.select(list(self.ties)).take(pa.array(np.searchsorted(places, at))) if self.ties else None
+            return held.select(list(self.ties)).take(pa.array(np.searchsorted(places, at))) if self.ties else None
 
-        hits = break_ties(hits, self.question.k, keys)
-        rows = table.take(pa.array(np.searchsorted(places, hits.position)))
-        columns = [pa.array(hits.query), pa.array(hits.distance), *(rows.column(name) for name in self.carried)]
-        made = pa.table(columns, names=[*self.added, *self.carried])
+        hits = collector.hits()
+        if self.asked.is_final:
+            hits = break_ties(hits, self.asked.k, keys)
+        rows = held.take(pa.array(np.searchsorted(places, hits.position)))
+        by_column = [None] * len(hits) if hits.by_column is None else list(hits.by_column)
+        values = [pa.array(hits.query), pa.array(hits.distance), pa.array(by_column, pa.list_(pa.float64()))]
+        made = pa.table([*values, *rows.columns], names=[*self.added, *self.carried])
         yield from made.combine_chunks().to_batches()

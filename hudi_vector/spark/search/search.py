@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -19,16 +19,18 @@ from hudi_vector.errors import DataFileError, UnmergeableError, UnsupportedTable
 from hudi_vector.query.asking.output import Found
 from hudi_vector.query.deadline import Deadline
 from hudi_vector.query.distributed import run_distributed
-from hudi_vector.query.execute import Question
+from hudi_vector.query.execute import Asked, Question
 from hudi_vector.query.index_choice import IndexNeed, choose_index, known_indexes
 from hudi_vector.query.lengths import refuse_lengths, refuse_other_length
 from hudi_vector.query.local import run_local, threads_of
+from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.query.planner import SearchRequest, make_plan
-from hudi_vector.query.report import Progress, keep_report, report_of, report_of_frame
+from hudi_vector.query.report import Progress, SearchFacts, keep_report, report_of, report_of_frame
 from hudi_vector.query.tuning import AS_SET, Tuning
 from hudi_vector.query.winners import named_rows
 from hudi_vector.read.predicate.change import renamed
+from hudi_vector.read.several import SearchColumn
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
 from hudi_vector.schema import HUDI_TYPE, quoted
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
@@ -104,7 +106,7 @@ class TableSearch:
         indexes = known_indexes(source, request.column.name, conf, self.tuning)
         return make_plan(snapshot.with_fields(self.sparks_fields()), request, conf, indexes)
 
-    def deadline(self, plan: SearchPlan | None, progress: Progress) -> Deadline:
+    def _deadline(self, plan: SearchPlan | None, progress: Progress) -> Deadline:
         """Return the deadline of a search that is running, also where Spark searches a plan that is not a table."""
         if plan is not None:
             return plan.deadline(progress.begun)
@@ -133,26 +135,35 @@ class TableSearch:
         """
         conf = self.conf()
         question = Question(vectors, self.metric, self.k, self.max_distance, options.BATCH_BLOCK_QUERIES.read(conf))
+        column = replace(self.column, dimension=vectors.shape[1])
         progress = Progress(unusable_queries=unusable)
 
         def work(plan: SearchPlan | None) -> Found:
-            return self._run(plan, question, names, conf, progress)
+            winners, rows = self.answer(plan, question, [column], names, conf, progress)
+            return Found(winners.query, winners.distance, winners.rank, rows)
 
-        return self.attempt(work, vectors.shape[1], len(vectors), progress)
+        return self.attempt(work, vectors.shape[1], len(vectors), conf, progress)
 
-    def attempt(self, work: Callable[[SearchPlan | None], T], dimension: int, queries: int, progress: Progress) -> T:
+    def attempt(
+        self,
+        work: Callable[[SearchPlan | None], T],
+        dimension: int,
+        queries: int,
+        conf: Mapping[str, str],
+        progress: Progress,
+    ) -> T:
         """Plan and work; once more through Spark for what only it merges, on a newer snapshot for files that are gone.
 
         Args:
             work: What is done with a plan.
             dimension: The queries' length.
             queries: How many queries there are.
+            conf: Settings, as text.
             progress: What is timed, and whose counts begin anew.
 
         Returns:
             What the work returns.
         """
-        conf = self.conf()
         plan = self._planned(dimension, queries, conf, progress)
         for attempt in range(_ATTEMPTS):
             try:
@@ -177,60 +188,75 @@ class TableSearch:
         progress.seconds["plan"] = time.perf_counter() - begun
         return plan
 
-    def _run(
+    def answer(
         self,
         plan: SearchPlan | None,
-        question: Question,
+        asked: Asked,
+        columns: Sequence[SearchColumn],
         names: Sequence[str],
         conf: Mapping[str, str],
         progress: Progress,
-    ) -> Found:
+    ) -> tuple[Winners, pa.Table]:
+        """Search by a plan, by Spark where it is None, keep the report, and return the rows found and their columns.
+
+        `columns` are searched and `names` are returned; both are columns of the target.
+        """
         if plan is None or plan.execution == "spark":
-            found = self._by_spark(plan, question, names, progress)
+            winners, rows = self._by_spark(plan, asked, columns, names, progress)
         else:
-            found = self._direct(plan, question, names, conf, progress)
-        asked = len(question.vectors)
-        fewest = int(np.bincount(found.query, minlength=asked).min()) if asked else 0
+            winners, rows = self._direct(plan, asked, columns, names, conf, progress)
+        queries = asked.queries
+        fewest = int(np.bincount(winners.query, minlength=queries).min()) if queries else 0
         if plan is None:
-            reason = self.target.reason or "it is a plan"
-            report = report_of_frame(self.target.label, reason, question, progress, len(found.query), fewest)
+            facts = SearchFacts(self.target.label, self.metric, self.k, self.max_distance, queries)
+            report = report_of_frame(facts, self.target.reason or "it is a plan", progress, len(winners), fewest)
         else:
-            report = report_of(plan, progress, asked, len(found.query), fewest)
+            report = report_of(plan, progress, queries, len(winners), fewest)
         keep_report(report)
-        return found
+        return winners, rows
 
     def _direct(
         self,
         plan: SearchPlan,
-        question: Question,
+        asked: Asked,
+        columns: Sequence[SearchColumn],
         names: Sequence[str],
         conf: Mapping[str, str],
         progress: Progress,
-    ) -> Found:
+    ) -> tuple[Winners, pa.Table]:
+        physical = dict(self.target.physical)
+        asked = asked.named(physical)
         if plan.execution == "distributed":
-            winners = run_distributed(self.spark.sparkContext, plan, question, progress)
+            winners = run_distributed(self.spark.sparkContext, plan, asked, progress)
         else:
-            winners = run_local(plan, question, conf, progress)
+            winners = run_local(plan, asked, conf, progress)
         begun = time.perf_counter()
-        rows = named_rows(plan, winners, names, dict(self.target.physical), threads_of(conf))
+        if asked.queries:
+            dense = [replace(entry, name=physical[entry.name]) for entry in _dense(columns)]
+            refuse_other_length(plan, len(winners), progress.counts, dense)
+        rows = named_rows(plan, winners, names, physical, threads_of(conf))
         progress.seconds["rows"] = time.perf_counter() - begun
-        if len(question.vectors):
-            refuse_other_length(plan, len(winners.query), progress.counts)
-        return Found(winners.query, winners.distance, winners.rank, rows)
+        return winners, rows
 
-    def _by_spark(self, plan: SearchPlan | None, question: Question, names: Sequence[str], progress: Progress) -> Found:
+    def _by_spark(
+        self,
+        plan: SearchPlan | None,
+        asked: Asked,
+        columns: Sequence[SearchColumn],
+        names: Sequence[str],
+        progress: Progress,
+    ) -> tuple[Winners, pa.Table]:
         begun = time.perf_counter()
-        frame, ties = self.spark_rows(plan)
-        column = replace(self.column, dimension=question.vectors.shape[1])
-        with self.deadline(plan, progress).cancelling(self.spark.sparkContext):
-            found = search_frame(frame, column, question, names, ties, progress.counts)
+        frame, ties = self._spark_rows(plan)
+        with self._deadline(plan, progress).cancelling(self.spark.sparkContext):
+            winners, rows = search_frame(frame, columns, asked, names, ties, progress.counts)
         progress.seconds["scan"] = time.perf_counter() - begun
-        if len(question.vectors):
+        if asked.queries:
             lengths = partial(length_in, frame)
-            refuse_lengths([column], len(found.query), progress.counts, lengths, self.target.label)
-        return found
+            refuse_lengths(_dense(columns), len(winners), progress.counts, lengths, self.target.label)
+        return winners, rows
 
-    def spark_rows(self, plan: SearchPlan | None) -> tuple[DataFrame, list[str]]:
+    def _spark_rows(self, plan: SearchPlan | None) -> tuple[DataFrame, list[str]]:
         """The rows under the filter, read by Spark, and the columns that order those of equal distance."""
         frame = self._frame(plan.snapshot if plan else None)
         if self.filter is not None:
@@ -303,6 +329,11 @@ def settings_of(spark: SparkSession) -> Mapping[str, str]:
     settings = spark._jsparkSession.sessionState().conf()
     read = {option.key: settings.getConfString(option.key, None) for option in options.SEARCH}
     return {key: str(value) for key, value in read.items() if value is not None}
+
+
+def _dense(columns: Iterable[SearchColumn]) -> list[VectorColumn]:
+    """Return the columns of dense vectors."""
+    return [column for column in columns if isinstance(column, VectorColumn)]
 
 
 def _is_orderable(kind: DataType) -> bool:
