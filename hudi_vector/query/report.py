@@ -1,4 +1,4 @@
-"""What a search did: the report after it, for notebooks and logs."""
+"""Reports of the searches that ran, for notebooks and logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEPT = 100
 
 @dataclass(frozen=True)
 class SearchReport:
-    """What became of one search. Its text is a sentence or two; in a notebook it shows as a table."""
+    """The counts and times of one search. Its text is a few lines; a notebook shows the same."""
 
     table: str
     instant: str | None
@@ -76,7 +76,7 @@ class SearchReport:
 
 @dataclass
 class Progress:
-    """What a running search has counted so far."""
+    """The counts and times of a running search so far; `begun` is a time of `time.monotonic`."""
 
     counts: ScanCounts = field(default_factory=ScanCounts)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -85,24 +85,13 @@ class Progress:
 
 
 def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int, fewest: int) -> SearchReport:
-    """The report of a search that ran.
-
-    Args:
-        plan: What it was to do.
-        progress: What it counted.
-        queries: How many queries it had.
-        returned: Rows it returned.
-        fewest: Rows of the query that got the fewest.
-
-    Returns:
-        The report.
-    """
+    """Return the report of a search by a plan; `fewest` is the number of rows of the query that got the fewest."""
     return _report(
         progress,
         returned,
         fewest,
-        _Facts(plan.snapshot.source.name, plan.metric, plan.k, plan.max_distance, queries),
-        _Way(
+        _Request(plan.snapshot.source.name, plan.metric, plan.k, plan.max_distance, queries),
+        _Execution(
             plan.snapshot.instant,
             plan.execution,
             plan.reason,
@@ -116,25 +105,19 @@ def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int,
 def report_of_frame(
     table: str, reason: str, question: Question, progress: Progress, returned: int, fewest: int
 ) -> SearchReport:
-    """The report of a search over a plan that is no Hudi table's.
+    """Return the report of a search that Spark ran over a DataFrame.
 
-    Args:
-        table: How the user named it.
-        reason: Why Spark searched it.
-        question: What was asked.
-        progress: What was counted.
-        returned: Rows returned.
-        fewest: Rows of the query that got the fewest.
-
-    Returns:
-        The report.
+    `table` is the user's name for it, `reason` says why Spark ran the search, and `fewest` is the number of rows of the
+    query that got the fewest.
     """
-    facts = _Facts(table, question.metric, question.k, question.max_distance, len(question.vectors))
-    return _report(progress, returned, fewest, facts, _Way(None, "spark", reason, {}, 0, filtered=True))
+    request = _Request(table, question.metric, question.k, question.max_distance, len(question.vectors))
+    return _report(progress, returned, fewest, request, _Execution(None, "spark", reason, {}, 0, filtered=True))
 
 
 @dataclass(frozen=True)
-class _Facts:
+class _Request:
+    """The arguments of a search that its report shows."""
+
     table: str
     metric: str
     k: int
@@ -143,7 +126,9 @@ class _Facts:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Execution:
+    """The place and extent of a search: its snapshot, and the slices that it reads."""
+
     instant: str | None
     execution: str
     reason: str
@@ -152,18 +137,18 @@ class _Way:
     filtered: bool
 
 
-def _report(progress: Progress, returned: int, fewest: int, facts: _Facts, way: _Way) -> SearchReport:
-    counts, reached = progress.counts, fewest >= facts.k or facts.k >= EVERY_ROW
+def _report(progress: Progress, returned: int, fewest: int, request: _Request, run: _Execution) -> SearchReport:
+    counts, reached = progress.counts, fewest >= request.k or request.k >= EVERY_ROW
     return SearchReport(
-        table=facts.table,
-        instant=way.instant,
-        metric=facts.metric,
-        k=facts.k,
-        queries=facts.queries,
-        execution=way.execution,
-        execution_reason=way.reason,
-        slices=way.slices,
-        slices_pruned=way.pruned_slices,
+        table=request.table,
+        instant=run.instant,
+        metric=request.metric,
+        k=request.k,
+        queries=request.queries,
+        execution=run.execution,
+        execution_reason=run.reason,
+        slices=run.slices,
+        slices_pruned=run.pruned_slices,
         rows=counts.rows,
         pruned=counts.pruned,
         filtered=counts.filtered,
@@ -173,17 +158,17 @@ def _report(progress: Progress, returned: int, fewest: int, facts: _Facts, way: 
         cached_slices=counts.cached_slices,
         returned=returned,
         reached_k=reached,
-        why_fewer="" if reached else _why_fewer(counts, facts, way),
+        why_fewer="" if reached else _why_fewer(counts, request, run),
         invalid_queries=progress.unusable_queries,
         seconds=dict(progress.seconds),
     )
 
 
-def _why_fewer(counts: ScanCounts, facts: _Facts, way: _Way) -> str:
-    if not facts.queries:
+def _why_fewer(counts: ScanCounts, request: _Request, run: _Execution) -> str:
+    if not request.queries:
         return "no query has a usable vector"
     reasons = []
-    if counts.filtered or counts.pruned or way.pruned_slices or (way.execution == "spark" and way.filtered):
+    if counts.filtered or counts.pruned or run.pruned_slices or (run.execution == "spark" and run.filtered):
         reasons.append("the filter left out the others")
     elif not counts.rows:
         return "the table holds no rows at this instant"
@@ -192,8 +177,8 @@ def _why_fewer(counts: ScanCounts, facts: _Facts, way: _Way) -> str:
     if counts.invalid:
         reasons.append(f"{counts.invalid} rows have an invalid one")
     searched = counts.rows - counts.pruned - counts.filtered - counts.nulls - counts.invalid
-    if facts.max_distance is not None and searched >= facts.k:
-        reasons.append(f"the others lie beyond max_distance = {facts.max_distance}")
+    if request.max_distance is not None and searched >= request.k:
+        reasons.append(f"the others lie beyond max_distance = {request.max_distance}")
     return ", ".join(reasons) or f"the table holds {counts.rows} rows"
 
 
@@ -210,13 +195,13 @@ def keep_report(report: SearchReport) -> None:
 
 @known_arguments()
 def last_reports(count: int = 1) -> list[SearchReport]:
-    """The reports of the last searches of this process, the newest last.
+    """Return the reports of the last searches of this process, the newest last.
 
     Args:
-        count: How many, 100 at the most.
+        count: The number of reports; the process keeps 100.
 
     Returns:
-        The reports.
+        The reports, fewer than `count` if there were fewer searches.
 
     Raises:
         ValueError: The count is below 1.
