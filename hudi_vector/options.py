@@ -98,14 +98,14 @@ _AMOUNT = re.compile(r"(\d+)\s*([a-z]*)", re.ASCII)
 
 
 def parse_size(text: str) -> int | None:
-    """The bytes that a text such as ``1MB``, ``64 MiB`` or ``1048576`` stands for.
+    """Return the bytes of a size such as ``1MB``, ``64 MiB`` or ``1048576``.
 
     Args:
         text: A whole number with or without a unit (B, KB, MB, GB, TB in any case, with or without ``i``); each unit
             is 1024 times the one before it.
 
     Returns:
-        The number of bytes, or None where the text is no size.
+        The number of bytes, or None if the text is not a size.
 
     Example:
         >>> parse_size("64 MiB"), parse_size("1.5MB")
@@ -115,13 +115,13 @@ def parse_size(text: str) -> int | None:
 
 
 def parse_duration(text: str) -> int | None:
-    """The milliseconds that a text such as ``24h``, ``90 min`` or ``7d`` stands for.
+    """Return the milliseconds of a duration such as ``24h``, ``90 min`` or ``7d``.
 
     Args:
         text: A whole number with its unit (ms, s, m or min, h, d); without one it counts milliseconds.
 
     Returns:
-        The number of milliseconds, or None where the text is no duration.
+        The number of milliseconds, or None if the text is not a duration.
 
     Example:
         >>> parse_duration("24h"), parse_duration("500"), parse_duration("1 week")
@@ -131,7 +131,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def parse_names(text: str) -> list[str]:
-    """The names, paths or URIs in a text that has commas between them.
+    """Return the names, paths or URIs in a text that separates them by commas.
 
     Example:
         >>> parse_names("a, b,")
@@ -160,16 +160,7 @@ class Option(Generic[T]):
     maximum: int | None = None
 
     def read(self, conf: Mapping[str, str]) -> T:
-        """The value in ``conf``, or the default.
-
-        Args:
-            conf: Keys and values as text, as a SparkSession holds them.
-
-        Returns:
-            The value, in the type of the default.
-
-        Raises:
-            InvalidOptionError: The text is not a value of this setting.
+        """Return the value in a session's settings, or the default; raise InvalidOptionError if it is not allowed.
 
         Example:
             >>> LOCAL_THREADS.read({"hoodie.vector.search.local.threads": "2"})
@@ -179,33 +170,15 @@ class Option(Generic[T]):
         return self.default if text is None else self.parse(text)
 
     def in_session(self, spark: SparkSession, given: object = None) -> T:
-        """What a caller gave, else the value in a session, else the default.
+        """Return the caller's value, else the value in a session, else the default.
 
-        Args:
-            spark: The session.
-            given: The caller's value, None where there is none.
-
-        Returns:
-            The value, in the type of the default.
-
-        Raises:
-            InvalidOptionError: It is not a value of this setting.
+        Raises InvalidOptionError if the value is not allowed.
         """
         text = spark.conf.get(self.key, None) if given is None else str(given)
         return self.default if text is None else self.parse(text)
 
     def parse(self, text: str) -> T:
-        """The value a text stands for.
-
-        Args:
-            text: What the user wrote.
-
-        Returns:
-            The value, in the type of the default.
-
-        Raises:
-            InvalidOptionError: The text is not a value of this setting.
-        """
+        """Return the value of a text, in the type of the default; raise InvalidOptionError if it is not allowed."""
         if isinstance(self.default, int):
             number = self._number(text)
             if number is None or not self._is_within(number):
@@ -220,7 +193,7 @@ class Option(Generic[T]):
 
     @property
     def limits(self) -> str:
-        """How a message ends that says which numbers are allowed."""
+        """Return the allowed range of numbers as the end of a sentence, "" without one."""
         if self.maximum is not None:
             return f", {self.minimum or 0} to {self.maximum}"
         return "" if self.minimum is None else f", {self.minimum} or more"
@@ -266,7 +239,7 @@ LOCAL_THREADS: Option[int] = Option(
     "hoodie.vector.search.local.threads",
     0,
     "threads",
-    "Threads of a search on the driver; 0 stands for the processors this process may use.",
+    "Threads of a search on the driver; 0 means as many as this process may use processors.",
     minimum=0,
 )
 CACHE_MAX_BYTES: Option[int] = Option(
@@ -305,8 +278,8 @@ MODE: Option[str] = Option(
     "hoodie.vector.search.mode",
     "auto",
     "",
-    "Whether searches use an index: never (`exact`), where it gives the exact answer sooner (`auto`; with a recall "
-    "target below 1 also where it may miss rows), or always where there is one, whatever it may miss (`approximate`).",
+    "Whether searches use an index: never (`exact`), if it gives the exact answer faster (`auto`; with a recall "
+    "target below 1 also if it may miss rows), or always if there is one, even if it misses rows (`approximate`).",
     allowed=("auto", "exact", "approximate"),
 )
 RECALL_TARGET: Option[str] = Option(
@@ -314,8 +287,8 @@ RECALL_TARGET: Option[str] = Option(
     "1",
     SHARE,
     "The part of the true nearest rows an indexed search has to find on average, such as 0.95; with 1 answers are "
-    "exact. Probes and candidates are taken from the calibration kept with the index, which knows searches of up to "
-    "1,000 rows; where more are wanted, or nothing that was measured reached the target, answers are exact.",
+    "exact. Probes and candidates are taken from the calibration stored with the index, which covers searches of up to "
+    "1,000 rows; if more rows are wanted, or no measured setting reached the target, answers are exact.",
 )
 TIMEOUT: Option[int] = Option(
     "hoodie.vector.search.timeout",
@@ -338,21 +311,21 @@ INDEX_EXTERNAL_DIR: Option[str] = Option(
     "hoodie.vector.index.external.dir",
     "",
     FOLDER,
-    "The directory of indexes over files that are no Hudi table's, and of those that were made elsewhere than under "
-    "their table; a shared file system where executors are on other machines. Empty for none.",
+    "The directory of indexes over files that belong to no Hudi table, and of indexes that were made outside their "
+    "table's folder; on a shared file system if executors are on other machines. Empty for none.",
 )
 INDEX_EXTERNAL_ENABLED: Option[str] = Option(
     "hoodie.vector.index.external.enabled",
     "true",
     "",
-    "Whether searches look into that directory.",
+    "Whether searches look for indexes in `hoodie.vector.index.external.dir`.",
     allowed=("true", "false"),
 )
 INDEX_READ_MAX_GAP: Option[int] = Option(
     "hoodie.vector.index.read.max.gap",
     0,
     BYTES,
-    "Vectors of candidates that lie no further apart in a file are read by one request; 0 stands for 4 KiB on local "
+    "Vectors of candidates that are no further apart in a file are read by one request; 0 means 4 KiB on local "
     "disk and 1 MiB on an object store.",
     minimum=0,
 )
@@ -360,8 +333,8 @@ INDEX_READ_THREADS: Option[int] = Option(
     "hoodie.vector.index.read.threads",
     0,
     "threads",
-    "Threads that read vectors of candidates from one file; 0 stands for 1 on local disk, where the files are read "
-    "side by side already, and 16 on an object store.",
+    "Threads that read vectors of candidates from one file; 0 means 1 on local disk, where several files are read "
+    "at once already, and 16 on an object store.",
     minimum=0,
 )
 JOIN_TEMP_DIR: Option[str] = Option(
@@ -376,7 +349,7 @@ JOIN_TEMP_MAX_BYTES: Option[int] = Option(
     "hoodie.vector.join.temp.max.bytes",
     64 << 30,
     BYTES,
-    "The most bytes that one such dataset may have.",
+    "The largest size of a temporary Lance dataset (`hoodie.vector.join.temp.dir`).",
     minimum=1,
 )
 JOIN_PATH: Option[str] = Option(
@@ -401,9 +374,9 @@ GUARD_BLOBS: Option[str] = Option(
     "true",
     "",
     "Whether `register` sets `spark.sql.optimizer.nestedSchemaPruning.enabled` to false in the session and in every "
-    "later one. Hudi 1.2 answers queries over single fields of a BLOB wrongly, and says nothing, where a table has "
-    "log files and Spark reads structs in part. It costs the reading of whole structs, of all tables, where a query "
-    "names only some of their fields.",
+    "later one. Without this, Hudi 1.2 answers queries over single fields of a BLOB wrongly, and without an error, "
+    "if the table has log files. The price: a query over some fields of a struct reads the whole struct, in all "
+    "tables.",
     allowed=("true", "false"),
 )
 INVALID_VECTORS: Option[str] = Option(
@@ -418,7 +391,7 @@ BLOB_INLINE_THRESHOLD: Option[int] = Option(
     "hoodie.storage.blob.inline.threshold",
     1 << 20,
     BYTES,
-    "Blobs below this size are stored inside the table's data files, all others in containers beside them; "
+    "Blobs below this size are stored inside the table's data files, all others in containers; "
     "at most 16 MiB, because larger blobs are never stored inline.",
     minimum=0,
 )
@@ -426,22 +399,22 @@ BLOB_MAX_ELEMENT_SIZE: Option[int] = Option(
     "hoodie.storage.blob.outofline.container.maxElementSize",
     64 << 20,
     BYTES,
-    "A blob larger than this gets a file of its own instead of a place in a container.",
+    "A blob larger than this is stored alone in a file instead of in a container.",
     minimum=1,
 )
 BLOB_MAX_FILE_SIZE: Option[int] = Option(
     "hoodie.storage.blob.outofline.container.maxFileSize",
     256 << 20,
     BYTES,
-    "A container is closed and another begun before its blobs, with the framing of its format, exceed this; "
-    "the footer of Parquet and Lance comes on top.",
+    "A container is closed, and the next one begun, before its blobs, with the framing of its format, exceed this; "
+    "the footer of Parquet and Lance is not counted.",
     minimum=1,
 )
 BLOB_FORMAT: Option[str] = Option(
     "hoodie.storage.blob.outofline.format",
     "raw",
     "",
-    f"What a container is: {', '.join(f'{each.text} (`{each.name}`)' for each in FORMATS.values())}. "
+    f"The format of containers: {', '.join(f'{each.text} (`{each.name}`)' for each in FORMATS.values())}. "
     "In each, a blob is one range of bytes.",
     allowed=tuple(FORMATS),
 )
@@ -449,7 +422,7 @@ BLOB_CHECKSUM: Option[str] = Option(
     "hoodie.storage.blob.checksum",
     "none",
     "",
-    "The checksum of every blob in a container, kept beside the upload's manifest.",
+    "The checksum of every blob in a container, stored next to the upload's manifest.",
     allowed=("none", "crc32", "sha256"),
 )
 BLOB_PATHS: Option[str] = Option(
@@ -464,23 +437,24 @@ BLOB_PIN: Option[str] = Option(
     "hoodie.storage.blob.external.pin",
     "true",
     "",
-    "Whether size and modification time of the files that references name, and that the table does not own, are kept "
-    "when they are written, so that `hv.blobs.verify` finds those that changed since.",
+    "Whether a write stores size and modification time of the files that references name and the table does not own, "
+    "so that `hv.blobs.verify` finds those that changed since.",
     allowed=("true", "false"),
 )
 BLOB_WRITE_LEASE: Option[int] = Option(
     "hoodie.blob.write.lease",
     86_400_000,
     MILLISECONDS,
-    "How long a write that its driver no longer renews may still commit; later its blobs count as orphaned.",
+    "The time for which a write may still commit after its driver last renewed it; later its blobs count as orphaned.",
     minimum=1000,
 )
 CLEAN_GRACE: Option[int] = Option(
     "hoodie.blob.clean.grace",
     86_400_000,
     MILLISECONDS,
-    "How old a blob file must be before the cleaner may take it, and by how much the clocks of writers and cleaner may "
-    "differ. It must exceed the longest time from the upload of a blob to the commit that refers to it.",
+    "The age a blob file must have before the cleaner may move it, which is also the largest difference between the "
+    "clocks of writers and cleaner. It must exceed the longest time from the upload of a blob to the commit that "
+    "refers to it.",
     minimum=0,
 )
 CLEAN_EXECUTION: Option[str] = Option(
@@ -488,14 +462,14 @@ CLEAN_EXECUTION: Option[str] = Option(
     "auto",
     "",
     "Where the cleaner reads data files: on the driver with threads (`local`), on the executors (`distributed`), or by "
-    "how much there is to read (`auto`).",
+    "their number and size (`auto`).",
     allowed=("auto", "local", "distributed"),
 )
 CLEAN_LOCAL_MAX_BYTES: Option[int] = Option(
     "hoodie.blob.clean.local.max.bytes",
     16 << 30,
     BYTES,
-    "With `auto`, data files that have no more bytes than this are read on the driver; of base files only references "
+    "With `auto`, data files of at most this many bytes together are read on the driver; of base files only references "
     "are read.",
     minimum=0,
 )
@@ -503,14 +477,14 @@ CLEAN_LOCAL_MAX_FILES: Option[int] = Option(
     "hoodie.blob.clean.local.max.files",
     2000,
     "files",
-    "With `auto`, no more data files than this are read on the driver.",
+    "With `auto`, at most this many data files are read on the driver.",
     minimum=0,
 )
 CLEAN_MAX_SHARE: Option[int] = Option(
     "hoodie.blob.clean.max.share",
     50,
     "percent",
-    "The cleaner refuses to run where more than this share of the bytes in a table's blob area would go; "
+    "The cleaner refuses to run if it would move more than this share of the bytes in a table's blob area; "
     "100 turns this off.",
     minimum=0,
     maximum=100,
@@ -519,15 +493,16 @@ CLEAN_MAX_FILES: Option[int] = Option(
     "hoodie.blob.clean.max.files",
     10_000,
     "files",
-    "How many files one run of the cleaner takes at most, the oldest first; the others wait for the next run.",
+    "The largest number of files that one run of the cleaner moves, the oldest first; the others wait for the next "
+    "run.",
     minimum=1,
 )
 CLEAN_TRASH_WINDOW: Option[int] = Option(
     "hoodie.blob.clean.trash.window",
     7 * 86_400_000,
     MILLISECONDS,
-    "How long files stay in the trash, from where `restore_blobs` brings them back, before the cleaner deletes them "
-    "for good.",
+    "The time for which files stay in the trash, from where `restore_blobs` brings them back, before the cleaner "
+    "deletes them permanently.",
     minimum=0,
 )
 MAINTAIN_STEPS: Option[str] = Option(
@@ -553,15 +528,16 @@ MAINTAIN_HUDI_CLEAN: Option[str] = Option(
     "hoodie.blob.maintain.hudi.clean",
     "false",
     "",
-    "Whether `maintain` runs Hudi's own clean before `clean_blobs`, so that what older commits alone refer to can go.",
+    "Whether `maintain` runs Hudi's own clean before `clean_blobs`, so that blobs that only older commits refer to can "
+    "be removed.",
     allowed=("true", "false"),
 )
 MAINTAIN_SINGLE_WRITER: Option[str] = Option(
     "hoodie.blob.maintain.assume.single.writer",
     "false",
     "",
-    "Whether `maintain` may take for granted that nobody else writes to the table while `cluster` and `compact_blobs` "
-    "run, which tables need that have neither an ordering field nor a lock by which their writers take turns.",
+    "Whether `maintain` may assume that no other writer commits to the table while `cluster` and `compact_blobs` run. "
+    "Tables without an ordering field and without a lock for their writers need it.",
     allowed=("true", "false"),
 )
 MAINTAIN_COMPACT_INTERVAL: Option[int] = Option(
@@ -596,16 +572,16 @@ CLEAN_MANAGED_ROOTS: Option[str] = Option(
     "hoodie.blob.clean.managed.roots",
     "",
     FOLDERS,
-    "Folders outside of the blob area, with commas between them, all of whose files belong to the table that is "
-    "cleaned: those that nothing needs go by the rule for containers, but for their names. Without it such files are "
-    "only reported, as `managed_outside`.",
+    "Folders outside the blob area, separated by commas, all of whose files belong to the table that is cleaned: files "
+    "that nothing needs are removed by the rule for containers, whatever their names. Without this setting such files "
+    "are only reported, as `managed_outside`.",
 )
 COMPACT_LIVE_THRESHOLD: Option[int] = Option(
     "hoodie.blob.compact.live.threshold",
     50,
     "percent",
-    "Containers of whose bytes the newest snapshot refers to less than this share are repacked by `compact_blobs`; "
-    "0 leaves all but small ones as they are.",
+    "`compact_blobs` repacks a container if the newest snapshot refers to less than this share of its bytes; 0 leaves "
+    "all but small containers as they are.",
     minimum=0,
     maximum=100,
 )
@@ -614,7 +590,7 @@ COMPACT_TARGET_SIZE: Option[int] = Option(
     256 << 20,
     BYTES,
     "The size of the containers that `compact_blobs` makes, up to the last blob. Containers of less than a quarter of "
-    "it are small, and are joined where that makes fewer of them.",
+    "it are small, and are joined if that makes fewer of them.",
     minimum=1,
 )
 COMPACT_GROUP_SIZE: Option[int] = Option(
@@ -637,9 +613,9 @@ ALLOWED_BLOBS: Option[str] = Option(
     "hoodie.blob.read.allowed",
     "",
     FOLDERS,
-    "Places, with commas between them, whose files references may name; every reader of blobs refuses others. The "
-    "table's own folder is one of them where the reader knows the table. Without it files of any place that this "
-    "process can open are read, but for a table on an object store those of this machine.",
+    "The places, separated by commas, whose files references may name; every reader of blobs refuses others. The "
+    "table's own folder is always allowed if the reader knows the table. Without this setting every file that this "
+    "process can open is read, except local files for a table on an object store.",
 )
 
 ALL: tuple[Option[int] | Option[str], ...] = (
@@ -697,7 +673,7 @@ ALL: tuple[Option[int] | Option[str], ...] = (
 )
 
 PREFIXES = ("hoodie.vector.", "hoodie.blob.", "hoodie.storage.blob.")
-"""How the keys of this package begin. Under them a key that is not known is misspelt, and never passed over."""
+"""The prefixes of this package's keys. An unknown key with one of them is misspelt, and is always refused."""
 
 # Keys of Hudi 1.2 under these prefixes; the last one is written into the footers of its Parquet files.
 _HUDIS = ("hoodie.blob.batching.lookahead.size", "hoodie.blob.batching.max.gap.bytes", "hoodie.vector.columns")
@@ -707,7 +683,7 @@ _KEY_IN_SESSION = re.compile(r"(?<![\w.])hoodie\.(?:vector|blob|storage\.blob)\.
 
 
 def unknown_key(key: str, *, any_case: bool = False) -> str | None:
-    """What is wrong with a key that begins as this package's do and is none of them or of Hudi's; else None."""
+    """Return the error of a key that has a prefix of this package and is no key of it or of Hudi; None for others."""
     if not key.lower().startswith(PREFIXES) or key in _KNOWN or (any_case and key.lower() in _FOLDED):
         return None
     hint = did_you_mean(key, _KNOWN, most=1, alike=0.8) or "'hudi-vector options' lists all settings"
@@ -715,7 +691,7 @@ def unknown_key(key: str, *, any_case: bool = False) -> str | None:
 
 
 def without_effect(properties: Iterable[str]) -> list[str]:
-    """What to say of properties of a table that look like settings of this package, which are not read from there."""
+    """Return a sentence for each property of a table that is named like a setting of this package, without effect."""
     found = sorted(key for key in properties if key.lower().startswith(PREFIXES) and key not in _HUDIS)
     return [
         f"'{key}' has no effect as a property of a table; set it in the session"
@@ -725,14 +701,9 @@ def without_effect(properties: Iterable[str]) -> list[str]:
 
 
 def require_known(keys: Iterable[str], *, any_case: bool = False) -> None:
-    """Raise InvalidOptionError for the first key that begins as this package's settings do and is none.
+    """Raise InvalidOptionError for the first unknown key with a prefix of this package, naming the nearest known one.
 
-    Args:
-        keys: Keys as a caller gave them; those of others are passed over.
-        any_case: Whether capitals do not matter, as where a write reads its settings of blobs.
-
-    Raises:
-        InvalidOptionError: A key is misspelt; the nearest right one is named.
+    `any_case` ignores case, as a write does when it reads its settings of blobs.
 
     Example:
         >>> require_known(["hoodie.blob.clean.grace", "hoodie.table.name"])
@@ -744,20 +715,13 @@ def require_known(keys: Iterable[str], *, any_case: bool = False) -> None:
 
 
 def require_known_in_session(spark: SparkSession) -> None:
-    """Raise InvalidOptionError where a session sets a key that begins as this package's do and is none.
-
-    Args:
-        spark: The session.
-
-    Raises:
-        InvalidOptionError: A key is misspelt; the nearest right one is named.
-    """
+    """Raise InvalidOptionError if a session sets an unknown key with a prefix of this package."""
     # One text instead of a call for each key.
     keys = str(spark._jsparkSession.sessionState().conf().settings().keySet().toString())
     for key in _KEY_IN_SESSION.findall(keys):
         wrong = unknown_key(key)
         if wrong is not None:
-            raise InvalidOptionError(f"the session sets {wrong} (spark.conf.unset takes the wrong one away)")
+            raise InvalidOptionError(f"the session sets {wrong} (remove it with spark.conf.unset)")
 
 
 _ALLOWED = {
@@ -772,17 +736,11 @@ _ALLOWED = {
 SEARCH: tuple[Option[int] | Option[str], ...] = tuple(
     option for option in ALL if option.key.startswith("hoodie.vector.")
 )
-"""Those a search reads."""
+"""The settings that a search reads."""
 
 
 def markdown(listed: Sequence[Option[int] | Option[str]] = ALL) -> str:
-    """A table of settings, as ``docs/options.md`` shows all of them.
-
-    Args:
-        listed: The settings.
-
-    Returns:
-        A Markdown table, one row per setting.
+    """Return a table of settings in Markdown, one row per setting, as in ``docs/options.md``.
 
     Example:
         >>> markdown().startswith("| Key |")

@@ -179,7 +179,7 @@ def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each =
             return done
         known = verified(done, files, spec.options) if done.key else done
     raise RefusedError(
-        f"the index of '{known.manifest.column}' was made anew {_MOST_STARTS} times while it was being refreshed; "
+        f"the index of '{known.manifest.column}' was made again {_MOST_STARTS} times while it was being refreshed; "
         "refresh it when no other job makes it"
     )
 

@@ -20,7 +20,7 @@ _MANY_CLIPPED = 0.05
 
 @dataclass(frozen=True)
 class Quality:
-    """How well a model fits vectors.
+    """The fit of a model to vectors.
 
     `error` is the mean distance of a vector from its code. `imbalance` is how many times more codes a probe of one list
     scores than if all lists had equal length: about 1 or more.
@@ -47,13 +47,13 @@ def quality_of(segment: AnySegment) -> Quality:
 
 def mean_quality(parts: Iterable[tuple[int, Quality]]) -> Quality:
     """Return the mean quality of several segments, weighted by rows; segments without statistics do not count."""
-    told = [(rows, quality) for rows, quality in parts if quality.imbalance]
-    rows = sum(weight for weight, _ in told)
+    known = [(rows, quality) for rows, quality in parts if quality.imbalance]
+    rows = sum(weight for weight, _ in known)
     if not rows:
         return UNKNOWN
     return Quality(
-        sum(weight * quality.error for weight, quality in told) / rows,
-        sum(weight * quality.imbalance for weight, quality in told) / rows,
+        sum(weight * quality.error for weight, quality in known) / rows,
+        sum(weight * quality.imbalance for weight, quality in known) / rows,
     )
 
 
@@ -77,4 +77,4 @@ def retraining(kind: str, trained: Quality, now: Quality, clipped: int, rows: in
             f"lists are {now.imbalance / trained.imbalance:.1f} times as uneven as when the model was trained, and "
             "probes look at as many more codes"
         )
-    return f"{why}; make the index anew with hudi_vector.index.create" if why else ""
+    return f"{why}; make the index again with hudi_vector.index.create" if why else ""

@@ -35,7 +35,7 @@ def verified(index: Index, files: Sequence[FileInfo], options: StorageOptions) -
     if not changed:
         return index
     _LOG.warning(
-        "%d of the %d files of the index '%s' were written anew since it was made, '%s' the first; they are scanned "
+        "%d of the %d files of the index '%s' were rewritten since it was made, '%s' the first; they are scanned "
         "until hudi_vector.index.refresh",
         len(changed),
         len(files),

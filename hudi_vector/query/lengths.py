@@ -53,5 +53,5 @@ def refuse_lengths(
         if length == column.dimension or (length is None and not counts.uneven):
             continue
         held = f"those in column '{column.name}' of '{label}' have"
-        told = f"{held} {length}; give {length}" if length else f"{held} another number; give as many as they have"
-        raise DimensionMismatchError(f"the query vector has {column.dimension} elements, {told}")
+        others = f"{held} {length}; give {length}" if length else f"{held} another number; give as many as they have"
+        raise DimensionMismatchError(f"the query vector has {column.dimension} elements, {others}")

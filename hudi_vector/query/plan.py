@@ -1,4 +1,4 @@
-"""What a search will do, as data: printed by explain, run by the executors."""
+"""The plan of a search: explain prints it, and the driver or the executors run it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ EVERY_ROW = 1 << 40
 """The k of a search that is bounded by distance alone."""
 
 Access = str
-"""How a slice is read: ``index``, ``parquet``, ``lance``, ``lance_index``, ``merged``, ``touched`` or ``spark``.
+"""The access to a slice: ``index``, ``parquet``, ``lance``, ``lance_index``, ``merged``, ``touched`` or ``spark``.
 
-A slice with log files whose base file an index covers is in a plan twice: ``index`` for the rows that no log file
-touches, ``touched`` for what becomes of the others.
+A slice with log files whose base file an index covers is in a plan twice: as ``index`` for the rows that no log file
+touches, as ``touched`` for the others.
 """
 
 
 @dataclass(frozen=True)
 class SliceAccess:
-    """A slice, how it is read, and why not faster; with an index, its segment.
+    """A slice, the access by which it is read, and the reason why it is not read faster; with an index, its segment.
 
-    `index_folder` is where that segment lies, if it may tell which rows of the base file log files touch.
+    `index_folder` holds that segment, if the segment may say which rows of the base file log files touch.
     """
 
     file_slice: FileSlice
@@ -41,12 +41,12 @@ class SliceAccess:
 
     @property
     def is_merged(self) -> bool:
-        """Whether its rows come from log files, and have no place in one file."""
+        """Return True if its rows come from log files, so that they have no place in a single file."""
         return self.access in ("merged", "touched")
 
     @property
     def size(self) -> int:
-        """Bytes of the files it consists of, of its segment, or of the log files that touch it."""
+        """Return the bytes of its files; of its segment, with an index; of its log files, if touched."""
         if self.access == "touched":
             return sum(log.size for log in self.file_slice.log_files)
         return self.segment.bytes if self.segment else self.file_slice.size
@@ -58,10 +58,10 @@ Entry = tuple[int, SliceAccess]
 
 @dataclass(frozen=True)
 class IndexUse:
-    """The index of a search, and what is asked of it.
+    """The index of a search, and how far it is read.
 
-    `certain` says whether it looks until every row of the exact answer is found. Otherwise `nprobes` and
-    `refine_factor`, candidates for each of the k rows, say where it stops; None for the view's own defaults.
+    If `certain`, it is read until every row of the exact answer is found. Otherwise it stops after `nprobes` and
+    `refine_factor`, candidates for each of the k rows; None for the defaults of the view.
     """
 
     folder: str
@@ -90,7 +90,7 @@ class IndexUse:
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """A search over one snapshot, decided: nothing is left to choose but the threads."""
+    """A search over one snapshot, in which everything is decided except the threads."""
 
     snapshot: Snapshot
     spec: ScanSpec
@@ -114,25 +114,21 @@ class SearchPlan:
 
     @property
     def predicate(self) -> Predicate | None:
-        """The filter that is applied before any distance."""
+        """Return the filter that is applied before distances are computed, or None."""
         return self.spec.predicate
 
     @property
     def bytes_to_read(self) -> int:
-        """Bytes of the files the slices consist of: the most a search can read."""
+        """Return the bytes of all slices: the most that the search can read."""
         return sum(access.size for access in self.slices)
 
     @property
     def access_counts(self) -> dict[str, int]:
-        """How many slices are read in which way."""
+        """Return the number of slices by access."""
         return dict(sorted(Counter(access.access for access in self.slices).items()))
 
     def describe(self) -> str:
-        """The plan as text, a line per fact; credentials never appear.
-
-        Returns:
-            Several lines.
-        """
+        """Return the plan as text, a line per fact, without credentials."""
         snapshot, column = self.snapshot, self.spec.column
         kind = "VECTOR" if column.is_vector else "ARRAY"
         lines = [

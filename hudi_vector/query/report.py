@@ -1,4 +1,4 @@
-"""What a search did: the report after it, for notebooks and logs."""
+"""Reports of the searches that ran, for notebooks and logs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEPT = 100
 
 @dataclass(frozen=True)
 class SearchReport:
-    """What became of one search. Its text is a sentence or two; in a notebook it shows as a table."""
+    """The counts and times of one search. Its text is a few lines; a notebook shows the same."""
 
     table: str
     instant: str | None
@@ -75,7 +75,7 @@ class SearchReport:
 
 @dataclass
 class Progress:
-    """What a running search has counted so far."""
+    """The counts and times of a running search so far; `begun` is a time of `time.monotonic`."""
 
     counts: ScanCounts = field(default_factory=ScanCounts)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -84,24 +84,13 @@ class Progress:
 
 
 def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int, fewest: int) -> SearchReport:
-    """The report of a search that ran.
-
-    Args:
-        plan: What it was to do.
-        progress: What it counted.
-        queries: How many queries it had.
-        returned: Rows it returned.
-        fewest: Rows of the query that got the fewest.
-
-    Returns:
-        The report.
-    """
+    """Return the report of a search by a plan; `fewest` is the number of rows of the query that got the fewest."""
     return _report(
         progress,
         returned,
         fewest,
         SearchFacts(plan.snapshot.source.name, plan.metric, plan.k, plan.max_distance, queries),
-        _Way(
+        _Execution(
             plan.snapshot.instant,
             plan.execution,
             plan.reason,
@@ -128,11 +117,13 @@ def report_of_frame(facts: SearchFacts, reason: str, progress: Progress, returne
 
     `returned` is the number of rows, `fewest` that of the query with the fewest.
     """
-    return _report(progress, returned, fewest, facts, _Way(None, "spark", reason, {}, 0, filtered=True))
+    return _report(progress, returned, fewest, facts, _Execution(None, "spark", reason, {}, 0, filtered=True))
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Execution:
+    """The place and extent of a search: its snapshot, and the slices that it reads."""
+
     instant: str | None
     execution: str
     reason: str
@@ -141,18 +132,18 @@ class _Way:
     filtered: bool
 
 
-def _report(progress: Progress, returned: int, fewest: int, facts: SearchFacts, way: _Way) -> SearchReport:
+def _report(progress: Progress, returned: int, fewest: int, facts: SearchFacts, run: _Execution) -> SearchReport:
     counts, reached = progress.counts, fewest >= facts.k or facts.k >= EVERY_ROW
     return SearchReport(
         table=facts.table,
-        instant=way.instant,
+        instant=run.instant,
         metric=facts.metric,
         k=facts.k,
         queries=facts.queries,
-        execution=way.execution,
-        execution_reason=way.reason,
-        slices=way.slices,
-        slices_pruned=way.pruned_slices,
+        execution=run.execution,
+        execution_reason=run.reason,
+        slices=run.slices,
+        slices_pruned=run.pruned_slices,
         rows=counts.rows,
         pruned=counts.pruned,
         filtered=counts.filtered,
@@ -162,17 +153,17 @@ def _report(progress: Progress, returned: int, fewest: int, facts: SearchFacts, 
         cached_slices=counts.cached_slices,
         returned=returned,
         reached_k=reached,
-        why_fewer="" if reached else _why_fewer(counts, facts, way),
+        why_fewer="" if reached else _why_fewer(counts, request, run),
         invalid_queries=progress.unusable_queries,
         seconds=dict(progress.seconds),
     )
 
 
-def _why_fewer(counts: ScanCounts, facts: SearchFacts, way: _Way) -> str:
+def _why_fewer(counts: ScanCounts, facts: SearchFacts, run: _Execution) -> str:
     if not facts.queries:
         return "no query has a usable vector"
     reasons = []
-    if counts.filtered or counts.pruned or way.pruned_slices or (way.execution == "spark" and way.filtered):
+    if counts.filtered or counts.pruned or run.pruned_slices or (run.execution == "spark" and run.filtered):
         reasons.append("the filter left out the others")
     elif not counts.rows:
         return "the table holds no rows at this instant"
@@ -199,13 +190,13 @@ def keep_report(report: SearchReport) -> None:
 
 @known_arguments()
 def last_reports(count: int = 1) -> list[SearchReport]:
-    """The reports of the last searches of this process, the newest last.
+    """Return the reports of the last searches of this process, the newest last.
 
     Args:
-        count: How many, 100 at the most.
+        count: The number of reports; the process keeps 100.
 
     Returns:
-        The reports.
+        The reports, fewer than `count` if there were fewer searches.
 
     Raises:
         ValueError: The count is below 1.

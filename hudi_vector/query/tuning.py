@@ -1,4 +1,4 @@
-"""What a search is told about indexes: whether one is used, and how much of the truth it has to find."""
+"""The arguments of a search about indexes: its mode, its recall target, and how far the index is read."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class JoinOptions(TypedDict, total=False):
     """Arguments that every search takes in addition to those of its signature, in SQL too.
 
     Attributes:
-        nprobes: How many lists of an index are read, instead of the number that the recall target needs; for ``hnsw``,
-            how many rows a walk keeps as candidates.
-        refine_factor: How many candidates are scored exactly for each of the k rows.
-        timeout: How long the search may take: a text such as ``"30s"`` or ``"500 ms"``, or a number of milliseconds; 0
-            for no limit. SearchTimeoutError says how far a search got. Joins and streams take it for each batch of rows
-            that asks together.
+        nprobes: The number of lists of an index that are read, instead of the number that the recall target needs; for
+            ``hnsw``, the number of rows that a walk keeps as candidates.
+        refine_factor: The number of candidates that are scored exactly for each of the k rows.
+        timeout: The longest time that the search may take: a text such as ``"30s"`` or ``"500 ms"``, or a number of
+            milliseconds; 0 for no limit. SearchTimeoutError says how far a search got. In joins and streams the limit
+            holds for each batch of rows that is searched together.
     """
 
     nprobes: int | None
@@ -61,17 +61,10 @@ class Tuning:
     timeout: float | None = None
 
     def settled(self, conf: Mapping[str, str]) -> Tuning:
-        """The same with the settings of the session in the place of what was left out.
+        """Return a tuning whose mode is set, with the session's settings in place of the arguments that were left out.
 
-        Args:
-            conf: Settings, as text.
-
-        Returns:
-            A tuning whose mode is set.
-
-        Raises:
-            InvalidOptionError: A setting is not allowed.
-            InvalidArgumentError: The arguments contradict each other, or the settings.
+        Raises InvalidOptionError if a setting is not allowed, and InvalidArgumentError if the arguments contradict each
+        other or the settings.
         """
         mode = self.mode or ("exact" if self.algorithm == BRUTE_FORCE else options.MODE.read(conf))
         target = self.recall_target
@@ -84,17 +77,13 @@ class Tuning:
 
     @property
     def needs_index(self) -> bool:
-        """Whether an argument makes sense only with an index."""
+        """Return True if an argument makes sense only with an index."""
         return self.algorithm in KINDS or self.nprobes is not None or self.refine_factor is not None
 
     def target(self, of_index: float | None) -> float | None:
-        """The recall to be reached, once settled.
+        """Return the recall that a settled search has to reach, below 1; None if it has to find the exact answer.
 
-        Args:
-            of_index: The target kept with the index, which holds where neither the search nor the session has one.
-
-        Returns:
-            A number below 1, or None where every row of the exact answer has to be found.
+        `of_index` is the target stored with the index, used if neither the search nor the session has one.
         """
         target = self.recall_target if self.recall_target is not None else of_index
         if target is not None and target < 1:
@@ -103,7 +92,7 @@ class Tuning:
 
 
 AS_SET = Tuning()
-"""What the session says."""
+"""No arguments: the settings of the session decide."""
 
 
 def checked_tuning(
@@ -115,21 +104,9 @@ def checked_tuning(
     refine_factor: Any = None,
     timeout: Any = None,
 ) -> Tuning:
-    """Check the arguments of a search that say how an index is used.
+    """Return the checked arguments of a search about indexes; raise InvalidArgumentError if one is not allowed.
 
-    Args:
-        mode: ``auto``, ``exact`` or ``approximate``.
-        recall_target: The share of the true nearest rows to be found, above 0, up to 1.
-        algorithm: As in `SearchOptions`.
-        nprobes: As in `SearchOptions`.
-        refine_factor: As in `SearchOptions`.
-        timeout: As in `SearchOptions`.
-
-    Returns:
-        The arguments.
-
-    Raises:
-        InvalidArgumentError: One of them is not allowed.
+    `recall_target` is the share of the true nearest rows to find, above 0, up to 1.
 
     Example:
         >>> checked_tuning("auto", 0.95).recall_target
@@ -165,7 +142,7 @@ def _one_of(value: Any, name: str, allowed: tuple[str, ...]) -> str | None:
 
 
 def _seconds(timeout: Any) -> float | None:
-    """Return the seconds of a duration, 0 for no limit."""
+    """Return the seconds of a duration, 0 for no limit, None for None."""
     if timeout is None:
         return None
     whole = isinstance(timeout, (str, int)) and not isinstance(timeout, bool)

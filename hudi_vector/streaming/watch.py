@@ -9,15 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from hudi_vector import options
 from hudi_vector.arguments import as_count, as_text, known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
-from hudi_vector.query.changes.task import ON_GAP, Noted, WatchTask
+from hudi_vector.query.changes.task import ON_GAP, WatchTask
 from hudi_vector.query.opened.request import Asked, as_queries, require_readable
 from hudi_vector.query.tuning import Tuning
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.spark.resolve import resolve_name, storage_options
+from hudi_vector.spark.search.changes import CHANGE_SCHEMA
 from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.storage import join, normalise, open_storage, path_text
 from hudi_vector.storage.side_files import newest, publish
@@ -28,26 +30,7 @@ from hudi_vector.table.timeline import parse_layout_2
 
 __all__ = ["watch_search"]
 
-_SCHEMA = (
-    "instant STRING, completed STRING, query LONG, change STRING, _hoodie_record_key STRING, "
-    "_hoodie_partition_path STRING, from_rank INT, to_rank INT, from_distance DOUBLE, to_distance DOUBLE, "
-    "computed STRING"
-)
-_ARROW = pa.schema(
-    [
-        ("instant", pa.string()),
-        ("completed", pa.string()),
-        ("query", pa.int64()),
-        ("change", pa.string()),
-        ("_hoodie_record_key", pa.string()),
-        ("_hoodie_partition_path", pa.string()),
-        ("from_rank", pa.int32()),
-        ("to_rank", pa.int32()),
-        ("from_distance", pa.float64()),
-        ("to_distance", pa.float64()),
-        ("computed", pa.string()),
-    ]
-)
+_SCHEMA = f"instant STRING, completed STRING, query LONG, {CHANGE_SCHEMA}, computed STRING"
 _FILES = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
 _COMPLETED = "*_*.{commit,deltacommit,replacecommit,restore}"
 _EARLIEST = "earliest"
@@ -113,33 +96,38 @@ def watch_search(
     name = as_text(path_text(table), "table") or ""
     source = resolve_name(spark, name).table()
     opened = NativeTable(source)
-    if not opened.config.layout.keeps_completion_times:
-        raise UnsupportedTableError(
-            f"'{table}' is of table version {opened.config.version}, whose timeline keeps no completion times; a watch "
-            "needs version 8 or newer: upgrade the table"
-        )
-    if not opened.config.populates_meta_fields:
-        raise UnsupportedTableError(f"'{table}' keeps no record keys in its rows, so that they cannot be told apart")
-    conf = {options.LOCAL_THREADS.key: "1"}
-    asked = Asked.of(
-        name, column, as_queries(queries), k, metric, filter, max_distance, None, conf, "UTC", Tuning(mode="exact")
-    )
-    if not len(asked.vectors):
-        raise InvalidArgumentError("queries holds no query; give an array of shape (queries, dimension)")
+    _require_watchable(opened)
     if on_gap not in ON_GAP:
         raise InvalidArgumentError(f"unknown on_gap {on_gap!r}; give {' or '.join(ON_GAP)}")
     if not isinstance(unchanged, bool):
         raise InvalidTypeError(f"unchanged must be true or false, not {unchanged!r}")
+    most = as_count(commits_per_batch, "commits_per_batch")
+    conf, tuning = {options.LOCAL_THREADS.key: "1"}, Tuning(mode="exact")
+    asked = Asked.of(name, column, as_queries(queries), k, metric, filter, max_distance, None, conf, "UTC", tuning)
+    if not len(asked.vectors):
+        raise InvalidArgumentError("queries holds no query; give an array of shape (queries, dimension)")
     require_readable(asked.plan(opened.snapshot(), ()))
     begin = _begin(spark, opened, start, checkpoint)
     task = WatchTask(source, asked, begin, on_gap, unchanged, uuid.uuid4().hex)
-    files = spark.readStream.format("binaryFile").schema(_FILES).option("pathGlobFilter", _COMPLETED)
-    files = files.option("maxFileAge", _FOREVER).option("ignoreMissingFiles", "true")
-    most = as_count(commits_per_batch, "commits_per_batch")
+    listed = {"pathGlobFilter": _COMPLETED, "maxFileAge": _FOREVER, "ignoreMissingFiles": "true"}
     if most is not None:
-        files = files.option("maxFilesPerTrigger", most)
+        listed["maxFilesPerTrigger"] = str(most)
     folder = opened.config.layout.folder(source.hadoop_path.rstrip("/"))
-    return files.load(folder).select("path").mapInArrow(_stage(task), _SCHEMA)
+    files = spark.readStream.format("binaryFile").schema(_FILES).options(**listed).load(folder)
+    schema = spark.createDataFrame([], _SCHEMA).schema
+    return files.select("path").mapInArrow(_stage(task, to_arrow_schema(schema)), schema)
+
+
+def _require_watchable(table: NativeTable) -> None:
+    """Raise UnsupportedTableError if a table has no completion times or no record keys."""
+    name, config = table.source.name, table.config
+    if not config.layout.keeps_completion_times:
+        raise UnsupportedTableError(
+            f"'{name}' is of table version {config.version}, whose timeline keeps no completion times; a watch needs "
+            "version 8 or newer: upgrade the table"
+        )
+    if not config.populates_meta_fields:
+        raise UnsupportedTableError(f"'{name}' keeps no record keys in its rows, so that a watch cannot name rows")
 
 
 def _begin(spark: SparkSession, table: NativeTable, start: Any, checkpoint: str | None) -> str:
@@ -152,27 +140,27 @@ def _begin(spark: SparkSession, table: NativeTable, start: Any, checkpoint: str 
         if start is None:
             raise InvalidArgumentError(
                 "start is missing: give an instant, a timestamp or 'earliest', or the query's checkpoint, in which the "
-                "start is noted"
+                "start is stored"
             )
         return _completed(spark, table, start)
     uri = normalise(as_text(path_text(checkpoint), "checkpoint") or "")
     storage, folder = open_storage(uri, storage_options(spark, uri)), join(uri, _FOLDER)
-    noted = newest(storage, folder, _KIND, _VERSION)
-    if noted is not None:
-        completed: str = value_of(str, noted[1].get("completed"), folder, "completed")
-        return completed
+    stored = newest(storage, folder, _KIND, _VERSION)
+    if stored is not None:
+        return str(value_of(str, stored[1].get("completed"), folder, "completed"))
     begin = table.timeline().watermark or "" if start is None else _completed(spark, table, start)
     publish(storage, folder, _KIND, _VERSION, 0, {"completed": begin})
     return begin
 
 
 def _completed(spark: SparkSession, table: NativeTable, start: Any) -> str:
+    """Return the completion time of a start, "" for the earliest."""
     if isinstance(start, str) and start.strip().lower() == _EARLIEST:
         return ""
     point = parse_as_of(start, str(spark.conf.get("spark.sql.session.timeZone")))
     if point.epoch_micros is not None:
         return as_timeline_time(point.epoch_micros, table.timeline_zone(writers_zone(spark)))
-    found = [entry.completed for entry in table.timeline().commits if entry.requested.startswith(point.instant or "")]
+    found = [entry.completed for entry in table.timeline().commits if entry.requested.startswith(point.given)]
     if not found:
         raise InvalidArgumentError(
             f"start = '{start}' is no completed commit of '{table.source.name}'; give one that the timeline still has, "
@@ -181,30 +169,17 @@ def _completed(spark: SparkSession, table: NativeTable, start: Any) -> str:
     return max(found)
 
 
-def _stage(task: WatchTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _stage(task: WatchTask, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the stage that turns paths of completed instants into changes, with the columns of `schema`."""
+
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            names = [str(path).rpartition("/")[2] for path in batch.column(0).to_pylist()]
+            names = [path.rpartition("/")[2] for path in batch.column(0).to_pylist()]
             for instant in sorted(parse_layout_2(names).completed, key=lambda entry: entry.completed):
                 with in_few_words():
-                    yield _rows(list(task.changes(instant)))
+                    rows = list(task.changes(instant))
+                if rows:
+                    arrays = map(pa.array, zip(*rows, strict=True), schema.types)
+                    yield pa.RecordBatch.from_arrays(list(arrays), schema=schema)
 
     return run
-
-
-def _rows(noted: list[Noted]) -> pa.RecordBatch:
-    columns = [
-        [n.instant.requested for n in noted],
-        [n.instant.completed for n in noted],
-        [n.query for n in noted],
-        [n.change for n in noted],
-        [n.key for n in noted],
-        [n.partition for n in noted],
-        [n.from_rank for n in noted],
-        [n.to_rank for n in noted],
-        [n.from_distance for n in noted],
-        [n.to_distance for n in noted],
-        [n.computed for n in noted],
-    ]
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, _ARROW, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)

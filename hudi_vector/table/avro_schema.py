@@ -77,7 +77,7 @@ def require_finite(schema: Any) -> None:
 
 
 class _Heights:
-    """The nesting depth of types; named types are remembered, since a name stands for everything in its type."""
+    """The nesting depths of types; those of named types are stored, since a name may be used in place of its type."""
 
     def __init__(self) -> None:
         self._named: dict[str, int] = {}

@@ -57,7 +57,7 @@ class DeletedRows:
         """
         if self.rows is not None and self.rows != rows:
             raise InvalidArgumentError(
-                f"deleted rows of '{uri}' are told for {self.rows} rows, and the file has {rows}"
+                f"deleted rows of '{uri}' are given for {self.rows} rows, and the file has {rows}"
             )
         if self.beyond > rows:
             raise InvalidArgumentError(
@@ -70,7 +70,7 @@ class DeletedRows:
         longer = max(self.beyond, other.beyond)
         rows = self.rows if other.rows is None else other.rows
         if None not in (self.rows, other.rows) and self.rows != other.rows:
-            raise InvalidArgumentError(f"deleted rows are told for {self.rows} and for {other.rows} rows of one file")
+            raise InvalidArgumentError(f"deleted rows are given for {self.rows} and for {other.rows} rows of one file")
         made = DeletedRows.of_mask(self._padded(longer) | other._padded(longer), whole=False)
         return DeletedRows(made.bits, made.count, made.beyond, rows)
 

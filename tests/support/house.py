@@ -88,7 +88,7 @@ query.join                  vectors  errors kernels kernels.metrics options quer
                                      read.predicate schema table
 query.opened                vectors  arguments errors index kernels.metrics options query query.files query.lance read
                                      read.predicate storage table
-query.changes               vectors  errors query query.opened read table
+query.changes               vectors  errors query.opened read table
 spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
                                      query.join query.lance read read.predicate schema spark spark.catalyst storage
                                      table

@@ -142,12 +142,12 @@ def test_deleted_rows_are_of_files_that_are_searched(places: tuple[list[str], st
         for deleted, sentence in (
             ({"/no.parquet": [1]}, "which is no file of"),
             ({files[0]: [ROWS]}, f"row {ROWS} of .* is said to be deleted; the file has {ROWS} rows"),
-            ({files[0]: [True] * 3}, "are told for 3 rows, and the file has"),
+            ({files[0]: [True] * 3}, "are given for 3 rows, and the file has"),
         ):
             with pytest.raises(InvalidArgumentError, match=sentence):
                 t.search(VALUES[0], deleted=deleted)
     twice = {files[0]: [True] * 3, "file://" + files[0]: [True] * 4}
-    with pytest.raises(InvalidArgumentError, match="are told for 3 and for 4 rows of one file"):
+    with pytest.raises(InvalidArgumentError, match="are given for 3 and for 4 rows of one file"):
         checked_deleted(twice)
     with pytest.raises(InvalidArgumentError, match="a Hudi table knows its own deleted rows"):
         hv.open(str(tmp_path), column="emb", deleted=[])

@@ -172,7 +172,7 @@ def test_a_refresh_gives_up_where_an_index_is_made_anew_again_and_again(table: W
         publish_manifest(open_storage(old.folder, spec.options), old.folder, part)
         return map(run, items)
 
-    with pytest.raises(RefusedError, match="was made anew 3 times while it was being refreshed"):
+    with pytest.raises(RefusedError, match="was made again 3 times while it was being refreshed"):
         refresh_index(snapshot, spec, old, interrupted)
 
 

@@ -189,7 +189,7 @@ def test_a_file_written_anew_is_scanned_with_a_warning(
         os.utime(files[1], ns=(before.st_atime_ns, before.st_mtime_ns))
     with caplog.at_level(logging.WARNING, "hudi_vector.index"):
         assert_exact(directory, {"index": 3, "parquet": 1}, files=files)
-    assert "1 of the 4 files of the index 'l2-ivf_sq8, generation 1' were written anew" in caplog.text
+    assert "1 of the 4 files of the index 'l2-ivf_sq8, generation 1' were rewritten" in caplog.text
     assert [one.file for one in hv.index.verify(None, files=files, column="emb", directory=directory)] == [
         f"file://{files[1]}"
     ]
@@ -258,7 +258,7 @@ def test_drift_is_told(tmp_path: Path, directory: str) -> None:
     pq.write_table(table_of(vectors(400, 4) * 10, 1600), files[4])
     drifted = built(directory, files=files)
     assert drifted.proposal.endswith(
-        "outside the range the model was trained on; make the index anew with hudi_vector.index.create"
+        "outside the range the model was trained on; make the index again with hudi_vector.index.create"
     )
     assert list(drifted.lines())[1] == drifted.proposal
     (described,) = hv.index.describe(None, files=files, directory=directory)
@@ -431,7 +431,7 @@ def test_a_damaged_segment_is_named_and_made_anew(
     (problem,) = hv.index.verify(None, **named)
     assert problem.segment == segments[1].name
     assert problem.problem.endswith(
-        "; hudi_vector.index.refresh(…, deep=True), as a command with --deep, makes it anew"
+        "; hudi_vector.index.refresh(…, deep=True), as a command with --deep, makes it again"
     )
     made = getattr(hv.index, job)(None, **named, **choice)
     assert (made.segments_made, made.segments_kept) == (1, 3)
@@ -455,7 +455,7 @@ def test_only_a_deep_refresh_reads_segments(files: list[str], directory: str, ca
     assert flipped.read_bytes() == damaged
     with caplog.at_level(logging.WARNING, "hudi_vector"):
         assert_exact(directory, {"index": 4}, files=files)
-    assert "or the segments are damaged, which refresh(…, deep=True) or --deep of its command mends" in caplog.text
+    assert "or the segments are damaged, which refresh(…, deep=True) or --deep of its command repairs" in caplog.text
     command = ["index", "refresh", "--column", "emb", "--directory", directory, "--deep"]
     assert cli.main([*command, *(word for file in files for word in ("--file", file))]) == 0
     assert flipped.read_bytes() == whole

@@ -267,7 +267,7 @@ def test_a_file_written_anew_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path / "f.parquet", vectors(20), compression="none")
     opened(file).vectors_at(np.array([3]), ScanCounts())
     written(tmp_path / "f.parquet", vectors(40), compression="none")
-    with pytest.raises(DataFileError, match="written anew"):
+    with pytest.raises(DataFileError, match="rewritten after"):
         opened(file).vectors_at(np.array([3]), ScanCounts())
 
 

@@ -88,7 +88,7 @@ def _pairs(file: Ints, position: Ints) -> Ints:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Scan:
     """The input of one file's scan for all queries, sent to executors."""
 
     file: FileInfo
@@ -107,15 +107,16 @@ def true_rows(
     known = [TrueRows.none(queries, wanted) for queries, wanted in asks]
     for first in range(0, len(files), _FILES_AT_ONCE):
         bounded = tuple((one.queries, one.wanted, one.bounds()) for one in known)
-        works = [_Work(file, spec, metric, bounded) for file in files[first : first + _FILES_AT_ONCE]]
-        found = list(zip(*each(_scanned, works), strict=True))
+        scans = [_Scan(file, spec, metric, bounded) for file in files[first : first + _FILES_AT_ONCE]]
+        found = list(zip(*each(_scanned, scans), strict=True))
         known = [one.merged(first, hits) for one, hits in zip(known, found, strict=True)]
     return known
 
 
-def _scanned(work: _Work) -> list[Hits]:
-    tops = [TopK(queries, work.metric, wanted, bounds) for queries, wanted, bounds in work.asks]
-    for block in ParquetSlice(work.file, work.spec, keep=False).blocks(ScanCounts()):
+def _scanned(scan: _Scan) -> list[Hits]:
+    """Return the hits of one file for each of its questions."""
+    tops = [TopK(queries, scan.metric, wanted, bounds) for queries, wanted, bounds in scan.asks]
+    for block in ParquetSlice(scan.file, scan.spec, keep=False).blocks(ScanCounts()):
         if len(block):
             for top in tops:
                 top.offer(block)

@@ -133,7 +133,7 @@ def require_model(file: FileFingerprint, model_id: str, model: IndexModel) -> No
     """Raise InvalidArgumentError, naming the base file, if a segment's model is not the model of the view."""
     if model_id != model.model_id:
         raise InvalidArgumentError(
-            f"the segment of '{file.path}' is of the model {model_id}, not of {model.model_id}; build it anew"
+            f"the segment of '{file.path}' is of the model {model_id}, not of {model.model_id}; build the index again"
         )
 
 

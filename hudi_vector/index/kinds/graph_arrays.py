@@ -150,7 +150,7 @@ class GraphArrays:
         held, store = index.hnsw, faiss.downcast_index(index.storage)
         ends, nodes = faiss.vector_to_array(held.cum_nneighbor_per_level), len(self.level)
         if not np.array_equal(ends, _LAYER_ENDS) or store.code_size * nodes != len(self.code):
-            raise DataFileError(f"faiss {faiss.__version__} has graphs of another form; make the index anew")
+            raise DataFileError(f"faiss {faiss.__version__} has graphs of another form; make the index again")
         copied = {
             "levels": self.level.astype(np.int32),
             "offsets": self.starts.astype(np.uint64),

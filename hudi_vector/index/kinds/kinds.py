@@ -22,13 +22,13 @@ class IndexKind:
 
     Attributes:
         name: The name in arguments, manifests and files.
-        codes: What is stored of a vector: its values, a byte for each element within the column's ranges, codes of its
+        codes: The stored form of a vector: its values, a byte for each element within the column's ranges, codes of its
             parts, or a node of a graph.
-        takes: The parameters of its own that `create` takes.
+        takes: The parameters that `create` takes for this kind only.
         trained_by_faiss: Whether an index is made with faiss.
         searched_by_faiss: Whether searches need faiss too.
         proves: Whether codes bound distances, so that a search can prove its answer exact.
-        effort: What `nprobes` counts, for the text of plans.
+        effort: The unit of `nprobes`, for the text of plans.
     """
 
     name: str

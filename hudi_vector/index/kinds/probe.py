@@ -92,8 +92,8 @@ def everything(queries: Ints, entries: Entries, most: int | None = None) -> Foun
     if not len(queries) or (most is not None and len(entries) > most):
         return Found(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0, queries)
     every = np.arange(len(entries)) if entries.chosen is None else entries.chosen
-    nobody = np.empty(0, np.int64)
-    return Found(np.repeat(queries, len(every)), np.tile(every, len(queries)), 0, 0, nobody)
+    none_given_up = np.empty(0, np.int64)
+    return Found(np.repeat(queries, len(every)), np.tile(every, len(queries)), 0, 0, none_given_up)
 
 
 class Probe:

@@ -147,7 +147,7 @@ def require_dimension(model: IndexModel, file: FileFingerprint, block: VectorBlo
     if block.values.shape[1] != model.dimension:
         raise DimensionMismatchError(
             f"'{file.path}' holds vectors of {block.values.shape[1]} elements and the index is of "
-            f"{model.dimension}; build the index anew"
+            f"{model.dimension}; build the index again"
         )
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from hudi_vector.query.opened.request import Asked
-from hudi_vector.query.winners import fetch_rows
 from hudi_vector.read.spec import TIE_COLUMNS
 from hudi_vector.table.model import FileSlice, Snapshot
 
@@ -25,20 +25,30 @@ Key = tuple[str, str]
 """A record key and a partition path."""
 
 
-@dataclass(frozen=True)
-class Member:
-    """One of the k nearest rows of a query, and the file slice that holds it."""
+class Change(NamedTuple):
+    """A change of a row: ``entered``, ``left`` or ``moved`` (to another rank or distance).
+
+    Rank, from 1, and distance are None on the side where the row is not among the nearest. A watch also has
+    ``snapshot`` for a row of a whole ranking, and ``unchanged``; these may have no row.
+    """
+
+    change: str
+    key: str | None = None
+    partition: str | None = None
+    from_rank: int | None = None
+    to_rank: int | None = None
+    from_distance: float | None = None
+    to_distance: float | None = None
+
+
+class Member(NamedTuple):
+    """One of the k nearest rows of a query, and the file slice that holds it; rows are ordered by the first four."""
 
     distance: float
     key: str
     partition: str
     seqno: str
     file_slice: FileSlice
-
-    @property
-    def place(self) -> tuple[float, bytes, bytes, bytes]:
-        """Return the sort key of rows: distance, record key, partition path, commit sequence number."""
-        return self.distance, self.key.encode(), self.partition.encode(), self.seqno.encode()
 
 
 @dataclass(frozen=True)
@@ -50,30 +60,14 @@ class Ranked:
     searched: frozenset[int]
 
     def ranks(self, query: int) -> dict[Key, tuple[int, float]]:
-        """Return rank, from 1, and distance of each row of a query."""
+        """Return rank, from 1, and distance of each row of a query, in order of rank."""
         return {(m.key, m.partition): (rank, m.distance) for rank, m in enumerate(self.members[query], 1)}
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change of a row: ``entered``, ``left`` or ``moved`` (to another rank or distance).
-
-    Rank and distance are None on the side where the row is not among the nearest.
-    """
-
-    change: str
-    key: str
-    partition: str
-    from_rank: int | None
-    to_rank: int | None
-    from_distance: float | None
-    to_distance: float | None
 
 
 def changes_between(
     before: Mapping[Key, tuple[int, float]], after: Mapping[Key, tuple[int, float]]
 ) -> Iterator[Change]:
-    """Yield the changes between two rankings, which hold rank and distance by row.
+    """Yield the changes between two rankings, which hold rank and distance by row, in order of rank.
 
     Rows that entered or moved come first, by their later rank; rows that left come last.
 
@@ -81,13 +75,11 @@ def changes_between(
         >>> [c.change for c in changes_between({("a", ""): (1, 0.5)}, {("b", ""): (1, 0.2), ("a", ""): (2, 0.5)})]
         ['entered', 'moved']
     """
-    for key, (rank, distance) in sorted(after.items(), key=lambda entry: entry[1][0]):
-        was = before.get(key)
-        if was is None:
-            yield Change("entered", *key, None, rank, None, distance)
-        elif was != (rank, distance):
-            yield Change("moved", *key, was[0], rank, was[1], distance)
-    for key, (rank, distance) in sorted(before.items(), key=lambda entry: entry[1][0]):
+    for key, (rank, distance) in after.items():
+        was, far = before.get(key, (None, None))
+        if (was, far) != (rank, distance):
+            yield Change("entered" if was is None else "moved", *key, was, rank, far, distance)
+    for key, (rank, distance) in before.items():
         if key not in after:
             yield Change("left", *key, rank, None, distance, None)
 
@@ -112,11 +104,11 @@ def advanced(asked: Asked, before: Ranked, snapshot: Snapshot) -> Ranked:
     uncertain = []
     for query, (old, new) in enumerate(zip(before.members, fresh, strict=True)):
         kept = [member for member in old if member.file_slice in now]
-        merged = sorted([*kept, *new], key=lambda member: member.place)[: asked.k]
+        merged = sorted([*kept, *new], key=lambda member: member[:4])[: asked.k]
         members.append(tuple(merged))
         # Fewer than k rows were all rows there are. The sequence number is left out of the comparison: a row that was
         # rewritten unchanged has a new one.
-        if len(old) == asked.k and (len(merged) < asked.k or merged[-1].place[:3] > old[-1].place[:3]):
+        if len(old) == asked.k and (len(merged) < asked.k or merged[-1][:3] > old[-1][:3]):
             uncertain.append(query)
     if uncertain:
         again = _found(replace(asked, vectors=asked.vectors[uncertain]), snapshot)
@@ -126,12 +118,11 @@ def advanced(asked: Asked, before: Ranked, snapshot: Snapshot) -> Ranked:
 
 
 def _found(asked: Asked, snapshot: Snapshot) -> tuple[tuple[Member, ...], ...]:
+    """Return the k nearest rows of every query by a search without indexes."""
     found = asked.find(snapshot, ())
-    winners = found.winners
-    keys = fetch_rows(found.plan, winners, TIE_COLUMNS, keep=True)
-    key, partition, seqno = (keys.column(name).to_pylist() for name in TIE_COLUMNS)
-    slices = [found.plan.slices[place].file_slice for place in winners.slice_index.tolist()]
-    rows = list(map(Member, winners.distance.tolist(), key, partition, seqno, slices))
-    ends = np.searchsorted(winners.query, np.arange(1, len(asked.vectors)))
-    parts = [0, *ends.tolist(), len(rows)]
-    return tuple(tuple(rows[first:last]) for first, last in pairwise(parts))
+    slices = [found.plan.slices[place].file_slice for place in found.winners.slice_index.tolist()]
+    keys = found.columns(list(TIE_COLUMNS))
+    columns = [keys[name].to_pylist() for name in TIE_COLUMNS]
+    rows = list(map(Member, found.winners.distance.tolist(), *columns, slices))
+    ends = np.searchsorted(found.winners.query, np.arange(len(asked.vectors) + 1))
+    return tuple(tuple(rows[first:last]) for first, last in pairwise(ends.tolist()))

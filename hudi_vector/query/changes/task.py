@@ -9,49 +9,44 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from hudi_vector.errors import DataFileError, InstantNotAvailableError
-from hudi_vector.query.changes.compare import Key, Ranked, advanced, changes_between, ranked
+from hudi_vector.errors import InstantNotAvailableError
+from hudi_vector.query.changes.compare import Change, Ranked, advanced, changes_between, ranked
+from hudi_vector.query.opened.kept_snapshots import KeptSnapshots
 from hudi_vector.query.opened.request import Asked
 from hudi_vector.table.instants import Moment
-from hudi_vector.table.model import Source
+from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.recent import Recent
 from hudi_vector.table.timeline import Instant
 
-__all__ = ["CHANGED_FILES", "ON_GAP", "SEARCH", "Noted", "WatchTask"]
+__all__ = ["ON_GAP", "WatchTask", "WatchedChange"]
 
 _LOG = logging.getLogger("hudi_vector.watch")
 
-CHANGED_FILES, SEARCH = "changed files", "search"
 ON_GAP = ("fail", "snapshot")
 
-_KEPT: Recent[tuple[str, str], Ranked] = Recent(8)
+_RANKINGS: Recent[tuple[str, str], Ranked] = Recent(8)
 
 
-@dataclass(frozen=True)
-class Noted:
-    """A change that an instant made to one query's nearest rows, and how it was computed.
+class WatchedChange(NamedTuple):
+    """A `Change` that an instant made to one query's nearest rows: a row of the stream, with its columns in order.
 
-    `change` is ``entered``, ``left`` or ``moved``; ``unchanged`` for a query without changes; ``snapshot`` for a row of
-    the whole ranking, where the changes cannot be computed. The last two may have no row. `computed` is `CHANGED_FILES`
-    or `SEARCH`.
+    `computed` is ``changed files``, or ``search`` if the query was searched again.
     """
 
-    instant: Instant
+    instant: str
+    completed: str
     query: int
     change: str
+    key: str | None
+    partition: str | None
+    from_rank: int | None
+    to_rank: int | None
+    from_distance: float | None
+    to_distance: float | None
     computed: str
-    key: str | None = None
-    partition: str | None = None
-    from_rank: int | None = None
-    to_rank: int | None = None
-    from_distance: float | None = None
-    to_distance: float | None = None
-
-
-class _GapError(Exception):
-    """The changes of an instant cannot be computed; the text is the reason, as the end of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +64,7 @@ class WatchTask:
     unchanged: bool
     number: str
 
-    def changes(self, instant: Instant) -> Iterator[Noted]:
+    def changes(self, instant: Instant) -> Iterator[WatchedChange]:
         """Yield the changes that a completed instant made, query by query.
 
         Raises InstantNotAvailableError if they can no longer be computed and `on_gap` is ``fail``.
@@ -78,94 +73,79 @@ class WatchTask:
             return
         table = NativeTable(self.source)
         try:
-            rankings = self._rankings(table, instant)
-        except _GapError as gap:
-            yield from self._at_gap(table, instant, gap)
-            return
+            rankings: tuple[Ranked | None, Ranked] | None = self._rankings(table, instant)
+        except InstantNotAvailableError as gap:
+            rankings = self._at_gap(table, instant, gap)
         if rankings is None:
             return
         before, after = rankings
-        _LOG.info(
-            "instant %s of %s: %d queries from changed files, %d by a search",
-            instant.requested,
-            self.source.name,
-            len(after.members) - len(after.searched),
-            len(after.searched),
-        )
-        for query in range(len(after.members)):
-            yield from self._of_query(instant, query, before.ranks(query) if before else {}, after)
+        again, queries = len(after.searched), len(after.members)
+        counts = (instant.requested, self.source.name, queries - again, again)
+        _LOG.info("instant %s of %s: %d queries from changed files, %d by a search", *counts)
+        for query in range(queries):
+            computed = "search" if query in after.searched else "changed files"
+            for change in self._of_query(query, before, after):
+                yield WatchedChange(instant.requested, instant.completed, query, *change, computed)
 
-    def _of_query(
-        self, instant: Instant, query: int, before: dict[Key, tuple[int, float]], after: Ranked
-    ) -> Iterator[Noted]:
-        computed = SEARCH if query in after.searched else CHANGED_FILES
-        found = False
-        for c in changes_between(before, after.ranks(query)):
-            found = True
-            ranks, distances = (c.from_rank, c.to_rank), (c.from_distance, c.to_distance)
-            yield Noted(instant, query, c.change, computed, c.key, c.partition, *ranks, *distances)
-        if self.unchanged and not found:
-            yield Noted(instant, query, "unchanged", computed)
+    def _of_query(self, query: int, before: Ranked | None, after: Ranked) -> list[Change]:
+        """Return the changes of a query, or its whole ranking if `before` is None."""
+        changes = list(changes_between(before.ranks(query) if before else {}, after.ranks(query)))
+        if before is None:
+            return [change._replace(change="snapshot") for change in changes or [Change("snapshot")]]
+        return changes or ([Change("unchanged")] if self.unchanged else [])
 
-    def _rankings(self, table: NativeTable, instant: Instant) -> tuple[Ranked | None, Ranked] | None:
-        """Return the rankings before and after an instant; the first is None for the table's first commit.
+    def _rankings(self, table: NativeTable, instant: Instant) -> tuple[Ranked, Ranked] | None:
+        """Return the rankings before and after an instant; those before the table's first commit have no rows.
 
-        Returns None if a later commit with the same completion time reports the changes of both. Raises _GapError if
-        the rankings can no longer be computed.
+        Returns None if a later commit with the same completion time reports the changes of both. Raises
+        InstantNotAvailableError, with the reason alone, if the rankings can no longer be computed.
         """
         if instant.action == "restore":
-            raise _GapError("the table was restored to an earlier state")
-        commits = sorted(table.timeline().commits, key=lambda entry: (entry.completed, entry.requested))
+            raise InstantNotAvailableError("the table was restored to an earlier state")
+        commits = table.timeline().commits
         if instant not in commits:
-            raise _GapError("it was archived before the stream came to it")
-        if instant != [entry for entry in commits if entry.completed == instant.completed][-1]:
+            raise InstantNotAvailableError("it was archived before the stream came to it")
+        if any(other.completed == instant.completed and other > instant for other in commits):
             return None
-        earlier = [entry.completed for entry in commits if entry.completed < instant.completed]
-        if not earlier:
-            if table.archived_since() is not None:
-                raise _GapError("the commit before it was archived before the stream came to this one")
-            return None, self._ranked(table, instant.completed, None)
-        before = self._ranked(table, earlier[-1], None)
-        return before, self._ranked(table, instant.completed, before)
+        earlier = max((other.completed for other in commits if other.completed < instant.completed), default=None)
+        if earlier is not None:
+            before = self._ranked(table, earlier)
+            return before, self._ranked(table, instant.completed, before)
+        if table.archived_since() is not None:
+            raise InstantNotAvailableError("the commit before it was archived before the stream came to this one")
+        after = self._ranked(table, instant.completed)
+        return Ranked(after.snapshot, ((),) * len(after.members), frozenset()), after
 
-    def _ranked(self, table: NativeTable, completed: str, before: Ranked | None) -> Ranked:
+    def _ranked(self, table: NativeTable, completed: str, before: Ranked | None = None) -> Ranked:
         """Return the rankings at a completion time, computed from `before` where possible.
 
-        Raises _GapError if the snapshot is no longer available.
+        Raises InstantNotAvailableError if the table no longer keeps that snapshot.
         """
-        try:
-            snapshot = table.snapshot(Moment(completed).as_of)
-            key = (self.number, snapshot.identity)
-            found = _KEPT.get(key) if before is None else advanced(self.asked, before, snapshot)
-            if found is None:
-                found = ranked(self.asked, snapshot)
-            _KEPT.put(key, found)
-            return found
-        except InstantNotAvailableError as gone:
-            raise _GapError(str(gone)) from None
-        except DataFileError:
-            try:  # raises InstantNotAvailableError if Hudi's clean removed the file
-                table.snapshot(Moment(completed).as_of)
-            except InstantNotAvailableError as gone:
-                raise _GapError(str(gone)) from None
-            raise
 
-    def _at_gap(self, table: NativeTable, instant: Instant, gap: _GapError) -> Iterator[Noted]:
+        def rank(snapshot: Snapshot) -> Ranked:
+            if before is not None:
+                return advanced(self.asked, before, snapshot)
+            return _RANKINGS.get((self.number, snapshot.identity)) or ranked(self.asked, snapshot)
+
+        found = KeptSnapshots(table).answer(Moment(completed).as_of, rank)
+        _RANKINGS.put((self.number, found.snapshot.identity), found)
+        return found
+
+    def _at_gap(
+        self, table: NativeTable, instant: Instant, gap: InstantNotAvailableError
+    ) -> tuple[None, Ranked] | None:
+        """Return the rankings after an instant whose changes cannot be computed, or None if these are gone too.
+
+        Raises InstantNotAvailableError if `on_gap` is ``fail``.
+        """
         name = self.source.name
         if self.on_gap == "fail":
             raise InstantNotAvailableError(
-                f"what the instant {instant.requested} changed in '{name}' cannot be told: {gap}; watch with "
-                "on_gap='snapshot' to be given whole rankings then, or start anew with another checkpoint"
-            )
+                f"what the instant {instant.requested} changed in '{name}' cannot be computed: {gap}; watch with "
+                "on_gap='snapshot' to get whole rankings in such a case, or start again with another checkpoint"
+            ) from None
         _LOG.warning("whole rankings of %s at instant %s: %s", name, instant.requested, gap)
         try:
-            after = self._ranked(table, instant.completed, None)
-        except _GapError:
-            return  # a later instant then has a gap before it and reports the whole rankings
-        for query, members in enumerate(after.members):
-            if not members:
-                yield Noted(instant, query, "snapshot", SEARCH)
-            for rank, m in enumerate(members, 1):
-                yield Noted(
-                    instant, query, "snapshot", SEARCH, m.key, m.partition, to_rank=rank, to_distance=m.distance
-                )
+            return None, self._ranked(table, instant.completed)
+        except InstantNotAvailableError:
+            return None  # a later instant then has a gap before it and reports the whole rankings

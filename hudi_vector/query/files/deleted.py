@@ -37,8 +37,8 @@ def checked_deleted(value: Any) -> Deleted:
     for file, rows in by_file:
         if not isinstance(file, str) or not file:
             raise InvalidTypeError(f"deleted names files by path or URI, and {file!r} is neither")
-        uri, told = normalise(file), _rows_of(file, rows)
-        made[uri] = made[uri] | told if uri in made else told
+        uri, gone = normalise(file), _rows_of(file, rows)
+        made[uri] = made[uri] | gone if uri in made else gone
     return made
 
 

@@ -149,8 +149,8 @@ class DeltaFiles:
         table = self._opened()
         if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
             raise UnsupportedTableError(
-                f"the Delta table '{self.source.name}' uses columnMapping, so that its files alone do not tell its "
-                "columns; write it anew without that, or search it through Spark"
+                f"the Delta table '{self.source.name}' uses columnMapping, so that its files alone do not show its "
+                "columns; rewrite it without that, or search it through Spark"
             )
         files = sorted(normalise(file) for file in table.file_uris())
         deleted = self._deletion_vectors(table, frozenset(files))
@@ -168,10 +168,10 @@ class DeltaFiles:
             return {}
         added = pa.table(table.get_add_actions(flatten=True))
         values = [conform(added.select([f"partition.{n}"]).rename_columns([n]), [schema.field(n)]) for n in names]
-        told = zip(*(held.column(0) for held in values), strict=True)
+        rows = zip(*(held.column(0) for held in values), strict=True)
         return {
             self._file_of(join(self.source.uri, path.as_py()), files): tuple(zip(names, row, strict=True))
-            for path, row in zip(added.column("path"), told, strict=True)
+            for path, row in zip(added.column("path"), rows, strict=True)
         }
 
     def _deletion_vectors(self, table: Any, files: frozenset[str]) -> dict[str, DeletedRows]:
@@ -200,7 +200,7 @@ class DeltaFiles:
             if uri in files:
                 return uri
         raise DataFileError(
-            f"the log of the Delta table '{self.source.name}' tells of '{path}', which is none of its files"
+            f"the log of the Delta table '{self.source.name}' names '{path}', which is none of its files"
         )
 
     def _opened(self) -> Any:
@@ -227,15 +227,15 @@ def _snapshot_of(
         for info in infos
     ]
     schema = _schema_of(infos[0], source.options, column) if infos else pa.schema([])
-    told = {name: pa.field(name, value.type) for entry in slices for name, value in entry.constants}
-    own = [field for field in schema if field.name not in told]
+    constant = {name: pa.field(name, value.type) for entry in slices for name, value in entry.constants}
+    own = [field for field in schema if field.name not in constant]
     return Snapshot(
         source=source,
         config=NO_KEYS,
         identity=hashlib.sha256("\n".join(map(_told_apart, slices)).encode()).hexdigest(),
         instant=None,
         watermark=None,
-        schema=pa.schema([*own, *told.values()]),
+        schema=pa.schema([*own, *constant.values()]),
         file_slices=tuple(slices),
     )
 

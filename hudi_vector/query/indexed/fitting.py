@@ -42,8 +42,8 @@ def fitting(entries: Sequence[Entry], use: IndexUse, spec: ScanSpec, each: Each 
     wrong = [entry[1] for entry, good in zip(entries, verdicts, strict=True) if not good]
     _LOG.warning(
         "%d of %d slices are scanned although the index '%s' has segments for them, '%s' the first: the files were "
-        "written anew since, which hudi_vector.index.refresh mends, or the segments are damaged, which refresh(…, "
-        "deep=True) or --deep of its command mends; hudi_vector.index.verify tells",
+        "rewritten since, which hudi_vector.index.refresh repairs, or the segments are damaged, which refresh(…, "
+        "deep=True) or --deep of its command repairs; hudi_vector.index.verify says which",
         len(wrong),
         len(entries),
         use.name,

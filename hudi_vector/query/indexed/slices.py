@@ -1,7 +1,7 @@
-"""The slices an index covers, searched together: candidates from the codes, their vectors read by page, scored exactly.
+"""The search of the slices that an index covers: candidates from the codes, then exact distances of their vectors.
 
-The candidates hold every row of the exact answer where the index is asked to be certain. Their distances come from
-the table's own vectors and the same arithmetic as a scan's, so that the answer is the same to the last bit.
+If the index has to be certain, the candidates contain every row of the exact answer. Their distances are computed from
+the table's own vectors with the arithmetic of a scan, so that the answer is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from hudi_vector.read.vectors import joined as one_block
 __all__ = ["search_slices"]
 
 _MOST_CANDIDATES = 4096
-"""A query with more candidates than this is answered by a scan: reading so many rows one by one takes longer."""
+"""A query with more candidates than this is answered by a scan, which is faster than reading so many single rows."""
 
 _FEW = 4096
-"""Up to so many candidates of all queries are scored at once: a call for each file takes longer than the scoring."""
+"""Up to this many candidates of all queries are scored at once: a call for each file would take longer."""
 
 
 def search_slices(
@@ -55,22 +55,21 @@ def search_slices(
     bounds: Bounds,
     keep: bool,
     each: Each = map,
-    beside: Sequence[ManifestEntry] = (),
+    others: Sequence[ManifestEntry] = (),
 ) -> Iterator[tuple[list[SliceHits], ScanCounts]]:
-    """The nearest rows of slices: those of the index first, since what they find bounds the scan of the others.
+    """Yield at most k hits for each query and slice, with the counts of the rows read.
+
+    Indexed slices come first, because their hits bound the scan of the others.
 
     Args:
         entries: The slices with their places in the plan.
         use: The index of the plan.
-        spec: What is read.
+        spec: The columns and rows to read.
         question: The queries.
-        bounds: What is known already of the k-th distances; tightened on the way.
-        keep: Whether what is decoded is kept in the process's cache.
-        each: How the slices are gone through.
-        beside: Segments of the same index whose slices the plan left out: a kept view may hold them too.
-
-    Yields:
-        At most k hits a query and slice, and what became of the rows.
+        bounds: Upper bounds of the k-th distances, which the search tightens.
+        keep: Whether decoded data is kept in the process's cache.
+        each: A function that maps another one over slices, in threads or one by one.
+        others: Segments of the same index whose slices the plan left out; a cached view may include them.
     """
     if isinstance(use, LanceIndexUse):
         assert isinstance(question, Question)  # an index is of one column
@@ -83,11 +82,11 @@ def search_slices(
     # By name, so that every search of the same segments takes the same view.
     covered = sorted((entry for entry in entries if _is_covered(entry)), key=lambda entry: _name_of(entry[1]))
     searched: set[int] = set()
-    if isinstance(use, IndexUse) and covered and not _sooner(covered, use, spec, keep):
+    if isinstance(use, IndexUse) and covered and not _scan_is_faster(covered, use, spec, keep):
         assert isinstance(question, Question)
         for part in _parts(covered, keep):
             begun = time.perf_counter()
-            own, codes = _codes(part, use, spec, keep, beside)
+            own, codes = _codes(part, use, spec, keep, others)
             if codes is not None:
                 searched |= {index for index, _ in own}
                 log = ProbeLog(opened=time.perf_counter() - begun)
@@ -98,23 +97,23 @@ def search_slices(
         return [hits], counts
 
     # The largest first, so that no thread is left alone with one at the end.
-    others = [entry for entry in entries if entry[0] not in searched]
-    yield from each(scan, sorted(others, key=lambda entry: -entry[1].file_slice.size))
+    unindexed = [entry for entry in entries if entry[0] not in searched]
+    yield from each(scan, sorted(unindexed, key=lambda entry: -entry[1].file_slice.size))
 
 
 @dataclass(frozen=True)
 class _Codes:
-    """A view, and the places of the covered slices' segments in it: None where it has no others."""
+    """A view, and the places of the covered slices' segments in it; None if it has no other segments."""
 
     view: View
     places: Ints | None = None
 
     def pages(self, number: int) -> PageTable | None:
-        """What the segment of a covered slice says of the pages of its base file."""
+        """Return the pages of a covered slice's base file as its segment lists them, or None."""
         return self.view.pages[number if self.places is None else int(self.places[number])]
 
     def candidates(self, *arguments: Any, allowed: list[npt.NDArray[np.bool_]] | None, **more: Any) -> Candidates:
-        """The view's candidates, segments numbered as the covered slices are."""
+        """Return the candidates of the view, with segments numbered like the covered slices."""
         if self.places is None:
             return self.view.candidates(*arguments, allowed=allowed, **more)
         sizes = np.diff(self.view.bases)
@@ -135,7 +134,7 @@ def _name_of(access: SliceAccess) -> str:
 def _kept_with_others(
     use: IndexUse, segments: Sequence[ManifestEntry], others: Sequence[ManifestEntry]
 ) -> _Codes | None:
-    """The view of all segments of the index, if that is kept and none of these alone."""
+    """Return the cached view of all segments of the index, or None without one, or if `segments` alone are cached."""
     if not others or kept_view(use.folder, use.model_id, segments) is not None:
         return None
     whole = sorted([*segments, *others], key=lambda entry: entry.segment)
@@ -148,8 +147,8 @@ def _is_covered(entry: Entry) -> bool:
     return entry[1].access == "index" and entry[1].segment is not None
 
 
-def _sooner(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool) -> bool:
-    """Whether a scan of vectors in memory is ahead of the codes."""
+def _scan_is_faster(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool) -> bool:
+    """Return True if a scan of vectors in memory is faster than a search by the codes."""
     if not (use.certain and keep and spec.predicate is None):
         return False
     readers = (open_base(access, spec, keep) for _, access in covered)
@@ -157,7 +156,7 @@ def _sooner(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool)
 
 
 def _parts(covered: Sequence[Entry], keep: bool) -> Iterator[Sequence[Entry]]:
-    """The slices, all together if the cache has room for their codes; else so many at a time that half of it has."""
+    """Yield the slices, all together if their codes fit in the cache, else in parts that fit in half of it."""
     budget = process_cache().budget if keep else 0
     if not budget or sum(access.size for _, access in covered) <= budget:
         yield covered
@@ -174,21 +173,21 @@ def _parts(covered: Sequence[Entry], keep: bool) -> Iterator[Sequence[Entry]]:
 
 
 def _codes(
-    covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool, beside: Sequence[ManifestEntry]
+    covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool, others: Sequence[ManifestEntry]
 ) -> tuple[Sequence[Entry], _Codes | None]:
-    """The codes of the slices an index covers, of those whose segments can be read."""
+    """Return the covered slices whose segments can be read, and their codes; None if there are no such slices."""
     try:
-        return covered, _loaded(covered, use, spec, keep, beside)
+        return covered, _loaded(covered, use, spec, keep, others)
     except (DataFileError, UnsupportedTableError):
         covered = without_damaged(covered, use, spec)
         return covered, _loaded(covered, use, spec, keep, ()) if covered else None
 
 
 def _loaded(
-    covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool, beside: Sequence[ManifestEntry]
+    covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool, others: Sequence[ManifestEntry]
 ) -> _Codes:
     segments = [access.segment for _, access in covered if access.segment is not None]
-    kept = _kept_with_others(use, segments, beside) if keep else None
+    kept = _kept_with_others(use, segments, others) if keep else None
     return kept or _Codes(load_view(use.folder, use.model_id, segments, spec.options, keep))
 
 
@@ -225,8 +224,8 @@ def _search_indexed(
         log.probed += time.perf_counter() - begun
         log.note(len(vectors), found, len(numbers))
         begun = time.perf_counter()
-        work = _Work(readers, codes, found, vectors, question, known, use.reads)
-        for segment, hits, bytes_read in _scored(work, numbers, spec, each):
+        scoring = _Scoring(readers, codes, found, vectors, question, known, use.reads)
+        for segment, hits, bytes_read in _scored(scoring, numbers, spec, each):
             blocks[segment].append((first, hits))
             counts.bytes_read += bytes_read
         log.read += time.perf_counter() - begun
@@ -237,7 +236,7 @@ def _search_indexed(
 
 
 class _Readers(Sequence[ParquetSlice]):
-    """The base files of slices, opened when they are asked for: of many files, few hold candidates."""
+    """The base files of slices, each opened at first use: of many files, few have candidates."""
 
     def __init__(self, entries: Sequence[Entry], spec: ScanSpec, keep: bool) -> None:
         self._entries, self._spec, self._keep = entries, spec, keep
@@ -245,7 +244,7 @@ class _Readers(Sequence[ParquetSlice]):
 
     @property
     def choose(self) -> bool:
-        """Whether some rows may be left out, by the predicate or because they are deleted."""
+        """Return True if the predicate or a deletion may leave out rows."""
         slices = (access.file_slice for _, access in self._entries)
         return self._spec.predicate is not None or any(each.log_files or each.deleted is not None for each in slices)
 
@@ -259,8 +258,8 @@ class _Readers(Sequence[ParquetSlice]):
 
 
 @dataclass(frozen=True)
-class _Work:
-    """The candidates of some queries, with the files they are in, and the queries that have too many."""
+class _Scoring:
+    """The candidates of a block of queries, and what is needed to score them."""
 
     readers: Sequence[ParquetSlice]
     codes: _Codes
@@ -271,7 +270,7 @@ class _Work:
     reads: RangeReads
 
     def top(self, asking: slice | Ints = slice(None)) -> TopK:
-        """A search for these queries, or some of them."""
+        """Return an empty search for the queries, or for those numbered `asking`."""
         known = Bounds(self.known.distance[asking], self.known.is_full[asking])
         return TopK(self.vectors[asking], self.question.metric, self.question.k, known)
 
@@ -287,30 +286,30 @@ class _Rows:
     bytes_read: int
 
 
-def _scored(work: _Work, segments: Sequence[int], spec: ScanSpec, each: Each) -> Iterator[tuple[int, Hits, int]]:
-    """For each segment its hits, and how many bytes were read for them."""
-    if len(work.found.given_up) or len(work.found) > _FEW:
+def _scored(scoring: _Scoring, segments: Sequence[int], spec: ScanSpec, each: Each) -> Iterator[tuple[int, Hits, int]]:
+    """Yield the hits of each segment, and the number of bytes read for them."""
+    if len(scoring.found.given_up) or len(scoring.found) > _FEW:
 
         def score(segment: int) -> tuple[int, Hits, int]:
-            ((_, hits, count),) = _scored_together([_read(work, segment)], work, spec)
-            if not len(work.found.given_up):
+            ((_, hits, count),) = _scored_together([_read(scoring, segment)], scoring, spec)
+            if not len(scoring.found.given_up):
                 return segment, hits, count
-            others, more = _scanned(work, segment, spec)
+            others, more = _scanned(scoring, segment, spec)
             return segment, joined([(0, hits), (0, others)]), count + more
 
         yield from each(score, segments)
     elif segments:
-        apart = map if all(work.readers[segment].is_local for segment in segments) else each
-        yield from _scored_together(list(apart(partial(_read, work), segments)), work, spec)
+        apart = map if all(scoring.readers[segment].is_local for segment in segments) else each
+        yield from _scored_together(list(apart(partial(_read, scoring), segments)), scoring, spec)
 
 
-def _read(work: _Work, segment: int) -> _Rows:
-    work.question.deadline.check()
-    found, counts = work.found, ScanCounts()
+def _read(scoring: _Scoring, segment: int) -> _Rows:
+    scoring.question.deadline.check()
+    found, counts = scoring.found, ScanCounts()
     here = np.flatnonzero(found.segment == segment)
     distinct, row = np.unique(found.position[here], return_inverse=True)
-    reader = work.readers[segment]
-    block = reader.vectors_at(distinct, counts, work.reads, work.codes.pages(segment))
+    reader = scoring.readers[segment]
+    block = reader.vectors_at(distinct, counts, scoring.reads, scoring.codes.pages(segment))
     if len(block) < len(distinct):
         raise DataFileError(
             f"the index names rows of '{reader.uri}' that hold no vector: its segment is not of this file; "
@@ -319,9 +318,9 @@ def _read(work: _Work, segment: int) -> _Rows:
     return _Rows(segment, block, row, found.query[here], counts.bytes_read)
 
 
-def _scored_together(parts: Sequence[_Rows], work: _Work, spec: ScanSpec) -> list[tuple[int, Hits, int]]:
-    """The hits of several segments by one search, at most k for each query in each."""
-    top = work.top()
+def _scored_together(parts: Sequence[_Rows], scoring: _Scoring, spec: ScanSpec) -> list[tuple[int, Hits, int]]:
+    """Return the hits of several segments by one search, at most k for each query and segment."""
+    top = scoring.top()
     block = one_block([part.block for part in parts])
     begins = np.concatenate(([0], np.cumsum([len(part.block) for part in parts])))
     numbered = replace(block, positions=np.arange(len(block)))
@@ -334,15 +333,15 @@ def _scored_together(parts: Sequence[_Rows], work: _Work, spec: ScanSpec) -> lis
         hits = found.take(inside)
         hits = replace(hits, position=block.positions[hits.position])
         if len(hits) > top.k:
-            hits = break_ties(hits, top.k, partial(tie_keys, work.readers[part.segment], spec))
+            hits = break_ties(hits, top.k, partial(tie_keys, scoring.readers[part.segment], spec))
         scored.append((part.segment, hits, part.bytes_read))
     return scored
 
 
-def _scanned(work: _Work, segment: int, spec: ScanSpec) -> tuple[Hits, int]:
-    """The hits of the queries whose candidates are too many to be read one by one, and the bytes read."""
-    ask, reader, counts = work.found.given_up, work.readers[segment], ScanCounts()
-    top = work.top(ask)
+def _scanned(scoring: _Scoring, segment: int, spec: ScanSpec) -> tuple[Hits, int]:
+    """Return the hits of the queries with too many candidates, by a scan of the segment's file, and the bytes read."""
+    ask, reader, counts = scoring.found.given_up, scoring.readers[segment], ScanCounts()
+    top = scoring.top(ask)
     for block in reader.blocks(counts):
         if len(block):
             top.offer(block)
@@ -353,7 +352,10 @@ def _scanned(work: _Work, segment: int, spec: ScanSpec) -> tuple[Hits, int]:
 def _allowed(
     readers: _Readers, codes: _Codes, spec: ScanSpec, counts: ScanCounts, each: Each
 ) -> list[npt.NDArray[np.bool_]] | None:
-    """The filter, and what is deleted, as a bool for each row of each file, and the rows counted."""
+    """Return a mask of the rows of each file that are neither filtered out nor deleted, and count the rows.
+
+    Returns None if all rows are allowed.
+    """
     if not readers.choose and codes.places is None:
         counts.rows += codes.view.rows
         counts.nulls += codes.view.rows - codes.view.vectors

@@ -70,8 +70,10 @@ def search_covered(
             _LOG.warning("the index '%s' of '%s' gave no candidates; its fragments are scanned", use.name, use.folder)
         short = np.flatnonzero(np.bincount(candidates.query, minlength=len(vectors)) < question.k)
         candidates = candidates.without(short)
-        work = [_Work(number, reader, candidates, vectors, question, known) for number, reader in enumerate(readers)]
-        for number, (hits, nbytes) in enumerate(each(partial(_scored, spec=spec), work)):
+        parts = [
+            _Scoring(number, reader, candidates, vectors, question, known) for number, reader in enumerate(readers)
+        ]
+        for number, (hits, nbytes) in enumerate(each(partial(_scored, spec=spec), parts)):
             found[number].append((first, hits))
             counts.bytes_read += nbytes
         if len(short):
@@ -155,7 +157,7 @@ class _Probe:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Scoring:
     """The candidates of one fragment, and what is needed to score them."""
 
     number: int
@@ -166,21 +168,21 @@ class _Work:
     known: Bounds
 
 
-def _scored(work: _Work, spec: ScanSpec) -> tuple[Hits, int]:
+def _scored(scoring: _Scoring, spec: ScanSpec) -> tuple[Hits, int]:
     """Return the hits of one fragment, and the bytes of the vectors read."""
-    here = np.flatnonzero(work.found.fragment == work.number)
-    top = TopK(work.vectors, work.question.metric, work.question.k, work.known)
+    here = np.flatnonzero(scoring.found.fragment == scoring.number)
+    top = TopK(scoring.vectors, scoring.question.metric, scoring.question.k, scoring.known)
     nbytes = 0
     if len(here):
-        distinct, rows = np.unique(work.found.position[here], return_inverse=True)
-        block = work.reader.vectors_at(distinct, ScanCounts())
+        distinct, rows = np.unique(scoring.found.position[here], return_inverse=True)
+        block = scoring.reader.vectors_at(distinct, ScanCounts())
         nbytes = block.nbytes
         at = np.searchsorted(block.positions, distinct)
         there = at < len(block)
         there[there] = block.positions[at[there]] == distinct[there]
         usable = there[rows]
-        top.offer_pairs(block, at[rows[usable]], work.found.query[here[usable]])
-    return settled(top, work.reader, spec), nbytes
+        top.offer_pairs(block, at[rows[usable]], scoring.found.query[here[usable]])
+    return settled(top, scoring.reader, spec), nbytes
 
 
 def _scanned(

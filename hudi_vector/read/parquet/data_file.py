@@ -95,7 +95,7 @@ class DataFile:
             source = open_storage(uri, self._options).open(uri, mapped=mapped)
             if source.size() != self.file.size:
                 source.close()
-                raise OSError("it was written anew since it was listed")
+                raise OSError("it was rewritten after it was listed")
         return source
 
     def parquet(self) -> pq.ParquetFile:

@@ -12,10 +12,10 @@ from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
 from hudi_vector.query.changes.compare import changes_between
 from hudi_vector.spark.search.api import search
 
-__all__ = ["search_changes"]
+__all__ = ["CHANGE_SCHEMA", "search_changes"]
 
 _KEY, _PARTITION = "_hoodie_record_key", "_hoodie_partition_path"
-_SCHEMA = (
+CHANGE_SCHEMA = (
     f"change STRING, {_KEY} STRING, {_PARTITION} STRING, from_rank INT, to_rank INT, "
     "from_distance DOUBLE, to_distance DOUBLE"
 )
@@ -77,14 +77,10 @@ def search_changes(
         )  # fmt: skip
         if _KEY not in found.columns:
             raise UnsupportedTableError(
-                f"'{table}' keeps no {_KEY} in its rows, so that they cannot be told apart between two instants"
+                f"'{table}' keeps no {_KEY} in its rows, so that a row cannot be recognised at another instant"
             )
         rows = found.select(_KEY, _PARTITION, "_distance").collect()
         # Rows come in order of rank; a column named _rank may belong to the table.
         return {(row[0], row[1]): (rank, row[2]) for rank, row in enumerate(rows, 1)}
 
-    changed = [
-        (c.change, c.key, c.partition, c.from_rank, c.to_rank, c.from_distance, c.to_distance)
-        for c in changes_between(ranked(from_instant), ranked(to_instant))
-    ]
-    return spark.createDataFrame(changed, _SCHEMA)
+    return spark.createDataFrame(list(changes_between(ranked(from_instant), ranked(to_instant))), CHANGE_SCHEMA)

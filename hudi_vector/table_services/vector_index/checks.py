@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["IndexProblem", "RecallResult", "recall", "verify"]
 
 _USUAL_SAMPLE = 100
-_REMEDY = "; hudi_vector.index.refresh(…, deep=True), as a command with --deep, makes it anew"
+_REMEDY = "; hudi_vector.index.refresh(…, deep=True), as a command with --deep, makes it again"
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def recall(
     if at_least is not None and result.recall < at_least:
         raise RefusedError(
             f"the index of '{known.column}' for {known.metric} finds {result.recall:.3f} of the nearest rows, and "
-            f"{at_least} were wanted; raise the recall target, or make the index anew"
+            f"{at_least} were wanted; raise the recall target, or make the index again"
         )
     return result
 
@@ -199,7 +199,7 @@ def verify(
     try:
         model = load_model(storage, index.folder, index.manifest.model_id)
     except HudiVectorError as problem:
-        remedy = "make the index anew with hudi_vector.index.create"
+        remedy = "make the index again with hudi_vector.index.create"
         return [IndexProblem("", index.manifest.model_id, f"{problem}; {remedy}")]
     found, mended = [], {entry.file.path for _, entry in index.covered(indexable_files(at.snapshot))}
     for path, entry in sorted(index.entries.items()):
@@ -210,7 +210,7 @@ def verify(
             of_files = open_storage(uri, at.spec.options)
             file = of_files.info(uri)
             if file is not None and fingerprint_of(of_files, index.table_uri, file) != entry.file:
-                found.append(IndexProblem(path, entry.segment, "the base file was written anew since it was indexed"))
+                found.append(IndexProblem(path, entry.segment, "the base file was rewritten since it was indexed"))
         except DataFileError as problem:
             found.append(IndexProblem(path, entry.segment, f"{problem}{_REMEDY if path in mended else ''}"))
         except HudiVectorError as problem:

@@ -243,7 +243,7 @@ class IndexSubject:
             raise UnsupportedTableError(
                 f"'{self.table}' can have no index: only Spark can read its files, since {reason}"
             )
-        homes = self._homes(plan.spec.table_uri, plan.spec.column.name)
+        homes = self._index_places(plan.spec.table_uri, plan.spec.column.name)
         return Place(plan.snapshot, plan.spec, homes, self._each())
 
     def _of_columns(self, column: str | None) -> tuple[Snapshot, list[Index]]:
@@ -256,14 +256,14 @@ class IndexSubject:
 
         target = resolve_name(self.spark, self.table)
         source = target.table()
-        columns = sorted({n for h in self._homes(source.uri, "") for n in columns_at(h.root, source.options)})
+        columns = sorted({n for h in self._index_places(source.uri, "") for n in columns_at(h.root, source.options)})
         if column is not None:
             # The column may be one that the table no longer has, as long as it has an index.
             known = column in columns
             found = column if known else vector_column(target.schema, column, target.label, None).name
             columns = [found if known else dict(target.physical)[found]]
         snapshot = snapshot_for(self.spark, source, None)
-        homes = [home for name in columns for home in self._homes(source.uri, name)]
+        homes = [home for name in columns for home in self._index_places(source.uri, name)]
         return snapshot, _indexes_at(homes, snapshot)
 
     def _of_table_here(self, name: str) -> Place:
@@ -271,30 +271,30 @@ class IndexSubject:
         snapshot = self._snapshot_here()
         column = vector_column(snapshot, name, snapshot.source.name, 0)
         spec = ScanSpec(snapshot.source.uri, snapshot.schema, column, options=snapshot.source.options)
-        return Place(snapshot, spec, self._homes(snapshot.source.uri, column.name), self._each())
+        return Place(snapshot, spec, self._index_places(snapshot.source.uri, column.name), self._each())
 
     def _of_columns_here(self, column: str | None) -> tuple[Snapshot, list[Index]]:
         snapshot = self._snapshot_here()
         uri, options = snapshot.source.uri, snapshot.source.options
-        columns = sorted({n for home in self._homes(uri, "") for n in columns_at(home.root, options)})
+        columns = sorted({n for home in self._index_places(uri, "") for n in columns_at(home.root, options)})
         if column is not None:
             columns = [column if column in columns else spelled(column, snapshot.schema, snapshot.source.name)]
-        return snapshot, _indexes_at([home for name in columns for home in self._homes(uri, name)], snapshot)
+        return snapshot, _indexes_at([home for name in columns for home in self._index_places(uri, name)], snapshot)
 
     def _snapshot_here(self) -> Snapshot:
         root, _, storage = locate_here(self.table)
         return NativeTable(Source(root, str(self.table), storage)).snapshot()
 
-    def _homes(self, table_uri: str, column: str) -> tuple[IndexHome, ...]:
+    def _index_places(self, table_uri: str, column: str) -> tuple[IndexHome, ...]:
         """Return where a column's indexes may be, the place of new ones first.
 
         This is the named directory alone, or else the table's own folder and, if set, the session's directory.
         """
         if self.directory is not None:
             return (in_directory(self.directory, table_uri, column),)
-        beside = beside_table(table_uri, column)
+        own = beside_table(table_uri, column)
         directory = None if self.spark is None else options.INDEX_EXTERNAL_DIR.in_session(self.spark)
-        return (beside, in_directory(directory, table_uri, column)) if directory else (beside,)
+        return (own, in_directory(directory, table_uri, column)) if directory else (own,)
 
     def _files(self, column: str | None) -> Snapshot:
         from hudi_vector.query.files.plain_files import DeltaFiles, PlainFiles
@@ -334,7 +334,7 @@ class IndexSubject:
 
 
 def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
-    """Return the one index of a column with a kind and a metric; None stands for any.
+    """Return the one index of a column with a kind and a metric; None means any.
 
     If there are equal indexes next to the table and in the session's directory, return the one next to the table. Raise
     InvalidArgumentError if no index or several fit.
@@ -353,7 +353,7 @@ def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
 
 
 def chosen(indexes: Sequence[Index], kind: str | None, metric: str | None) -> list[Index]:
-    """Return the indexes of a kind and for a metric; None stands for any.
+    """Return the indexes of a kind and for a metric; None means any.
 
     Raise InvalidArgumentError if there is no such kind or metric.
     """
@@ -374,9 +374,9 @@ def _require_settings(storage_options: Any) -> None:
         raise InvalidTypeError(f"storage_options must be a dictionary of texts; the setting {wrong[0]!r} is none")
 
 
-def _indexes_at(homes: Sequence[IndexHome], snapshot: Snapshot) -> list[Index]:
+def _indexes_at(places: Sequence[IndexHome], snapshot: Snapshot) -> list[Index]:
     storage, files = snapshot.source.options, indexable_files(snapshot)
-    found = [index for home in homes for index in indexes_at(home, storage)]
+    found = [index for place in places for index in indexes_at(place, storage)]
     return [verified(index, files, storage) if index.key else index for index in found]
 
 
