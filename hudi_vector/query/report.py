@@ -153,7 +153,7 @@ def _report(progress: Progress, returned: int, fewest: int, facts: SearchFacts, 
         cached_slices=counts.cached_slices,
         returned=returned,
         reached_k=reached,
-        why_fewer="" if reached else _why_fewer(counts, request, run),
+        why_fewer="" if reached else _why_fewer(counts, facts, run),
         invalid_queries=progress.unusable_queries,
         seconds=dict(progress.seconds),
     )

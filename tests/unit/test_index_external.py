@@ -7,7 +7,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -233,21 +232,19 @@ def test_a_segment_that_is_gone_is_made_again(files: list[str], directory: str) 
     assert hv.index.verify(None, files=files, column="emb", directory=directory) == []
 
 
-def test_a_probe_logs_a_line(files: list[str], directory: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_vectors_in_memory_are_scanned_by_exact_searches(tmp_path: Path, directory: str) -> None:
+    files = write_files(tmp_path / "data", rows=2000, form="bytes", use_dictionary=False, data_page_size=1024)
     built(directory, files=files)
-    with caplog.at_level(logging.INFO, "hudi_vector.search"), opened(directory, files=files) as t:
-        hits = t.search_batch([*QUERIES, QUERIES[0]], 7, metric="l2", mode="approximate", nprobes=2, refine_factor=2)
-    (line,) = [one for one in caplog.messages if one.startswith("probe of")]
-    told = re.fullmatch(
-        r"probe of l2-ivf_sq8, generation 1: 5 queries, 70 candidates, (\d+) rows of them all in (\d) files, 10 lists and "
-        r"\d+ codes looked at, 0 queries scanned; open [\d.]+ ms, probe [\d.]+ ms, read [\d.]+ ms; (\d+) bytes",
-        line,
-    )
-    assert told is not None, line
-    # The last query is the first once more.
-    assert 14 <= int(told[1]) <= 56
-    assert int(told[2]) <= 4
-    assert int(told[3]) == hits.report.bytes_read
+    asked: dict[str, Any] = {"k": 7, "metric": "l2", "columns": ["id"]}
+    with hv.open(files=files, column="emb", index_directory=directory) as t:
+        by_codes = [t.search(QUERIES[number % 4], **asked) for number in range(20)]
+        assert {hits.report.cached_slices for hits in by_codes} == {0}, "searches by codes never read all vectors"
+        t.search(QUERIES[0], mode="exact", **asked)
+        scanned = t.search(QUERIES[0], **asked)
+        assert scanned.report.cached_slices == 4
+        assert scanned.table.equals(by_codes[0].table)
+        assert t.search(QUERIES[0], filter="price < 30", **asked).report.cached_slices == 0
+        assert t.search(QUERIES[0], recall_target=0.9, **asked).report.cached_slices == 0
 
 
 def test_drift_is_told(tmp_path: Path, directory: str) -> None:

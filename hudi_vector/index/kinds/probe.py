@@ -141,11 +141,13 @@ class Probe:
         pool = Pool(k, self._first_limits(ask, k), none, none, no_bounds, no_bounds)
         given_up = [odd.given_up]
         fresh: list[Part] = []
+        waiting = 0
         for runs, chosen in self._groups(ask, pool):
             fresh.append(self._near(runs, chosen, pool))
-            if len(ask) == 1 or sum(len(part[0]) for part in fresh) > 2 * k * len(ask):
+            waiting += len(fresh[-1][0])
+            if len(ask) == 1 or waiting > 2 * k * len(ask):
                 pool.add(fresh)
-                fresh = []
+                fresh, waiting = [], 0
                 given_up.append(pool.give_up(most))
         pool.add(fresh)
         given_up.append(pool.give_up(most))

@@ -6,7 +6,6 @@ the table's own vectors with the arithmetic of a scan, so that the answer is the
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,9 +22,7 @@ from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
 from hudi_vector.query.execute import Asked, Question, joined, open_base, search_slice, settled, tie_keys
-from hudi_vector.query.indexed.fitting import fitting, without_damaged
-from hudi_vector.query.indexed.in_memory import scans_sooner
-from hudi_vector.query.indexed.probe_log import ProbeLog
+from hudi_vector.query.indexed.fitting import Entry, fitting, without_damaged
 from hudi_vector.query.lance.choice import LANCE_INDEX, LanceIndexUse
 from hudi_vector.query.lance.index import search_covered
 from hudi_vector.query.merge import SliceHits, break_ties
@@ -82,15 +79,13 @@ def search_slices(
     # By name, so that every search of the same segments takes the same view.
     covered = sorted((entry for entry in entries if _is_covered(entry)), key=lambda entry: _name_of(entry[1]))
     searched: set[int] = set()
-    if isinstance(use, IndexUse) and covered and not _scan_is_faster(covered, use, spec, keep):
+    if isinstance(use, IndexUse) and covered and not _scans(covered, use, spec, keep):
         assert isinstance(question, Question)
         for part in _parts(covered, keep):
-            begun = time.perf_counter()
             own, codes = _codes(part, use, spec, keep, others)
             if codes is not None:
                 searched |= {index for index, _ in own}
-                log = ProbeLog(opened=time.perf_counter() - begun)
-                yield _search_indexed(own, codes, use, spec, question, bounds, keep, each, log)
+                yield _search_indexed(own, codes, use, spec, question, bounds, keep, each)
 
     def scan(entry: tuple[int, SliceAccess]) -> tuple[list[SliceHits], ScanCounts]:
         hits, counts = search_slice(*entry, spec, question, bounds, keep)
@@ -147,12 +142,11 @@ def _is_covered(entry: Entry) -> bool:
     return entry[1].access == "index" and entry[1].segment is not None
 
 
-def _scan_is_faster(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool) -> bool:
-    """Return True if a scan of vectors in memory is faster than a search by the codes."""
+def _scans(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool) -> bool:
+    """Return True if an exact search without a filter scans the covered slices: all their vectors are in memory."""
     if not (use.certain and keep and spec.predicate is None):
         return False
-    readers = (open_base(access, spec, keep) for _, access in covered)
-    return scans_sooner(use, readers, sum(access.segment.rows for _, access in covered if access.segment), spec)
+    return all(open_base(access, spec, keep).holds_vectors() for _, access in covered)
 
 
 def _parts(covered: Sequence[Entry], keep: bool) -> Iterator[Sequence[Entry]]:
@@ -200,7 +194,6 @@ def _search_indexed(
     bounds: Bounds,
     keep: bool,
     each: Each,
-    log: ProbeLog,
 ) -> tuple[list[SliceHits], ScanCounts]:
     counts = ScanCounts()
     readers = _Readers(entries, spec, keep)
@@ -210,7 +203,6 @@ def _search_indexed(
         part = slice(first, first + question.block_queries)
         vectors, known = question.vectors[part], Bounds(bounds.distance[part], bounds.is_full[part])
         question.deadline.check()
-        begun = time.perf_counter()
         found = codes.candidates(
             vectors,
             question.k,
@@ -221,15 +213,10 @@ def _search_indexed(
             most=max(_MOST_CANDIDATES, question.k * 4) if use.certain else None,
         )
         numbers = range(len(entries)) if len(found.given_up) else np.unique(found.segment).tolist()
-        log.probed += time.perf_counter() - begun
-        log.note(len(vectors), found, len(numbers))
-        begun = time.perf_counter()
         scoring = _Scoring(readers, codes, found, vectors, question, known, use.reads)
         for segment, hits, bytes_read in _scored(scoring, numbers, spec, each):
             blocks[segment].append((first, hits))
             counts.bytes_read += bytes_read
-        log.read += time.perf_counter() - begun
-    log.write(use.name, counts.bytes_read)
     question.deadline.check(slices=len(entries))
     parts = [SliceHits(index, joined(hits)) for (index, _), hits in zip(entries, blocks, strict=True) if hits]
     return parts, counts
