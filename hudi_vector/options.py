@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hudi_vector.errors import InvalidOptionError, did_you_mean
@@ -71,6 +71,7 @@ __all__ = [
     "TIMEOUT",
     "VERIFY_BLOBS",
     "Option",
+    "Settings",
     "markdown",
     "parse_duration",
     "parse_names",
@@ -146,6 +147,30 @@ def _amount(text: str, units: Mapping[str, int]) -> int | None:
     return int(found[1]) * units[found[2]]
 
 
+@dataclass(frozen=True, repr=False)
+class Settings:
+    """The settings of a service that runs without a SparkSession, given in place of the session.
+
+    Attributes:
+        values: Settings of this package (``hoodie.…``) and of Hadoop's storage (``fs.…``), as keys and texts.
+
+    Raises:
+        InvalidOptionError: A key of this package is misspelt.
+
+    Example:
+        >>> CLEAN_GRACE.in_session(Settings({"hoodie.blob.clean.grace": "2h"}))
+        7200000
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_known(self.values)
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(key + '=***' for key in sorted(self.values))})"
+
+
 @dataclass(frozen=True)
 class Option(Generic[T]):
     """One setting: its key, type, default, unit, allowed values and meaning."""
@@ -177,11 +202,11 @@ class Option(Generic[T]):
         text = conf.get(self.key)
         return self.default if text is None else self.parse(text)
 
-    def in_session(self, spark: SparkSession, given: object = None) -> T:
+    def in_session(self, spark: SparkSession | Settings, given: object = None) -> T:
         """What a caller gave, else the value in a session, else the default.
 
         Args:
-            spark: The session.
+            spark: The session, or the settings of a service that runs without one.
             given: The caller's value, None where there is none.
 
         Returns:
@@ -190,7 +215,11 @@ class Option(Generic[T]):
         Raises:
             InvalidOptionError: It is not a value of this setting.
         """
-        text = spark.conf.get(self.key, None) if given is None else str(given)
+        if given is not None:
+            return self.parse(str(given))
+        if isinstance(spark, Settings):
+            return self.read(spark.values)
+        text = spark.conf.get(self.key, None)
         return self.default if text is None else self.parse(text)
 
     def parse(self, text: str) -> T:
