@@ -21,7 +21,7 @@ from hudi_vector.errors import (
     InvalidVectorError,
     TableNotFoundError,
 )
-from hudi_vector.options import require_known
+from hudi_vector.options import CLEAN_EXECUTION, Settings, require_known
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ _OTHER_TABLE: dict[str, Any] = {
     "help": "a table that may refer to this one's blobs; may be given again",
 }
 _NOT_ARGUMENTS = frozenset({"command", "run", "service", "table", "format", "conf"})
-_WITHOUT_SPARK = frozenset(
-    {
-        *("list-containers", "registered-tables", "register-tables", "unregister-tables"),
-        *("describe", "verify", "drop", "compact"),  # subcommands of index
-    }
-)
-"""Commands that only list, read and remove files; for tables on this machine they run without Spark."""
+_MARKING = frozenset({"clean-blobs", "mark-blobs", "sweep-blobs", "explain-blob", "list-containers"})
+"""Commands that read a table's data files, which executors can do too."""
+_WITHOUT_SPARK = _MARKING | {
+    *("restore-blobs", "registered-tables", "register-tables", "unregister-tables"),
+    *("describe", "verify", "drop", "compact"),  # subcommands of index
+}
+"""Commands that only list, read, move and remove files; for tables given by their paths they run without Spark."""
 _WRONG_USE = (InvalidArgumentError, InvalidTypeError, TableNotFoundError)
 _WRONG_DATA = (DimensionMismatchError, InvalidVectorError, InvalidBlobError)
 _SPARK, _HUDI = "spark.", "hoodie."
@@ -371,7 +371,7 @@ def _service(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
     service: Callable[..., _Result] = getattr(hv.table_services, chosen.service)
-    return _shown(service(_session(chosen.conf), chosen.table, **_given(chosen)), chosen.format)
+    return _shown(service(_session_if_needed(chosen), chosen.table, **_given(chosen)), chosen.format)
 
 
 def _told(chosen: argparse.Namespace) -> int:
@@ -434,17 +434,34 @@ def _shown(result: _Result, form: str) -> int:
     return 0 if result.is_well else 1
 
 
-def _session_if_needed(chosen: argparse.Namespace) -> SparkSession | None:
-    """Return a session, or None if the command can run without one and all tables are paths on this machine.
+def _session_if_needed(chosen: argparse.Namespace) -> SparkSession | Settings:
+    """Return a session, or the settings alone if the command can run without one and all tables are paths.
 
-    With ``--conf`` and under spark-submit there is always a session, because the settings belong to it.
+    Under spark-submit there is always a session, because it has been started already.
     """
-    from hudi_vector.table_services.located import is_here
+    settings = None if _needs_spark(chosen) else _settings_here(chosen)
+    return _session(chosen.conf) if settings is None else settings
 
+
+def _needs_spark(chosen: argparse.Namespace) -> bool:
+    """Return True if the command writes through Hudi, names a table of a catalog, or runs under spark-submit."""
     name = chosen.index_command if chosen.command == "index" else chosen.command
-    paths = [chosen.table, *getattr(chosen, "others", [])]
-    can_do_without = name in _WITHOUT_SPARK and not chosen.conf and "PYSPARK_GATEWAY_PORT" not in os.environ
-    return None if can_do_without and all(map(is_here, paths)) else _session(chosen.conf)
+    is_named = any("/" not in table for table in (chosen.table, *getattr(chosen, "others", [])))
+    writes = name not in _WITHOUT_SPARK or getattr(chosen, "run_hudi_clean", False)
+    return writes or is_named or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _settings_here(chosen: argparse.Namespace) -> Settings | None:
+    """Return the settings of a command without a session; None if only Java can read them, or executors are to mark."""
+    from hudi_vector.table_services.environment import settings_here
+
+    of_spark, of_hudi = _settings(chosen.conf)
+    settings = settings_here({**of_spark, **of_hudi})
+    if settings is None or chosen.command not in _MARKING:
+        return settings
+    execution = CLEAN_EXECUTION.in_session(settings)
+    has_cluster = not settings.values.get("spark.master", "local").startswith("local")
+    return None if execution == "distributed" or (execution == "auto" and has_cluster) else settings
 
 
 def _session(given: Sequence[str]) -> SparkSession:

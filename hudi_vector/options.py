@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hudi_vector.container_formats import FORMATS
@@ -72,6 +72,7 @@ __all__ = [
     "TIMEOUT",
     "VERIFY_BLOBS",
     "Option",
+    "Settings",
     "markdown",
     "parse_duration",
     "parse_names",
@@ -147,6 +148,30 @@ def _amount(text: str, units: Mapping[str, int]) -> int | None:
     return int(found[1]) * units[found[2]]
 
 
+@dataclass(frozen=True, repr=False)
+class Settings:
+    """The settings of a service that runs without a SparkSession, given in place of the session.
+
+    Attributes:
+        values: Settings of this package (``hoodie.…``) and of Hadoop's storage (``fs.…``), as keys and texts.
+
+    Raises:
+        InvalidOptionError: A key of this package is misspelt.
+
+    Example:
+        >>> CLEAN_GRACE.in_session(Settings({"hoodie.blob.clean.grace": "2h"}))
+        7200000
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_known(self.values)
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(key + '=***' for key in sorted(self.values))})"
+
+
 @dataclass(frozen=True)
 class Option(Generic[T]):
     """One setting: its key, type, default, unit, allowed values and meaning."""
@@ -169,12 +194,17 @@ class Option(Generic[T]):
         text = conf.get(self.key)
         return self.default if text is None else self.parse(text)
 
-    def in_session(self, spark: SparkSession, given: object = None) -> T:
+    def in_session(self, spark: SparkSession | Settings, given: object = None) -> T:
         """Return the caller's value, else the value in a session, else the default.
 
-        Raises InvalidOptionError if the value is not allowed.
+        `spark` may be the settings of a service that runs without a session. Raises InvalidOptionError if the value is
+        not allowed.
         """
-        text = spark.conf.get(self.key, None) if given is None else str(given)
+        if given is not None:
+            return self.parse(str(given))
+        if isinstance(spark, Settings):
+            return self.read(spark.values)
+        text = spark.conf.get(self.key, None)
         return self.default if text is None else self.parse(text)
 
     def parse(self, text: str) -> T:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.arguments import as_text
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
+from hudi_vector.options import Settings
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage, path_text, scheme_of
 
 if TYPE_CHECKING:
@@ -32,23 +33,25 @@ def is_here(name: str) -> bool:
     return "/" in name and scheme_of(normalise(name)) == "file"
 
 
-def locate_here(name: Any) -> tuple[str, str, StorageOptions]:
-    """Find a table on this machine without a session, and return the same values as `locate`.
+def locate_here(name: Any, settings: Settings | None = None) -> tuple[str, str, StorageOptions]:
+    """Find a table by its path without a session, and return the same values as `locate`.
 
-    Raise InvalidArgumentError for a catalog name or a path on other storage, for which only a session has the settings,
-    and TableNotFoundError if there is no such table.
+    Raise InvalidArgumentError for a catalog name, or if there are no settings for a path on other storage, and
+    TableNotFoundError if there is no such table.
     """
     path = as_text(path_text(name), "table") or ""
-    if not is_here(path):
+    if not is_here(path) and (settings is None or "/" not in path):
         raise InvalidArgumentError(f"'{path}' is found by a session only; give one, or a path on this machine")
-    root = normalise(path)
-    if open_storage(root, StorageOptions()).info(join(root, ".hoodie/hoodie.properties")) is None:
+    root, options = normalise(path), StorageOptions.of({} if settings is None else settings.values)
+    if open_storage(root, options).info(join(root, ".hoodie/hoodie.properties")) is None:
         raise TableNotFoundError(
             f"there is no Hudi table at '{path}': it has no .hoodie/hoodie.properties; give the table's base path"
         )
-    return root, root, StorageOptions()
+    return root, root, options
 
 
-def locate_anyhow(spark: SparkSession | None, name: str) -> tuple[str, str, StorageOptions]:
+def locate_anyhow(
+    spark: SparkSession | Settings | None, name: str | os.PathLike[str]
+) -> tuple[str, str, StorageOptions]:
     """Find a table with `locate`, or with `locate_here` if there is no session."""
-    return locate_here(name) if spark is None else locate(spark, name)
+    return locate_here(name, spark) if spark is None or isinstance(spark, Settings) else locate(spark, name)

@@ -31,13 +31,15 @@ from hudi_vector.table_services.service_lease import ServiceLease
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hudi_vector.options import Settings
+
 __all__ = ["part", "register_tables", "registered_tables", "share", "unregister_tables"]
 
 _LOCAL = StorageOptions()
 
 
 @known_arguments()
-def register_tables(spark: SparkSession | None, table: str, others: Sequence[str]) -> list[str]:
+def register_tables(spark: SparkSession | Settings | None, table: str, others: Sequence[str]) -> list[str]:
     """Allow tables to refer to each other's blobs.
 
     Each of the tables lists every other one in its registry. From then on ``hv.write`` keeps references from one table
@@ -45,7 +47,7 @@ def register_tables(spark: SparkSession | None, table: str, others: Sequence[str
     takes nothing if one of them cannot be read. Registering tables again changes nothing.
 
     Args:
-        spark: A registered session; None for paths on this machine.
+        spark: A registered session; `Settings` for paths, or None for paths on this machine.
         table: The name or path of a Hudi table.
         others: The names or paths of the other tables.
 
@@ -68,12 +70,12 @@ def register_tables(spark: SparkSession | None, table: str, others: Sequence[str
 
 @known_arguments()
 def unregister_tables(
-    spark: SparkSession | None, table: str, others: Sequence[str], *, gone: bool = False
+    spark: SparkSession | Settings | None, table: str, others: Sequence[str], *, gone: bool = False
 ) -> list[str]:
     """Remove tables from each other's registry, provided that neither refers to a blob of the other.
 
     Args:
-        spark: A registered session; None for paths on this machine.
+        spark: A registered session; `Settings` for paths, or None for paths on this machine.
         table: The name or path of a Hudi table.
         others: The names or paths of tables that it lists.
         gone: Whether the other tables, then given by their paths, no longer exist; they are not read in that case.
@@ -98,11 +100,11 @@ def unregister_tables(
 
 
 @known_arguments()
-def registered_tables(spark: SparkSession | None, table: str) -> list[str]:
+def registered_tables(spark: SparkSession | Settings | None, table: str) -> list[str]:
     """List the tables whose rows may refer to a table's blobs.
 
     Args:
-        spark: A registered session; None for paths on this machine.
+        spark: A registered session; `Settings` for paths, or None for paths on this machine.
         table: The name or path of a Hudi table.
 
     Returns:

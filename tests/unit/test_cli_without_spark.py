@@ -1,4 +1,4 @@
-"""Commands that only list, read and remove files: no Spark starts for them on this machine, which may have no Java."""
+"""Commands that only list, read, move and remove files: no Spark starts for them, so that they need no Java."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.blob_states import BlobTable, blob, write_id
+from support import servers
+from support.blob_states import DAY, BlobTable, blob, write_id
 from support.written_table import Row, WrittenTable
 
 import hudi_vector as hv
-from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
+from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, TableNotFoundError
 from hudi_vector.index.build import Parameters, create_index
+from hudi_vector.index.locations import in_directory
+from hudi_vector.options import Settings
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.environment import settings_here
 
 ROOT = Path(hv.__file__).parents[1]
 
@@ -50,11 +56,24 @@ def vectors(tmp_path: Path) -> Path:
     return made.path
 
 
-def ran(tmp_path: Path, *commands: list[str]) -> list[tuple[int, list[dict[str, Any]]]]:
-    """The exit code and the rows of each command, run where no Java is to be found."""
+def without_java(tmp_path: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a process that finds no Java, and no settings but those that `more` names."""
     (tmp_path / "bin").mkdir(exist_ok=True)
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("JAVA", "SPARK", "PYSPARK"))}
-    env = {**kept, "PYTHONPATH": str(ROOT), "PATH": str(tmp_path / "bin"), "JAVA_HOME": str(tmp_path / "none")}
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("JAVA", "SPARK", "PYSPARK", "HADOOP"))
+    }
+    return {
+        **kept,
+        "PYTHONPATH": str(ROOT),
+        "PATH": str(tmp_path / "bin"),
+        "JAVA_HOME": str(tmp_path / "none"),
+        **more,
+    }
+
+
+def ran(tmp_path: Path, *commands: list[str], **more: str) -> list[tuple[int, list[dict[str, Any]]]]:
+    """The exit code and the rows of each command, run where no Java is to be found, with more variables."""
+    env = without_java(tmp_path, more)
     command = [sys.executable, "-c", _RUN, json.dumps([[*words, "--format", "json"] for words in commands])]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -127,3 +146,150 @@ def test_without_a_session_a_table_is_a_path_on_this_machine(tmp_path: Path) -> 
             hv.index.describe(None, name)
     with pytest.raises(TableNotFoundError, match=r"has no .hoodie/hoodie.properties; give the table's base path"):
         hv.table_services.registered_tables(None, str(tmp_path))
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> tuple[BlobTable, str, str]:
+    """A table, its container that a row refers to, and one that nothing refers to; all of it is 60 days old."""
+    table = BlobTable(tmp_path.resolve() / "photos", time.time_ns() // 1_000_000 - 60 * DAY)
+    live, dead = (table.container(write_id(table.clock_ms, number)) for number in (1, 2))
+    instant = table.instant()
+    table.base("f1", instant, {1: blob(live)})
+    table.complete(instant)
+    return table, live, dead
+
+
+def test_the_cleaner_needs_no_spark(photos: tuple[BlobTable, str, str], tmp_path: Path) -> None:
+    table, live, dead = photos
+    given = ["--table", str(table.path)]
+    young, marked, explained, planned, cleaned, restored = ran(
+        tmp_path,
+        ["mark-blobs", *given, "--conf", "hoodie.blob.clean.grace=90d"],
+        ["mark-blobs", *given, "--conf", "spark.hoodie.blob.clean.grace=59d"],
+        ["explain-blob", *given, "--path", live],
+        ["clean-blobs", *given, "--dry-run", "--conf", "spark.driver.memory=4g"],
+        ["clean-blobs", *given],
+        ["restore-blobs", *given],
+    )
+    acts = [{row["path"]: row["action"] for row in rows} for _, rows in (young, marked, planned, cleaned, restored)]
+    assert [code for code, _ in (young, marked, explained, planned, cleaned, restored)] == [0] * 6
+    assert acts[0] == {live: "keep", dead: "keep"}
+    assert acts[1] == {live: "keep", dead: "unneeded"}
+    assert explained[1][0]["action"] == "kept"
+    assert acts[2] == acts[3] == {live: "keep", dead: "trash"}
+    assert acts[4] == {dead: "restore"}
+    assert (table.path / dead).exists()
+
+
+def test_a_limit_of_the_settings_holds_without_spark(photos: tuple[BlobTable, str, str], tmp_path: Path) -> None:
+    table, _, dead = photos
+    (tmp_path / "spark-defaults.conf").write_text("spark.hoodie.blob.clean.max.share  1\n")
+    clean = ["clean-blobs", "--table", str(table.path)]
+    ((refused, _),) = ran(tmp_path, clean, SPARK_CONF_DIR=str(tmp_path))
+    assert refused == 1
+    assert (table.path / dead).exists()
+    allowed = [*clean, "--conf", "hoodie.blob.clean.max.share=100"]
+    ((code, _),) = ran(tmp_path, allowed, SPARK_CONF_DIR=str(tmp_path))
+    assert code == 0
+    assert not (table.path / dead).exists()
+
+
+def test_a_table_on_an_object_store_is_cleaned_without_spark(
+    photos: tuple[BlobTable, str, str], tmp_path: Path
+) -> None:
+    table, live, dead = photos
+    with servers.lake() as (options, client):
+        for file in table.path.rglob("*"):
+            if file.is_file():
+                key = f"photos/{file.relative_to(table.path)}"
+                client.put_object(Bucket="lake", Key=key, Body=file.read_bytes())
+        named = "".join(
+            f"<property><name>{key}</name><value>{value}</value></property>" for key, value in options.values
+        )
+        (tmp_path / "core-site.xml").write_text(f"<configuration>{named}</configuration>")
+        given = ["--table", "s3a://lake/photos"]
+        listed, cleaned = ran(
+            tmp_path,
+            ["list-containers", *given],
+            ["clean-blobs", *given, "--grace", "0s", "--max-share", "100"],
+            HADOOP_CONF_DIR=str(tmp_path),
+        )
+    assert [(row["path"], row["live_bytes"]) for row in listed[1]] == [(live, 5), (dead, 0)]
+    assert {row["path"]: row["action"] for row in cleaned[1]} == {live: "keep", dead: "trash"}
+
+
+def test_spark_starts_for_executors_and_for_what_hudi_writes(
+    photos: tuple[BlobTable, str, str], tmp_path: Path
+) -> None:
+    """There is no Java, so each command ends where Spark would start."""
+    table, _, dead = photos
+    clean = ["clean-blobs", "--table", str(table.path)]
+    distributed = ["--conf", "hoodie.blob.clean.execution=distributed"]
+    commands = [[*clean, "--run-hudi-clean"], [*clean, *distributed], [*clean, "--conf", "spark.master=yarn"]]
+    commands.append(["clean-blobs", "--table", "photos"])
+    program = "import json, sys\nfrom hudi_vector.cli import main\nprint(*map(main, json.loads(sys.argv[1])))"
+    env = without_java(tmp_path, {"PATH": os.environ["PATH"]})
+    command = [sys.executable, "-c", program, json.dumps(commands)]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.stderr.count("Spark needs Java 17")) == ("1 1 1 1\n", 4)
+    assert (table.path / dead).exists()
+
+
+def test_services_take_settings_in_place_of_a_session(photos: tuple[BlobTable, str, str]) -> None:
+    table, _, dead = photos
+    young = Settings({"hoodie.blob.clean.grace": "90d"})
+    for settings, candidates in ((young, []), (Settings(), [dead]), (None, [dead])):
+        found = hv.table_services.clean_blobs(settings, str(table.path), dry_run=True)
+        assert [file.path for file in found.candidates] == candidates
+    with pytest.raises(InvalidArgumentError, match="Hudi's clean runs in Spark; give a session, or leave"):
+        hv.table_services.clean_blobs(None, str(table.path), run_hudi_clean=True)
+    with pytest.raises(InvalidOptionError, match="'distributed' needs a session; give one, or set it to 'local'"):
+        hv.table_services.mark_blobs(Settings({"hoodie.blob.clean.execution": "distributed"}), str(table.path))
+    with pytest.raises(InvalidArgumentError, match="'photos' is found by a session only"):
+        hv.table_services.clean_blobs(young, "photos")
+    with pytest.raises(InvalidOptionError, match=r"did you mean 'hoodie\.blob\.clean\.grace'"):
+        Settings({"hoodie.blob.clean.gracee": "90d"})
+    assert "90d" not in repr(young)
+
+
+def test_an_index_elsewhere_is_found_by_the_settings(vectors: Path, tmp_path: Path) -> None:
+    elsewhere = Settings({"hoodie.vector.index.external.dir": str(tmp_path / "indexes")})
+    folder = f"{tmp_path}/indexes"
+    (beside,) = hv.index.describe(elsewhere, str(vectors))
+    snapshot = NativeTable(Source(f"file://{vectors}", "t")).snapshot()
+    spec = ScanSpec(snapshot.source.uri, snapshot.schema, VectorColumn("emb", 4, "float"))
+    create_index(snapshot, spec, Parameters(metric="cosine"), home=in_directory(folder, snapshot.source.uri, "emb"))
+    assert {each.metric for each in hv.index.describe(elsewhere, str(vectors))} == {beside.metric, "cosine"}
+
+
+def test_settings_come_from_the_files_that_a_session_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def site(folder: Path, text: str) -> None:
+        folder.mkdir(exist_ok=True)
+        (folder / "core-site.xml").write_text(f"<configuration>{text}</configuration>")
+
+    def setting(key: str, value: str) -> str:
+        return f"<property><name>{key}</name><value>{value}</value><final>true</final></property>"
+
+    spark, hadoop = tmp_path / "spark", tmp_path / "hadoop"
+    monkeypatch.setenv("SPARK_CONF_DIR", str(spark))
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(hadoop))
+    assert settings_here({}) == Settings()
+    site(
+        hadoop,
+        setting("fs.s3a.endpoint", "http://hadoop") + setting("fs.s3a.region", " eu ") + setting("other", "${x}"),
+    )
+    site(spark, setting("fs.s3a.access.key", "spark") + setting("fs.s3a.region", "us"))
+    (spark / "spark-defaults.conf").write_text(
+        "# Spark's\nspark.hadoop.fs.s3a.endpoint   http://defaults\nspark.hoodie.blob.clean.grace=2h\n"
+        "hoodie.blob.clean.max.files 3\nspark.hoodie.blob.clean.max.share = 4 \n"
+    )
+    found = settings_here({"spark.hadoop.fs.s3a.access.key": "given", "hoodie.blob.clean.grace": "3h"})
+    assert found is not None
+    assert found.values == {
+        "fs.s3a.endpoint": "http://defaults", "fs.s3a.region": "us", "fs.s3a.access.key": "given", "other": "${x}",
+        "hoodie.blob.clean.grace": "3h", "hoodie.blob.clean.max.share": "4",
+    }  # fmt: skip
+    for text in (setting("fs.s3a.endpoint", "${env.ENDPOINT}"), "<include href='more.xml'/>", "<property>"):
+        site(hadoop, text)
+        (spark / "spark-defaults.conf").unlink(missing_ok=True)
+        assert settings_here({}) is None

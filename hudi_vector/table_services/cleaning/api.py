@@ -1,7 +1,7 @@
 """``hv.table_services.clean_blobs`` and its parts: mark, sweep, restore.
 
-Spark resolves the table's location and storage settings, and reads the data files if there are many; everything else
-runs in this process.
+With a session, Spark resolves the table's location and storage settings, and reads the data files if there are many.
+Everything else runs in this process, and without a session all of it does.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from hudi_vector.table_services.trash.trash import restore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hudi_vector.options import Settings
+
 __all__ = ["clean_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
 
 
 @known_arguments()
 def clean_blobs(
-    spark: SparkSession,
+    spark: SparkSession | Settings | None,
     table: str | os.PathLike[str],
     *,
     grace: str | int | None = None,
@@ -58,7 +60,8 @@ def clean_blobs(
     Then the files whose trash window is over, and leftovers of killed processes, are deleted for good.
 
     Args:
-        spark: A registered session.
+        spark: A registered session; or `Settings` of `hudi_vector.options`, if `table` is a path; or None for the
+            default settings, if it is a path on this machine. Without a session this process reads all data files.
         table: The name or path of a Hudi table.
         grace: The minimum age of a file that may go, as text like ``"24h"`` or in milliseconds;
             ``hoodie.blob.clean.grace`` by default.
@@ -88,8 +91,8 @@ def clean_blobs(
         RefusedError: Too much would go (a dry run reports this in its result instead), another run is under way, the
             trash lies behind a symbolic link, or Hudi's clean failed.
         InvalidOptionError: A setting has an invalid value.
-        InvalidArgumentError: The report cannot be written, Hudi's clean is requested in a dry run, or
-            `retained_commits` is less than 1 or given without `run_hudi_clean`.
+        InvalidArgumentError: The report cannot be written, Hudi's clean is requested in a dry run or without a session,
+            or `retained_commits` is less than 1 or given without `run_hudi_clean`.
         TableNotFoundError: There is no such table.
 
     Example:
@@ -98,8 +101,8 @@ def clean_blobs(
     """
     require_sense(run_hudi_clean, retained_commits, dry_run)
     place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
-    limits, window = place.limits(max_share, max_files), CLEAN_TRASH_WINDOW.in_session(spark, trash_window)
-    done = (clean_with_hudi(spark, place.path, retained_commits),) if run_hudi_clean else ()
+    limits, window = place.limits(max_share, max_files), CLEAN_TRASH_WINDOW.in_session(place.session, trash_window)
+    done = (clean_with_hudi(place.spark, place.path, retained_commits),) if run_hudi_clean else ()
     found = place.first_mark(done)
     reported(CleanResult.of(found, trash, dry_run=True), report)
     marks = [found]
@@ -146,7 +149,7 @@ def _without_leftovers(result: CleanResult, place: ServiceTable, marks: Sequence
 
 @known_arguments()
 def mark_blobs(
-    spark: SparkSession,
+    spark: SparkSession | Settings | None,
     table: str,
     *,
     grace: str | int | None = None,
@@ -159,7 +162,7 @@ def mark_blobs(
     """Find the blob files that nothing needs and publish the report, for review and for `sweep_blobs`.
 
     Args:
-        spark: A registered session.
+        spark: As for `clean_blobs`.
         table: The name or path of a Hudi table.
         grace: As for `clean_blobs`.
         report: A local file for the result's rows, one JSON object per line.
@@ -188,7 +191,7 @@ def mark_blobs(
 
 @known_arguments()
 def sweep_blobs(
-    spark: SparkSession,
+    spark: SparkSession | Settings | None,
     table: str,
     mark: str,
     *,
@@ -207,7 +210,7 @@ def sweep_blobs(
     Running it again takes only what is left.
 
     Args:
-        spark: A registered session.
+        spark: As for `clean_blobs`.
         table: The name or path of the table that was marked.
         mark: The mark's id.
         grace: The grace of the second mark, as for `clean_blobs`.
@@ -244,7 +247,7 @@ def sweep_blobs(
 
 @known_arguments()
 def restore_blobs(
-    spark: SparkSession,
+    spark: SparkSession | Settings | None,
     table: str,
     *,
     sweep: str | None = None,
@@ -256,7 +259,7 @@ def restore_blobs(
     Running it again changes nothing.
 
     Args:
-        spark: A registered session.
+        spark: As for `clean_blobs`.
         table: The name or path of the table that was swept.
         sweep: The id of a sweep, to bring back only the files that it took.
         paths: Only these files, given by their paths from the table's folder; all files by default.

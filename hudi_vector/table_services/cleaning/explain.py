@@ -33,6 +33,8 @@ from hudi_vector.table_services.trash.trash import TRASH, TrashedFile, list_tras
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hudi_vector.options import Settings
+
 __all__ = [
     "GONE",
     "KEPT",
@@ -137,7 +139,7 @@ class BlobExplanation:
 
 @known_arguments()
 def explain_blob(
-    spark: SparkSession,
+    spark: SparkSession | Settings | None,
     table: str,
     path: str,
     *,
@@ -149,7 +151,7 @@ def explain_blob(
     """Explain what keeps a blob file, or why nothing does, by a mark made now. Nothing is written.
 
     Args:
-        spark: A registered session.
+        spark: A registered session; or, as for `clean_blobs`, `Settings` or None.
         table: The name or path of a Hudi table.
         path: A container or any other file, given by its path from the table's folder, its absolute path or its URI; or
             the path of a file in the trash.

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.arguments import known_arguments
-from hudi_vector.table_services.cleaning.table import ServiceTable, keep_references
-from hudi_vector.table_services.located import locate_here
+from hudi_vector.table_services.cleaning.table import ServiceTable
 from hudi_vector.table_services.marking.container_index import container_index
-from hudi_vector.table_services.references.kept import KeptReferences
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from hudi_vector.options import Settings
 
 __all__ = ["BlobContainer", "BlobContainers", "list_containers"]
 
@@ -71,7 +71,7 @@ class BlobContainers:
 
 
 @known_arguments()
-def list_containers(spark: SparkSession | None, table: str | os.PathLike[str]) -> BlobContainers:
+def list_containers(spark: SparkSession | Settings | None, table: str | os.PathLike[str]) -> BlobContainers:
     """List the files in a table's blob area, with their live bytes and the number of references to them.
 
     A byte is live if any data file on storage refers to it, superseded rows and replaced file groups included; the
@@ -79,8 +79,7 @@ def list_containers(spark: SparkSession | None, table: str | os.PathLike[str]) -
     again when the table has changed; then only new data files are read.
 
     Args:
-        spark: A registered session; or None if `table` is a path on this machine, whose data files this process then
-            reads.
+        spark: A registered session; or, as for `clean_blobs`, `Settings` or None.
         table: The name or path of a Hudi table.
 
     Returns:
@@ -94,16 +93,11 @@ def list_containers(spark: SparkSession | None, table: str | os.PathLike[str]) -
         >>> [file.path for file in found.containers if 2 * file.live_bytes < file.bytes]
         []
     """
-    if spark is None:
-        root, _, options = locate_here(table)
-        references = KeptReferences(root, options)
-    else:
-        place = ServiceTable.of(spark, table)
-        root, options, references = place.table, place.options, place.references
-    found = container_index(root, references, options)
-    keep_references(references, root, forget=False)
-    below = f"{root}/"
+    place = ServiceTable.of(spark, table)
+    found = container_index(place.table, place.references, place.options)
+    place.keep_references(forget=False)
+    below = f"{place.table}/"
     rows = found.containers.rename_columns({"uri": "path"}).to_pylist()
     for row in rows:
         row |= {name: row[name] and row[name].removeprefix(below) for name in ("path", "newest")}
-    return BlobContainers(root, [BlobContainer(**row) for row in rows], found.doubts)
+    return BlobContainers(place.table, [BlobContainer(**row) for row in rows], found.doubts)

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.leases import CLEAN
-from hudi_vector.errors import HudiVectorError
+from hudi_vector.errors import HudiVectorError, InvalidArgumentError, InvalidOptionError
 from hudi_vector.options import (
     CLEAN_EXECUTION,
     CLEAN_GRACE,
@@ -19,6 +19,7 @@ from hudi_vector.options import (
     CLEAN_MANAGED_ROOTS,
     CLEAN_MAX_FILES,
     CLEAN_MAX_SHARE,
+    Settings,
     parse_names,
 )
 from hudi_vector.storage import StorageOptions
@@ -26,7 +27,7 @@ from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.cleaning.forget import forget_notes
 from hudi_vector.table_services.cleaning.leftovers import remove_leftovers
 from hudi_vector.table_services.guards import SweepLimits
-from hudi_vector.table_services.located import locate
+from hudi_vector.table_services.located import locate_anyhow
 from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.marking.container_index import verify_containers
 from hudi_vector.table_services.marking.files import publish_mark
@@ -42,7 +43,7 @@ from hudi_vector.table_services.trash.trash import Expired, expire
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ServiceTable", "keep_references"]
+__all__ = ["ServiceTable"]
 
 _LOG = logging.getLogger(__name__)
 _DIFFERENCES = "what was kept of the references of {} files was wrong and is replaced, such as '{}'"
@@ -53,7 +54,7 @@ class ServiceTable:
     """A table with everything the cleaner needs to mark it and to delete from it.
 
     Attributes:
-        spark: A registered session.
+        session: A registered session, or the settings if there is none.
         table: The table's base path, normalised.
         path: The table's base path as Hadoop knows it.
         options: The storage settings.
@@ -63,7 +64,7 @@ class ServiceTable:
         reader: Reads the data files whose references are not kept.
     """
 
-    spark: SparkSession = field(repr=False)
+    session: SparkSession | Settings = field(repr=False)
     table: str
     path: str
     options: StorageOptions = field(repr=False)
@@ -75,7 +76,7 @@ class ServiceTable:
     @classmethod
     def of(
         cls,
-        spark: SparkSession,
+        spark: SparkSession | Settings | None,
         name: str | os.PathLike[str],
         grace: str | int | None = None,
         other_tables: Sequence[str] = (),
@@ -83,17 +84,25 @@ class ServiceTable:
         managed_roots: Sequence[str] | None = None,
         verify_index: bool = False,
     ) -> ServiceTable:
-        """Find the table that a user names; settings that are not given come from the session."""
-        table, path, options = locate(spark, name)
+        """Find the table that a user names; settings that are not given come from the session, or are the defaults."""
+        table, path, options = locate_anyhow(spark, name)
+        session = Settings() if spark is None else spark
         # `writers_zone` is not set: other writers may use another time zone than this JVM.
-        roots = parse_names(CLEAN_MANAGED_ROOTS.in_session(spark)) if managed_roots is None else managed_roots
+        roots = parse_names(CLEAN_MANAGED_ROOTS.in_session(session)) if managed_roots is None else managed_roots
         marking = {
             "other_tables": tuple(texts("other_tables", other_tables)),
             "managed_roots": tuple(root.strip() for root in texts("managed_roots", roots) if root.strip()),
             "ignore_stale_pending": ignore_stale_pending,
         }
-        grace_ms = CLEAN_GRACE.in_session(spark, grace)
-        return cls(spark, table, path, options, grace_ms, marking, verify_index, _reader(spark))
+        grace_ms = CLEAN_GRACE.in_session(session, grace)
+        return cls(session, table, path, options, grace_ms, marking, verify_index, _reader(session))
+
+    @property
+    def spark(self) -> SparkSession:
+        """Return the session, for Hudi's clean; raise InvalidArgumentError if there is none."""
+        if isinstance(self.session, Settings):
+            raise InvalidArgumentError("Hudi's clean runs in Spark; give a session, or leave run_hudi_clean out")
+        return self.session
 
     @cached_property
     def references(self) -> KeptReferences:
@@ -108,7 +117,7 @@ class ServiceTable:
     def limits(self, max_share: int | None, max_files: int | None) -> SweepLimits:
         """Return the limits of a sweep; a value of None comes from the session."""
         return SweepLimits(
-            CLEAN_MAX_SHARE.in_session(self.spark, max_share), CLEAN_MAX_FILES.in_session(self.spark, max_files)
+            CLEAN_MAX_SHARE.in_session(self.session, max_share), CLEAN_MAX_FILES.in_session(self.session, max_files)
         )
 
     def mark(self) -> MarkReport:
@@ -126,8 +135,13 @@ class ServiceTable:
         return found
 
     def keep_references(self, *, forget: bool = True) -> None:
-        """Save the references that were read; log a warning if they cannot be saved."""
-        keep_references(self.references, self.table, forget=forget)
+        """Save the references that were read; log a warning if they cannot be saved, as they can be read again."""
+        try:
+            self.references.save(forget=forget)
+        except OSError as problem:
+            _LOG.warning(
+                "the references of %s were not kept, and the next mark reads them anew: %s", self.table, problem
+            )
 
     def _keep_uploads(self) -> None:
         try:
@@ -204,11 +218,15 @@ def keep_references(references: KeptReferences, table: str, *, forget: bool) -> 
         _LOG.warning("the references of %s were not stored, and the next mark reads them again: %s", table, problem)
 
 
-def _reader(spark: SparkSession) -> Reader:
+def _reader(spark: SparkSession | Settings) -> Reader:
+    execution = CLEAN_EXECUTION.in_session(spark)
+    if isinstance(spark, Settings) and execution == "distributed":
+        raise InvalidOptionError(
+            f"{CLEAN_EXECUTION.key} = 'distributed' needs a session; give one, or set it to 'local'"
+        )
+    if isinstance(spark, Settings) or execution == "local":
+        return read_here
     from hudi_vector.table_services.references.distributed import SpreadLimits, spread_reader
 
-    execution = CLEAN_EXECUTION.in_session(spark)
-    if execution == "local":
-        return read_here
     limits = SpreadLimits(CLEAN_LOCAL_MAX_BYTES.in_session(spark), CLEAN_LOCAL_MAX_FILES.in_session(spark))
     return spread_reader(spark.sparkContext, limits if execution == "auto" else SpreadLimits(0, 0))

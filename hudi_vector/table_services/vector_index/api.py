@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Unpack
 
+    from hudi_vector.options import Settings
     from hudi_vector.table.model import Snapshot
 
 __all__ = [
@@ -261,7 +262,7 @@ def refresh(
 
 @known_arguments(IndexSource)
 def describe(
-    spark: SparkSession | None,
+    spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     **place: Unpack[IndexSource],
@@ -269,7 +270,8 @@ def describe(
     """List the indexes of a table, and how much of its newest snapshot they cover.
 
     Args:
-        spark: As for `create`; None also for a table's path on this machine.
+        spark: As for `create`; also `Settings` of `hudi_vector.options` for a table's path, or None for a path on this
+            machine.
         table: The name or path of a Hudi table.
         column: List only the indexes of this column; those of all columns by default.
         place: `files`, `delta`, `directory` and `storage_options`, instead of a table: see `IndexSource`.
@@ -292,7 +294,7 @@ def describe(
 
 @known_arguments(IndexSource)
 def drop(
-    spark: SparkSession | None,
+    spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
@@ -303,7 +305,8 @@ def drop(
     """Remove indexes of a column; searches then scan the table's files.
 
     Args:
-        spark: As for `create`; None also for a table's path on this machine.
+        spark: As for `create`; also `Settings` of `hudi_vector.options` for a table's path, or None for a path on this
+            machine.
         table: The name or path of a Hudi table.
         column: The vector column.
         kind: Remove only indexes of this kind.

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Unpack
 
+    from hudi_vector.options import Settings
+
 __all__ = ["IndexProblem", "RecallResult", "recall", "verify"]
 
 _USUAL_SAMPLE = 100
@@ -160,7 +162,7 @@ def recall(
 
 @known_arguments(IndexSource)
 def verify(
-    spark: SparkSession | None,
+    spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
@@ -173,7 +175,8 @@ def verify(
     Segments of base files that Hudi has cleaned are ignored.
 
     Args:
-        spark: As for `create`; None also for a table's path on this machine.
+        spark: As for `create`; also `Settings` of `hudi_vector.options` for a table's path, or None for a path on this
+            machine.
         table: The name or path of a Hudi table.
         column: The vector column.
         kind: The kind of the index, if the column has several indexes.

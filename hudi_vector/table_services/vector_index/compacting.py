@@ -12,7 +12,7 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.catalog import Index, others_of
 from hudi_vector.index.locations import IndexPlace
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, newest_since, publish_manifest
-from hudi_vector.options import parse_duration
+from hudi_vector.options import Settings, parse_duration
 from hudi_vector.storage import Storage, StorageOptions, join, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.side_files import generation_of, is_side_file
@@ -27,7 +27,7 @@ __all__ = ["compact"]
 
 @known_arguments(IndexSource)
 def compact(
-    spark: SparkSession | None,
+    spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
@@ -42,7 +42,8 @@ def compact(
     segment of that generation is gone, a search scans the segment's base file and logs a warning; no answer changes.
 
     Args:
-        spark: As for `create`; None also for a table's path on this machine.
+        spark: As for `create`; also `Settings` of `hudi_vector.options` for a table's path, or None for a path on this
+            machine.
         table: The name or path of a Hudi table.
         column: The vector column.
         grace: Keep files that were needed within this time, because searches that began earlier may still read them.

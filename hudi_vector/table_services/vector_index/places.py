@@ -119,11 +119,12 @@ class IndexSubject:
     delta: str | None
     directory: str | None
     storage_options: Mapping[str, str] | None
+    settings: options.Settings | None = None
 
     @classmethod
     def of(
         cls,
-        spark: SparkSession | None,
+        spark: SparkSession | options.Settings | None,
         table: Any,
         *,
         files: Any = None,
@@ -139,13 +140,15 @@ class IndexSubject:
         have no directory, and InvalidTypeError if an argument is not a string or the storage settings are not a mapping
         of strings.
         """
+        settings = spark if isinstance(spark, options.Settings) else None
+        spark = None if isinstance(spark, options.Settings) else spark
         table, files, delta, directory = (path_text(given) for given in (table, files, delta, directory))
         if sum(value is not None for value in (table, files, delta)) != 1:
             raise InvalidArgumentError("give exactly one of table, files and delta")
         if table is not None and spark is None:
             if builds:
                 raise InvalidArgumentError("indexes of Hudi tables are looked after through Spark; give a session")
-            locate_here(table)
+            locate_here(table, settings)
         files = list(files) if isinstance(files, Iterable) and not isinstance(files, str) else files
         _require_settings(storage_options)
         place = as_text(directory, "directory", allow_null=True)
@@ -156,7 +159,7 @@ class IndexSubject:
                     "an index of files needs a directory to lie in; give directory=… or set "
                     f"{options.INDEX_EXTERNAL_DIR.key}"
                 )
-        return cls(spark, table, files, delta, place, storage_options)
+        return cls(spark, table, files, delta, place, storage_options, settings)
 
     def place(self, column: Any) -> Place:
         """Find the table and the vector column, for a job that reads the column.
@@ -282,7 +285,7 @@ class IndexSubject:
         return snapshot, _indexes_at([home for name in columns for home in self._index_places(uri, name)], snapshot)
 
     def _snapshot_here(self) -> Snapshot:
-        root, _, storage = locate_here(self.table)
+        root, _, storage = locate_here(self.table, self.settings)
         return NativeTable(Source(root, str(self.table), storage)).snapshot()
 
     def _index_places(self, table_uri: str, column: str) -> tuple[IndexHome, ...]:
@@ -293,7 +296,8 @@ class IndexSubject:
         if self.directory is not None:
             return (in_directory(self.directory, table_uri, column),)
         own = beside_table(table_uri, column)
-        directory = None if self.spark is None else options.INDEX_EXTERNAL_DIR.in_session(self.spark)
+        session = self.settings if self.spark is None else self.spark
+        directory = None if session is None else options.INDEX_EXTERNAL_DIR.in_session(session)
         return (own, in_directory(directory, table_uri, column)) if directory else (own,)
 
     def _files(self, column: str | None) -> Snapshot:
