@@ -1,7 +1,7 @@
 """The main job on real input: scikit-learn's handwritten digits as a Hudi table, searched by SQL.
 
-``make demo`` runs this. Its second part stores the digits' pictures as blobs next to their vectors. It ends by writing a
-picture of query digits with their neighbours, fetched from the table.
+``make demo`` runs this. Its second part stores the digits' pictures as blobs next to their vectors. It ends by writing
+a picture of query digits with their neighbours, fetched from the table.
 """
 
 from __future__ import annotations

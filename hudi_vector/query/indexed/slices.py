@@ -22,7 +22,7 @@ from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
 from hudi_vector.query.execute import Asked, Question, joined, open_base, search_slice, settled, tie_keys
-from hudi_vector.query.indexed.fitting import Entry, fitting, without_damaged
+from hudi_vector.query.indexed.fitting import fitting, without_damaged
 from hudi_vector.query.lance.choice import LANCE_INDEX, LanceIndexUse
 from hudi_vector.query.lance.index import search_covered
 from hudi_vector.query.merge import SliceHits, break_ties

@@ -14,7 +14,7 @@ from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError
 from hudi_vector.kernels.metrics import Floats, require_comparable
 from hudi_vector.kernels.sparse import SparseVector
-from hudi_vector.query.batch_rows import Found
+from hudi_vector.query.asking.output import Found
 from hudi_vector.query.hybrid.checks import (
     as_fusion,
     as_metrics,
