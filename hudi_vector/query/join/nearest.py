@@ -17,16 +17,18 @@ import pyarrow as pa
 
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Ints, rank_within
+from hudi_vector.query.asking.output import Found
+from hudi_vector.query.asking.queries import Asked
 from hudi_vector.query.asking.values import LEFT_MARK, alike, asked_columns, bound, values_at
 from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.execute import Question
 from hudi_vector.query.join.conditions import ANY_PAIR, JoinCondition
-from hudi_vector.query.join.sides import Nearest, RightSide, joined_nearest
+from hudi_vector.query.join.sides import Nearest, RightSide, found_rows, joined_nearest
 from hudi_vector.query.plan import EVERY_ROW
 from hudi_vector.read.predicate.form import Predicate, evaluate
 from hudi_vector.read.predicate.nodes import Column
 
-__all__ = ["Ask", "nearest_rows"]
+__all__ = ["Ask", "SideFinder", "nearest_rows"]
 
 _FEW_VALUES = 16
 _TIMES_K, _AND = 4, 16
@@ -54,6 +56,19 @@ class Ask:
         wanted = k or self.k or EVERY_ROW
         deadline = NEVER if self.timeout is None else Deadline("the right side", self.timeout)
         return Question(vectors, self.metric, wanted, self.max_distance, self.block_queries, deadline)
+
+
+@dataclass(frozen=True)
+class SideFinder:
+    """The right side of a join or of a batch search, asked the same question by every row."""
+
+    side: RightSide
+    ask: Ask
+
+    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+        """Return the right rows that are joined to the rows that ask."""
+        left = asked.values(self.ask.condition.left_names)
+        return found_rows(nearest_rows(self.side, asked.vectors, left, self.ask, names), names)
 
 
 def nearest_rows(side: RightSide, vectors: Floats, left: pa.Table, ask: Ask, names: Sequence[str]) -> Nearest:
