@@ -85,9 +85,10 @@ def nearest_rows(side: RightSide, vectors: Floats, left: pa.Table, ask: Ask, nam
     everyone = np.arange(len(vectors))
     if ask.k is None:
         return search.qualifying(side.find(ask.question(vectors), None, search.names), everyone)
-    groups = alike(left, everyone, search.asked)
-    if len(groups) <= _FEW_VALUES and not ask.condition.pairs_only:
-        return joined_nearest(search.by_values(groups))
+    if not ask.condition.pairs_only:
+        groups = alike(left, everyone, search.asked)
+        if len(groups) <= _FEW_VALUES:
+            return joined_nearest(search.by_values(groups))
     return search.widened(everyone, ask.k)
 
 
