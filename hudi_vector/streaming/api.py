@@ -14,16 +14,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.arguments import as_k, as_text, checked_names, known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
+from hudi_vector.query.asking.task import AskingTask
 from hudi_vector.query.planner import SearchRequest
 from hudi_vector.query.tuning import JoinOptions, checked_tuning
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.columns import vector_column
-from hudi_vector.spark.search.output import Output, columns_of, schema_of
+from hudi_vector.spark.search.output import columns_of, schema_of
 from hudi_vector.spark.search.search import TableSearch
 from hudi_vector.spark.search.table_functions import checked_search
 from hudi_vector.spark.snapshots import writers_zone
-from hudi_vector.streaming.asking import shown_snapshot, stage_of
+from hudi_vector.streaming.asking import OUTPUT_ROWS, shown_snapshot, stage_of
 from hudi_vector.streaming.config import PREFIX, StreamConfig
 from hudi_vector.streaming.output import (
     CLASHES,
@@ -38,7 +39,7 @@ from hudi_vector.streaming.sides import SearchSide, search_side, with_filter
 from hudi_vector.streaming.snapshots.batch_snapshots import with_moment
 from hudi_vector.streaming.snapshots.event_times import EventTime
 from hudi_vector.streaming.snapshots.plans import TablePlans
-from hudi_vector.streaming.task import StreamSearch
+from hudi_vector.streaming.task import StreamFinder, StreamQueries
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.native import NativeTable
 
@@ -141,40 +142,34 @@ def vector_search(
         outer,
         [*rowtime(time), *shown_snapshot(checked)],
     )
-    task = _task(search, side, query, outputs, outer, checked)
+    plans = _plans(search, side)
+    event_time, lost = None, None
     if time is not None:
-        task = replace(task, event_time=_event_time(spark, side, time.name), lost=spark.sparkContext.accumulator(0))
-    refuse = refusing(task.plans, query.dimension or search.column.dimension or 1, task.lost)
+        event_time, lost = _event_time(spark, side, time.name), spark.sparkContext.accumulator(0)
+    task = AskingTask(
+        queries=StreamQueries(plans, query, checked, event_time, lost),
+        finder=StreamFinder(plans, side.target.physical),
+        columns=columns_of(outputs),
+        schema=tuple(arrow_fields(schema_of(outputs))),
+        k=plans.request.k,
+        cache=checked.cache_memory,
+        outer=outer,
+        most=OUTPUT_ROWS,
+    )
+    refuse = refusing(plans, query.dimension or search.column.dimension or 1, lost)
     refuse(NativeTable(side.source).timeline().moment)
     rows = with_moment(spark, stream, side.source, checked, refuse)
-    return map_in_arrow(rows, stage_of(task), schema_of(outputs))
+    return map_in_arrow(rows, stage_of(task, checked), schema_of(outputs))
 
 
-def _task(
-    search: TableSearch,
-    side: SearchSide,
-    query: Any,
-    outputs: Sequence[Output],
-    outer: bool,
-    config: StreamConfig,
-) -> StreamSearch:
+def _plans(search: TableSearch, side: SearchSide) -> TablePlans:
     request: SearchRequest = search.request(search.column.dimension)
-    request = replace(request, predicate=side.predicate, filter_text=side.text, execution="local")
-    plans = TablePlans(
+    return TablePlans(
         number=uuid.uuid4().hex,
         source=side.source,
-        request=request,
+        request=replace(request, predicate=side.predicate, filter_text=side.text, execution="local"),
         table_fields=tuple(search.sparks_fields()),
         conf=tuple(search.conf().items()),
-    )
-    return StreamSearch(
-        plans=plans,
-        physical=side.target.physical,
-        query=query,
-        columns=columns_of(outputs),
-        fields=tuple(arrow_fields(schema_of(outputs))),
-        outer=outer,
-        config=config,
     )
 
 

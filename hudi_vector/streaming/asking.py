@@ -12,23 +12,22 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StringType, StructField
 
 from hudi_vector.errors import DimensionMismatchError
-from hudi_vector.read.cache import process_cache
+from hudi_vector.query.asking.task import AskingTask
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.streaming.calls import Call, results
 from hudi_vector.streaming.config import StreamConfig
 from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
 
-__all__ = ["SNAPSHOT", "answered", "require_length", "shown_snapshot", "stage_of", "told"]
+__all__ = ["OUTPUT_ROWS", "SNAPSHOT", "require_length", "shown_snapshot", "stage_of", "told"]
 
 SNAPSHOT = "__hudi_vector_snapshot"
 """The column of the asking rows with the snapshot that answered each."""
 
-_ROWS_AT_ONCE = 1 << 20
+OUTPUT_ROWS = 1 << 20
+"""About how many output rows one search of a stream asks for."""
+
 _FEWEST_ROWS = 64
 _SHOWN = 60
-
-
-Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def shown_snapshot(config: StreamConfig) -> list[tuple[StructField, str]]:
@@ -36,38 +35,25 @@ def shown_snapshot(config: StreamConfig) -> list[tuple[StructField, str]]:
     return [(StructField(config.snapshot_column, StringType()), SNAPSHOT)] if config.snapshot_column else []
 
 
-def stage_of(task: Task) -> Task:
-    """Wrap a search in a plain function, which `mapInArrow` requires."""
+def stage_of(task: AskingTask, config: StreamConfig) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that Spark calls with the batches of a partition; each batch is searched for by itself."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return task(batches)
+        for batch in batches:
+            with in_few_words():
+                for found in results(_calls(pa.Table.from_batches([batch]), task, config), config):
+                    yield from found.combine_chunks().to_batches()
 
     return run
 
 
-def answered(
-    batches: Iterable[pa.RecordBatch], k: int, config: StreamConfig, answer: Callable[[pa.Table], pa.Table]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the output rows of a task's asking rows, at most `k` for each.
-
-    `answer` computes the output rows of some of them.
-    """
-    process_cache().resize(config.cache_memory)
-    for batch in batches:
-        with in_few_words():
-            for found in results(_calls(pa.Table.from_batches([batch]), k, config, answer), config):
-                yield from found.combine_chunks().to_batches()
-
-
-def _calls(
-    rows: pa.Table, k: int, config: StreamConfig, answer: Callable[[pa.Table], pa.Table]
-) -> Iterator[Call[pa.Table]]:
-    step = max(1, _ROWS_AT_ONCE // k)
+def _calls(rows: pa.Table, task: AskingTask, config: StreamConfig) -> Iterator[Call[pa.Table]]:
+    step = max(1, task.most // (task.k or 1))
     if config.is_async:
         step = min(step, max(_FEWEST_ROWS, -(-rows.num_rows // config.concurrent)))
     for start in range(0, rows.num_rows, step):
         part = rows.slice(start, step)
-        yield Call(partial(answer, part), told(part), config)
+        yield Call(partial(task.table, part), told(part), config)
 
 
 def require_length(rows: pa.Table, asking: str, searched: str, dimension: int, table: str) -> None:

@@ -6,7 +6,7 @@ decoded slices and index codes for the next micro-batch and for other queries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,15 +18,15 @@ from hudi_vector import options
 from hudi_vector.errors import InstantNotAvailableError
 from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.kernels.topk import Ints
-from hudi_vector.query.asking.output import Column, Found, assemble, sources, unmatched
-from hudi_vector.query.asking.queries import query_vectors
-from hudi_vector.query.asking.values import groups_of
+from hudi_vector.query.asking.output import Found
+from hudi_vector.query.asking.queries import Asked, QueryColumns
+from hudi_vector.query.asking.values import LEFT_MARK, groups_of
 from hudi_vector.query.execute import Question
 from hudi_vector.query.join.sides import Nearest, PlannedSide, found_rows, joined_nearest
 from hudi_vector.query.plan import SearchPlan
-from hudi_vector.read.conform import conform
+from hudi_vector.read.predicate.nodes import Column
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.streaming.asking import SNAPSHOT, answered, require_length, told
+from hudi_vector.streaming.asking import SNAPSHOT, require_length, told
 from hudi_vector.streaming.config import FAIL, NEAREST, StreamConfig
 from hudi_vector.streaming.output import SCORE
 from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
@@ -36,7 +36,7 @@ from hudi_vector.table.instants import Moment
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.recent import Recent
 
-__all__ = ["StreamSearch"]
+__all__ = ["StreamFinder", "StreamQueries"]
 
 # Of this process, for all streams.
 _AVAILABLE: Recent[tuple[str, Moment, History], tuple[Moment | None]] = Recent(512)
@@ -45,22 +45,38 @@ _HISTORIES: Recent[tuple[str, str], History] = Recent(32)
 
 
 @dataclass(frozen=True)
-class StreamSearch:
-    """A streaming search, checked: all that its tasks need."""
+class StreamQueries:
+    """The queries of a stream's rows, and the moments at which they are searched for.
+
+    With `event_time`, each row has the moment of its own time, otherwise all have that of their micro-batch. `lost`
+    counts rows whose moments cannot be searched any more.
+    """
 
     plans: TablePlans
-    physical: tuple[tuple[str, str], ...]
     query: VectorColumn
-    columns: tuple[Column, ...]
-    fields: tuple[pa.Field, ...]
-    outer: bool
     config: StreamConfig
     event_time: EventTime | None = None
     lost: Accumulator[int] | None = None
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The output rows of the rows of a task."""
-        return answered(batches, self.plans.request.k, self.config, self._answer)
+    def of(self, rows: pa.Table) -> Asked:
+        """Return the queries of the rows that have a vector and a moment.
+
+        The rows get their moments in the column `MOMENT`, and in `SNAPSHOT` the text that the configured column shows.
+        """
+        searched = self.plans.request.column
+        require_length(rows, self.query.name, searched.name, searched.dimension, self.plans.source.name)
+        asked = QueryColumns.dense(self.query, "the stream", searched.dimension or None).of(rows)
+        newest = Moment.parse(rows.column(MOMENT)[0].as_py())
+        shown = np.full(len(rows), None if self.event_time else self._shown(newest), object)
+        moments = np.full(len(rows), None, object)
+        seen = np.zeros(len(asked), np.bool_)
+        for moment, here in self._moments(rows, asked.at, newest):
+            seen[here] = True
+            moments[asked.at[here]] = moment.text
+            shown[asked.at[here]] = self._shown(moment)
+        known = rows.set_column(rows.schema.get_field_index(MOMENT), MOMENT, pa.array(moments, pa.string()))
+        known = known.append_column(SNAPSHOT, pa.array(shown, pa.string()))
+        return replace(asked, rows=known).take(np.flatnonzero(seen))
 
     def _shown(self, moment: Moment) -> str | None:
         return self.plans.shown(moment) if self.config.snapshot_column else None
@@ -124,27 +140,26 @@ class StreamSearch:
             _HISTORIES.put(key, known)
         return known
 
-    def _answer(self, rows: pa.Table) -> pa.Table:
-        searched = self.plans.request.column
-        require_length(rows, self.query.name, searched.name, searched.dimension, self.plans.source.name)
-        vectors, at, _ = query_vectors(rows, self.query, "the stream", searched.dimension or None)
-        newest = Moment.parse(rows.column(MOMENT)[0].as_py())
-        shown = np.full(len(rows), None if self.event_time else self._shown(newest), object)
+
+@dataclass(frozen=True)
+class StreamFinder:
+    """A table as it was at the moments of the rows that ask; `physical` are its own names of the columns."""
+
+    plans: TablePlans
+    physical: tuple[tuple[str, str], ...]
+
+    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+        """Return the nearest rows, searched once for each moment and each set of values in the filter."""
+        by = (Column(LEFT_MARK + MOMENT, pa.string()), *self.plans.asked)
         parts: list[tuple[Nearest, Ints]] = []
-        names = sources(self.columns, "corpus")
         with self.plans.merging():
-            for moment, here in self._moments(rows, at, newest):
-                shown[at[here]] = self._shown(moment)
-                for values, members in groups_of(rows, at[here], self.plans.asked):
-                    asking = here[members]
-                    plan = self.plans.plan(moment, vectors.shape[1], values, len(asking))
-                    parts.append((self._nearest(plan, vectors[asking]), asking))
-            found = found_rows(joined_nearest(parts), names) if parts else Found.nothing()
+            for (moment, *values), members in groups_of(asked.rows, asked.at, by):
+                vectors = asked.vectors[members]
+                plan = self.plans.plan(Moment.parse(str(moment)), vectors.shape[1], tuple(values), len(members))
+                parts.append((self._nearest(plan, vectors), members))
+            found = found_rows(joined_nearest(parts), names)
         scores = METRICS[self.plans.request.metric].scores(found.distance)
-        found = replace(found, added={SCORE: pa.array(scores)})
-        rows = rows.append_column(SNAPSHOT, pa.array(shown, pa.string()))
-        alone = unmatched(at[found.query], 0, len(rows)) if self.outer else None
-        return conform(assemble(self.columns, found, rows, at, alone), list(self.fields))
+        return replace(found, added={SCORE: pa.array(scores)})
 
     def _nearest(self, plan: SearchPlan, vectors: Floats) -> Nearest:
         block = options.BATCH_BLOCK_QUERIES.read(dict(self.plans.conf))

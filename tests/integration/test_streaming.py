@@ -298,6 +298,22 @@ def test_wrong_input_is_one_sentence(spark, table, source, arguments, how, said)
     assert "\n" not in str(refused.value)
 
 
+def test_a_filtered_table_is_searched_as_it_is_never_as_it_was(spark, table):
+    path, _ = table
+    asked = spark.createDataFrame(
+        [[e["number"], e["v"], e["category"], e["least"], None] for e in events([1])], streams.SCHEMA
+    )
+    whole = spark.read.format("hudi").load(path)
+    assert hv.vector_search(asked, whole.where("1 = 2"), "emb", "v", 1).count() == 0
+    assert hv.vector_search(asked, whole.where("1 = 1"), "emb", "v", 1).count() == 1
+    then = spark.read.format("hudi").option("as.of.instant", "20990101000000000").load(path)
+    for side in (then, then.where("price > 1")):
+        with pytest.raises(
+            HudiVectorError, match="is read as of 20990101000000000, and a stream searches what is there"
+        ):
+            hv.vector_search(asked, side, "emb", "v", 1)
+
+
 def test_wrong_tables_and_vectors_are_one_sentence(spark, table, source, running, clean_session):
     path, _ = table
     spark.read.format("hudi").load(path).createOrReplaceTempView("whole")

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from support import join_oracle
 
 from hudi_vector.query.asking.output import Column as Output
+from hudi_vector.query.asking.queries import QueryColumns
+from hudi_vector.query.asking.task import AskingTask
 from hudi_vector.query.asking.values import LEFT_MARK
 from hudi_vector.query.files.plain_files import PlainFiles
 from hudi_vector.query.join import nearest
-from hudi_vector.query.join import task as join_task
 from hudi_vector.query.join.conditions import JoinCondition, same_row
 from hudi_vector.query.join.held import HeldSide, as_content, in_order
-from hudi_vector.query.join.nearest import Ask
+from hudi_vector.query.join.nearest import Ask, SideFinder
 from hudi_vector.query.join.sides import PlannedSide, RightSide
-from hudi_vector.query.join.task import JoinTask
 from hudi_vector.query.planner import SearchRequest, make_plan
 from hudi_vector.read.predicate.nodes import And, Column, Compare, IsNull, Literal, Or
 from hudi_vector.read.spec import VectorColumn
@@ -163,9 +163,10 @@ def test_a_join_is_what_comparing_all_pairs_gives(
     asking, found = table(left, LEFT), table(right, RIGHT)
     parts, holds = CONDITIONS[condition]
     side = held(found) if kind == "held" else planned(found, folder, metric, k)
-    task = JoinTask(
-        side, Ask(metric, k, max_distance, parts, block_queries=4), VectorColumn("v", 3, "float", False), "left", 3,
-        COLUMNS, SCHEMA, (("hoodie.vector.cache.max.bytes", "0"),), outer,
+    task = AskingTask(
+        QueryColumns.dense(VectorColumn("v", 3, "float", False), "left", 3, parts.left),
+        SideFinder(side, Ask(metric, k, max_distance, parts, block_queries=4)),
+        COLUMNS, SCHEMA, k, 0, outer, rows_at_once,
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(nearest, "_FEW_VALUES", few_values)
@@ -173,7 +174,6 @@ def test_a_join_is_what_comparing_all_pairs_gives(
         patched.setattr(nearest, "_TIMES_K", widening[0])
         patched.setattr(nearest, "_AND", widening[1])
         patched.setattr(nearest, "_ROWS_AT_ONCE", rows_at_once)
-        patched.setattr(join_task, "_ROWS_AT_ONCE", rows_at_once)
         made = [row for out in task.over(asking.to_batches(batch)) for row in out.to_pylist()]
     expected = join_oracle.joined(
         asking.to_pylist(),

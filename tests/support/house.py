@@ -84,8 +84,8 @@ query.indexed               vectors  errors index index.calibration index.kinds 
                                      query.lance read read.parquet
 query.hybrid                vectors  arguments errors index.calibration kernels kernels.metrics query read read.logs
                                      read.parquet
-query.join                  vectors  errors kernels kernels.metrics options query query.asking query.indexed read
-                                     read.predicate schema table
+query.join                  vectors  errors kernels kernels.metrics query query.asking query.indexed read read.predicate
+                                     schema table
 query.opened                vectors  arguments errors index kernels.metrics options query query.files query.lance read
                                      read.predicate storage table
 query.changes               vectors  errors query.opened read table
@@ -93,7 +93,7 @@ spark.search                vectors  arguments errors kernels kernels.metrics op
                                      query.join query.lance read read.predicate schema spark spark.catalyst storage
                                      table
 spark.hybrid                vectors  arguments errors kernels kernels.metrics options query query.asking query.hybrid
-                                     query.join read schema spark spark.catalyst spark.search
+                                     read spark spark.catalyst spark.search
 spark.join                  vectors  arguments errors index kernels.metrics options query query.asking query.files
                                      query.join query.lance read read.parquet read.predicate schema spark spark.catalyst
                                      spark.join.routes spark.search storage table

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+from pyspark.accumulators import Accumulator
 
 from hudi_vector.query.asking.output import Column
+from hudi_vector.query.asking.task import AskingTask
 from hudi_vector.query.planner import SearchRequest
 from hudi_vector.query.tuning import Tuning
 from hudi_vector.read.predicate.form import Predicate
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.streaming.asking import SNAPSHOT
+from hudi_vector.streaming.asking import OUTPUT_ROWS, SNAPSHOT, stage_of
 from hudi_vector.streaming.config import StreamConfig
 from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
 from hudi_vector.streaming.snapshots.event_times import EventTime
 from hudi_vector.streaming.snapshots.plans import TablePlans
-from hudi_vector.streaming.task import StreamSearch
+from hudi_vector.streaming.task import StreamFinder, StreamQueries
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from support.written_table import WrittenTable
+
+Search = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _COLUMNS = {
     "number": ("query", "number", pa.int64()),
@@ -53,26 +56,32 @@ def stream_search(
     predicate: Predicate | None = None,
     outer: bool = True,
     on_time: bool = False,
+    lost: Accumulator[int] | None = None,
     **config: Any,
-) -> StreamSearch:
-    """A checked search over a table."""
+) -> Search:
+    """A checked search over a table, as Spark calls it."""
     column = VectorColumn("emb", table.dimension, "float")
-    made = StreamSearch(
-        plans=TablePlans(
-            number=uuid.uuid4().hex,
-            source=source_of(table),
-            request=SearchRequest(column, metric, k, predicate=predicate, execution="local", tuning=Tuning("exact")),
-            table_fields=(),
-            conf=(),
-        ),
-        physical=(("id", "id"), ("price", "price")),
-        query=VectorColumn("v", 0, "float", is_vector=False),
-        columns=tuple(Column(name, side, held) for name, (side, held, _) in _COLUMNS.items()),
-        fields=tuple(pa.field(name, kind) for name, (_, _, kind) in _COLUMNS.items()),
-        outer=outer,
-        config=StreamConfig.of({"snapshot-column": "seen", **config}, {}),
+    plans = TablePlans(
+        number=uuid.uuid4().hex,
+        source=source_of(table),
+        request=SearchRequest(column, metric, k, predicate=predicate, execution="local", tuning=Tuning("exact")),
+        table_fields=(),
+        conf=(),
     )
-    return replace(made, event_time=EventTime("at", "UTC", "UTC")) if on_time else made
+    checked = StreamConfig.of({"snapshot-column": "seen", **config}, {})
+    query = VectorColumn("v", 0, "float", is_vector=False)
+    event_time = EventTime("at", "UTC", "UTC") if on_time else None
+    task = AskingTask(
+        queries=StreamQueries(plans, query, checked, event_time, lost),
+        finder=StreamFinder(plans, (("id", "id"), ("price", "price"))),
+        columns=tuple(Column(name, side, held) for name, (side, held, _) in _COLUMNS.items()),
+        schema=tuple(pa.field(name, kind) for name, (_, _, kind) in _COLUMNS.items()),
+        k=k,
+        cache=checked.cache_memory,
+        outer=outer,
+        most=OUTPUT_ROWS,
+    )
+    return stage_of(task, checked)
 
 
 def asking(events: Iterable[Mapping[str, Any]], moment: Moment) -> pa.RecordBatch:
@@ -89,6 +98,6 @@ def asking(events: Iterable[Mapping[str, Any]], moment: Moment) -> pa.RecordBatc
     )
 
 
-def answered(search: StreamSearch, events: Iterable[Mapping[str, Any]], moment: Moment) -> list[dict[str, Any]]:
+def answered(search: Search, events: Iterable[Mapping[str, Any]], moment: Moment) -> list[dict[str, Any]]:
     """What a task gives for some rows."""
     return [row for batch in search([asking(events, moment)]) for row in batch.to_pylist()]

@@ -368,7 +368,10 @@ def test_the_distances_have_names_of_their_own():
 @pytest.mark.parametrize("how", [{}, {"normalize": True}, {"fusion": "rrf"}], ids=str)
 def test_query_rows_are_answered_as_single_queries_are(written, how):
     from hudi_vector.query.asking.output import Column
-    from hudi_vector.spark.hybrid.batch import Asking, HybridAnswers
+    from hudi_vector.query.asking.queries import QueryColumns
+    from hudi_vector.query.asking.task import AskingTask
+    from hudi_vector.query.hybrid.question import HybridQuestion
+    from hudi_vector.spark.hybrid.batch import HybridFinder
 
     files, rows = written
     names = ("a", "t", "s")
@@ -397,14 +400,14 @@ def test_query_rows_are_answered_as_single_queries_are(written, how):
         Column("_rank", "rank", ""),
     )
     kinds = [pa.string(), pa.string(), *[pa.float64()] * 4, pa.int32()]
-    answers = HybridAnswers(
-        plan=planned(files, 5),
-        asking=Asking(columns, wanted, "queries", 5, how.get("fusion", "weighted"), how.get("normalize", False)),
-        distances=("_1", "_2", "_3"),
+    question = HybridQuestion(columns, (), 5, how.get("fusion", "weighted"), how.get("normalize", False))
+    answers = AskingTask(
+        queries=QueryColumns(wanted, (COLUMNS["a"].dimension, None, None), "queries"),
+        finder=HybridFinder(planned(files, 5), question, ("_1", "_2", "_3"), (("id", "id"),)),
         columns=outputs,
-        physical=(("id", "id"),),
         schema=tuple(pa.field(output.name, kind) for output, kind in zip(outputs, kinds, strict=True)),
-        conf=(),
+        k=5,
+        cache=1 << 28,
     )
     found = pa.Table.from_batches(list(answers.over(queries.to_batches()))).to_pylist()
     assert {row["who"] for row in found} == {f"q{n}" for n in range(4)}

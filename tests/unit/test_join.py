@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from hudi_vector.errors import InvalidArgumentError, InvalidFilterError
+from hudi_vector.query.asking.task import gathered
 from hudi_vector.query.asking.values import LEFT_MARK, asked_columns, bound, values_at
 from hudi_vector.query.join.conditions import same_row, split
 from hudi_vector.query.join.held import in_order
 from hudi_vector.query.join.parallel import few_rows, partitions_wanted
 from hudi_vector.query.join.routing import ROUTES, RightFacts, choose_route
-from hudi_vector.query.join.task import gathered
 from hudi_vector.read.predicate.form import to_text
 from hudi_vector.read.predicate.nodes import TRUE, And, Column, Compare, IsNull, Literal, Not
 from hudi_vector.spark.join.request import right_names

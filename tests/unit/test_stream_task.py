@@ -196,8 +196,8 @@ def moment_of(digits):
 def test_snapshots_that_were_cleaned_away(cleaned, unavailable, first):
     written, states, done = cleaned
     asked = [event for n, time in enumerate(done) for event in events([n], at=moment_of(time))]
-    search = stream_search(written, on_time=True, **{"unavailable-snapshot": unavailable})
-    object.__setattr__(search, "lost", Accumulator(0, 0, INT_ACCUMULATOR_PARAM))
+    lost = Accumulator(0, 0, INT_ACCUMULATOR_PARAM)
+    search = stream_search(written, on_time=True, lost=lost, **{"unavailable-snapshot": unavailable})
     answer = answered(search, asked, now(written))
     for event, state in zip(asked, (first, 1, 2), strict=True):
         wanted = [] if state is None else expected(event, rows=states[state])
@@ -205,7 +205,7 @@ def test_snapshots_that_were_cleaned_away(cleaned, unavailable, first):
         assert {row["seen"] for row in answer if row["number"] == event["number"]} == {
             None if state is None else done[state]
         }
-    assert search.lost.value == (1 if first is None else 0)
+    assert lost.value == (1 if first is None else 0)
 
 
 def test_a_snapshot_that_was_cleaned_away_names_the_row(cleaned):

@@ -17,16 +17,18 @@ import pyarrow as pa
 
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Ints, rank_within
+from hudi_vector.query.asking.output import Found
+from hudi_vector.query.asking.queries import Asked
 from hudi_vector.query.asking.values import LEFT_MARK, alike, asked_columns, bound, values_at
 from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.execute import Question
 from hudi_vector.query.join.conditions import ANY_PAIR, JoinCondition
-from hudi_vector.query.join.sides import Nearest, RightSide, joined_nearest
+from hudi_vector.query.join.sides import Nearest, RightSide, found_rows, joined_nearest
 from hudi_vector.query.plan import EVERY_ROW
 from hudi_vector.read.predicate.form import Predicate, evaluate
 from hudi_vector.read.predicate.nodes import Column
 
-__all__ = ["Ask", "nearest_rows"]
+__all__ = ["Ask", "SideFinder", "nearest_rows"]
 
 _FEW_VALUES = 16
 _TIMES_K, _AND = 4, 16
@@ -56,6 +58,19 @@ class Ask:
         return Question(vectors, self.metric, wanted, self.max_distance, self.block_queries, deadline)
 
 
+@dataclass(frozen=True)
+class SideFinder:
+    """The right side of a join or of a batch search, asked the same question by every row."""
+
+    side: RightSide
+    ask: Ask
+
+    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+        """Return the right rows that are joined to the rows that ask."""
+        left = asked.values(self.ask.condition.left_names)
+        return found_rows(nearest_rows(self.side, asked.vectors, left, self.ask, names), names)
+
+
 def nearest_rows(side: RightSide, vectors: Floats, left: pa.Table, ask: Ask, names: Sequence[str]) -> Nearest:
     """Return the right rows that are joined to some left rows, by left row and rank.
 
@@ -70,9 +85,10 @@ def nearest_rows(side: RightSide, vectors: Floats, left: pa.Table, ask: Ask, nam
     everyone = np.arange(len(vectors))
     if ask.k is None:
         return search.qualifying(side.find(ask.question(vectors), None, search.names), everyone)
-    groups = alike(left, everyone, search.asked)
-    if len(groups) <= _FEW_VALUES and not ask.condition.pairs_only:
-        return joined_nearest(search.by_values(groups))
+    if not ask.condition.pairs_only:
+        groups = alike(left, everyone, search.asked)
+        if len(groups) <= _FEW_VALUES:
+            return joined_nearest(search.by_values(groups))
     return search.widened(everyone, ask.k)
 
 

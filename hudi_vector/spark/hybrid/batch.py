@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 from pyspark.sql.types import LongType, StructField
 
 from hudi_vector import options
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
-from hudi_vector.query.asking.output import Column, Found, assemble
-from hudi_vector.query.asking.queries import query_vectors
+from hudi_vector.query.asking.output import Found
+from hudi_vector.query.asking.queries import Asked, QueryColumns
 from hudi_vector.query.distributed import find_unmergeable
 from hudi_vector.query.hybrid.checks import as_search_columns
-from hudi_vector.query.hybrid.question import HybridColumn, HybridQuestion, Probes
+from hudi_vector.query.hybrid.question import HybridQuestion
 from hudi_vector.query.hybrid.run import run_hybrid
-from hudi_vector.query.join.task import gathered
 from hudi_vector.query.lengths import refuse_other_length
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.query.report import Progress
 from hudi_vector.query.winners import named_rows
-from hudi_vector.read.cache import process_cache
-from hudi_vector.read.conform import conform
 from hudi_vector.read.several import SearchColumn
-from hudi_vector.read.sparse import SparseColumn, sparse_block_of
-from hudi_vector.read.spec import ScanCounts, VectorColumn
-from hudi_vector.schema import quoted
+from hudi_vector.read.sparse import SparseColumn
+from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.catalyst.gateway import JavaObject
-from hudi_vector.spark.catalyst.local_rows import arrow_fields
-from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.columns import require_no_clash
 from hudi_vector.spark.hybrid.search import FUNCTION, HybridSearch, added_columns, lance_holds_sparse, searched_column
 from hudi_vector.spark.resolve import Target
-from hudi_vector.spark.search.batch import INDEX, QUERY_PREFIX, QueryRows, numbered
-from hudi_vector.spark.search.output import Output, added_output, output_of, schema_of, second_side
-from hudi_vector.spark.search.spread import spread_plan
+from hudi_vector.spark.search.batch import INDEX, QUERY_PREFIX, QueryBatch, QueryRows
+from hudi_vector.spark.search.output import Output, added_output, output_of, second_side
 
-__all__ = ["Asking", "HybridAnswers", "HybridQueries", "best_rows", "hybrid_batch_plan"]
-
-_ROWS_AT_ONCE = 1 << 18
-_BATCH_BYTES = 64 << 20
+__all__ = ["HybridFinder", "HybridQueries", "hybrid_batch_plan"]
 
 
 @dataclass(frozen=True)
@@ -93,167 +80,49 @@ def _require_alike(asking: SearchColumn, searched: SearchColumn, label: str) -> 
 
 
 @dataclass(frozen=True)
-class Asking:
-    """The conversion of query rows to a question."""
+class HybridFinder:
+    """A plan that is searched by the thread that asks.
 
-    columns: tuple[HybridColumn, ...]
-    queries: tuple[SearchColumn, ...]
-    label: str
-    k: int
-    fusion: str
-    normalize: bool
-
-    def question(self, rows: pa.Table) -> tuple[HybridQuestion, npt.NDArray[np.int64], int]:
-        """Return the question of the rows that have all queries, their row numbers, and how many rows lack one."""
-        sized, probes, places = [], [], []
-        for entry, column in zip(self.columns, self.queries, strict=True):
-            found, at = self._probes(rows, entry, column)
-            sized.append(entry if isinstance(found, tuple) else entry.sized(found.shape[1]))
-            probes.append(found)
-            places.append(at)
-        common = places[0]
-        for at in places[1:]:
-            common = np.intersect1d(common, at, assume_unique=True)
-        chosen = [_chosen_probes(found, np.searchsorted(at, common)) for found, at in zip(probes, places, strict=True)]
-        question = HybridQuestion(tuple(sized), tuple(chosen), self.k, self.fusion, self.normalize)
-        return question, common, rows.num_rows - len(common)
-
-    def _probes(
-        self, rows: pa.Table, entry: HybridColumn, column: SearchColumn
-    ) -> tuple[Probes, npt.NDArray[np.int64]]:
-        if isinstance(column, VectorColumn):
-            assert isinstance(entry.column, VectorColumn)
-            vectors, at, _ = query_vectors(rows, column, self.label, entry.column.dimension or None)
-            return vectors, at
-        array = rows.column(column.name)
-        chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
-        block = sparse_block_of(chunk, column, np.arange(len(chunk), dtype=np.int64), ScanCounts())
-        return block.vectors(), block.positions
-
-
-def _chosen_probes(probes: Probes, places: npt.NDArray[np.intp]) -> Probes:
-    """Return the queries of one column at the given places."""
-    return tuple(probes[place] for place in places) if isinstance(probes, tuple) else probes[places]
-
-
-@dataclass(frozen=True)
-class HybridAnswers:
-    """The search that each task gets: the plan, the conversion of query rows, and the output columns.
-
-    `physical` pairs the view's column names with those of the table; `conf` are settings as text.
+    `question` is without queries; its columns have the table's names. `distances` are the output names of the distances
+    by column; `physical` pairs the view's column names with those of the table.
     """
 
     plan: SearchPlan
-    asking: Asking
+    question: HybridQuestion
     distances: tuple[str, ...]
-    columns: tuple[Column, ...]
     physical: tuple[tuple[str, str], ...]
-    schema: tuple[pa.Field, ...]
-    conf: tuple[tuple[str, str], ...]
 
-    def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the output rows of a partition of query rows."""
-        for rows in gathered(batches, max(1, _ROWS_AT_ONCE // self.asking.k), _BATCH_BYTES):
-            yield from self.run(rows)
-
-    def run(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Yield the output rows of some query rows."""
-        process_cache().resize(options.CACHE_MAX_BYTES.read(dict(self.conf)))
-        question, at, _ = self.asking.question(rows)
-        step = max(1, _ROWS_AT_ONCE // question.k)
-        for start in range(0, question.queries, step):
-            found = self._search(question.part(start, start + step))
-            table = assemble(self.columns, found, rows, at[start : start + step])
-            yield from conform(table, list(self.schema)).combine_chunks().to_batches()
-
-    def _search(self, question: HybridQuestion) -> Found:
-        names = list(dict.fromkeys(column.source for column in self.columns if column.side == "corpus"))
-        return best_rows(self.plan, question, names, self.physical, self.distances)
-
-
-def best_rows(
-    plan: SearchPlan,
-    question: HybridQuestion,
-    names: Sequence[str],
-    physical: Iterable[tuple[str, str]],
-    distances: Sequence[str],
-) -> Found:
-    """Return the best rows of a table, found and read by this thread.
-
-    The columns of `question` have the table's names. `names` are the columns to return and `physical` pairs them with
-    the table's names. `distances` are the output names of the distances by column.
-    """
-    entries = tuple(enumerate(plan.slices))
-    progress = Progress()
-    won = run_hybrid(plan, question, [entries] if entries else [], map, True, progress)
-    if question.queries:
+    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+        """Return the best rows."""
+        plan, question = self.plan, _asked(self.question, asked)
+        entries = tuple(enumerate(plan.slices))
+        progress = Progress()
+        won = run_hybrid(plan, question, [entries] if entries else [], map, True, progress)
         refuse_other_length(plan, len(won.winners.query), progress.counts, question.dense)
-    rows = named_rows(plan, won.winners, names, dict(physical))
-    added = added_columns(distances, won.distances, won.score)
-    return Found(won.winners.query, won.winners.distance, won.winners.rank, rows, added)
+        rows = named_rows(plan, won.winners, names, dict(self.physical))
+        added = added_columns(self.distances, won.distances, won.score)
+        return Found(won.winners.query, won.winners.distance, won.winners.rank, rows, added)
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """A checked search, its query rows, and its output columns."""
+class _OnDriver:
+    """A search that the driver runs for all queries at once, and reports; `question` is without queries."""
 
     search: HybridSearch
-    queries: HybridQueries
-    outputs: tuple[Output, ...]
+    question: HybridQuestion
 
-    @property
-    def asking(self) -> Asking:
-        search = self.search
-        return Asking(
-            search.columns,
-            self.queries.columns,
-            self.queries.rows.target.label,
-            search.base.k,
-            search.fusion,
-            search.normalize,
-        )
+    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+        """Return the best rows."""
+        return self.search.run(_asked(self.question, asked), names, asked.unusable)
 
-    def produce(self, names: Sequence[str]) -> pa.Table:
-        """Return the rows with exactly these columns, ordered by query and rank."""
-        by_name = {output.column.name: output.column for output in self.outputs}
-        wanted = [by_name[name] for name in names]
-        needed = [column.source for column in wanted if column.side == "query"]
-        needed += [column.name for column in self.queries.columns]
-        rows = self.queries.rows.rows(self.search.base.spark, needed)
-        question, at, unusable = self.asking.question(rows)
-        sources = list(dict.fromkeys(column.source for column in wanted if column.side == "corpus"))
-        found = self.search.run(question, sources, unusable)
-        return assemble(wanted, found, rows, at) if wanted else pa.table({"": pa.nulls(len(found.query))})
 
-    def lazy(self) -> JavaObject:
-        """Return the plan for a query set that is collected on the driver."""
-        visible = schema_of(self.outputs)
-        return lazy_relation(self.search.base.spark, FUNCTION, visible, [], self.produce, self.search.describe)
-
-    def spread(self, plan: SearchPlan) -> JavaObject:
-        """Return the plan for a query set that stays in its partitions."""
-        base = self.search.base
-        physical = dict(base.target.physical)
-        frame = self.queries.rows.frame(base.spark)
-        needed = {output.column.source for output in self.outputs if output.column.side == "query"}
-        needed |= {column.name for column in self.queries.columns}
-        frame = frame.select([frame[quoted(name)] for name in frame.columns if name in needed])
-        frame, index = numbered(frame)
-        visible = schema_of(self.outputs)
-        own = tuple(entry.named(physical[entry.column.name]) for entry in self.search.columns)
-        answers = HybridAnswers(
-            plan=plan,
-            asking=replace(self.asking, columns=own),
-            distances=self.search.distances,
-            columns=tuple(
-                Column(o.column.name, "index", index) if o.column.side == "index" else o.column for o in self.outputs
-            ),
-            physical=base.target.physical,
-            schema=tuple(arrow_fields(visible)),
-            conf=tuple(base.conf().items()),
-        )
-        partitions = base.spark.sparkContext.defaultParallelism
-        return spread_plan(base.spark, frame.repartition(partitions), answers, visible, [])
+def _asked(question: HybridQuestion, asked: Asked) -> HybridQuestion:
+    """Return the question with queries, whose lengths dense columns get as dimension."""
+    sized = [
+        entry if isinstance(probes, tuple) else entry.sized(probes.shape[1])
+        for entry, probes in zip(question.columns, asked.probes, strict=True)
+    ]
+    return replace(question, columns=tuple(sized), probes=asked.probes)
 
 
 def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries) -> JavaObject:
@@ -262,14 +131,18 @@ def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries) -> JavaObjec
     The plan is lazy for a query set that can be collected on the driver. For a larger one it is a Python stage over the
     query partitions, unless only Spark can merge some of the table's log files or read its sparse vectors.
     """
-    require_no_clash(search.base.target, (INDEX,))
-    first = [output_of(field, "corpus") for field in search.plain]
-    added = [output_of(field, "added") for field in search.added[:-1]]
-    added += [added_output(search.added[-1].name, "rank", search.added[-1].dataType)]
-    index = added_output(INDEX, "index", LongType())
-    second = second_side(queries.fields, "query", [*first, index, *added], QUERY_PREFIX)
-    batch = _Batch(search, queries, (*first, *second, index, *added))
     base, conf = search.base, search.base.conf()
+    question = HybridQuestion(search.columns, (), base.k, search.fusion, search.normalize)
+    batch = QueryBatch(
+        base,
+        queries.rows,
+        QueryColumns(queries.columns, _dimensions(search), queries.rows.target.label),
+        _OnDriver(search, question),
+        _outputs(search, queries),
+        (),
+        FUNCTION,
+        search.describe,
+    )
     dimension = sum(column.dimension for column in queries.columns if isinstance(column, VectorColumn))
     if not queries.rows.fit(base.spark, options.BATCH_COLLECT_MAX_BYTES.read(conf), dimension):
         plan = base.plan(0, conf)
@@ -278,5 +151,24 @@ def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries) -> JavaObjec
             physical = dict(base.target.physical)
             names = [physical[field.name] for field in (*search.plain, *search.searched)]
             if find_unmergeable(base.spark.sparkContext, plan, names) is None:
-                return batch.spread(plan)
+                own = tuple(entry.named(physical[entry.column.name]) for entry in search.columns)
+                finder = HybridFinder(plan, replace(question, columns=own), search.distances, base.target.physical)
+                return batch.spread(batch.asking, finder)
     return batch.lazy()
+
+
+def _dimensions(search: HybridSearch) -> tuple[int | None, ...]:
+    """Return the dimension of each searched column, None if it declares none or is sparse."""
+    columns = [entry.column for entry in search.columns]
+    return tuple(column.dimension or None if isinstance(column, VectorColumn) else None for column in columns)
+
+
+def _outputs(search: HybridSearch, queries: HybridQueries) -> tuple[Output, ...]:
+    """Return the table's columns, the query rows' columns, and those that the search adds."""
+    require_no_clash(search.base.target, (INDEX,))
+    first = [output_of(field, "corpus") for field in search.plain]
+    added = [output_of(field, "added") for field in search.added[:-1]]
+    added += [added_output(search.added[-1].name, "rank", search.added[-1].dataType)]
+    index = added_output(INDEX, "index", LongType())
+    second = second_side(queries.fields, "query", [*first, index, *added], QUERY_PREFIX)
+    return (*first, *second, index, *added)

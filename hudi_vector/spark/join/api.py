@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from hudi_vector import options
 from hudi_vector.arguments import known_arguments
+from hudi_vector.query.asking.queries import QueryColumns
+from hudi_vector.query.asking.task import AskingTask
 from hudi_vector.query.explain import explained_by
-from hudi_vector.query.join.task import JoinTask
+from hudi_vector.query.join.nearest import SideFinder
 from hudi_vector.query.tuning import JoinOptions
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
@@ -149,19 +152,18 @@ def join_plan(prepared: Prepared) -> JavaObject:
     return lazy_relation(request.spark, "knn_join", request.schema(), [], produce, describe)
 
 
-def _task(request: JoinRequest, way: Way, on_driver: bool, outputs: Sequence[Output] | None = None) -> JoinTask:
+def _task(request: JoinRequest, way: Way, on_driver: bool, outputs: Sequence[Output] | None = None) -> AskingTask:
     chosen = request.outputs()[-1:] if outputs is None and on_driver else (outputs or request.outputs())
     side = way.driver if on_driver else way.stage
     assert side is not None
-    return JoinTask(
-        side=side,
-        ask=request.ask(way.names),
-        query_column=request.left.column,
-        query_label=request.left.label,
-        dimension=request.dimension,
+    left = request.left
+    return AskingTask(
+        queries=QueryColumns.dense(left.column, left.label, request.dimension, request.condition.left, request.zone),
+        finder=SideFinder(side, request.ask(way.names)),
         columns=request.columns(way.names, chosen),
         schema=tuple(arrow_fields(schema_of(chosen))),
-        conf=tuple(request.conf.items()),
+        k=request.k,
+        cache=options.CACHE_MAX_BYTES.read(request.conf),
         outer=request.outer,
     )
 

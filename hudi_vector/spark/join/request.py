@@ -94,7 +94,7 @@ class JoinRequest:
             metric=self.metric,
             k=self.k,
             max_distance=self.max_distance,
-            condition=JoinCondition(None, condition.left, both, condition.pairs_only),
+            condition=JoinCondition(None, None, both, condition.pairs_only),
             zone=self.zone,
             block_queries=options.BATCH_BLOCK_QUERIES.read(self.conf),
             timeout=self.tuning.settled(self.conf).timeout,

@@ -7,8 +7,8 @@ large query set stays in its partitions: see `hudi_vector.spark.search.spread`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StructField, StructType
 
 from hudi_vector import options
-from hudi_vector.query.asking.output import Column, assemble
-from hudi_vector.query.asking.queries import query_vectors
+from hudi_vector.query.asking.output import Found, assemble, sources
+from hudi_vector.query.asking.queries import Asked, QueryColumns
+from hudi_vector.query.asking.task import AskingTask, Finder
 from hudi_vector.query.distributed import find_unmergeable
-from hudi_vector.query.join.nearest import Ask
+from hudi_vector.query.join.nearest import Ask, SideFinder
 from hudi_vector.query.join.sides import PlannedSide
-from hudi_vector.query.join.task import JoinTask
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import free_names, quoted
@@ -33,7 +33,7 @@ from hudi_vector.spark.catalyst.local_rows import arrow_fields, collected
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash, vector_column
 from hudi_vector.spark.resolve import Target
-from hudi_vector.spark.search.output import Output, added_output, output_of, schema_of, second_side
+from hudi_vector.spark.search.output import Output, added_output, columns_of, output_of, schema_of, second_side
 from hudi_vector.spark.search.search import TableSearch
 from hudi_vector.spark.search.spread import spread_plan
 
@@ -41,6 +41,7 @@ __all__ = [
     "INDEX",
     "QUERY_PREFIX",
     "BatchShape",
+    "QueryBatch",
     "QueryRows",
     "batch_plan",
     "numbered",
@@ -147,76 +148,70 @@ def _unpacked(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.Reco
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """A checked batch search, its query rows, and its output columns."""
+class QueryBatch:
+    """A checked search for many query rows, with its output columns; `hidden` ones have to be named.
+
+    `name` is that of the function, `describe` gives the text for EXPLAIN. `finder` searches from the driver.
+    """
 
     search: TableSearch
     queries: QueryRows
+    asking: QueryColumns
+    finder: Finder
     visible: tuple[Output, ...]
     hidden: tuple[Output, ...]
     name: str
+    describe: Callable[[], str]
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """Return all output columns."""
+        return (*self.visible, *self.hidden)
 
     def produce(self, names: Sequence[str]) -> pa.Table:
         """Return the rows with exactly these columns, ordered by query and rank."""
-        by_name = {output.column.name: output.column for output in (*self.hidden, *self.visible)}
+        by_name = {output.column.name: output.column for output in self.outputs}
         wanted = [by_name[name] for name in names]
-        rows = self.queries.rows(self.search.spark, [column.source for column in wanted if column.side == "query"])
-        column, label = self.queries.column, self.queries.target.label
-        vectors, at, unusable = query_vectors(rows, column, label, self.search.column.dimension or None)
-        sources = list(dict.fromkeys(column.source for column in wanted if column.side == "corpus"))
-        found = self.search.run(vectors, sources, unusable)
-        return assemble(wanted, found, rows, at) if wanted else pa.table({"": pa.nulls(len(found.query))})
-
-    def describe(self) -> str:
-        """Return the text for EXPLAIN."""
-        search = self.search
-        return f"{self.name} {search.target.label} {search.column.name} k={search.k} {search.metric}"
+        needed = [*sources(wanted, "query"), *(column.name for column in self.asking.columns)]
+        asked = self.asking.of(self.queries.rows(self.search.spark, needed))
+        found = self.finder.find(asked, sources(wanted, "corpus"))
+        return assemble(wanted, found, asked.rows, asked.at) if wanted else pa.table({"": pa.nulls(len(found.query))})
 
     def lazy(self) -> JavaObject:
         """Return the plan for a query set that is collected on the driver."""
-        visible = schema_of(self.visible)
         hidden = [output.field for output in self.hidden]
+        visible = schema_of(self.visible)
         return lazy_relation(self.search.spark, self.name, visible, hidden, self.produce, self.describe)
 
-    def can_spread(self, plan: SearchPlan) -> bool:
-        """Return True if no file slice needs Spark to merge it, which tasks over query partitions cannot request."""
-        physical = dict(self.search.target.physical)
-        outputs = (*self.visible, *self.hidden)
-        names = [physical[output.column.source] for output in outputs if output.column.side == "corpus"]
-        return find_unmergeable(self.search.spark.sparkContext, plan, names) is None
-
-    def spread(self, plan: SearchPlan) -> JavaObject:
-        """Return the plan for a query set that stays in its partitions."""
-        spark = self.search.spark
-        outputs = (*self.visible, *self.hidden)
+    def spread(self, asking: QueryColumns, finder: Finder) -> JavaObject:
+        """Return the plan for a query set that stays in its partitions, where `finder` searches."""
+        spark, outputs = self.search.spark, columns_of(self.outputs)
         frame, index = self.queries.frame(spark), INDEX
         if self.queries.matrix is None:
-            needed = {output.column.source for output in outputs if output.column.side == "query"}
-            names = [name for name in frame.columns if name in needed or name == self.queries.column.name]
-            frame = frame.select([frame[quoted(name)] for name in names])
+            needed = {*sources(outputs, "query"), *(column.name for column in asking.columns)}
+            frame = frame.select([frame[quoted(name)] for name in frame.columns if name in needed])
             frame, index = numbered(frame)
-        columns = tuple(
-            Column(o.column.name, o.column.side, index) if o.column.side == "index" else o.column for o in outputs
+        task = AskingTask(
+            queries=asking,
+            finder=finder,
+            columns=tuple(replace(c, source=index) if c.side == "index" else c for c in outputs),
+            schema=tuple(arrow_fields(schema_of(self.outputs))),
+            k=self.search.k,
+            cache=options.CACHE_MAX_BYTES.read(self.search.conf()),
         )
-        conf = self.search.conf()
-        block_queries = options.BATCH_BLOCK_QUERIES.read(conf)
-        search = JoinTask(
-            side=PlannedSide(plan, self.search.target.physical),
-            ask=Ask(plan.metric, plan.k, plan.max_distance, block_queries=block_queries),
-            query_column=self.queries.column,
-            query_label=self.queries.target.label,
-            dimension=plan.spec.column.dimension or None,
-            columns=columns,
-            schema=tuple(arrow_fields(schema_of(outputs))),
-            conf=tuple(conf.items()),
-        )
-        return spread_plan(
-            spark,
-            frame.repartition(spark.sparkContext.defaultParallelism),
-            search,
-            schema_of(self.visible),
-            [output.field for output in self.hidden],
-        )
+        frame = frame.repartition(spark.sparkContext.defaultParallelism)
+        return spread_plan(spark, frame, task, schema_of(self.visible), [output.field for output in self.hidden])
+
+
+@dataclass(frozen=True)
+class _OnDriver:
+    """A search that the driver runs for all queries at once, and reports."""
+
+    search: TableSearch
+
+    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+        """Return the nearest rows."""
+        return self.search.run(asked.vectors, names, asked.unusable)
 
 
 def batch_plan(
@@ -229,15 +224,34 @@ def batch_plan(
     ``SELECT *`` shows; RFC-102's form has fixed ones.
     """
     visible, hidden = _layout(search, queries, shape, shown)
-    batch = _Batch(search, queries, tuple(visible), tuple(hidden), shape.value)
+    asking = QueryColumns.dense(queries.column, queries.target.label, search.column.dimension or None)
+
+    def describe() -> str:
+        return f"{shape.value} {search.target.label} {search.column.name} k={search.k} {search.metric}"
+
+    batch = QueryBatch(search, queries, asking, _OnDriver(search), tuple(visible), tuple(hidden), shape.value, describe)
     conf = search.conf()
     dimension = queries.dimension or search.column.dimension
     if not queries.fit(search.spark, options.BATCH_COLLECT_MAX_BYTES.read(conf), dimension):
         estimated = queries.estimated_bytes(search.spark)
         plan = search.plan(dimension, conf, queries=max(1, estimated // (8 * max(1, dimension))))
-        if plan is not None and plan.execution != "spark" and batch.can_spread(plan):
-            return batch.spread(plan)
+        if plan is not None and plan.execution != "spark" and _can_spread(batch, plan):
+            asking = replace(asking, dimensions=(plan.spec.column.dimension or None,))
+            return batch.spread(asking, _in_tasks(search, plan))
     return batch.lazy()
+
+
+def _can_spread(batch: QueryBatch, plan: SearchPlan) -> bool:
+    """Return True if no file slice needs Spark to merge it, which tasks over query partitions cannot request."""
+    physical = dict(batch.search.target.physical)
+    names = [physical[source] for source in sources(columns_of(batch.outputs), "corpus")]
+    return find_unmergeable(batch.search.spark.sparkContext, plan, names) is None
+
+
+def _in_tasks(search: TableSearch, plan: SearchPlan) -> SideFinder:
+    block_queries = options.BATCH_BLOCK_QUERIES.read(search.conf())
+    ask = Ask(plan.metric, plan.k, plan.max_distance, block_queries=block_queries)
+    return SideFinder(PlannedSide(plan, search.target.physical), ask)
 
 
 def _layout(

@@ -8,32 +8,25 @@ the closure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from hudi_vector.query.asking.task import AskingTask
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 
-__all__ = ["Answers", "spread_plan"]
+__all__ = ["spread_plan"]
 
 _METADATA_MARK = "__metadata_col"
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 
-class Answers(Protocol):
-    """A search that runs in tasks."""
-
-    def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the output rows of a partition of query rows."""
-        ...
-
-
 def spread_plan(
-    spark: SparkSession, queries: DataFrame, search: Answers, visible: StructType, hidden: Sequence[StructField]
+    spark: SparkSession, queries: DataFrame, search: AskingTask, visible: StructType, hidden: Sequence[StructField]
 ) -> JavaObject:
     """Return the logical plan of a search over the partitions of the query rows.
 
@@ -50,7 +43,7 @@ def _unmarked(schema: StructType) -> list[StructField]:
     return [StructField(field.name, field.dataType, field.nullable) for field in schema.fields]
 
 
-def _task(search: Answers) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _task(search: AskingTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with in_few_words():
             yield from search.over(batches)

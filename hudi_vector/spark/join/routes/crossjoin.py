@@ -96,7 +96,7 @@ def _distances(
     rows: pa.Table, asking: VectorColumn, found: VectorColumn, label: str, metric: str, dimension: int | None
 ) -> Any:
     """Return the distance of each pair, shape (n,), float64, NaN if one side has no usable vector."""
-    left, at, _ = query_vectors(rows, replace(asking, name=_ASKING), label, dimension)
+    left, at = query_vectors(rows, replace(asking, name=_ASKING), label, dimension)
     distance = np.full(rows.num_rows, np.nan)
     if dimension is None or not len(left):
         return distance
