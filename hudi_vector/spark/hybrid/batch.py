@@ -25,10 +25,11 @@ from hudi_vector.read.sparse import SparseColumn
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.columns import require_no_clash
-from hudi_vector.spark.hybrid.search import FUNCTION, HybridSearch, added_columns, lance_holds_sparse, searched_column
+from hudi_vector.spark.hybrid.search import FUNCTION, HybridSearch, added_columns, searched_column
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.batch import INDEX, QUERY_PREFIX, QueryBatch, QueryRows
 from hudi_vector.spark.search.output import Output, added_output, output_of, second_side
+from hudi_vector.spark.search.search import lance_holds_sparse
 
 __all__ = ["HybridFinder", "HybridQueries", "hybrid_batch_plan"]
 
