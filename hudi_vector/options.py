@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from hudi_vector.container_formats import FORMATS
 from hudi_vector.errors import InvalidOptionError, did_you_mean
 
 if TYPE_CHECKING:
@@ -440,9 +441,9 @@ BLOB_FORMAT: Option[str] = Option(
     "hoodie.storage.blob.outofline.format",
     "raw",
     "",
-    "What a container is: the blobs one after the other (`raw`), or a `lance` or `parquet` file with one column. "
+    f"What a container is: {', '.join(f'{each.text} (`{each.name}`)' for each in FORMATS.values())}. "
     "In each, a blob is one range of bytes.",
-    allowed=("raw", "lance", "parquet"),
+    allowed=tuple(FORMATS),
 )
 BLOB_CHECKSUM: Option[str] = Option(
     "hoodie.storage.blob.checksum",

@@ -1,6 +1,6 @@
 """Names and paths of containers, and the ids of writes.
 
-``{table}/.hoodie/blobs/{partition}/{column}/{write id}/{write id}-{task:05d}-{attempt}-{number}.{blob|lance|parquet}``
+``{table}/.hoodie/blobs/{partition}/{column}/{write id}/{write id}-{task:05d}-{attempt}-{number}.{extension}``
 
 `column` is the dotted path of the column. A name holds the write, the task attempt and the number of the file within
 the attempt, so two attempts never share a name, and a cleaner finds the write's manifest from the name alone. While
@@ -14,12 +14,12 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from hudi_vector.container_formats import FORMATS
 from hudi_vector.storage import join, normalise, scheme_of
 from hudi_vector.storage.stored_values import is_path_below
 
 __all__ = [
     "BLOB_AREA",
-    "EXTENSIONS",
     "STAGING",
     "WRITE_ID",
     "ContainerName",
@@ -33,11 +33,11 @@ __all__ = [
 BLOB_AREA = ".hoodie/blobs"
 STAGING = ".hoodie/blob_service/v1/staging"
 """The folder, relative to the table, where rows and references wait for a commit; one subfolder per write or plan."""
-EXTENSIONS = {"raw": "blob", "lance": "lance", "parquet": "parquet"}
 
 WRITE_ID = re.compile(r"\d{17}_[0-9a-f]{12}", re.ASCII)
 """The form of the ids of writes, plans, sweeps, marks and erasures; these ids are names of folders."""
-_FILE = re.compile(rf"({WRITE_ID.pattern})-(\d{{5,}})-(\d+)-(\d+)\.({'|'.join(EXTENSIONS.values())})", re.ASCII)
+_EXTENSIONS = "|".join(each.extension for each in FORMATS.values())
+_FILE = re.compile(rf"({WRITE_ID.pattern})-(\d{{5,}})-(\d+)-(\d+)\.({_EXTENSIONS})", re.ASCII)
 _UNFINISHED = re.compile(r"\.tmp[A-Za-z0-9]{6}", re.ASCII)
 
 

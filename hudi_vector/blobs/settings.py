@@ -117,7 +117,7 @@ def _parsed(fields: Mapping[str, str]) -> dict[str, int | str]:
     if str(fields.get("format", "")).strip().lower() == "hfile":
         raise InvalidOptionError(
             f"{BLOB_FORMAT.key} = 'hfile' is not supported: only HBase's Java classes write HFile, sorted by key, "
-            "which blobs that arrive in the order of the rows are not; give one of raw, lance, parquet"
+            f"which blobs that arrive in the order of the rows are not; give one of {', '.join(BLOB_FORMAT.allowed)}"
         )
     return {field: _OPTIONS[field].parse(str(text)) for field, text in fields.items()}
 

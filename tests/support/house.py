@@ -53,7 +53,8 @@ class Room:
 _TABLE = """
 version                     ground
 errors                      ground
-options                     ground   errors
+container_formats           ground
+options                     ground   container_formats errors
 schema                      ground   arguments errors
 arguments                   ground   errors
 workers                     ground   errors
@@ -104,8 +105,8 @@ streaming.snapshots         vectors  errors index options query read.predicate s
 writing.vectors             vectors  errors schema spark.catalyst
 table_services.vector_index vectors  arguments errors index index.calibration index.kinds kernels.metrics options query
                                      query.files query.opened read spark spark.search storage table table_services
-blobs                       blobs    errors options schema storage
-blobs.containers            blobs    blobs errors storage
+blobs                       blobs    container_formats errors options schema storage
+blobs.containers            blobs    blobs container_formats errors storage
 blobs.uploads               blobs    blobs blobs.containers errors storage
 blobs.reading               blobs    arguments blobs blobs.uploads errors read read.parquet storage table
 blobs.counts                blobs    blobs blobs.reading blobs.uploads errors storage

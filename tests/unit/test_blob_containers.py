@@ -17,6 +17,7 @@ from hudi_vector.blobs.containers.byte_values import ByteValues
 from hudi_vector.blobs.containers.container import OpenContainer, WrittenContainer
 from hudi_vector.blobs.names import ContainerName, is_write_id, new_write_id
 from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.container_formats import FORMATS as KNOWN
 from hudi_vector.errors import BlobWriteError, InvalidBlobError
 from hudi_vector.storage import StorageOptions
 
@@ -46,6 +47,16 @@ def assert_ranges(path: Path, appends: list[list[bytes]], offsets: list[int]) ->
 def random_blobs(sizes: list[int]) -> list[bytes]:
     rng = np.random.default_rng(7)
     return [rng.bytes(size) for size in sizes]
+
+
+def test_a_format_is_its_row_and_its_module(tmp_path: Path) -> None:
+    assert KNOWN.keys() == set(FORMATS), "a new format runs through every test of this file"
+    for number, (form, row) in enumerate(KNOWN.items()):
+        name = ContainerName("d=1", "img", WRITE, 0, 0, number, row.extension)
+        assert ContainerName.parse("/t", name.uri("/t")) == name
+        assert BlobSettings.of({"hoodie.storage.blob.outofline.format": form.upper()}).format == form
+        written, offsets = fill(tmp_path / form, [[b"abc"]], format=form)
+        assert (written.blobs, len(offsets)) == (1, 1)
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -10,16 +10,15 @@ import hashlib
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from hudi_vector.blobs.containers.byte_values import ByteValues, Ints
-from hudi_vector.blobs.containers.lance import LanceContainer
-from hudi_vector.blobs.containers.parquet import ParquetContainer
-from hudi_vector.blobs.containers.raw import RawContainer
 from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.container_formats import FORMATS
 from hudi_vector.storage import StorageOptions
 
 __all__ = ["CHECKSUMS", "OpenContainer", "WrittenContainer"]
@@ -45,13 +44,6 @@ class Format(Protocol):
 
     def discard(self) -> None:
         """Close the file after a failure."""
-
-
-_FORMATS: dict[str, Callable[[str, StorageOptions], Format]] = {
-    "raw": RawContainer,
-    "parquet": ParquetContainer,
-    "lance": LanceContainer,
-}
 
 
 @dataclass(frozen=True)
@@ -86,7 +78,7 @@ class OpenContainer:
         Raises:
             FileExistsError: The file exists already.
         """
-        self._format = _FORMATS[settings.format](uri, options)
+        self._format = _opened(settings.format, uri, options)
         self._settings = settings
         self._checksum = CHECKSUMS.get(settings.checksum)
         self._offsets: list[Ints] = []
@@ -141,3 +133,10 @@ class OpenContainer:
                 "checksum": pa.array(self._checksums, pa.binary()),
             }
         )
+
+
+def _opened(name: str, uri: str, options: StorageOptions) -> Format:
+    """Create a file of a format, given by its name in `FORMATS`."""
+    module = import_module(f"hudi_vector.blobs.containers.{name}")
+    opened: Format = getattr(module, FORMATS[name].writer)(uri, options)
+    return opened

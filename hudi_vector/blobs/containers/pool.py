@@ -12,8 +12,9 @@ import numpy as np
 
 from hudi_vector.blobs.containers.byte_values import ByteValues, Ints
 from hudi_vector.blobs.containers.container import OpenContainer, WrittenContainer
-from hudi_vector.blobs.names import EXTENSIONS, ContainerName
+from hudi_vector.blobs.names import ContainerName
 from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.container_formats import FORMATS
 from hudi_vector.errors import BlobWriteError
 from hudi_vector.storage import StorageOptions
 
@@ -125,7 +126,7 @@ class ContainerPool:
             self._task.partition,
             self._task.attempt,
             next(self._numbers),
-            EXTENSIONS[settings.format],
+            FORMATS[settings.format].extension,
         )
         uri = name.uri(self._table)
         path = uri[len(self._table) + 1 :]
