@@ -210,7 +210,7 @@ def _merge_needs_spark(entry: FileSlice, snapshot: Snapshot, lance: bool) -> str
     vectors = [kind for kind in kinds if kind is not None]
     if len(vectors) > len(set(vectors)):
         return "several VECTOR columns of one type in log files"
-    if config.version < 8 and snapshot.as_of is not None:
+    if not config.layout.logs_bear_own_instant and snapshot.as_of is not None:
         return "log files of table version 6 as of an earlier instant"
     if scheme_of(snapshot.source.uri) not in _HUDI_RS_SCHEMES:
         return f"log files on '{scheme_of(snapshot.source.uri)}://'"

@@ -113,7 +113,7 @@ def watch_search(
     name = as_text(path_text(table), "table") or ""
     source = resolve_name(spark, name).table()
     opened = NativeTable(source)
-    if opened.config.version < 8:
+    if not opened.config.layout.keeps_completion_times:
         raise UnsupportedTableError(
             f"'{table}' is of table version {opened.config.version}, whose timeline keeps no completion times; a watch "
             "needs version 8 or newer: upgrade the table"
@@ -138,7 +138,7 @@ def watch_search(
     most = as_count(commits_per_batch, "commits_per_batch")
     if most is not None:
         files = files.option("maxFilesPerTrigger", most)
-    folder = f"{source.hadoop_path.rstrip('/')}/.hoodie/{opened.config.timeline_path}"
+    folder = opened.config.layout.folder(source.hadoop_path.rstrip("/"))
     return files.load(folder).select("path").mapInArrow(_stage(task), _SCHEMA)
 
 

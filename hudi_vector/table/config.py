@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hudi_vector.errors import DataFileError
+from hudi_vector.table.layout import TimelineLayout, timeline_path
 
 __all__ = ["TableConfig", "parse_properties", "properties_of"]
 
@@ -62,6 +63,11 @@ class TableConfig:
     timeline_zone: str
     create_schema: str | None
 
+    @property
+    def layout(self) -> TimelineLayout:
+        """Return where the table's timeline lies and how its files are named."""
+        return TimelineLayout(self.version, self.timeline_path)
+
     @classmethod
     def parse(cls, text: str) -> TableConfig:
         """Read the text of ``hoodie.properties``, with Hudi's defaults for absent keys."""
@@ -86,7 +92,6 @@ class TableConfig:
             return tuple(name.split(":")[0].strip() for name in text.split(",") if name.strip())
 
         version = int(properties.get("hoodie.table.version", "0"))
-        timeline = properties.get("hoodie.timeline.path", "timeline") if version >= 8 else ""
         return cls(
             name=properties.get("hoodie.table.name", ""),
             version=version,
@@ -103,7 +108,7 @@ class TableConfig:
             plain_merge=_has_plain_merge(properties),
             drops_partition_columns=flag("hoodie.datasource.write.drop.partition.columns", "false"),
             bootstrapped=bool(properties.get("hoodie.bootstrap.base.path")),
-            timeline_path=timeline,
+            timeline_path=timeline_path(version, properties),
             timeline_zone=properties.get("hoodie.table.timeline.timezone", "LOCAL").upper(),
             create_schema=properties.get("hoodie.table.create.schema"),
         )

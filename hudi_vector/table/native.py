@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -17,18 +16,17 @@ from hudi_vector.storage import FileInfo, Storage, join, open_storage
 from hudi_vector.table import actions
 from hudi_vector.table.avro_schema import arrow_schema
 from hudi_vector.table.config import TableConfig
-from hudi_vector.table.instants import AsOf, as_timeline_time, zone_info
+from hudi_vector.table.instants import AsOf, as_timeline_time
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 from hudi_vector.table.recent import Recent
 from hudi_vector.table.slices import latest_slices
-from hudi_vector.table.timeline import Instant, Timeline, parse_layout_1, parse_layout_2
+from hudi_vector.table.timeline import Instant, Timeline
 
 __all__ = ["NativeTable"]
 
 _SUPPORTED_VERSIONS = (6, 8, 9)
 _MAXIMUM_ATTEMPTS = 20
 _HOODIE = ".hoodie"
-_ARCHIVED = "archived"
 
 
 class NativeTable:
@@ -51,12 +49,9 @@ class NativeTable:
 
     def timeline(self) -> Timeline:
         """Return the active timeline, listed now."""
-        if self.config.version >= 8:
-            folder = join(self.source.uri, _HOODIE, self.config.timeline_path)
-            return parse_layout_2(info.name for info in self.storage.list_files(folder))
-        zone = zone_info(self.timeline_zone(None))
-        listed = self.storage.list_files(join(self.source.uri, _HOODIE))
-        return parse_layout_1((info.name, _digits(info, zone)) for info in listed)
+        layout = self.config.layout
+        listed = self.storage.list_files(layout.folder(self.source.uri))
+        return layout.timeline(((info.name, info.mtime_ns) for info in listed), self.timeline_zone(None))
 
     def timeline_zone(self, writers_zone: str | None) -> str:
         """Return the zone of the instants: UTC if the table says so, else `writers_zone`, else this machine's zone."""
@@ -146,9 +141,9 @@ class NativeTable:
 
         It is empty if the table has archived actions and its version is below 8, whose archive is not read.
         """
-        if self.config.version < 8:
-            files = self.storage.list_files(join(self.source.uri, _HOODIE, _ARCHIVED), recursive=True)
-            return "" if files else None
+        layout = self.config.layout
+        if not layout.keeps_completion_times:
+            return "" if self.storage.list_files(layout.archive(self.source.uri), recursive=True) else None
         return min(_ArchivedCompletions(self).read().values(), default=None)
 
     def _evolves_on_read(self, visible: Timeline) -> bool:
@@ -197,7 +192,8 @@ class NativeTable:
         else:
             retained = None
         for requested in whole.pending_cleans:
-            plan = actions.read_action(self.storage, self._timeline_file(f"{requested}.clean.requested"))
+            planned = join(self.config.layout.folder(self.source.uri), f"{requested}.clean.requested")
+            plan = actions.read_action(self.storage, planned)
             retained = max(retained or "", actions.earliest_retained(plan) or "") or None
         return retained
 
@@ -217,7 +213,7 @@ class NativeTable:
             whole,
             frozenset(replaced),
             _ArchivedCompletions(self),
-            logs_bear_own_instant=self.config.version >= 8,
+            logs_bear_own_instant=self.config.layout.logs_bear_own_instant,
             cut=cut,
         )
         if self.timeline().identity != whole.identity:
@@ -233,11 +229,7 @@ class NativeTable:
         return files
 
     def _action(self, instant: Instant) -> Mapping[str, Any]:
-        name = instant.name if self.config.version >= 8 else f"{instant.requested}.{instant.action}"
-        return _action(self.storage, self._timeline_file(name), instant)
-
-    def _timeline_file(self, name: str) -> str:
-        return join(self.source.uri, _HOODIE, self.config.timeline_path, name)
+        return _action(self.storage, self.config.layout.file(self.source.uri, instant), instant)
 
     def _read_config(self) -> TableConfig:
         uri = join(self.source.uri, _HOODIE, "hoodie.properties")
@@ -267,9 +259,8 @@ class _ArchivedCompletions:
 
     def read(self) -> dict[str, str]:
         """Return the completion time of each archived instant."""
-        folder = join(self._table.source.uri, _HOODIE, self._table.config.timeline_path, "history")
         known: dict[str, str] = {}
-        for info in self._table.storage.list_files(folder):
+        for info in self._table.storage.list_files(self._table.config.layout.archive(self._table.source.uri)):
             if info.name.endswith(".parquet"):
                 with self._table.storage.open(info.uri) as file:
                     history = pq.ParquetFile(file, page_checksum_verification=True)
@@ -302,11 +293,6 @@ _arrow_schema = lru_cache(maxsize=256)(arrow_schema)
 
 def _columns(schema: pa.Schema) -> set[tuple[str, str]]:
     return {(field.name, str(field.type)) for field in schema}
-
-
-def _digits(info: FileInfo, zone: Any) -> str:
-    moment = datetime.fromtimestamp(info.mtime_ns / 1e9, zone)
-    return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
 
 
 def _local_zone() -> str:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.table.actions import parse_action
-from hudi_vector.table.timeline import Instant, Timeline, parse_layout_1, parse_layout_2
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hudi_vector.table.config import TableConfig
+    from hudi_vector.table.timeline import Instant
     from hudi_vector.writing.files import Files
 
 __all__ = ["TOKEN_KEY", "Commit", "commit_counts", "completed_commits", "find_commit", "new_token"]
@@ -38,7 +37,10 @@ def new_token() -> str:
 
 def completed_commits(files: Files, path: str, config: TableConfig) -> frozenset[Instant]:
     """Return the completed instants of actions that changed data files."""
-    return frozenset(_timeline(files, path, config).commits)
+    listed = files.listing(config.layout.folder(path)).items()
+    # Only the difference of two listings is used, so the time zone does not matter.
+    timeline = config.layout.timeline(((name, milliseconds * 1_000_000) for name, milliseconds in listed), "UTC")
+    return frozenset(timeline.commits)
 
 
 def find_commit(files: Files, path: str, config: TableConfig, before: frozenset[Instant], token: str) -> Commit | None:
@@ -47,10 +49,10 @@ def find_commit(files: Files, path: str, config: TableConfig, before: frozenset[
     Only instants that are not in `before`, the instants before the write, are searched.
     """
     for instant in sorted(completed_commits(files, path, config) - before, reverse=True):
-        name = instant.name if config.timeline_path else f"{instant.requested}.{instant.action}"
-        content = files.read(f"{_folder(path, config)}/{name}") or b""
+        file = config.layout.file(path, instant)
+        content = files.read(file) or b""
         if token.encode() in content:
-            return commit_counts(instant.requested, parse_action(content, name))
+            return commit_counts(instant.requested, parse_action(content, file))
     return None
 
 
@@ -67,20 +69,3 @@ def commit_counts(instant: str, record: Mapping[str, Any]) -> Commit:
         return sum(int(one.get(key) or 0) for one in statistics)
 
     return Commit(instant, total("numInserts"), total("numUpdateWrites"), total("numDeletes"))
-
-
-def _timeline(files: Files, path: str, config: TableConfig) -> Timeline:
-    names = files.listing(_folder(path, config))
-    if config.timeline_path:
-        return parse_layout_2(names)
-    # Only the difference of two listings is used, so the time zone does not matter.
-    return parse_layout_1((name, _digits(milliseconds)) for name, milliseconds in names.items())
-
-
-def _folder(path: str, config: TableConfig) -> str:
-    return f"{path}/.hoodie/{config.timeline_path}".rstrip("/")
-
-
-def _digits(milliseconds: int) -> str:
-    moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
-    return moment.strftime("%Y%m%d%H%M%S") + f"{milliseconds % 1000:03d}"

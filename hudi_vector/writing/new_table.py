@@ -41,7 +41,7 @@ class NewTable:
     @classmethod
     def of(cls, files: Files, path: str, quoted_name: str | None, config: TableConfig) -> NewTable:
         """Return the table at a path in its present state."""
-        timeline = f"{path}/.hoodie/{config.timeline_path}".rstrip("/")
+        timeline = config.layout.folder(path)
         return cls(path, quoted_name, timeline, *_found(files, path, timeline))
 
     def take_back(self, spark: SparkSession, files: Files, write_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hudi_vector.table.config import TableConfig
 from hudi_vector.table.instants import Moment
 from hudi_vector.table.timeline import Instant, Timeline, parse_layout_1, parse_layout_2
 
@@ -158,3 +159,28 @@ def test_nothing_was_shown():
     empty = parse_layout_2([])
     assert Moment.parse(empty.moment.text) == empty.moment == Moment()
     assert parse_layout_2(["20260101000000000_20260101000002000.commit"]).at_moment(Moment()).commits == ()
+
+
+@pytest.mark.parametrize(
+    ("properties", "folder", "archive", "name"),
+    [
+        ("hoodie.table.version=6\nhoodie.timeline.path=x", "", "/archived", f"{at(1)}.commit"),
+        ("hoodie.table.version=8", "/timeline", "/timeline/history", commit(1, 2)),
+        ("hoodie.table.version=9\nhoodie.timeline.path=x", "/x", "/x/history", commit(1, 2)),
+    ],
+)
+def test_the_layout_says_where_a_timeline_lies(properties: str, folder: str, archive: str, name: str) -> None:
+    layout = TableConfig.parse(properties).layout
+    assert layout.folder("s3://b/t") == f"s3://b/t/.hoodie{folder}"
+    assert layout.archive("s3://b/t") == f"s3://b/t/.hoodie{archive}"
+    assert layout.file("s3://b/t", Instant(at(1), at(2), "commit")) == f"s3://b/t/.hoodie{folder}/{name}"
+    assert layout.keeps_completion_times == layout.logs_bear_own_instant == bool(folder)
+
+
+def test_a_listing_of_either_layout_becomes_the_timeline() -> None:
+    second = 1_767_225_600_000_000_000  # 2026-01-01 00:00:00 UTC
+    files = [(f"{at(1)}.commit", second + 2_500_000_000), (commit(1, 3), second)]
+    old, new = (TableConfig.parse(f"hoodie.table.version={version}").layout for version in (6, 8))
+    assert old.timeline(files, "UTC").completed == (Instant(at(1), "20260101000002500", "commit"),)
+    assert old.timeline(files, "+09:00").watermark == "20260101090002500"
+    assert new.timeline(files, "no zone is needed").completed == (Instant(at(1), at(3), "commit"),)

@@ -88,7 +88,7 @@ def _lost(found: FileReferences, table: NativeTable, timeline: Timeline) -> str 
     """Return the doubt about a log file with a torn tail, or None if the tail's write never completed."""
     assert found.torn is not None
     # Before table version 8 a log file is named after its base file's instant; only its blocks name their writer.
-    named = found.file.instant if table.config.version >= 8 else None
+    named = found.file.instant if table.config.layout.logs_bear_own_instant else None
     writers = [each for each in dict.fromkeys((found.torn.instant, named)) if each is not None]
     completed = [each for each in writers if _may_have_completed(each, timeline)]
     if writers and not completed:

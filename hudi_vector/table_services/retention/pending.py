@@ -53,9 +53,8 @@ def pending_ingests(table: NativeTable, writers_zone: str | None = None) -> tupl
     requested time is not a time.
     """
     pending = table.timeline().pending
-    folder = join(table.source.uri, ".hoodie", table.config.timeline_path)
     files: dict[str, list[FileInfo]] = {}
-    for info in table.storage.list_files(folder):
+    for info in table.storage.list_files(table.config.layout.folder(table.source.uri)):
         files.setdefault(info.name.partition(".")[0], []).append(info)
     beats = {info.name: info for info in table.storage.list_files(join(table.source.uri, ".hoodie/.heartbeat"))}
     found = []
