@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hudi_vector.storage import Storage, join
-from hudi_vector.storage.side_files import generation_of, newest
-from hudi_vector.storage.stored_values import shaped
+from hudi_vector.storage.records import Record
 
-__all__ = ["CLEAN", "COMPACT", "LEASES", "LEASE_KIND", "LEASE_VERSION", "HeldLease", "read_lease"]
+__all__ = ["CLEAN", "COMPACT", "LEASE", "LEASES", "HeldLease", "read_lease"]
 
 LEASES = ".hoodie/blob_service/v1/leases"
-LEASE_KIND, LEASE_VERSION = "lease", 1
 CLEAN = "clean"
 """The service whose lease everything that moves or deletes blobs must hold."""
 
@@ -35,6 +33,9 @@ class HeldLease:
     until_ms: int
 
 
+LEASE = Record("lease", 1, HeldLease, elsewhere=("generation",))
+
+
 def read_lease(storage: Storage, table: str, service: str) -> HeldLease | None:
     """Return the newest whole state of a service's lease, or None if there is none.
 
@@ -50,6 +51,5 @@ def read_lease(storage: Storage, table: str, service: str) -> HeldLease | None:
 
 
 def _look(storage: Storage, table: str, service: str) -> HeldLease | None:
-    folder = join(table, LEASES, service)
-    found = newest(storage, folder, LEASE_KIND, LEASE_VERSION)
-    return None if found is None else shaped(HeldLease, found[1], folder, generation=generation_of(found[0]))
+    found = LEASE.newest(storage, join(table, LEASES, service))
+    return None if found is None else found.value()

@@ -1,6 +1,6 @@
 """Names and paths of containers, and the ids of writes.
 
-``{table}/.hoodie/blobs/{partition}/{column}/{write id}/{write id}-{task:05d}-{attempt}-{number}.{blob|lance|parquet}``
+``{table}/.hoodie/blobs/{partition}/{column}/{write id}/{write id}-{task:05d}-{attempt}-{number}.{extension}``
 
 `column` is the dotted path of the column. A name holds the write, the task attempt and the number of the file within
 the attempt, so two attempts never share a name, and a cleaner finds the write's manifest from the name alone. While

@@ -16,18 +16,18 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from typing import Annotated
 
 from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.side_files import generation_of, newest, publish
-from hudi_vector.storage.stored_values import shaped
+from hudi_vector.storage.records import Entry, Record
+from hudi_vector.storage.stored_values import one_of
 
 __all__ = ["LEAVING", "LEFT", "REGISTERED", "REGISTRY", "enter", "lenders", "read_registry"]
 
 REGISTRY = ".hoodie/blob_service/v1/registry"
 REGISTERED, LEAVING, LEFT = "registered", "leaving", "left"
 
-_KIND, _VERSION = "registered-table", 1
 _LOCAL = StorageOptions()
 _FOLDER = re.compile(r"[0-9a-f]{32}")
 
@@ -37,8 +37,10 @@ class _Listed:
     """Another table and its state in the registry."""
 
     table: str
-    state: str
-    generation: int
+    state: Annotated[str, one_of(REGISTERED, LEAVING, LEFT)]
+
+
+_LISTED = Record("registered-table", 1, _Listed)
 
 
 def read_registry(table: str, options: StorageOptions = _LOCAL) -> dict[str, str]:
@@ -57,7 +59,8 @@ def read_registry(table: str, options: StorageOptions = _LOCAL) -> dict[str, str
     root = normalise(table)
     folders = open_storage(root, options).list_folders(join(root, REGISTRY))
     entries = (_entry(root, folder, options) for folder in sorted(folders))
-    return {entry.table: entry.state for entry in entries if entry is not None and entry.state != LEFT}
+    listed = [entry.value() for entry in entries if entry is not None]
+    return {each.table: each.state for each in listed if each.state != LEFT}
 
 
 def enter(table: str, other: str, state: str, options: StorageOptions = _LOCAL) -> None:
@@ -69,8 +72,7 @@ def enter(table: str, other: str, state: str, options: StorageOptions = _LOCAL) 
     folder = _folder_of(listed)
     known = _entry(root, folder, options)
     generation = 0 if known is None else known.generation + 1
-    body = {"table": listed, "state": state}
-    publish(open_storage(root, options), join(root, REGISTRY, folder), _KIND, _VERSION, generation, body)
+    _LISTED.publish(open_storage(root, options), join(root, REGISTRY, folder), _Listed(listed, state), generation)
 
 
 def lenders(table: str, options: StorageOptions = _LOCAL) -> tuple[str, ...]:
@@ -99,8 +101,8 @@ def _folder_of(listed: str) -> str:
     return hashlib.sha256(listed.encode()).hexdigest()[:32]
 
 
-def _entry(root: str, folder: str, options: StorageOptions) -> _Listed | None:
-    """Return the entry in a folder of the registry, or None if the folder has no side file.
+def _entry(root: str, folder: str, options: StorageOptions) -> Entry[_Listed] | None:
+    """Return the checked entry in a folder of the registry, or None if the folder has no side file.
 
     Raises DataFileError if its newest file is damaged: an older one could say "left" for a table that registered again.
     """
@@ -108,20 +110,16 @@ def _entry(root: str, folder: str, options: StorageOptions) -> _Listed | None:
     names = [info.name for info in storage.list_files(home) if info.name[:1].isdigit()]
     if not names:
         return None
-    found = newest(storage, home, _KIND, _VERSION)
-    if found is None or found[0] != max(names):
+    found = _LISTED.newest(storage, home)
+    if found is None or found.name != max(names):
         raise DataFileError(
             f"the entry '{join(home, max(names))}' of the registry is damaged; register the tables again after "
             "its folder was removed"
         )
-    entry = shaped(_Listed, found[1], home, generation=generation_of(found[0]))
-    if (
-        entry.state not in (REGISTERED, LEAVING, LEFT)
-        or entry.table != normalise(entry.table)
-        or folder != _folder_of(entry.table)
-    ):
+    entry = found.value()
+    if entry.table != normalise(entry.table) or folder != _folder_of(entry.table):
         raise DataFileError(
             f"'{home}' is damaged, or somebody changed it: it is not the entry of '{entry.table}'; register the tables "
             "again after its folder was removed"
         )
-    return entry
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hudi_vector.errors import InvalidOptionError, did_you_mean
 from hudi_vector.options import (
@@ -17,6 +18,7 @@ from hudi_vector.options import (
     BLOB_WRITE_LEASE,
     Option,
 )
+from hudi_vector.storage.stored_values import value_of
 
 __all__ = ["MAX_INLINE_SIZE", "BlobSettings"]
 
@@ -111,6 +113,13 @@ class BlobSettings:
             'lance'
         """
         return {option.key: str(getattr(self, field)) for field, option in _OPTIONS.items()}
+
+    to_stored = to_options  # what side files hold
+
+    @classmethod
+    def of_stored(cls, value: Any, uri: str, name: str) -> BlobSettings:
+        """Return the settings in an entry of a side file; raise DataFileError if they are not keys and texts."""
+        return cls.of(value_of(Mapping[str, str], value, uri, name))
 
 
 def _parsed(fields: Mapping[str, str]) -> dict[str, int | str]:

@@ -6,8 +6,8 @@ import logging
 import math
 import re
 import time
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.drift import UNKNOWN, Quality
@@ -16,8 +16,9 @@ from hudi_vector.index.kinds.model import ELEMENTS, MODEL_ID, MOST_DIMENSIONS, I
 from hudi_vector.index.kinds.segment import FileFingerprint
 from hudi_vector.kernels.metrics import INDEXED
 from hudi_vector.storage import Storage, join
-from hudi_vector.storage.side_files import generation_of, is_side_file, names_of, publish, unseal
-from hudi_vector.storage.stored_values import named, shaped
+from hudi_vector.storage.records import Record
+from hudi_vector.storage.side_files import generation_of, is_side_file, names_of
+from hudi_vector.storage.stored_values import at_least, has_form, one_of
 from hudi_vector.table.recent import Recent
 
 __all__ = [
@@ -36,7 +37,8 @@ __all__ = [
 MANIFEST_VERSION = 1
 SEGMENT = re.compile(r"[^/\0]+\.arrow")
 """The form of segment file names."""
-_KIND = "index-manifest"
+_Count = Annotated[int, at_least(0)]
+_Positive = Annotated[int, at_least(1)]
 _LOG = logging.getLogger("hudi_vector.index")
 
 
@@ -48,10 +50,10 @@ class ManifestEntry:
     """
 
     file: FileFingerprint
-    rows: int
-    segment: str
-    bytes: int
-    clipped: int = 0
+    rows: _Count
+    segment: Annotated[str, has_form("segment", SEGMENT)]
+    bytes: _Count
+    clipped: _Count = 0
     quality: Quality = UNKNOWN
 
 
@@ -64,11 +66,11 @@ class Setting:
     without k date from when only k = 10 was measured, and those without a margin from when none was computed.
     """
 
-    nprobes: int
-    candidates: int
+    nprobes: _Positive
+    candidates: _Positive
     recall: float
     scored: int
-    k: int = 10
+    k: _Positive = 10
     margin: float = 0.0
 
     @property
@@ -86,11 +88,11 @@ class IndexManifest:
     """
 
     column: str
-    kind: str
-    metric: str
-    dimension: int
-    element: str
-    model_id: str
+    kind: Annotated[str, one_of(*KINDS)]
+    metric: Annotated[str, one_of(*sorted(INDEXED))]
+    dimension: _Positive
+    element: Annotated[str, one_of(*ELEMENTS)]
+    model_id: Annotated[str, has_form("model", MODEL_ID)]
     parameters: dict[str, Any]
     entries: tuple[ManifestEntry, ...]
     calibration: tuple[Setting, ...] = ()
@@ -109,6 +111,20 @@ class IndexManifest:
         )
 
 
+def _require_sense(manifest: IndexManifest, uri: str) -> None:
+    """Raise DataFileError for a path, a dimension or a recall target that no index has."""
+    target = manifest.parameters.get("recall_target")
+    fits = (
+        manifest.dimension <= MOST_DIMENSIONS
+        and not any("\0" in each.file.path for each in manifest.entries)
+        and (target is None or (isinstance(target, float | int) and 0 <= target <= 1))
+    )
+    if not fits:
+        raise DataFileError(f"'{uri}' is damaged, or somebody changed it: no index is of such files or such numbers")
+
+
+_MANIFEST = Record("index-manifest", MANIFEST_VERSION, IndexManifest, elsewhere=("generation", "name"))
+
 # Every search needs the newest manifest. Names are never used again, so a manifest need not be read twice.
 _READ: Recent[tuple[str, str], IndexManifest] = Recent(32)
 
@@ -121,9 +137,8 @@ def publish_manifest(storage: Storage, folder: str, manifest: IndexManifest, key
     names = names_of(storage, manifests_folder(folder, key))
     generation = generation_of(names[0]) + 1 if names else 1
     published = replace(manifest, created_ms=time.time_ns() // 1_000_000, generation=generation)
-    body = {"manifest_version": MANIFEST_VERSION, **asdict(published)}
-    del body["generation"], body["name"]
-    name = publish(storage, manifests_folder(folder, key), _KIND, MANIFEST_VERSION, generation, body)
+    version = {"manifest_version": MANIFEST_VERSION}
+    name = _MANIFEST.publish(storage, manifests_folder(folder, key), published, generation, **version)
     return replace(published, name=name)
 
 
@@ -182,42 +197,18 @@ def newest_since(storage: Storage, folder: str, since_ms: int, key: str = "") ->
 
 
 def _read(storage: Storage, manifests: str, name: str) -> IndexManifest | None:
-    uri = join(manifests, name)
-    body = unseal(_KIND, MANIFEST_VERSION, storage.read(uri), uri)
-    return None if body is None else _manifest(manifests, name, body)
-
-
-def _manifest(manifests: str, name: str, body: dict[str, Any]) -> IndexManifest:
-    version = body.pop("manifest_version", None)
+    found = _MANIFEST.read(storage, join(manifests, name))
+    if found is None:
+        return None
+    version = found.body.pop("manifest_version", None)
     if version != MANIFEST_VERSION:
         raise UnsupportedTableError(
-            f"'{join(manifests, name)}' has manifest_version {version} and this hudi-vector knows version "
-            f"{MANIFEST_VERSION}; use the hudi-vector that wrote it, or a newer one"
+            f"'{found.uri}' has manifest_version {version} and this hudi-vector knows version {MANIFEST_VERSION}; use "
+            "the hudi-vector that wrote it, or a newer one"
         )
-    uri = join(manifests, name)
-    manifest = shaped(IndexManifest, body, uri, generation=generation_of(name), name=name)
-    _require_sense(manifest, uri)
+    manifest = found.value()
+    _require_sense(manifest, found.uri)
     return manifest
-
-
-def _require_sense(manifest: IndexManifest, uri: str) -> None:
-    """Raise DataFileError for names of files outside the index, and for numbers that no index has."""
-    named(uri, "model", manifest.model_id, MODEL_ID)
-    for entry in manifest.entries:
-        named(uri, "segment", entry.segment, SEGMENT)
-    target = manifest.parameters.get("recall_target")
-    fits = (
-        manifest.kind in KINDS
-        and manifest.metric in INDEXED
-        and manifest.element in ELEMENTS
-        and 1 <= manifest.dimension <= MOST_DIMENSIONS
-        and all(min(each.rows, each.bytes, each.clipped) >= 0 for each in manifest.entries)
-        and not any("\0" in each.file.path for each in manifest.entries)
-        and all(min(each.nprobes, each.candidates, each.k) >= 1 for each in manifest.calibration)
-        and (target is None or (isinstance(target, float | int) and 0 <= target <= 1))
-    )
-    if not fits:
-        raise DataFileError(f"'{uri}' is damaged, or somebody changed it: no index is of such a kind or such numbers")
 
 
 def manifests_folder(folder: str, key: str = "") -> str:

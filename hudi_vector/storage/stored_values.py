@@ -1,7 +1,8 @@
 """Checked values from side files and side tables, which anyone who may write to the table may have written.
 
 Every body becomes a dataclass here, field by field, and every name in a body that leads to a file or folder passes
-`named`, before anything is done with it.
+`named`, before anything is done with it. A field declares what its type cannot say, as `PathBelow` and
+``Annotated[str, one_of("open", "ended")]`` do.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import math
 import re
 import types
 import typing
-from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from hudi_vector.errors import DataFileError
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     D = TypeVar("D", bound=DataclassInstance)
 T = TypeVar("T")
 
-__all__ = ["is_path_below", "named", "shaped", "value_of"]
+__all__ = ["PathBelow", "at_least", "has_form", "is_path_below", "named", "one_of", "shaped", "value_of"]
 
 _LARGEST, _MOST_FLOAT = (1 << 63) - 1, 1e300
 # The years 1 to 9999, the range of `datetime`.
@@ -56,10 +57,19 @@ def shaped(kind: type[D], body: Any, uri: str, **known: Any) -> D:
 def value_of(kind: Any, value: Any, uri: str, name: str) -> Any:
     """Return a JSON value as a value of a type; raise DataFileError if it does not fit.
 
-    The type is a dataclass, int, float, str, bool, a union with None, a tuple, a mapping with text keys, or Any. `uri`
-    is the file or its folder, and `name` is the name of the value, both for the message.
+    The type is a dataclass, int, float, str, bool, a union with None, a tuple, a mapping with text keys, or Any; one of
+    these with checks, as ``Annotated`` has them; or a class that makes itself of a value in `of_stored`. `uri` is the
+    file or its folder, and `name` is the name of the value, both for the message.
     """
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    origin, inner = _parts_of(kind)
+    if origin is Annotated:
+        found = value_of(inner[0], value, uri, name)
+        for must in inner[1:]:
+            if not must.holds(found):
+                raise _unfit(uri, name, must.wanted, found)
+        return found
+    if hasattr(kind, "of_stored"):
+        return kind.of_stored(value, uri, name)
     if origin in (typing.Union, types.UnionType):
         others = [each for each in inner if each is not type(None)]
         if value is None and len(others) < len(inner):
@@ -103,6 +113,38 @@ def is_path_below(path: str) -> bool:
     return "\0" not in path and not {"", ".", ".."}.intersection(path.split("/"))
 
 
+@dataclass(frozen=True)
+class Must:
+    """A check of a field: what it must be, in words, and whether a value is that."""
+
+    wanted: str
+    holds: Callable[[Any], object]
+
+
+def one_of(*allowed: str) -> Must:
+    """Return the check that a text is one of these.
+
+    Example:
+        >>> value_of(Annotated[str, one_of("open", "ended")], "open", "file:///t/x", "state")
+        'open'
+    """
+    return Must(f"one of {', '.join(allowed)}", allowed.__contains__)
+
+
+def has_form(what: str, form: re.Pattern[str]) -> Must:
+    """Return the check that a text is the name of a file or folder; a name of another form might lead anywhere."""
+    return Must(f"the name of a {what}", form.fullmatch)
+
+
+def at_least(least: int) -> Must:
+    """Return the check that a number is not smaller."""
+    return Must(f"{least} or more", lambda number: number >= least)
+
+
+PathBelow = Annotated[str, Must("a path below the table's folder", is_path_below)]
+"""A path relative to the table's folder that cannot leave it."""
+
+
 def _tuple_of(inner: tuple[Any, ...], value: Any, uri: str, name: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise _unfit(uri, name, "a list", value)
@@ -136,10 +178,16 @@ def _plain(kind: Any, value: Any, uri: str, name: str) -> Any:
     raise _unfit(uri, name, names[kind], value)
 
 
+@lru_cache(maxsize=256)
+def _parts_of(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the origin and the arguments of a type, None and nothing for a plain one."""
+    return typing.get_origin(kind), typing.get_args(kind)
+
+
 @lru_cache(maxsize=64)
 def _fields_of(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
     """Return the types of a dataclass's fields by name, and the names of the fields that have a default."""
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     made = [each for each in fields(kind) if each.init]
     defaults = frozenset(
         each.name for each in made if each.default is not MISSING or each.default_factory is not MISSING

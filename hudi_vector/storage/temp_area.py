@@ -23,23 +23,36 @@ import socket
 import stat
 import threading
 import uuid
-from typing import Any
+from dataclasses import dataclass
 
-from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.side_files import forget_before, newest, publish
+from hudi_vector.storage.records import Record
+from hudi_vector.storage.side_files import forget_before
 
 __all__ = ["LEFT_OVER_MS", "LIVE_MS", "TempArea", "lease_is_there"]
 
 _LOG = logging.getLogger(__name__)
 
 _FOLDER, _LEASE = "hudi-vector-temp", "lease"
-_KIND, _VERSION = "temp", 1
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]")
 LIVE_MS = 180_000
 """A live application renews its lease within this many milliseconds."""
 LEFT_OVER_MS = 6 * 3_600_000
 """Other applications remove a folder whose lease was not renewed for this many milliseconds."""
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """The content of a lease: the folder's name, and who made it."""
+
+    folder: str
+    application: str = ""
+    host: str = ""
+    pid: int = 0
+
+
+_OWNER = Record("temp", 1, _Owner)
 
 
 class TempArea:
@@ -64,12 +77,7 @@ class TempArea:
         if self._is_local:
             _make_private(self._storage.path(self.folder))
         self._owner = os.getpid()
-        self._body = {
-            "application": application,
-            "folder": self._name,
-            "host": socket.gethostname(),
-            "pid": self._owner,
-        }
+        self._named = _Owner(self._name, application, socket.gethostname(), self._owner)
         self._generation = 0
         self._places: set[str] = set()
         self._lock = threading.Lock()
@@ -92,7 +100,7 @@ class TempArea:
             if self._closed:
                 return
             self._generation += 1
-            publish(self._storage, self._lease, _KIND, _VERSION, self._generation, self._body)
+            _OWNER.publish(self._storage, self._lease, self._named, self._generation)
         forget_before(self._storage, self._lease, self._generation)
 
     def new_place(self, suffix: str = "") -> str:
@@ -174,10 +182,10 @@ def _is_private(path: str) -> bool:
 def _names_itself(storage: Storage, folder: str) -> bool:
     """Return True if a folder holds a lease that names this folder: then a `TempArea` made it."""
     try:
-        found: tuple[str, dict[str, Any]] | None = newest(storage, join(folder, _LEASE), _KIND, _VERSION)
-    except (UnsupportedTableError, OSError):
+        found = _OWNER.newest(storage, join(folder, _LEASE))
+        return found is not None and found.value().folder == folder.rpartition("/")[2]
+    except (UnsupportedTableError, DataFileError, OSError):
         return False
-    return found is not None and found[1].get("folder") == folder.rpartition("/")[2]
 
 
 def _age_mark(storage: Storage, lease: str) -> int | None:

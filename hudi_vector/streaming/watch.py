@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -22,8 +23,7 @@ from hudi_vector.spark.resolve import resolve_name, storage_options
 from hudi_vector.spark.search.changes import CHANGE_SCHEMA
 from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.storage import join, normalise, open_storage, path_text
-from hudi_vector.storage.side_files import newest, publish
-from hudi_vector.storage.stored_values import value_of
+from hudi_vector.storage.records import Record
 from hudi_vector.table.instants import as_timeline_time, parse_as_of
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import parse_layout_2
@@ -34,9 +34,19 @@ _SCHEMA = f"instant STRING, completed STRING, query LONG, {CHANGE_SCHEMA}, compu
 _FILES = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
 _COMPLETED = "*_*.{commit,deltacommit,replacecommit,restore}"
 _EARLIEST = "earliest"
-_FOLDER, _KIND, _VERSION = "hudi_vector_watch", "watch-start", 1
+_FOLDER = "hudi_vector_watch"
 # Spark ignores files older than maxFileAge; commits may be rare, so the limit is set to 100 years.
 _FOREVER = "36500d"
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The content of a side file: the completion time after which commits are reported, empty for all."""
+
+    completed: str
+
+
+_START = Record("watch-start", 1, _Start)
 
 
 @known_arguments()
@@ -145,11 +155,11 @@ def _begin(spark: SparkSession, table: NativeTable, start: Any, checkpoint: str 
         return _completed(spark, table, start)
     uri = normalise(as_text(path_text(checkpoint), "checkpoint") or "")
     storage, folder = open_storage(uri, storage_options(spark, uri)), join(uri, _FOLDER)
-    stored = newest(storage, folder, _KIND, _VERSION)
+    stored = _START.newest(storage, folder)
     if stored is not None:
-        return str(value_of(str, stored[1].get("completed"), folder, "completed"))
+        return stored.value().completed
     begin = table.timeline().watermark or "" if start is None else _completed(spark, table, start)
-    publish(storage, folder, _KIND, _VERSION, 0, {"completed": begin})
+    _START.publish(storage, folder, _Start(begin), 0)
     return begin
 
 

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from types import TracebackType
 
-from hudi_vector.blobs.leases import LEASE_KIND, LEASE_VERSION, LEASES, HeldLease, read_lease
+from hudi_vector.blobs.leases import LEASE, LEASES, HeldLease, read_lease
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.leases import Renewals, clock_ms, this_process
-from hudi_vector.storage.side_files import is_side_file, publish
+from hudi_vector.storage.side_files import is_side_file
 
 __all__ = ["LEASE_MS", "ServiceLease"]
 
@@ -126,8 +126,8 @@ class ServiceLease:
                 self._storage.delete(info.uri)
 
     def _publish(self, generation: int, until_ms: int) -> str:
-        body = {"owner": self._owner, "holder": this_process(), "until_ms": until_ms}
-        name = publish(self._storage, self._folder, LEASE_KIND, LEASE_VERSION, generation, body)
+        lease = HeldLease(generation, self._owner, this_process(), until_ms)
+        name = LEASE.publish(self._storage, self._folder, lease, generation)
         self._until = until_ms
         return name
 

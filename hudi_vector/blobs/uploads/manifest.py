@@ -39,8 +39,8 @@ Times are milliseconds since 1970 in UTC, by the clock of the driver.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import pyarrow as pa
 
@@ -60,8 +60,8 @@ from hudi_vector.blobs.uploads.side_tables import (
 from hudi_vector.errors import BlobWriteError, DataFileError, HudiVectorError, InvalidArgumentError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.leases import clock_ms
-from hudi_vector.storage.side_files import generation_of, newest, publish
-from hudi_vector.storage.stored_values import is_path_below, named, shaped, value_of
+from hudi_vector.storage.records import Record
+from hudi_vector.storage.stored_values import PathBelow, named, one_of
 
 __all__ = [
     "ABORTED",
@@ -94,7 +94,6 @@ UPLOADS = ".hoodie/blob_service/v1/uploads"
 PREPARED_MS = 7 * 86_400_000
 """How long a prepared DataFrame may wait to be written, in milliseconds."""
 
-_KIND, _VERSION = "upload", 1
 _RANKS = {OPEN: 0, PREPARED: 0, STAGED: 1, ABORTED: 2, COMMITTED: 3}
 _RANK_STEP = 10_000_000
 _LOCAL = StorageOptions()
@@ -117,7 +116,7 @@ class StagedContainer:
     size of these blobs.
     """
 
-    path: str
+    path: PathBelow
     partition: str
     column: str
     bytes: int
@@ -146,7 +145,7 @@ class Upload:
 
     table: str
     write_id: str
-    state: str
+    state: Annotated[str, one_of(*_RANKS)]
     opened_ms: int = 0
     lease_until_ms: int = 0
     lease_ms: int = 0
@@ -166,6 +165,9 @@ class Upload:
         if self.state in (COMMITTED, ABORTED):
             return False
         return self.state == UNREADABLE or now_ms < self.lease_until_ms
+
+
+_MANIFEST = Record("upload", 1, Upload, elsewhere=("table", "generation"))
 
 
 def open_upload(
@@ -320,39 +322,32 @@ def read_checksums(upload: Upload, *, options: StorageOptions = _LOCAL) -> pa.Ta
 
 def _read(root: str, write_id: str, storage: Storage) -> Upload | None:
     folder = uploads_folder(root, write_id)
-    found = newest(storage, folder, _KIND, _VERSION)
+    found = _MANIFEST.newest(storage, folder)
     if found is None:
         # A folder with nothing but side tables and hidden files never had a manifest.
         others = (".", f"{CHECKSUMS_OF_BLOBS}-", f"{PINS}-")
         broken = any(not info.name.startswith(others) for info in storage.list_files(folder))
         return Upload(root, write_id, UNREADABLE) if broken else None
-    name, body = found
     try:
-        return _upload(root, write_id, body, generation_of(name), join(folder, name))
+        return _checked(found.value(table=root), write_id, found.uri)
     except HudiVectorError:  # whole, but its content is invalid: if in doubt, containers are kept
-        return Upload(root, write_id, UNREADABLE, generation=generation_of(name))
+        return Upload(root, write_id, UNREADABLE, generation=found.generation)
 
 
-def _upload(root: str, write_id: str, body: dict[str, Any], generation: int, uri: str) -> Upload:
-    stated = value_of(tuple[tuple[str, Mapping[str, str]], ...], body.pop("columns", ()), uri, "columns")
-    columns = tuple((column, BlobSettings.of(settings)) for column, settings in stated)
-    upload = shaped(Upload, body, uri, table=root, columns=columns, generation=generation)
+def _checked(upload: Upload, write_id: str, uri: str) -> Upload:
+    """Return the upload; raise DataFileError if it is not that of the write, or names files that are no side tables."""
     for file in (*upload.pins, *([upload.checksums] if upload.checksums else [])):
         named(uri, "side table", file.name, SIDE_TABLE)
-    fits = upload.state in _RANKS and all(is_path_below(each.path) for each in upload.containers)
-    if upload.write_id != write_id or not fits:
+    if upload.write_id != write_id:
         raise DataFileError(f"'{uri}' is damaged, or somebody changed it: it is not the manifest of write '{write_id}'")
     return upload
 
 
 def _publish(upload: Upload, options: StorageOptions) -> Upload:
-    body: dict[str, Any] = asdict(upload)
-    del body["table"], body["generation"]
-    body["columns"] = [(column, settings.to_options()) for column, settings in upload.columns]
     count = upload.generation % _RANK_STEP + 1 if upload.generation >= 0 else 0
     generation = _RANKS[upload.state] * _RANK_STEP + count
-    storage = _open(upload.table, options)
-    publish(storage, uploads_folder(upload.table, upload.write_id), _KIND, _VERSION, generation, body)
+    folder = uploads_folder(upload.table, upload.write_id)
+    _MANIFEST.publish(_open(upload.table, options), folder, upload, generation)
     return replace(upload, generation=generation)
 
 

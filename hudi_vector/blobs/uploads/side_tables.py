@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import typing
 import uuid
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ import pyarrow.parquet as pq
 from hudi_vector.blobs.containers.container import WrittenContainer
 from hudi_vector.errors import DataFileError
 from hudi_vector.storage import Storage, join
-from hudi_vector.storage.side_files import forget, generation_of, publish
+from hudi_vector.storage.records import Entry, Record, json_of
+from hudi_vector.storage.side_files import forget
 from hudi_vector.storage.stored_values import named, shaped
 
 __all__ = [
@@ -42,7 +44,7 @@ SIDE_TABLE = re.compile(r"[a-z]+-[0-9a-f]{32}\.parquet")
 _MOST_BYTES, _MOST_ROWS = 4 << 30, 1 << 30
 _MOST_TIMES = 1000
 """The largest ratio of a table's uncompressed size to the size of its file."""
-_TYPES: dict[Any, pa.DataType] = {"str": pa.string(), "int": pa.int64()}
+_TYPES: dict[Any, pa.DataType] = {str: pa.string(), int: pa.int64()}
 
 CHECKSUMS_OF_BLOBS, PINS = "checksums", "pins"
 """The kinds of side tables; a kind is the beginning of a file's name."""
@@ -64,7 +66,7 @@ def table_of(kind: type[D], rows: Sequence[D]) -> pa.Table:
         >>> table_of(SideTable, [SideTable("a", 1, "b")]).to_pylist()
         [{'name': 'a', 'bytes': 1, 'sha256': 'b'}]
     """
-    schema = pa.schema([(entry.name, _TYPES[entry.type]) for entry in fields(kind)])
+    schema = pa.schema([(name, _TYPES[hint]) for name, hint in typing.get_type_hints(kind).items()])
     return pa.table([[getattr(row, name) for row in rows] for name in schema.names], schema=schema)
 
 
@@ -81,25 +83,24 @@ def publish_table(storage: Storage, folder: str, kind: str, table: pa.Table) -> 
 def replace_table(
     storage: Storage,
     folder: str,
-    kind: tuple[str, int],
-    before: tuple[str, dict[str, Any]] | None,
+    record: Record[D],
+    before: Entry[D] | None,
     named: str,
     table: pa.Table,
-    **body: Any,
-) -> tuple[str, dict[str, Any]]:
-    """Publish a side table and the next side file that names it; return the side file's name and body.
+    made_of: Callable[[SideTable], D],
+) -> Entry[D]:
+    """Publish a side table and the next side file that names it, and return the side file.
 
-    The folder holds one side table at a time. `kind` is the side file's kind and version. `before` is the newest side
-    file, as `hudi_vector.storage.side_files.newest` found it, or None: it and its side table stay, as other processes
-    may still read them, and everything older is removed. `named` is the kind of the side table and its key in the body;
-    `body` holds the further entries.
+    The folder holds one side table at a time. `before` is the newest side file of the record, or None: it and its side
+    table stay, as other processes may still read them, and everything older is removed. `named` is the kind of the side
+    table and its key in the body; `made_of` makes the content of the side file.
     """
     made = publish_table(storage, folder, named, table)
-    body = {**body, named: asdict(made)}
-    name = publish(storage, folder, *kind, generation_of(before[0]) + 1 if before else 0, body)
-    kept = {name, made.name, before[0] if before else None, _name_in(before[1].get(named)) if before else None}
+    value = made_of(made)
+    name = record.publish(storage, folder, value, before.generation + 1 if before else 0)
+    kept = {name, made.name, before.name if before else None, _name_in(before.body.get(named)) if before else None}
     forget(storage, folder, kept)
-    return name, body
+    return Entry(record, join(folder, name), json_of(value))
 
 
 def _name_in(stated: Any) -> str | None:

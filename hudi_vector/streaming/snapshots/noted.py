@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hudi_vector.storage import Storage, StorageOptions, join, open_storage
-from hudi_vector.storage.side_files import forget_before, generation_of, is_side_file, publish, unseal
-from hudi_vector.storage.stored_values import shaped
+from hudi_vector.storage.records import Record
+from hudi_vector.storage.side_files import forget_before, generation_of, is_side_file
 from hudi_vector.table.instants import Moment
 
 __all__ = ["Pins"]
 
-_KIND, _VERSION = "stream-snapshot", 1
 _FOLDER = "hudi_vector_snapshots"
 _KEPT = 100  # micro-batches; Spark keeps the same number by default
 
@@ -23,6 +22,9 @@ class _Noted:
     """The content of a side file."""
 
     moment: str
+
+
+_NOTED = Record("stream-snapshot", 1, _Noted)
 
 
 class Pins:
@@ -43,7 +45,7 @@ class Pins:
         noted = self._noted(number)
         if noted is not None:
             return noted
-        publish(self._storage, self._folder, _KIND, _VERSION, number, {"moment": choose().text})
+        _NOTED.publish(self._storage, self._folder, _Noted(choose().text), number)
         forget_before(self._storage, self._folder, number - _KEPT)
         # The oldest file counts: a driver that was taken for dead may have stored another moment in between.
         noted = self._noted(number)
@@ -51,10 +53,10 @@ class Pins:
         return noted
 
     def _noted(self, number: int) -> Moment | None:
-        found = (info for info in self._storage.list_files(self._folder) if is_side_file(info.name))
-        for info in sorted(found, key=lambda info: (info.mtime_ns, info.name)):
+        files = (info for info in self._storage.list_files(self._folder) if is_side_file(info.name))
+        for info in sorted(files, key=lambda info: (info.mtime_ns, info.name)):
             if generation_of(info.name) == number:
-                body = unseal(_KIND, _VERSION, self._storage.read(info.uri), info.uri)
-                if body is not None:
-                    return Moment.parse(shaped(_Noted, body, info.uri).moment)
+                found = _NOTED.read(self._storage, info.uri)
+                if found is not None:
+                    return Moment.parse(found.value().moment)
         return None

@@ -14,21 +14,18 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 from hudi_vector.blobs.names import is_write_id, new_write_id
-from hudi_vector.errors import DataFileError
 from hudi_vector.storage import Storage, join
-from hudi_vector.storage.side_files import generation_of, newest, publish
-from hudi_vector.storage.stored_values import shaped
+from hudi_vector.storage.records import Record
+from hudi_vector.storage.stored_values import one_of
 
 __all__ = ["COMPLETE", "ERASURES", "OPEN", "ErasureRecord", "find_open", "publish_record", "read_erasure"]
 
 ERASURES = ".hoodie/blob_service/v1/erasures"
 OPEN, COMPLETE = "open", "complete"
-
-_KIND, _VERSION = "erasure", 1
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class ErasureRecord:
 
     table: str
     erasure_id: str
-    state: str
+    state: Annotated[str, one_of(OPEN, COMPLETE)]
     salt: str
     digest: str
     keys: int
@@ -80,6 +77,9 @@ class ErasureRecord:
         return self.digest == _digest(self.salt, keys)
 
 
+_RECORD = Record("erasure", 1, ErasureRecord, elsewhere=("table", "erasure_id", "generation"))
+
+
 def find_open(storage: Storage, table: str, keys: Collection[str]) -> ErasureRecord | None:
     """Return the newest open record about exactly these keys, or None.
 
@@ -97,25 +97,18 @@ def read_erasure(storage: Storage, table: str, erasure_id: str) -> ErasureRecord
 
     Raise DataFileError if the record is damaged, and UnsupportedTableError if another version of this package wrote it.
     """
-    folder = join(table, ERASURES, erasure_id)
-    found = newest(storage, folder, _KIND, _VERSION) if is_write_id(erasure_id) else None
+    found = _RECORD.newest(storage, join(table, ERASURES, erasure_id)) if is_write_id(erasure_id) else None
     if found is None:
         return None
-    body: dict[str, Any] = found[1]
-    body.setdefault("rows_ms", body.get("opened_ms"))  # older records lack rows_ms
-    record = shaped(ErasureRecord, body, folder, table=table, erasure_id=erasure_id, generation=generation_of(found[0]))
-    if record.state not in (OPEN, COMPLETE):
-        raise DataFileError(f"'{folder}' is damaged, or somebody changed it: {record.state!r} is not its state")
-    return record
+    found.body.setdefault("rows_ms", found.body.get("opened_ms"))  # older records lack rows_ms
+    return found.value(table=table, erasure_id=erasure_id)
 
 
 def publish_record(storage: Storage, record: ErasureRecord) -> ErasureRecord:
     """Make a record's present state durable, and return the record with its new generation."""
-    body: dict[str, Any] = asdict(record)
-    del body["table"], body["erasure_id"], body["generation"]
-    folder = join(record.table, ERASURES, record.erasure_id)
-    publish(storage, folder, _KIND, _VERSION, record.generation + 1, body)
-    return replace(record, generation=record.generation + 1)
+    published = replace(record, generation=record.generation + 1)
+    _RECORD.publish(storage, join(record.table, ERASURES, record.erasure_id), record, published.generation)
+    return published
 
 
 def _digest(salt: str, keys: Collection[str]) -> str:

@@ -8,11 +8,11 @@ days one run per day is kept, and no more than 2,000 runs in all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.side_files import forget_before, generation_of, newest, publish
-from hudi_vector.storage.stored_values import shaped
+from hudi_vector.storage.records import Record
+from hudi_vector.storage.side_files import forget_before
 from hudi_vector.table_services.maintenance.figures import Figures
 
 __all__ = ["MAINTENANCE", "History", "Run", "StepOutcome", "add_run", "read_history"]
@@ -20,7 +20,6 @@ __all__ = ["MAINTENANCE", "History", "Run", "StepOutcome", "add_run", "read_hist
 MAINTENANCE = ".hoodie/blob_service/v1/maintenance"
 DONE, DUE, NOTHING, NOT_DUE, REFUSED, FAILED = "done", "due", "nothing to do", "not due", "refused", "failed"
 
-_KIND, _VERSION = "maintenance", 1
 _LOCAL = StorageOptions()
 _DAY_MS = 86_400_000
 _WHOLE_MS = 30 * _DAY_MS
@@ -89,6 +88,9 @@ class History:
         return History(_thinned([*self.runs, run], run.begun_ms), {**(self.last or {}), **ended})
 
 
+_HISTORY = Record("maintenance", 1, History)
+
+
 def read_history(table: str, options: StorageOptions = _LOCAL) -> History:
     """Return the history of a table, which is empty if none was published.
 
@@ -104,18 +106,15 @@ def add_run(table: str, run: Run, options: StorageOptions = _LOCAL) -> History:
     history = before.with_run(run)
     root = normalise(table)
     storage, folder = open_storage(root, options), join(root, MAINTENANCE)
-    publish(storage, folder, _KIND, _VERSION, generation + 1, asdict(history))
+    _HISTORY.publish(storage, folder, history, generation + 1)
     forget_before(storage, folder, generation + 2 - _FILES_KEPT)
     return history
 
 
 def _read(table: str, options: StorageOptions) -> tuple[History, int]:
     root = normalise(table)
-    folder = join(root, MAINTENANCE)
-    found = newest(open_storage(root, options), folder, _KIND, _VERSION)
-    if found is None:
-        return History(), -1
-    return shaped(History, found[1], folder), generation_of(found[0])
+    found = _HISTORY.newest(open_storage(root, options), join(root, MAINTENANCE))
+    return (History(), -1) if found is None else (found.value(), found.generation)
 
 
 def _thinned(runs: Iterable[Run], now_ms: int) -> tuple[Run, ...]:

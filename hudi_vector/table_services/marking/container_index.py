@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +22,7 @@ from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, replace
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo, StorageOptions, join
 from hudi_vector.storage.listed import list_below
-from hudi_vector.storage.side_files import newest
-from hudi_vector.storage.stored_values import shaped
+from hudi_vector.storage.records import Record
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.references.files import FileReferences
@@ -58,7 +58,6 @@ CONTAINERS = pa.schema(
 """A container: its URI and size, its live bytes, the number of distinct references to it, the number of data files that
 hold these, and the newest of these data files with its instant."""
 
-_KIND, _VERSION = "blob-index", 1
 RANGES = pa.schema([(name, pa.int64()) for name in ("container", "offset", "length")])
 
 Ints = npt.NDArray[np.int64]
@@ -70,6 +69,9 @@ class _Kept:
 
     fingerprint: str
     containers: SideTable
+
+
+_KEPT = Record("blob-index", 1, _Kept)
 
 
 @dataclass(frozen=True)
@@ -231,11 +233,11 @@ def _fingerprint(area: Iterable[FileInfo], data: Iterable[FileInfo]) -> str:
 
 def _load(native: NativeTable) -> ContainerIndex | None:
     folder = _folder(native)
-    found = newest(native.storage, folder, _KIND, _VERSION)
+    found = _KEPT.newest(native.storage, folder)
     if found is None:
         return None
     try:
-        kept = shaped(_Kept, found[1], folder)
+        kept = found.value()
         file = kept.containers
         containers = load_table(native.storage, folder, file, CONTAINERS, ("newest", "instant"))
     except HudiVectorError:
@@ -245,9 +247,8 @@ def _load(native: NativeTable) -> ContainerIndex | None:
 
 def _publish(native: NativeTable, index: ContainerIndex) -> None:
     storage, folder = native.storage, _folder(native)
-    before = newest(storage, folder, _KIND, _VERSION)
-    kind = (_KIND, _VERSION)
-    replace_table(storage, folder, kind, before, "containers", index.containers, fingerprint=index.fingerprint)
+    before, made_of = _KEPT.newest(storage, folder), partial(_Kept, index.fingerprint)
+    replace_table(storage, folder, _KEPT, before, "containers", index.containers, made_of)
 
 
 def _folder(native: NativeTable) -> str:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from hudi_vector.blobs.names import is_write_id
 from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, publish_table, rows_of, table_of
 from hudi_vector.errors import DataFileError, InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.side_files import newest, publish
+from hudi_vector.storage.records import Record, json_of
 from hudi_vector.storage.stored_values import shaped
 from hudi_vector.table_services.mark_report import MARKS, KeptFile, MarkReport, UnneededFile
 
 __all__ = ["list_marks", "publish_mark", "read_mark"]
 
-_KIND, _VERSION = "mark", 1
 _LISTS: Mapping[str, Any] = {"candidates": UnneededFile, "kept": KeptFile, "dangling": KeptFile}
+_MARK = Record("mark", 1, MarkReport, elsewhere=("table", *_LISTS))
 _LOCAL = StorageOptions()
 
 
@@ -32,12 +31,10 @@ def publish_mark(report: MarkReport, options: StorageOptions = _LOCAL) -> str:
         True
     """
     storage, folder = open_storage(report.table, options), join(report.table, MARKS, report.mark_id)
-    body = {name: value for name, value in asdict(report).items() if name not in ("table", *_LISTS)}
     lists = {name: table_of(kind, getattr(report, name)) for name, kind in _LISTS.items()}
-    for name, files in lists.items():
-        body[name] = asdict(publish_table(storage, folder, name, files))
+    stored = {name: json_of(publish_table(storage, folder, name, files)) for name, files in lists.items()}
     # The side file comes last: a mark without it does not count as published.
-    publish(storage, folder, _KIND, _VERSION, 0, body)
+    _MARK.publish(storage, folder, report, 0, **stored)
     return report.mark_id
 
 
@@ -50,13 +47,12 @@ def read_mark(table: str, mark_id: str, options: StorageOptions = _LOCAL) -> Mar
     """
     root = normalise(table)
     storage, folder = open_storage(root, options), join(root, MARKS, mark_id)
-    found = newest(storage, folder, _KIND, _VERSION) if is_write_id(mark_id) else None
+    found = _MARK.newest(storage, folder) if is_write_id(mark_id) else None
     if found is None:
         raise InvalidArgumentError(f"'{table}' has no mark {mark_id!r}; give the id that mark_blobs or a dry run named")
-    body: dict[str, Any] = dict(found[1])
-    stated = {name: shaped(SideTable, body.pop(name), folder) for name in _LISTS if name in body}
+    stated = {name: shaped(SideTable, found.body.pop(name), found.uri) for name in _LISTS if name in found.body}
     lists = {name: rows_of(_LISTS[name], load_table(storage, folder, file), folder) for name, file in stated.items()}
-    report = shaped(MarkReport, body, folder, table=root, **lists)
+    report = found.value(table=root, **lists)
     if report.mark_id != mark_id:
         raise DataFileError(f"'{folder}' is damaged, or somebody changed it: it is not the mark '{mark_id}'")
     return report

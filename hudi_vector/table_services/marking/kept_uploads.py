@@ -15,13 +15,11 @@ from hudi_vector.blobs.uploads.manifest import ABORTED, COMMITTED, Upload, list_
 from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, replace_table, rows_of, table_of
 from hudi_vector.errors import DataFileError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.side_files import newest
-from hudi_vector.storage.stored_values import shaped
+from hudi_vector.storage.records import Record
 from hudi_vector.table_services.references.kept import KEPT_REFERENCES
 
 __all__ = ["KeptUploads", "UploadReader", "all_uploads"]
 
-_KIND, _VERSION = "ended-uploads", 1
 _LOCAL = StorageOptions()
 
 UploadReader = Callable[[str, StorageOptions], Iterable[Upload]]
@@ -51,6 +49,9 @@ class _Kept:
     ended: SideTable
 
 
+_KEPT = Record("ended-uploads", 1, _Kept)
+
+
 class KeptUploads:
     """A reader of the uploads to tables, which takes ended ones from what earlier runs kept.
 
@@ -78,7 +79,7 @@ class KeptUploads:
         """Load what was kept, unless `verify` is set."""
         root = normalise(table)
         self._storage, self._folder = open_storage(root, options), join(root, KEPT_REFERENCES, "uploads")
-        self._newest = newest(self._storage, self._folder, _KIND, _VERSION)
+        self._newest = _KEPT.newest(self._storage, self._folder)
         self._ended: dict[str, dict[str, _Ended]] = {}
         for each in () if verify else self._loaded():
             self._ended.setdefault(each.table, {})[each.write_id] = each
@@ -111,7 +112,7 @@ class KeptUploads:
             return
         rows = [each for ended in self._ended.values() for each in ended.values()]
         self._newest = replace_table(
-            self._storage, self._folder, (_KIND, _VERSION), self._newest, "ended", table_of(_Ended, rows)
+            self._storage, self._folder, _KEPT, self._newest, "ended", table_of(_Ended, rows), _Kept
         )
         self._is_changed = False
 
@@ -119,7 +120,7 @@ class KeptUploads:
         if self._newest is None:
             return
         try:
-            file = shaped(_Kept, self._newest[1], self._folder).ended
+            file = self._newest.value().ended
             rows = rows_of(_Ended, load_table(self._storage, self._folder, file), self._folder)
         except DataFileError:
             return

@@ -7,16 +7,15 @@ What is done with containers is a separate plan, as of a blob compaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from hudi_vector.blobs.settings import BlobSettings
-from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.side_files import publish
-from hudi_vector.storage.stored_values import shaped, value_of
+from hudi_vector.storage import StorageOptions, normalise
+from hudi_vector.storage.records import Record
+from hudi_vector.storage.stored_values import value_of
 from hudi_vector.table_services.plans.clustering import ClusteringPlan
 from hudi_vector.table_services.plans.compaction_files import publish_plan, read_run
-from hudi_vector.table_services.plans.plan_files import PLANNED, begun_plans, idle_plans, read_plan
+from hudi_vector.table_services.plans.plan_files import PLANNED, PlanFiles
 
 __all__ = [
     "CLUSTERINGS",
@@ -29,7 +28,7 @@ __all__ = [
 
 CLUSTERINGS = ".hoodie/blob_service/v1/clusterings"
 
-_KIND, _VERSION = "clustering", 1
+_PLANS = PlanFiles(CLUSTERINGS, Record("clustering", 1, ClusteringPlan, elsewhere=("table", "compaction")))
 _LOCAL = StorageOptions()
 
 
@@ -58,12 +57,10 @@ def publish_clustering(run: ClusteringRun, options: StorageOptions = _LOCAL) -> 
     plan = run.plan
     if run.generation < 0:
         publish_plan(plan.compaction, options)
-    body = {key: value for key, value in asdict(plan).items() if key not in ("table", "compaction", "settings")}
-    body |= {"compaction": plan.compaction.plan_id, "settings": plan.settings.to_options()}
-    body |= {"state": run.state, "instants": run.instants}
-    folder = join(plan.table, CLUSTERINGS, plan.plan_id)
-    publish(open_storage(plan.table, options), folder, _KIND, _VERSION, run.generation + 1, body)
-    return replace(run, generation=run.generation + 1)
+    published = replace(run, generation=run.generation + 1)
+    state = {"state": run.state, "instants": run.instants, "compaction": plan.compaction.plan_id}
+    _PLANS.publish(plan, plan.table, plan.plan_id, published.generation, options, **state)
+    return published
 
 
 def read_clustering(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> ClusteringRun:
@@ -72,19 +69,16 @@ def read_clustering(table: str, plan_id: str, options: StorageOptions = _LOCAL) 
     Raise InvalidArgumentError if the table has no such plan or no whole one, DataFileError if the plan is damaged or
     its list of containers is gone or damaged, and UnsupportedTableError if another version of this package wrote it.
     """
-    body, generation = read_plan(table, CLUSTERINGS, plan_id, _KIND, _VERSION, options)
-    root = normalise(table)
-    folder, state = join(root, CLUSTERINGS, plan_id), body.pop("state")
-    instants = value_of(tuple[str, ...], body.pop("instants", None), folder, "instants")
-    compaction = read_run(root, body.pop("compaction", None), options).plan
-    settings = BlobSettings.of(value_of(Mapping[str, str], body.pop("settings", None), folder, "settings"))
-    plan = shaped(ClusteringPlan, body, folder, plan_id=plan_id, table=root, settings=settings, compaction=compaction)
-    return ClusteringRun(plan, state, instants, generation)
+    root, found = normalise(table), _PLANS.read(table, plan_id, options)
+    state = found.body.pop("state")
+    instants = value_of(tuple[str, ...], found.body.pop("instants", None), found.uri, "instants")
+    compaction = read_run(root, found.body.pop("compaction", None), options).plan
+    return ClusteringRun(found.value(table=root, compaction=compaction), state, instants, found.generation)
 
 
 def begun_clusterings(table: str, options: StorageOptions = _LOCAL) -> Sequence[ClusteringRun]:
     """Return the clusterings that were begun and have not ended, the oldest first."""
-    return [read_clustering(table, name, options) for name in begun_plans(table, CLUSTERINGS, _KIND, _VERSION, options)]
+    return [read_clustering(table, name, options) for name in _PLANS.begun(table, options)]
 
 
 def idle_clusterings(table: str, before_ms: int, options: StorageOptions = _LOCAL) -> Sequence[str]:
@@ -92,4 +86,4 @@ def idle_clusterings(table: str, before_ms: int, options: StorageOptions = _LOCA
 
     `before_ms` is in milliseconds since 1970, UTC.
     """
-    return idle_plans(table, CLUSTERINGS, _KIND, _VERSION, before_ms, options)
+    return _PLANS.idle(table, before_ms, options)

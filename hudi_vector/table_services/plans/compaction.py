@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeVar
 
+from hudi_vector.storage.stored_values import PathBelow
+
 __all__ = [
     "KEEP",
     "REPACK",
@@ -74,7 +76,7 @@ class ContainerState:
 class PlannedContainer:
     """A container with the decision about it; `group` numbers the commit that rewrites its references, -1 for none."""
 
-    path: str
+    path: PathBelow
     partition: str
     column: str
     bytes: int

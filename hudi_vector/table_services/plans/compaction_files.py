@@ -9,17 +9,17 @@ be found later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 from hudi_vector.blobs.names import WRITE_ID
 from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, publish_table, rows_of, table_of
-from hudi_vector.errors import DataFileError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.side_files import publish
-from hudi_vector.storage.stored_values import is_path_below, named, shaped, value_of
+from hudi_vector.storage.records import Record, json_of
+from hudi_vector.storage.stored_values import has_form, one_of, shaped, value_of
 from hudi_vector.table.timeline import Instant
 from hudi_vector.table_services.plans.compaction import CompactionPlan, PlannedContainer
-from hudi_vector.table_services.plans.plan_files import PLANNED, begun_plans, idle_plans, read_plan
+from hudi_vector.table_services.plans.plan_files import PLANNED, PlanFiles
 
 __all__ = [
     "COMPACTIONS",
@@ -37,8 +37,8 @@ __all__ = [
 COMPACTIONS = ".hoodie/blob_service/v1/compactions"
 REPACKING, RESIZING = "repack", "resize"
 
-_KIND, _VERSION = "compaction", 1
 _CONTAINERS = "containers"
+_PLANS = PlanFiles(COMPACTIONS, Record("compaction", 1, CompactionPlan, elsewhere=("table", _CONTAINERS)))
 _LOCAL = StorageOptions()
 
 
@@ -53,10 +53,11 @@ class PendingCommit:
         kind: `REPACKING`, or `RESIZING` if blobs move by the inline threshold.
     """
 
-    write_id: str
+    # The process that ends a run removes the staging folder of this name.
+    write_id: Annotated[str, has_form("write", WRITE_ID)]
     token: str
     seen: tuple[Instant, ...]
-    kind: str = REPACKING
+    kind: Annotated[str, one_of(REPACKING, RESIZING)] = REPACKING
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,10 @@ def publish_plan(plan: CompactionPlan, options: StorageOptions = _LOCAL) -> Comp
 
 def publish_run(run: CompactionRun, options: StorageOptions = _LOCAL) -> CompactionRun:
     """Make the state of a run durable, and return the run with its new generation."""
-    body = {key: value for key, value in asdict(run.plan).items() if key not in ("table", "containers")}
-    body |= {"state": run.state, "containers": asdict(run.containers)}
-    body["pending"] = None if run.pending is None else asdict(run.pending)
-    storage, folder = open_storage(run.plan.table, options), join(run.plan.table, COMPACTIONS, run.plan.plan_id)
-    publish(storage, folder, _KIND, _VERSION, run.generation + 1, body)
-    return replace(run, generation=run.generation + 1)
+    plan, published = run.plan, replace(run, generation=run.generation + 1)
+    state = {"state": run.state, _CONTAINERS: json_of(run.containers), "pending": json_of(run.pending)}
+    _PLANS.publish(plan, plan.table, plan.plan_id, published.generation, options, **state)
+    return published
 
 
 def read_run(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> CompactionRun:
@@ -110,20 +109,17 @@ def read_run(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> Comp
     Raise InvalidArgumentError if the table has no such plan or no whole one, DataFileError if the plan is damaged or
     its list of containers is gone or damaged, and UnsupportedTableError if another version of this package wrote it.
     """
-    body, generation = read_plan(table, COMPACTIONS, plan_id, _KIND, _VERSION, options)
-    root = normalise(table)
-    storage, folder = open_storage(root, options), join(root, COMPACTIONS, plan_id)
-    state, pending = body.pop("state"), value_of(PendingCommit | None, body.pop("pending", None), folder, "pending")
-    files = shaped(SideTable, body.pop("containers", None), folder)
-    containers = rows_of(PlannedContainer, load_table(storage, folder, files), folder)
-    _require_sense(pending, containers, folder)
-    plan = shaped(CompactionPlan, body, folder, plan_id=plan_id, table=root, containers=containers)
-    return CompactionRun(plan, state, pending, files, generation)
+    root, found = normalise(table), _PLANS.read(table, plan_id, options)
+    body, folder = found.body, join(root, COMPACTIONS, plan_id)
+    state, pending = body.pop("state"), value_of(PendingCommit | None, body.pop("pending", None), found.uri, "pending")
+    files = shaped(SideTable, body.pop(_CONTAINERS, None), found.uri)
+    containers = rows_of(PlannedContainer, load_table(open_storage(root, options), folder, files), folder)
+    return CompactionRun(found.value(table=root, containers=containers), state, pending, files, found.generation)
 
 
 def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[CompactionRun]:
     """Return the runs that were begun and have not ended, the oldest first."""
-    return [read_run(table, name, options) for name in begun_plans(table, COMPACTIONS, _KIND, _VERSION, options)]
+    return [read_run(table, name, options) for name in _PLANS.begun(table, options)]
 
 
 def idle_compactions(table: str, before_ms: int, options: StorageOptions = _LOCAL) -> Sequence[str]:
@@ -131,17 +127,4 @@ def idle_compactions(table: str, before_ms: int, options: StorageOptions = _LOCA
 
     `before_ms` is in milliseconds since 1970, UTC.
     """
-    return idle_plans(table, COMPACTIONS, _KIND, _VERSION, before_ms, options)
-
-
-def _require_sense(pending: PendingCommit | None, containers: Sequence[PlannedContainer], folder: str) -> None:
-    """Raise DataFileError if a plan has a path outside of the table, an invalid write id or an unknown kind of commit.
-
-    The write id matters because the process that ends a run removes the staging folder of that name.
-    """
-    if pending is not None:
-        named(folder, "write", pending.write_id, WRITE_ID)
-    wrong = [each.path for each in containers if not is_path_below(each.path)]
-    if wrong or (pending is not None and pending.kind not in (REPACKING, RESIZING)):
-        what = f"{wrong[0]!r} is no path below the table's folder" if wrong else "its commit is of no known kind"
-        raise DataFileError(f"'{folder}' is damaged, or somebody changed it: {what}")
+    return _PLANS.idle(table, before_ms, options)

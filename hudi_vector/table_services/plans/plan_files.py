@@ -6,88 +6,91 @@ The folder is ``{table}/{place}/{plan id}/``. The states are *planned*, *running
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hudi_vector.blobs.names import is_write_id, written_ms
 from hudi_vector.errors import DataFileError, InvalidArgumentError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.side_files import generation_of, newest
+from hudi_vector.storage.records import Entry, Record
 
-__all__ = ["ENDED", "PLANNED", "RUNNING", "begun_plans", "idle_plans", "read_plan"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    P = TypeVar("P", bound=DataclassInstance)
+else:
+    P = TypeVar("P")
+
+__all__ = ["ENDED", "PLANNED", "RUNNING", "PlanFiles"]
 
 PLANNED, RUNNING, ENDED = "planned", "running", "ended"
 
 _STATES = (PLANNED, RUNNING, ENDED)
 
 
-def read_plan(
-    table: str, place: str, plan_id: str, kind: str, version: int, options: StorageOptions
-) -> tuple[dict[str, Any], int]:
-    """Return the body of a plan's newest side file, without the plan's id, and the file's generation.
+@dataclass(frozen=True)
+class PlanFiles(Generic[P]):
+    """The plans of a service.
 
-    Args:
-        table: The table's base path.
-        place: The folder of the service's plans, relative to the table's folder.
-        plan_id: The plan's id.
-        kind: The kind of the side files, which messages use as the name of the service.
-        version: The version of the side files.
-        options: Options to open storage.
-
-    Raises:
-        InvalidArgumentError: The table has no such plan, or no whole one.
-        DataFileError: The file has the id of another plan, or an unknown state.
-        UnsupportedTableError: Another version of this package wrote it.
+    `place` is their folder relative to the table's, and `record` has the plan in a side file, without what the body
+    holds of the run. Messages use the record's kind as the name of the service.
     """
-    found = None
-    if is_write_id(plan_id):
-        folder = join(normalise(table), place, plan_id)
-        found = newest(open_storage(folder, options), folder, kind, version)
-    if found is None:
-        raise InvalidArgumentError(
-            f"'{table}' has no {kind} plan '{plan_id}'; a dry run publishes one and names it in its result"
-        )
-    return _stated(found[1], plan_id, folder), generation_of(found[0])
 
+    place: str
+    record: Record[P]
 
-def begun_plans(table: str, place: str, kind: str, version: int, options: StorageOptions) -> Sequence[str]:
-    """Return the ids of the plans whose runs were begun and have not ended, the oldest first."""
-    return [name for name, state in _states(table, place, kind, version, options) if state == RUNNING]
+    def publish(self, plan: P, table: str, plan_id: str, generation: int, options: StorageOptions, **run: Any) -> None:
+        """Publish a side file with the plan and its run, whose JSON entries are `run`, `state` among them."""
+        folder = join(table, self.place, plan_id)
+        self.record.publish(open_storage(table, options), folder, plan, generation, **run)
 
+    def read(self, table: str, plan_id: str, options: StorageOptions) -> Entry[P]:
+        """Return a plan's newest side file, which has the plan's id and a known state.
 
-def idle_plans(
-    table: str, place: str, kind: str, version: int, before_ms: int, options: StorageOptions
-) -> Sequence[str]:
-    """Return the ids of plans made before `before_ms` that are not running, the oldest first.
+        Raises InvalidArgumentError if the table has no such plan or no whole one, DataFileError if the file has another
+        id or an unknown state, and UnsupportedTableError if another version of this package wrote it.
+        """
+        found = self._newest(normalise(table), plan_id, options) if is_write_id(plan_id) else None
+        if found is None:
+            raise InvalidArgumentError(
+                f"'{table}' has no {self.record.kind} plan '{plan_id}'; a dry run publishes one and names it in its "
+                "result"
+            )
+        return found
 
-    `before_ms` is in milliseconds since 1970, UTC.
-    """
-    found = _states(table, place, kind, version, options, before_ms)
-    return [name for name, state in found if state != RUNNING]
+    def begun(self, table: str, options: StorageOptions) -> Sequence[str]:
+        """Return the ids of the plans whose runs were begun and have not ended, the oldest first."""
+        return [name for name, state in self._states(table, options) if state == RUNNING]
 
+    def idle(self, table: str, before_ms: int, options: StorageOptions) -> Sequence[str]:
+        """Return the ids of plans made before `before_ms` that are not running, the oldest first.
 
-def _states(
-    table: str, place: str, kind: str, version: int, options: StorageOptions, before_ms: int | None = None
-) -> Iterator[tuple[str, str]]:
-    folder = join(normalise(table), place)
-    storage = open_storage(folder, options)
-    for name in sorted(filter(is_write_id, storage.list_folders(folder))):
-        made_ms = written_ms(name)
-        if before_ms is not None and (made_ms is None or made_ms >= before_ms):
-            continue
-        newest_file = newest(storage, join(folder, name), kind, version)
-        if newest_file is not None:
-            yield name, _stated(newest_file[1], name, join(folder, name))["state"]
+        `before_ms` is in milliseconds since 1970, UTC.
+        """
+        return [name for name, state in self._states(table, options, before_ms) if state != RUNNING]
 
+    def _states(self, table: str, options: StorageOptions, before_ms: int | None = None) -> Iterator[tuple[str, str]]:
+        root = normalise(table)
+        folder = join(root, self.place)
+        for name in sorted(filter(is_write_id, open_storage(folder, options).list_folders(folder))):
+            made_ms = written_ms(name)
+            if before_ms is not None and (made_ms is None or made_ms >= before_ms):
+                continue
+            found = self._newest(root, name, options)
+            if found is not None:
+                yield name, found.body["state"]
 
-def _stated(body: dict[str, Any], plan_id: str, folder: str) -> dict[str, Any]:
-    """Return the body of a plan without its id.
+    def _newest(self, root: str, plan_id: str, options: StorageOptions) -> Entry[P] | None:
+        """Return a plan's newest side file, or None if none is whole.
 
-    Raise DataFileError if the id is not that of the folder, or the state is unknown: the process that ends a run
-    removes the files that have the plan's id.
-    """
-    if body.get("plan_id") != plan_id or body.get("state") not in _STATES:
-        raise DataFileError(
-            f"'{folder}' is damaged, or somebody changed it: it is not the plan '{plan_id}' in one of the states "
-            f"{', '.join(_STATES)}; nothing is done with it, so remove that folder if nobody knows it"
-        )
-    return {key: value for key, value in body.items() if key != "plan_id"}
+        Raises DataFileError if the id is not that of the folder, or the state is unknown: the process that ends a run
+        removes the files that have the plan's id.
+        """
+        folder = join(root, self.place, plan_id)
+        found = self.record.newest(open_storage(folder, options), folder)
+        if found is not None and (found.body.get("plan_id") != plan_id or found.body.get("state") not in _STATES):
+            raise DataFileError(
+                f"'{folder}' is damaged, or somebody changed it: it is not the plan '{plan_id}' in one of the states "
+                f"{', '.join(_STATES)}; nothing is done with it, so remove that folder if nobody knows it"
+            )
+        return found

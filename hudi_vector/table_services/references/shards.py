@@ -8,9 +8,8 @@ are merged, and a shard whose files are mostly gone is rewritten. Anything damag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +17,12 @@ import pyarrow as pa
 from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, publish_table
 from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.storage import FileInfo, Storage
-from hudi_vector.storage.side_files import forget, generation_of, newest, publish
-from hudi_vector.storage.stored_values import value_of
+from hudi_vector.storage.records import Entry, Record
+from hudi_vector.storage.side_files import forget, generation_of
 from hudi_vector.table_services.references.references import FOLDED, REFERENCES, folded
 
 __all__ = ["ReferenceShards"]
 
-_KIND, _VERSION = "blob-references", 1
 _FILES = pa.schema(
     [
         ("uri", pa.string()),
@@ -53,6 +51,16 @@ class _Shard:
     @property
     def tables(self) -> tuple[SideTable, SideTable, SideTable]:
         return self.files, self.references, self.folded
+
+
+@dataclass(frozen=True)
+class _Shards:
+    """The content of a side file."""
+
+    shards: tuple[_Shard, ...]
+
+
+_SHARDS = Record("blob-references", 1, _Shards)
 
 
 @dataclass(frozen=True)
@@ -90,10 +98,10 @@ class ReferenceShards:
         self._held: dict[FileInfo, pa.Table] = {}
         self._held_rows = 0
         self._loaded: tuple[str, pa.Table] | None = None
-        found = newest(storage, folder, _KIND, _VERSION)
+        found = _SHARDS.newest(storage, folder)
         if found is not None:
-            self._name = found[0]
-            for shard in _stated(found[1], folder):
+            self._name = found.name
+            for shard in _stated(found):
                 self._index(shard, self._table(shard.files, _FILES))
         self._published = dict(self._shards)
 
@@ -151,8 +159,7 @@ class ReferenceShards:
 
     def _publish(self) -> None:
         generation = generation_of(self._name) + 1 if self._name else 0
-        body = {"shards": [asdict(shard) for shard in self._shards.values()]}
-        name = publish(self._storage, self._folder, _KIND, _VERSION, generation, body)
+        name = _SHARDS.publish(self._storage, self._folder, _Shards(tuple(self._shards.values())), generation)
         shards = [*self._shards.values(), *self._published.values()]
         # Keep the previous side file and its tables: other processes may still read them.
         forget(
@@ -214,13 +221,12 @@ class ReferenceShards:
         self._index(shard, files)
 
 
-def _stated(body: Mapping[str, Any], folder: str) -> tuple[_Shard, ...]:
+def _stated(found: Entry[_Shards]) -> tuple[_Shard, ...]:
     """Return the shards that a side file names; none if its content is invalid."""
     try:
-        shards: tuple[_Shard, ...] = value_of(tuple[_Shard, ...], body.get("shards"), folder, "shards")
+        return found.value().shards
     except DataFileError:
         return ()
-    return shards
 
 
 def _starts(counts: pa.ChunkedArray) -> list[int]:

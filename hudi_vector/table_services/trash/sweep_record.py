@@ -12,14 +12,14 @@ the state's rank, so one listing finds the sweeps that were killed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from hudi_vector.blobs.names import BLOB_AREA, is_write_id, new_write_id
 from hudi_vector.errors import DataFileError
 from hudi_vector.storage import Storage, join
-from hudi_vector.storage.side_files import generation_of, is_side_file, newest, publish
-from hudi_vector.storage.stored_values import is_path_below, shaped
+from hudi_vector.storage.records import Record
+from hudi_vector.storage.side_files import generation_of, is_side_file
+from hudi_vector.storage.stored_values import is_path_below
 from hudi_vector.table_services.mark_report import UnneededFile
 from hudi_vector.table_services.result import CleanFile
 
@@ -38,7 +38,6 @@ __all__ = [
 SWEEPS = ".hoodie/blob_service/v1/sweeps"
 BEGUN, ENDED = "begun", "ended"
 
-_KIND, _VERSION = "sweep", 1
 _RANKS = {BEGUN: 0, ENDED: 1}
 
 
@@ -69,6 +68,9 @@ class SweepRecord:
     ended_ms: int = 0
     stayed: tuple[CleanFile, ...] = ()
     roots: tuple[str, ...] = ()
+
+
+_RECORD = Record("sweep", 1, SweepRecord, elsewhere=("table", "sweep_id"))
 
 
 def begin_sweep(
@@ -106,15 +108,14 @@ def read_sweep(storage: Storage, table: str, sweep_id: str) -> SweepRecord | Non
     Raise DataFileError if its content is invalid, and UnsupportedTableError if another version of this package wrote
     it.
     """
-    folder = _folder(table, sweep_id)
-    found = newest(storage, folder, _KIND, _VERSION) if is_write_id(sweep_id) else None
+    found = _RECORD.newest(storage, join(table, SWEEPS, sweep_id)) if is_write_id(sweep_id) else None
     if found is None:
         return None
-    record = shaped(SweepRecord, found[1], folder, table=table, sweep_id=sweep_id)
+    record = found.value(table=table, sweep_id=sweep_id)
     wrong = [file.path for file in record.files if not _may_be_swept(file.path, record.roots)]
-    if wrong or _RANKS.get(record.state) != generation_of(found[0]):
+    if wrong or _RANKS.get(record.state) != found.generation:
         what = f"{wrong[0]!r} is nothing that it could take" if wrong else f"{record.state!r} is not its state"
-        raise DataFileError(f"'{folder}' is damaged, or somebody changed it: {what}")
+        raise DataFileError(f"'{found.uri}' is damaged, or somebody changed it: {what}")
     return record
 
 
@@ -144,13 +145,7 @@ def _in_state(storage: Storage, table: str, state: str) -> list[str]:
 
 
 def _publish(storage: Storage, record: SweepRecord) -> None:
-    body: dict[str, Any] = asdict(record)
-    del body["table"], body["sweep_id"]
-    publish(storage, _folder(record.table, record.sweep_id), _KIND, _VERSION, _RANKS[record.state], body)
-
-
-def _folder(table: str, sweep_id: str) -> str:
-    return join(table, SWEEPS, sweep_id)
+    _RECORD.publish(storage, join(record.table, SWEEPS, record.sweep_id), record, _RANKS[record.state])
 
 
 def _may_be_swept(path: str, roots: tuple[str, ...]) -> bool:
