@@ -14,7 +14,6 @@ from hudi_vector.index.kinds.segment import Segment
 __all__ = ["UNKNOWN", "Quality", "mean_quality", "quality_of", "retraining"]
 
 _MORE_ERROR = 1.5
-_MORE_IMBALANCE = 2.0
 _MANY_CLIPPED = 0.05
 
 
@@ -61,20 +60,16 @@ def retraining(kind: str, trained: Quality, now: Quality, clipped: int, rows: in
     """Return why an index should be made again, as one sentence, or an empty text.
 
     `trained` is the quality of the segments made together with the model, and `now` that of the newest snapshot's
-    segments. These have `rows` rows, of which `clipped` have a value outside the model's range.
+    segments. These have `rows` rows, of which `clipped` have a value outside the model's range. Codes of parts have no
+    range and are judged by their error. Uneven lists are no reason: recall does not follow them.
 
     Example:
-        >>> retraining("ivf_sq8", Quality(0.1, 1.5), Quality(0.2, 1.5), 0, 100)[:60]
+        >>> retraining("ivf_pq", Quality(0.1, 1.5), Quality(0.2, 1.5), 0, 100)[:60]
         'vectors lie 2.0 times as far from their codes as when the mo'
     """
     why = ""
     if rows and clipped > _MANY_CLIPPED * rows:
         why = f"{clipped} of {rows} rows have a value outside the range the model was trained on"
-    elif KINDS[kind].is_lossy and trained.error and now.error > _MORE_ERROR * trained.error:
+    elif KINDS[kind].codes == "parts" and trained.error and now.error > _MORE_ERROR * trained.error:
         why = f"vectors lie {now.error / trained.error:.1f} times as far from their codes as when the model was trained"
-    elif trained.imbalance and now.imbalance > _MORE_IMBALANCE * trained.imbalance:
-        why = (
-            f"lists are {now.imbalance / trained.imbalance:.1f} times as uneven as when the model was trained, and "
-            "probes look at as many more codes"
-        )
     return f"{why}; make the index again with hudi_vector.index.create" if why else ""

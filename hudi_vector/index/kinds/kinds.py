@@ -39,11 +39,6 @@ class IndexKind:
     proves: bool = True
     effort: str = "{} lists"
 
-    @property
-    def is_lossy(self) -> bool:
-        """Return True if vectors unlike those of the training lie far from their codes."""
-        return self.codes in ("ranges", "parts")
-
 
 # The kind that is used first where a column has several.
 _ALL = (
