@@ -1,13 +1,15 @@
 """How fast are blobs? Hudi's native ``read_blob``, inline Parquet and ours, in one run over the same bytes.
 
-    python benchmarks/blobs.py [--blobs 20000] [--size 20480] [--large 400] [--output bench-output] [--small]
+    python benchmarks/blobs.py [--blobs 20000] [--size 20480] [--large 400] [--parts all singles]
+        [--output bench-output] [--small]
 
 Every read goes to Spark's noop sink. The ways to the same rows take turns, as often as each other and after the same
 warm-up, and every table has the same codec. "Native, tuned" has a lookahead of 1,000 rows and gaps of 64 KiB. In random
 order the native function takes seconds for each hundred blobs, so that all ways are asked for the same few there.
 Times are for each blob. "Without commit" is what stands beside Python to noop: the bytes made durable and the rows
-staged, by ``hv.blobs.prepare``. Single values are ten by their keys, in one table with Hudi's record index and one
-without. Beside the times stands the largest resident size of a Python worker and of the JVM.
+staged, by ``hv.blobs.prepare``. Beside the times stands the largest resident size of a Python worker and of the JVM.
+Single values are ten by their keys, far apart, in tables of 20,000 and of 1,000,000 rows with blobs of 256 bytes, whose
+rows lie in random order; they have a run of their own, ``blobs-singles``.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 _TUNED = {"hoodie.blob.batching.lookahead.size": "1000", "hoodie.blob.batching.max.gap.bytes": "65536"}
 _LARGE_SIZE = 2 << 20
+_PARTS = ("all", "singles")
+_SINGLES, _SINGLE_SIZE = (20_000, 1_000_000), 256
 _AIMS = (
     ("containers, key order", "ours, read_blob", "native", 3.0),
     ("small files", "ours, read_blob", "native", 1.3),
@@ -69,6 +73,7 @@ def main() -> None:
     parser.add_argument("--blobs", type=int, default=20_000)
     parser.add_argument("--size", type=int, default=20 << 10, help="bytes of a blob")
     parser.add_argument("--large", type=int, default=400, help="blobs of 2 MiB")
+    parser.add_argument("--parts", nargs="+", default=list(_PARTS), choices=_PARTS)
     given = parser.parse_args()
     part = 100 if given.small else 1
     size = Size(given.blobs // part, given.size, max(4, given.large // part), 400 // part, 1 if given.small else 3)
@@ -76,16 +81,23 @@ def main() -> None:
     shutil.rmtree(output / "blobs", ignore_errors=True)
     (output / "blobs").mkdir(parents=True)
     about = environment()
-    bench = BlobBench(session(output), output / "blobs", size)
+    spark = session(output)
+    bench, alone = BlobBench(spark, output / "blobs", size), BlobBench(spark, output / "blobs", size)
     try:
-        writes(bench)
-        reads(bench)
-        singles(bench)
+        if "all" in given.parts:
+            writes(bench)
+            reads(bench)
+        if "singles" in given.parts:
+            for count in _SINGLES:
+                singles(alone, count // part)
     finally:
-        bench.spark.stop()
+        spark.stop()
     shutil.rmtree(output / "blobs", ignore_errors=True)
-    print("\n" + "\n".join(report(bench)))
-    publish("blobs", given, about, {"size": size, "seconds": bench.results.seconds, "peaks": bench.peaks})
+    if "all" in given.parts:
+        print("\n" + "\n".join(report(bench)))
+        publish("blobs", given, about, {"size": size, "seconds": bench.results.seconds, "peaks": bench.peaks})
+    if "singles" in given.parts:
+        publish("blobs-singles", given, about, {"seconds": alone.results.seconds})
 
 
 def writes(bench: BlobBench) -> None:
@@ -138,24 +150,32 @@ def reads(bench: BlobBench) -> None:
     bench.timed("2 MiB blobs", ways_of(bench, large_blobs(bench)), size.large)
 
 
-def singles(bench: BlobBench) -> None:
-    """Ten values by their keys: looked up, and found by a scan."""
+def singles(bench: BlobBench, count: int) -> None:
+    """Ten values by their keys: looked up, with and without what earlier calls kept in memory, and found by a scan."""
     import hudi_vector as hv
+    from hudi_vector.read.cache import process_cache
 
-    spark, plain, indexed = bench.spark, str(bench.folder / "raw"), str(bench.folder / "indexed")
-    rows = spark.read.parquet(str(bench.folder / "source"))
-    index = {"hoodie.metadata.enable": "true", "hoodie.metadata.global.record.level.index.enable": "true"}
+    spark, path = bench.spark, str(bench.folder / f"singles-{count}")
+    rows = made(bench, count, _SINGLE_SIZE).selectExpr("*", "rand(7) AS place").orderBy("place").drop("place")
     settings = {"img": {"inline.threshold": "0"}}
-    hv.write(rows, indexed, record_key="id", operation="bulk_insert", blobs=settings, options=_HUDI | index)
-    keys = [number * bench.size.blobs // 10 for number in range(10)]
-    scanned = spark.read.format("hudi").load(plain).where(f"id IN ({', '.join(map(str, keys))})")
+    hv.write(rows, path, record_key="id", operation="bulk_insert", blobs=settings, options=_HUDI)
+    keys = [number * count // 10 for number in range(10)]
+    scanned = spark.read.format("hudi").load(path).where(f"id IN ({', '.join(map(str, keys))})")
+
+    def anew() -> dict[int, bytes | None]:
+        process_cache().clear()
+        return hv.blobs.get(spark, path, keys, "img")
+
     ways = {
-        "ours, get, no index": lambda: hv.blobs.get(spark, plain, keys, "img"),
-        "ours, get, record index": lambda: hv.blobs.get(spark, indexed, keys, "img"),
+        "ours, get": lambda: hv.blobs.get(spark, path, keys, "img"),
+        "ours, get, nothing kept": anew,
         "a scan, read_blob": lambda: scanned.selectExpr("id", "read_blob(img)").collect(),
         "native": lambda: scanned.selectExpr("id", "read_blob_native(img)").collect(),
     }
-    bench.timed("ten single values", ways)
+    found = {row[0]: bytes(row[1]) for row in ways["a scan, read_blob"]()}
+    assert ways["ours, get"]() == found
+    assert len(found) == len(keys)
+    bench.timed(f"ten of {count:,} rows", ways)
 
 
 def ways_of(bench: BlobBench, rows: DataFrame, native: bool = True) -> dict[str, Callable[[], Any]]:

@@ -180,9 +180,11 @@ def blobs_reading(run: Run) -> str:
 
 
 def blobs_singles(run: Run) -> str:
-    """Ten values by their keys."""
-    found = run["seconds"]["ten single values"]
-    return _rows(["ten single values by key", "ms"], ([way, _spread(times, 1000)] for way, times in found.items()))
+    """Ten values by their keys, in milliseconds, for each size of a table."""
+    sizes = run["seconds"]
+    ways = list(dict.fromkeys(way for found in sizes.values() for way in found))
+    rows = ([way, *(_spread(found.get(way), 1000) for found in sizes.values())] for way in ways)
+    return _rows(["ms", *sizes], rows)
 
 
 def services_scans(run: Run) -> str:

@@ -329,6 +329,54 @@ def test_a_key_that_several_partitions_have(spark, workspace):
         hv.blobs.get(spark, str(path), [1, 2], "img")
 
 
+@pytest.mark.parametrize("log_format", ["avro", "parquet"])
+def test_single_values_without_a_job(spark, workspace, caplog, log_format):
+    """Two partitions whose log files update, delete and insert rows, newer and older by the ordering field."""
+    path = str(tables.fresh_path(workspace, "keyed"))
+    options = {"hoodie.compact.inline": "false", "hoodie.logfile.data.block.format": log_format}
+    layout = {"record_key": "id", "partition_by": "d", "ordering": "ts", "table_type": "mor", "options": options}
+
+    def write(rows, **more):
+        frame = spark.createDataFrame(rows, "id LONG, d STRING, ts LONG, img BINARY")
+        hv.write(frame, path, blobs={"img": {"inline.threshold": "3"}}, **layout, **more)
+
+    def got(keys):
+        group = f"single values {len(caplog.records)}"
+        spark.sparkContext.setJobGroup(group, group)
+        with caplog.at_level("INFO", "hudi_vector.spark.blobs"):
+            found = hv.blobs.get(spark, path, keys, "img")
+        return found, len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+
+    write([(i, f"p{i % 2}", 5, b"first %d" % i if i else None) for i in range(8)], operation="bulk_insert")
+    write([(1, "p1", 9, b"newer"), (2, "p0", 3, b"older"), (3, "p1", 9, None), (4, "p0", 7, b"x")])
+    spark.read.format("hudi").load(path).where("id = 5").write.format("hudi").options(
+        **{**options, "hoodie.table.name": "keyed", "hoodie.datasource.write.operation": "delete"}
+    ).mode("append").save(path)
+    expected = {0: None, 1: b"newer", 2: b"first 2", 3: None, 4: b"x", 6: b"first 6", 7: b"first 7"}
+    rows = spark.read.format("hudi").load(path).selectExpr("id", "read_blob(img) AS b")
+    assert {row.id: row.b and bytes(row.b) for row in rows.collect()} == expected
+    assert got(range(10)) == (expected, 0)
+    assert "found by Spark" not in caplog.text
+
+
+def test_single_values_that_only_hudi_merges(spark, workspace, caplog):
+    """A payload of the user's own: rows of log files are found by a Spark job, which the log names, others without."""
+    path = str(tables.fresh_path(workspace, "own"))
+    own = {
+        "hoodie.compact.inline": "false",
+        "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload",
+    }
+    layout = {"record_key": "id", "ordering": "ts", "table_type": "mor", "options": own}
+    for ts, keys in ((1, (1, 2)), (2, (2,))):
+        frame = spark.createDataFrame([(i, ts, b"%d of %d" % (i, ts)) for i in keys], "id INT, ts LONG, img BINARY")
+        hv.write(frame.coalesce(1), path, blobs=["img"], **layout)
+    with caplog.at_level("INFO", "hudi_vector.spark.blobs"):
+        assert hv.blobs.get(spark, path, [1], "img") == {1: b"1 of 1"}
+        assert "found by Spark" not in caplog.text
+        assert hv.blobs.get(spark, path, [1, 2], "img") == {1: b"1 of 1", 2: b"2 of 2"}
+    assert "are found by Spark: a merge mode or payload of the user's own merges one of the rows" in caplog.text
+
+
 def test_single_values_by_a_record_index(spark, workspace):
     path = str(tables.fresh_path(workspace, "index"))
     rows = spark.createDataFrame(

@@ -91,6 +91,7 @@ class Trip:
         assert {row.id: row.b and bytes(row.b) for row in found} == self.now, step
         assert {row.id: row.img and bytes(row.img) for row in found} == self.now, step
         assert stored(self.spark, self.path, function="read_blob_native") == self.now, step
+        assert hv.blobs.get(self.spark, str(self.path), [*self.now, 4711], "img") == self.now, step
 
     def check_past(self, instant: str, step: str) -> None:
         """The table as of an instant has the bytes it had then."""

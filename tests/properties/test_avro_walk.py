@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.blob_states import AVRO_BLOB, blob, inline
 
 from hudi_vector.errors import DataFileError, InvalidBlobError
-from hudi_vector.table_services.references.avro_names import with_full_names
+from hudi_vector.table.avro_names import with_full_names
 from hudi_vector.table_services.references.avro_references import avro_references
 from hudi_vector.table_services.references.files import UNREADABLE
 

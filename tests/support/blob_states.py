@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from lance.file import LanceFileWriter
 
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
-from hudi_vector.table_services.references.avro_names import with_full_names
+from hudi_vector.table.avro_names import with_full_names
 from support.properties_file import write_properties
 
 HOUR = 3_600_000

@@ -111,7 +111,8 @@ table_services.vector_index vectors  arguments errors index index.calibration in
 blobs                       blobs    container_formats errors options schema storage
 blobs.containers            blobs    blobs container_formats errors storage
 blobs.uploads               blobs    blobs blobs.containers errors storage
-blobs.reading               blobs    arguments blobs blobs.uploads errors read read.parquet storage table
+blobs.reading               blobs    arguments blobs blobs.uploads errors read read.logs read.parquet schema storage
+                                     table
 blobs.counts                blobs    blobs blobs.reading blobs.uploads errors storage
 blobs.copies                blobs    blobs blobs.containers blobs.reading errors storage
 blobs.storing               blobs    blobs blobs.containers blobs.uploads errors storage

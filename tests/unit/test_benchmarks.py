@@ -126,7 +126,10 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         ["| files | ours | 1 (1–1) | 2.0× | 100, 1,000 |"],
     ),
-    "blobs_singles": ({"seconds": {"ten single values": {"native": [0.5]}}}, ["| native | 500 (500–500) |"]),
+    "blobs_singles": (
+        {"seconds": {"ten of 20 rows": {"native": [0.5]}, "ten of 90 rows": {"native": [0.25]}}},
+        ["| ms | ten of 20 rows | ten of 90 rows |", "| native | 500 (500–500) | 250 (250–250) |"],
+    ),
     "services_scans": (
         {"rates": {"base files": {"median": 1e6, "least": 9e5, "largest": 1.1e6}}},
         ["| base files | 1,000,000 (900,000–1,100,000) |"],

@@ -24,7 +24,7 @@ from hudi_vector.index.load import load_key_hashes
 from hudi_vector.query.opened.request import vector_column
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.logs.blocks import AVRO_DATA, CDC_DATA, COMMAND, DELETE, LogBlock
-from hudi_vector.read.logs.keys import _DELETES, _keys_of, log_keys
+from hudi_vector.read.logs.keys import _DELETES, keys_of_block, log_keys
 from hudi_vector.read.logs.touched import touched_rows
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.storage import StorageOptions
@@ -221,20 +221,20 @@ def test_deleted_keys_with_ordering_values_of_every_type() -> None:
     held = io.BytesIO()
     fastavro.schemaless_writer(held, _DELETES, rows)
     content = struct.pack(">ii", 3, len(held.getvalue())) + held.getvalue()
-    assert _keys_of(block(DELETE, content)) == [*(f"key {n}" for n in range(len(values))), "last"]
+    assert keys_of_block(block(DELETE, content)) == [*(f"key {n}" for n in range(len(values))), "last"]
     for wrong in (struct.pack(">ii", 2, len(content) - 8) + content[8:], content[:-1], content[:9]):
         with pytest.raises(DataFileError):
-            _keys_of(block(DELETE, wrong))
+            keys_of_block(block(DELETE, wrong))
 
 
 def test_blocks_without_keys() -> None:
     assert log_keys(pa.BufferReader(b"")).to_pylist() == []
     with pytest.raises(DataFileError, match="have no record key"):
-        _keys_of(block(AVRO_DATA, struct.pack(">ii", 3, 0)))
+        keys_of_block(block(AVRO_DATA, struct.pack(">ii", 3, 0)))
     with pytest.raises(DataFileError, match="of type CDC_DATA, which is not read"):
-        _keys_of(block(CDC_DATA, b""))
+        keys_of_block(block(CDC_DATA, b""))
     with pytest.raises(DataFileError, match="of type COMMAND"):
-        _keys_of(block(COMMAND, b""))
+        keys_of_block(block(COMMAND, b""))
     nested = replace(
         block(AVRO_DATA, b""),
         header={
@@ -243,4 +243,4 @@ def test_blocks_without_keys() -> None:
         },
     )
     with pytest.raises(DataFileError, match="key after nested values"):
-        _keys_of(nested)
+        keys_of_block(nested)

@@ -25,7 +25,7 @@ from hudi_vector.read.logs.blocks import (
     schema_of_block,
 )
 
-__all__ = ["log_keys"]
+__all__ = ["keys_of_block", "log_keys"]
 
 _KEY = "_hoodie_record_key"
 _PLAIN = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -86,13 +86,14 @@ def log_keys(source: Any) -> pa.Array:
     for block in read_blocks(source):
         # Hudi's readers ignore the rows of a torn block.
         if block.kind not in (COMMAND, TORN):
-            found.update(dict.fromkeys(_keys_of(block)))
+            found.update(dict.fromkeys(keys_of_block(block)))
     if None in found:
         raise DataFileError("a row of the log file has no record key")
     return pa.array(found, pa.string())
 
 
-def _keys_of(block: LogBlock) -> list[str]:
+def keys_of_block(block: LogBlock) -> list[str]:
+    """Return the record key of each row of a block of rows or deletions; raise DataFileError as `log_keys` does."""
     try:
         if block.kind == PARQUET_DATA:
             rows = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content)), page_checksum_verification=True)

@@ -23,7 +23,7 @@ from hudi_vector.read.parquet.thrift import STRUCT, Written, binary, i32, i64, l
 from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.storage import scheme_of
 
-__all__ = ["ColumnPages", "column_pages"]
+__all__ = ["ColumnPages", "column_pages", "leaf_pages"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -33,26 +33,27 @@ _HEADER_AHEAD = 16 << 10
 # for compressed pages, the second for uncompressed ones, which pyarrow reads in sequence quickly.
 _PACKED, _PLAIN = 2, 6
 # Field numbers of parquet.thrift: of SchemaElement, then of ColumnMetaData and ColumnChunk.
-_NAME, _CHILDREN = 4, 5
+_REPETITION, _NAME, _CHILDREN = 3, 4, 5
 _TYPE, _ENCODINGS, _PATH, _CODEC, _INDEX_OFFSET, _META = 1, 2, 3, 4, 4, 3
 
 
 @dataclass(frozen=True)
 class ColumnPages:
-    """A column in one row group, with the places of its pages.
+    """A leaf column in one row group, with the places of its pages.
 
-    `element` is the column's encoded schema element in the footer, `meta` its column metadata by Thrift field number.
+    `elements` are the encoded schema elements of the leaf, last, and of the structs around it, each with one child.
+    `meta` is the leaf's column metadata by Thrift field number.
     """
 
     chunk: Chunk
     places: Places
-    element: bytes
+    elements: tuple[bytes, ...]
     meta: dict[int, Any]
 
     @property
     def nbytes(self) -> int:
         """Return the approximate size in memory in bytes."""
-        return 24 * len(self.places.begin) + len(self.element) + 1024
+        return 24 * len(self.places.begin) + sum(map(len, self.elements)) + 1024
 
     def pages_of(self, rows: Ints) -> Ints:
         """Return the distinct numbers, ascending, of the pages that hold the given rows of the row group."""
@@ -76,7 +77,8 @@ class ColumnPages:
     def rows(self, file: DataFile, rows: Ints, reads: RangeReads) -> pa.Table:
         """Return the values of ascending rows of the row group as a table of one column, in the type of the file.
 
-        Raises DataFileError if the file is damaged.
+        A leaf within structs is returned within these structs, which have no other field. Raises DataFileError if the
+        file is damaged.
         """
         pages = self.pages_of(rows)
         first = self.places.first_row
@@ -126,7 +128,7 @@ class ColumnPages:
         )
         group = struct_of({1: listed([struct_of({2: i64(0), 3: meta})]), 2: i64(size), 3: i64(rows)})
         root = struct_of({_NAME: binary(b"schema"), _CHILDREN: i32(1)})
-        schema = listed([root, Written(STRUCT, self.element)])
+        schema = listed([root, *(Written(STRUCT, element) for element in self.elements)])
         footer = struct_of({1: i32(2), 2: schema, 3: i64(rows), 4: listed([group])}).data
         return pa.BufferReader(b"".join([_MAGIC, *pieces, footer, struct.pack("<I", len(footer)), _MAGIC]))
 
@@ -137,38 +139,62 @@ def column_pages(file: DataFile, name: str, group: int) -> ColumnPages | None:
     Return None if the column is missing, nested or repeated, if the row group is empty, or if the file is not local and
     has no page index. Raises DataFileError if the file is damaged.
     """
-    key = (file.file, "column pages", name, group)
+    schema = file.metadata.schema
+    number = next((i for i in range(len(schema)) if schema.column(i).path == name), None)
+    found = None if number is None else leaf_pages(file, number, group)
+    return found if found is not None and len(found.elements) == 1 else None
+
+
+def leaf_pages(file: DataFile, number: int, group: int) -> ColumnPages | None:
+    """Return the pages of the leaf column with this number in a row group, through the process cache.
+
+    Return None if the leaf is within a list or map, if the row group is empty, or if the file is not local and has no
+    page index. Raises DataFileError if the file is damaged.
+    """
+    key = (file.file, "leaf pages", number, group)
     found: tuple[ColumnPages | None] | None = process_cache().get(key)
     if found is None:
         with reading(file.file.uri):
-            found = (_column_pages(file, name, group),)
+            found = (_leaf_pages(file, number, group),)
         process_cache().put(key, found, found[0].nbytes if found[0] else 64)
     return found[0]
 
 
-def _column_pages(file: DataFile, name: str, group: int) -> ColumnPages | None:
-    schema = file.metadata.schema
-    number = next((i for i in range(len(schema)) if schema.column(i).path == name), None)
-    if number is None or schema.column(number).max_repetition_level:
+def _leaf_pages(file: DataFile, number: int, group: int) -> ColumnPages | None:
+    if file.metadata.schema.column(number).max_repetition_level:
         return None
     column = file.groups[group][1][number]
     # Without a page index, finding a few pages takes reading all page headers in turn: too slow for remote files.
-    known = column.get(_INDEX_OFFSET) or scheme_of(file.file.uri) == "file"
-    element = _element(file.schema_elements, name.encode()) if known else None
-    if element is None:
+    if not column.get(_INDEX_OFFSET) and scheme_of(file.file.uri) != "file":
         return None
+    elements = _elements(file.schema_elements, number)
     chunk = column_chunks(file.metadata, number)[group]
     places = page_places(file.source(), file.groups, group, number, chunk, _HEADER_AHEAD)
-    return ColumnPages(chunk, places, element, column[_META]) if chunk.rows else None
+    return ColumnPages(chunk, places, elements, column[_META]) if chunk.rows else None
 
 
-def _element(elements: Sequence[bytes], name: bytes) -> bytes | None:
-    """Return the encoded schema element of a top-level column without children, or None if there is none."""
-    below = 0
+def _elements(elements: Sequence[bytes], number: int) -> tuple[bytes, ...]:
+    """Return the encoded schema elements of the leaf with this number and of the structs around it, outermost first.
+
+    The structs have one child. Raises LookupError if there is no such leaf.
+    """
+    around: list[tuple[dict[int, Any], int]] = []  # the structs that are open, and how many children are left of each
+    leaf = -1
     for element in elements[1:]:
+        while around and not around[-1][1]:
+            around.pop()
+        if around:
+            around[-1] = (around[-1][0], around[-1][1] - 1)
         fields = read_struct(element)[0]
-        children = fields.get(_CHILDREN) or 0
-        if not below and not children and fields[_NAME] == name:
-            return element
-        below = max(0, below - 1) + children
-    return None
+        if fields.get(_CHILDREN):
+            around.append((fields, fields[_CHILDREN]))
+            continue
+        leaf += 1
+        if leaf == number:
+            return (*(_of_one_child(struct) for struct, _ in around), element)
+    raise LookupError(f"the footer has no leaf column {number}")
+
+
+def _of_one_child(fields: dict[int, Any]) -> bytes:
+    kept = {_REPETITION: i32(fields[_REPETITION]), _NAME: binary(fields[_NAME]), _CHILDREN: i32(1)}
+    return struct_of(kept).data

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from hudi_vector.arguments import known_arguments
+from hudi_vector.blobs.reading.batches import read_batches
+from hudi_vector.blobs.reading.by_key import blob_paths, find_blobs, why_not_direct
 from hudi_vector.blobs.reading.fetch import BlobFetcher
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
+from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, UnsupportedTableError
+from hudi_vector.options import CACHE_MAX_BYTES
 from hudi_vector.spark.blobs.functions import bytes_of
-from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.spark.blobs.table import BlobTable, table_source
 from hudi_vector.spark.catalyst.worker_errors import from_worker
+from hudi_vector.table.model import Snapshot
+from hudi_vector.table.native import NativeTable
 
 __all__ = ["get"]
 
+_LOG = logging.getLogger(__name__)
 _BETWEEN = "\x00"
+_BUDGET = 64 << 20
 
 
 @known_arguments()
 def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: str) -> dict[Any, bytes | None]:
     """Read the blobs of some rows, found by record key.
 
-    The rows are found by a filter on the table's key fields. If Hudi's metadata table has a record index or column
-    statistics, Hudi skips the files that these exclude. In the other files, Parquet statistics exclude row groups,
-    which helps if rows are sorted by key. Only the blobs of the rows that were found are read.
+    No Spark job runs: of the files of the table's newest snapshot, statistics of record keys exclude row groups, the
+    record keys of the others are read and kept in the process's cache, and of the rows that are found only the pages
+    and blobs that hold them are read. Log files are merged as Hudi merges them. Spark finds the rows, by a filter on
+    the key fields, in a table whose layout only Hudi's own reader understands; the log says why.
 
     Args:
         spark: A registered session.
@@ -46,41 +56,88 @@ def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: s
         UnsupportedTableError: It is not a Hudi table, or has no key fields.
         UnknownColumnError: There is no such column.
         InvalidTypeError: The column is not a BLOB, or a key is neither text nor a whole number.
-        InvalidArgumentError: A key has another number of parts than the table's keys, or several partitions have it.
+        InvalidArgumentError: A key has another number of parts than the table's keys, or several rows have it.
         BlobReadError: Bytes cannot be read.
 
     Example:
         >>> hv.blobs.get(spark, "photos", ["cat", "dog"], "image")
         {'cat': b'catcat...', 'dog': b'dogdog...'}
     """
-    found = BlobTable.of(spark, table)
-    (name,) = found.chosen([column])
-    wanted = _texts(keys, found)
+    source = table_source(spark, table)
+    try:
+        snapshot = NativeTable(source).snapshot()
+    except (DataFileError, UnsupportedTableError) as problem:
+        return _by_spark(spark, table, keys, column, str(problem))
+    path = _path_of(column, snapshot)
+    if path is None:
+        return _by_spark(spark, table, keys, column, "the column is not found by its name")
+    wanted = _texts(keys, snapshot.config.record_key_fields, source.name)
     if not wanted:
         return {}
-    fetcher = BlobFetcher(found.options, found.area.table)
-    rows = _rows(found, wanted).select(
-        _text(found).alias("key"),
-        found.partition().alias("partition"),
-        bytes_of(found.blob(name), fetcher, "get").alias("value"),
+    reason = why_not_direct(snapshot)
+    if reason is not None:
+        return _by_spark(spark, table, keys, column, reason)
+    try:
+        found = find_blobs(snapshot, path, set(wanted.values()), CACHE_MAX_BYTES.in_session(spark))
+    except (DataFileError, UnsupportedTableError) as problem:
+        return _by_spark(spark, table, keys, column, str(problem))
+    _require_one_row(found.keys, found.partitions, table)
+    values = _bytes(found.blobs, BlobFetcher(source.options, source.uri))
+    by_key = dict(zip(found.keys, values, strict=True))
+    return {key: by_key[parts] for key, parts in wanted.items() if parts in by_key}
+
+
+def _bytes(blobs: pa.StructArray, fetcher: BlobFetcher) -> Iterator[bytes | None]:
+    batches = iter([pa.record_batch({"blob": blobs})])
+    for read in read_batches(batches, {"blob": "blob"}, fetcher, _BUDGET):
+        yield from (value.as_py() for value in read.column("blob"))
+
+
+def _path_of(column: Any, snapshot: Snapshot) -> tuple[str, ...] | None:
+    """Return the path of a BLOB column that a user names in any case, or None."""
+    paths = {".".join(path).lower(): path for path in blob_paths(snapshot.schema)}
+    return paths.get(column.lower()) if isinstance(column, str) else None
+
+
+def _require_one_row(keys: Sequence[tuple[str, ...]], partitions: Sequence[str], table: object) -> None:
+    """Raise InvalidArgumentError if two rows have the same key."""
+    seen: dict[tuple[str, ...], str] = {}
+    for key, partition in zip(keys, partitions, strict=True):
+        if key in seen:
+            raise InvalidArgumentError(
+                f"partitions '{seen[key]}' and '{partition}' of '{table}' both have the key "
+                f"'{', '.join(key)}'; filter a DataFrame by partition and use read_blobs"
+            )
+        seen[key] = partition
+
+
+def _by_spark(
+    spark: SparkSession, name: str | os.PathLike[str], keys: Any, column: str, reason: str
+) -> dict[Any, bytes | None]:
+    """Return what `get` returns, by a Spark job that filters the rows by the key fields."""
+    table = BlobTable.of(spark, name)
+    (chosen,) = table.chosen([column])
+    wanted = _texts(keys, table.config.record_key_fields, table.label)
+    if not wanted:
+        return {}
+    _LOG.info("single blobs of %s are found by Spark: %s", table.label, reason)
+    fetcher = BlobFetcher(table.options, table.area.table)
+    fields = table.config.record_key_fields
+    rows = _rows(table, wanted).select(
+        F.array(*(table.field(field).cast("string") for field in fields)).alias("key"),
+        table.partition().alias("partition"),
+        bytes_of(table.blob(chosen), fetcher, "get").alias("value"),
     )
     try:
         collected = rows.collect()
     except PySparkException as problem:
         raise from_worker(problem) or problem from None
-    by_text: dict[str, Row] = {}
-    for row in collected:
-        other = by_text.setdefault(row.key, row)
-        if other is not row:
-            raise InvalidArgumentError(
-                f"partitions '{other.partition}' and '{row.partition}' of '{table}' both have the key "
-                f"'{row.key.replace(_BETWEEN, ', ')}'; filter a DataFrame by partition and use read_blobs"
-            )
-    values = {text: None if row.value is None else bytes(row.value) for text, row in by_text.items()}
-    return {key: values[text] for key, text in wanted.items() if text in values}
+    _require_one_row([tuple(row.key) for row in collected], [row.partition for row in collected], name)
+    values = {tuple(row.key): None if row.value is None else bytes(row.value) for row in collected}
+    return {key: values[parts] for key, parts in wanted.items() if parts in values}
 
 
-def _rows(table: BlobTable, wanted: dict[Any, str]) -> DataFrame:
+def _rows(table: BlobTable, wanted: dict[Any, tuple[str, ...]]) -> DataFrame:
     """Return the rows of the keys, filtered by key fields and not by ``_hoodie_record_key``.
 
     By ``_hoodie_record_key``, Hudi 1.2 finds nothing in a table that has a record index and whose key generator writes
@@ -90,36 +147,31 @@ def _rows(table: BlobTable, wanted: dict[Any, str]) -> DataFrame:
     by_field = zip(*map(_parts, wanted), strict=True)
     for name, values in zip(table.config.record_key_fields, by_field, strict=True):
         rows = rows.where(table.field(name).isin(list(dict.fromkeys(values))))
-    return rows.where(_text(table).isin(list(wanted.values())))
+    texts = F.concat_ws(_BETWEEN, *(table.field(name).cast("string") for name in table.config.record_key_fields))
+    return rows.where(texts.isin(list(map(_BETWEEN.join, wanted.values()))))
 
 
-def _text(table: BlobTable) -> Column:
-    """Return a row's key as the text that `_texts` makes of a key."""
-    return F.concat_ws(_BETWEEN, *(table.field(name).cast("string") for name in table.config.record_key_fields))
-
-
-def _texts(keys: Any, table: BlobTable) -> dict[Any, str]:
-    """Return each key with its values as one text, as Spark casts the fields.
+def _texts(keys: Any, fields: Sequence[str], label: str) -> dict[Any, tuple[str, ...]]:
+    """Return each key with its values as texts, as Spark casts the key fields of the table that `label` names.
 
     Raises UnsupportedTableError if the table has no key fields, InvalidTypeError or InvalidArgumentError for a key that
     does not fit them.
     """
-    fields = table.config.record_key_fields
     if not fields:
         raise UnsupportedTableError(
-            f"'{table.label}' has no key fields to look for; filter a DataFrame by its columns and use read_blobs"
+            f"'{label}' has no key fields to look for; filter a DataFrame by its columns and use read_blobs"
         )
-    texts: dict[Any, str] = {}
+    texts: dict[Any, tuple[str, ...]] = {}
     if not isinstance(keys, (Iterable, Integral)):
         raise InvalidTypeError(f"keys are a list of keys, or one that is text or a whole number, not {keys!r}")
     for key in [keys] if isinstance(keys, (str, Integral)) else keys:
         parts = _parts(key)
         if len(parts) != len(fields):
             raise InvalidArgumentError(
-                f"the key {key!r} has {len(parts)} parts, and '{table.label}' has the key fields {', '.join(fields)}; "
+                f"the key {key!r} has {len(parts)} parts, and '{label}' has the key fields {', '.join(fields)}; "
                 "give a tuple with a value for each"
             )
-        texts[key] = _BETWEEN.join(_value_text(part, key) for part in parts)
+        texts[key] = tuple(_value_text(part, key) for part in parts)
     return texts
 
 

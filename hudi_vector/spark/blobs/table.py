@@ -24,7 +24,7 @@ from hudi_vector.table.config import TableConfig
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 
-__all__ = ["BlobTable"]
+__all__ = ["BlobTable", "table_source"]
 
 _RECORD_KEY, _PARTITION_PATH, _COMMIT_TIME = "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_commit_time"
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -57,13 +57,10 @@ class BlobTable:
         Raises TableNotFoundError if there is no such table, UnsupportedTableError if it is not a Hudi table or the view
         does more than name it.
         """
-        shown = as_text(path_text(name), "table") or ""
-        table = resolve_name(spark, shown).table()
+        source = table_source(spark, name)
         # The catalog's relation may be older than the table, and a view may hide columns.
-        path = table.hadoop_path
+        path = source.hadoop_path
         frame = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot").load(path)
-        # References may lead to another storage than the table's.
-        source = replace(table, name=shown, options=storage_options(spark))
         columns = tuple(".".join(parts) for parts in _blob_paths(frame.schema, ()))
         return cls(source, frame, BlobArea.of(source.uri), columns, NativeTable(source).config)
 
@@ -138,6 +135,18 @@ class BlobTable:
             f"column '{name}' of '{self.label}' is {found.dataType.simpleString()}, which is no BLOB; "
             f"its BLOB columns are {', '.join(self.columns) or 'none'}"
         )
+
+
+def table_source(spark: SparkSession, name: str | os.PathLike[str]) -> Source:
+    """Return a table by catalog name, path, or a view that passes it on, with settings that open any storage.
+
+    Raises TableNotFoundError if there is no such table, UnsupportedTableError if it is not a Hudi table or the view
+    does more than name it.
+    """
+    shown = as_text(path_text(name), "table") or ""
+    table = resolve_name(spark, shown).table()
+    # References may lead to another storage than the table's.
+    return replace(table, name=shown, options=storage_options(spark))
 
 
 def _blob_paths(schema: StructType, above: tuple[str, ...]) -> Iterable[tuple[str, ...]]:

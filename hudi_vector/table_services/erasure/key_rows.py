@@ -26,9 +26,9 @@ from hudi_vector.read.logs.blocks import (
     schema_of_block,
 )
 from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.table.avro_names import with_full_names
 from hudi_vector.table.avro_schema import require_finite
 from hudi_vector.table_services.progress import followed
-from hudi_vector.table_services.references.avro_names import with_full_names
 from hudi_vector.table_services.references.avro_references import avro_references
 from hudi_vector.table_services.references.base_files import reference_leaves
 from hudi_vector.table_services.references.files import UNREADABLE, FileReferences

@@ -9,7 +9,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from hudi_vector.errors import DataFileError, InvalidBlobError
-from hudi_vector.table_services.references.avro_names import with_full_names
+from hudi_vector.table.avro_names import with_full_names
 from hudi_vector.table_services.references.avro_walk import Found, Walk, walk_of
 from hudi_vector.table_services.references.references import REFERENCES, distinct
 

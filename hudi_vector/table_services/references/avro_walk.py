@@ -39,7 +39,7 @@ _FIXED = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 def walk_of(schema: Any) -> Walk | None:
     """Return a walk through rows of a schema, or None if the schema contains no reference.
 
-    The schema must have full names (`hudi_vector.table_services.references.avro_names`). Raise DataFileError if it has
+    The schema must have full names (`hudi_vector.table.avro_names`). Raise DataFileError if it has
     an unknown type or a type that contains itself.
 
     Example:
