@@ -70,7 +70,7 @@ def peel(plan: JavaObject, through_filters: bool = False) -> Peeled | str:
         elif kind == "Filter" and through_filters:
             filters.append(node.condition())
         elif kind not in _PASSED_THROUGH:
-            return f"a {kind} stands between the name and the table"
+            return f"a {kind} is between the name and the table"
         node = node.children().apply(0)
     output = node.output()
     columns = {_id(output.apply(i)): str(output.apply(i).name()) for i in range(output.length())}

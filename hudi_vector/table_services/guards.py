@@ -52,7 +52,7 @@ def why_not_ours(storage: Storage, table: str, path: str, roots: Iterable[str] =
         roots: The managed roots, normalised.
     """
     if "\0" in path:
-        return "refused: a NUL character stands in its path"
+        return "refused: its path contains a NUL character"
     root = root_above(path, roots)
     if root is not None:
         return _why_not_below(root.rstrip("/"), path)
@@ -60,11 +60,11 @@ def why_not_ours(storage: Storage, table: str, path: str, roots: Iterable[str] =
     if path.startswith("/") or normalise(uri) != uri:
         return "refused: its path is not a plain path below the table's folder"
     if not path.startswith(f"{BLOB_AREA}/"):
-        return f"refused: it lies outside of {BLOB_AREA}"
+        return f"refused: it is outside {BLOB_AREA}"
     if write_of(table, uri) is None:
-        return "refused: it does not bear the name of a container"
+        return "refused: it does not have the name of a container"
     if not is_plain(storage, table, path):
-        return "refused: a symbolic link stands in its path"
+        return "refused: its path contains a symbolic link"
     return None
 
 
@@ -77,9 +77,9 @@ def _why_not_below(root: str, path: str) -> str | None:
     if normalise(path) != path:
         return "refused: its path is not a plain path below a managed root"
     if "/.hoodie/" in path:
-        return "refused: it lies in a Hudi table"
+        return "refused: it is in a Hudi table"
     if scheme_of(root) == "file" and not _leads_straight(root.removeprefix("file://"), path[len(root) + 1 :]):
-        return "refused: a symbolic link stands in its path"
+        return "refused: its path contains a symbolic link"
     return None
 
 

@@ -23,7 +23,7 @@ from hudi_vector.storage.side_files import is_side_file, publish
 __all__ = ["LEASE_MS", "ServiceLease"]
 
 LEASE_MS = 600_000
-"""How long a lease holds without a renewal, milliseconds."""
+"""The milliseconds for which a lease holds without a renewal."""
 
 _LOG = logging.getLogger(__name__)
 _LOCAL = StorageOptions()

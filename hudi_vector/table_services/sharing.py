@@ -127,7 +127,7 @@ def share(tables: Sequence[str], options: StorageOptions = _LOCAL) -> None:
     """
     roots = list(dict.fromkeys(map(normalise, tables)))
     if len(roots) < 2:
-        raise InvalidArgumentError(f"'{roots[0]}' alone shares its blobs with nobody; name another table with it")
+        raise InvalidArgumentError(f"'{roots[0]}' is the only table given; name another one that shares its blobs")
     with ExitStack() as leases:
         for root in sorted(roots):
             leases.enter_context(ServiceLease(root, CLEAN, options=options))

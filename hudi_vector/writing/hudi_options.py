@@ -67,7 +67,7 @@ class Settings:
     duplicates: str
     """``fail``, ``drop`` or ``none``."""
     combines: bool
-    """Whether Hudi combines rows of the same key before it inserts them."""
+    """True if Hudi combines rows of the same key before it inserts them."""
     has_global_index: bool
     nulls_for_missing: bool
 

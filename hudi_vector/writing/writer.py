@@ -397,9 +397,9 @@ def hand_to_hudi(
 def _being_clustered(plan: WritePlan) -> str:
     name, path = plan.request.table, plan.target.path
     return (
-        f"nothing was written: a clustering of '{name}' has been scheduled and has not completed, and Hudi lets nobody "
-        f"change rows of the files that it rewrites; wait until it has, or, if it was killed, end it with "
-        f"'hudi-vector maintain --table {path}' (one that somebody else scheduled: CALL run_clustering(path => "
+        f"nothing was written: a clustering of '{name}' has been scheduled and has not completed, and Hudi refuses "
+        "changes to rows of the files that it rewrites; wait until it has completed, or, if it was killed, end it with "
+        f"'hudi-vector maintain --table {path}' (one that another tool scheduled: CALL run_clustering(path => "
         f"'{path}', op => 'execute')), and write again"
     )
 

@@ -191,9 +191,7 @@ def test_tables_by_name_and_as_they_are_now(spark, known, clean_session):
     for table in (name, "narrow"):
         assert answer(hv.blobs.inventory(spark, table)) == expected_inventory(known), table
     spark.table(name).where("id > 3").createOrReplaceTempView("some")
-    with pytest.raises(
-        errors.UnsupportedTableError, match="'some' is not the name of a table: a Filter stands between"
-    ):
+    with pytest.raises(errors.UnsupportedTableError, match="'some' is not the name of a table: a Filter is between"):
         hv.blobs.inventory(spark, "some")
     spark.sql(f"DROP TABLE {name}")
 

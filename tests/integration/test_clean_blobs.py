@@ -208,7 +208,7 @@ def test_the_commands(spark, workspace, clean_session, capsys, tmp_path):
     assert {json.loads(line)["kind"] for line in out.splitlines()} == {"base file", "container"}
     assert "files hold bytes of the 2 keys: erasure" in err
     assert main(["check-erasure", *given, "--key", "no such key"]) == 1
-    assert "nobody can say whose bytes it holds" in capsys.readouterr().out
+    assert "it is unknown whose bytes it holds" in capsys.readouterr().out
     assert main(["check-erasure", *given, "--keys-file", "/no/such"]) == 2
     assert main(["check-erasure", *given]) == 2
     assert main(["clean-blobs", "--table", "/no/such"]) == 2

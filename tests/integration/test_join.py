@@ -166,7 +166,7 @@ def test_a_computed_side_is_written_once(spark, few, rights, workspace, clean_se
     spark.conf.set(options.JOIN_TEMP_DIR.key, str(folder))
     spark.conf.set(options.JOIN_BROADCAST_MAX_BYTES.key, "10")
     text = hv.explain(hv.knn_join, few, rights["plan"], "v", "emb", 3)
-    assert "route       temp: the right side is computed (a Union stands between" in text
+    assert "route       temp: the right side is computed (a Union is between" in text
     assert "not broadcast: its size is not known to fit, and no more than 10 bytes are held in memory" in text
     with hv.knn_join(few, rights["plan"], "v", "emb", 3, condition="price < l.budget") as found:
         check(found, "few", 3, "cosine", TIES["plan"], holds=cheaper)
@@ -219,7 +219,7 @@ def test_rows_of_files_that_the_caller_says_are_deleted(spark, lefts, rights, wo
         hv.knn_join(lefts["few"], rights["files"], "v", "emb", 4, deleted=[(last, 0)])
     spark.conf.set(options.JOIN_PATH.key, "auto")
     for right, why in (
-        ("plan", "is not searched as files: a Union stands between"),
+        ("plan", "is not searched as files: a Union is between"),
         ("hudi", "is not searched as files; filter"),
     ):
         with pytest.raises(errors.InvalidArgumentError, match=why):
@@ -379,7 +379,7 @@ def test_the_rule_is_printed(few, lefts, rights):
     text = hv.explain(hv.knn_join, few, rights["hudi"].where("soundex(category) = 'C000'"), "v", "emb", 3)
     assert "route       broadcast: the right side is computed (a filter of it cannot be pushed down exactly" in text
     text = hv.explain(hv.knn_join, few, rights["files"].groupBy("id").agg(F.first("emb").alias("emb")), "v", "emb", 3)
-    assert "route       broadcast: the right side is computed (a Aggregate stands between" in text
+    assert "route       broadcast: the right side is computed (a Aggregate is between" in text
 
 
 def test_a_right_filter_that_only_spark_evaluates(few, rights):

@@ -192,7 +192,7 @@ def test_a_view_that_filters_lets_no_row_past(spark, t, query, clean_session):
     found = hv.search(spark, "filtered", "emb", query, 60).collect()
     assert len(found) == 20
     assert {row["category"] for row in found} == {"c1"}
-    assert "Filter stands between" in hv.last_reports()[0].execution_reason
+    assert "Filter is between" in hv.last_reports()[0].execution_reason
 
 
 def test_a_view_that_hides_columns_hides_them_from_filters(spark, t, query, clean_session):

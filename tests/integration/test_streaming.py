@@ -306,7 +306,7 @@ def test_wrong_tables_and_vectors_are_one_sentence(spark, table, source, running
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW computed AS SELECT id + 1 AS id, emb FROM whole")
     stream = source.frame()
     for name, said in [
-        ("joined", "'joined' cannot be searched by a stream: a Join stands between the name and the table; name the "
+        ("joined", "'joined' cannot be searched by a stream: a Join is between the name and the table; name the "
                    "table itself, or join the stream's rows with hudi_vector.knn_join in foreachBatch"),
         ("odd", "'odd' cannot be searched by a stream: Murmur3Hash is evaluated by Spark only; filter by comparisons"),
         ("computed", "'computed' cannot be searched by a stream: the view computes "),

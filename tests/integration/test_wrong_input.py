@@ -76,7 +76,7 @@ SQL = [
     ("'wrong', 'emb', {q}, k => 3, k => 4", "the argument 'k' is given twice"),
     ("'wrong', 'emb', {q}, 3, k => 4", "the argument 'k' is given twice"),
     ("table => 'wrong', table_name => 'wrong', embedding_col => 'emb', query_vector => {q}, k => 3", "given twice"),
-    ("table => 'wrong', 'emb', {q}, 3", "an argument without a name stands after one with a name"),
+    ("table => 'wrong', 'emb', {q}, 3", "an argument without a name comes after one with a name"),
     ("'wrong', 'emb', {q}, kk => 3", "there is no argument 'kk'; the arguments are table, embedding_col"),
     ("table => 'wrong', embedding_col => 'emb', query_vector => {q}, k => 3, as_of => 'yesterday'", "is no instant"),
     ("table => 'wrong', embedding_col => 'emb', query_vector => {q}, k => 3, execution => 'fast'", "give auto, local"),

@@ -68,7 +68,7 @@ def test_what_is_cut_off_may_be_of_any_record(table: BlobTable) -> None:
     instant = table.instant()
     log = table.log("f1", instant, {1: inline(b"x")})
     log.write_bytes(log.read_bytes()[:-1])
-    assert "is cut off, so that nobody can say whose rows it holds" in asked(table).doubts[0]
+    assert "is cut off, so that it is unknown whose rows it holds" in asked(table).doubts[0]
     log.write_bytes(b"")
     assert asked(table).doubts == (), "its write never completed, and no byte of it is left"
 
@@ -173,12 +173,12 @@ def test_what_nobody_refers_to_at_first_may_be_anybodys(table: BlobTable) -> Non
     loose = table.container(write_id(OLD, 1))
     committed(table, {2: None})
     assert held(asked(table)) == {
-        loose.rpartition("/")[2]: "container: clean_blobs: nothing refers to it, so nobody can say whose bytes it holds"
+        loose.rpartition("/")[2]: "container: clean_blobs: nothing refers to it, so it is unknown whose bytes it holds"
     }
     # It was of a write under way: now it is known to be somebody else's.
     later = committed(table, {2: blob(f"{table.uri}/{loose}", 0, 40), 3: blob(f"{table.uri}/{loose}", 60, 40)})
     assert list(held(asked(table)).values()) == [
-        "container: compact_blobs with live_threshold=100, since nobody can say whose bytes its dead parts are, "
+        "container: compact_blobs with live_threshold=100, since it is unknown whose bytes its dead parts are, "
         "then Hudi's clean, then clean_blobs"
     ]
     later.unlink()

@@ -15,8 +15,8 @@ WRITE = "20260101000000000_0123456789ab"
 FILE = f"{WRITE}-00000-0-0.blob"
 OURS = f".hoodie/blobs/img/{WRITE}/{FILE}"
 PLAIN = "refused: its path is not a plain path below the table's folder"
-NAME = "refused: it does not bear the name of a container"
-OUTSIDE = "refused: it lies outside of .hoodie/blobs"
+NAME = "refused: it does not have the name of a container"
+OUTSIDE = "refused: it is outside .hoodie/blobs"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_no_link_below_the_table_is_followed(linked: str, tmp_path: Path) -> Non
     (table / linked).symlink_to(real / linked)
     storage = open_storage("file:///", StorageOptions())
     assert (table / OURS).read_bytes() == b"1"
-    assert why_not_ours(storage, f"file://{table}", OURS) == "refused: a symbolic link stands in its path"
+    assert why_not_ours(storage, f"file://{table}", OURS) == "refused: its path contains a symbolic link"
     assert why_not_ours(storage, f"file://{real}", OURS) is None
     (tmp_path / "above").symlink_to(real)
     assert is_plain(storage, f"file://{tmp_path}/above", OURS)

@@ -68,7 +68,7 @@ def test_a_route_can_be_asked_for(kind):
 @pytest.mark.parametrize(
     ("facts", "asked", "sentence"),
     [
-        (RightFacts("plan", "a Join stands between"), "search", "the right side is computed (a Join stands between)"),
+        (RightFacts("plan", "a Join is between"), "search", "the right side is computed (a Join is between)"),
         (RightFacts("hudi"), "lance", "the right side is a Hudi table"),
         (RightFacts("hudi", barred={"search": "the table is bootstrapped"}), "search", "the table is bootstrapped"),
         (RightFacts("plan", pairs_by_spark="Soundex"), "broadcast", "only Spark can evaluate the condition over both"),

@@ -433,7 +433,7 @@ def test_older_versions_name_log_files_after_their_base_file(tmp_path: Path) -> 
     assert f"instant {writer} has completed" in marked(table).doubts[0]
     (table.path / ".hoodie" / f"{writer}.deltacommit").unlink()
     log.write_bytes(b"")
-    assert "is empty and nobody can tell whether its write has completed" in marked(table).doubts[0]
+    assert "is empty and it is unknown whether its write has completed" in marked(table).doubts[0]
     assert "mark again once no write is under way" in marked(table).doubts[0]
 
 

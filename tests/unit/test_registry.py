@@ -76,7 +76,7 @@ def test_each_lists_every_other_and_again_changes_nothing(owner: BlobTable, user
         assert read_registry(str(each.path)) == dict.fromkeys(others, REGISTERED)
         assert set(lenders(str(each.path))) == others
         assert len(list((each.path / REGISTRY).rglob("0*-*"))) == 2
-    with pytest.raises(InvalidArgumentError, match="alone shares its blobs with nobody"):
+    with pytest.raises(InvalidArgumentError, match="is the only table given; name another one"):
         share([str(owner.path), owner.uri])
 
 

@@ -246,7 +246,7 @@ def test_an_area_behind_a_link_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "t/.hoodie/blobs").symlink_to(tmp_path / "other/.hoodie/blobs")
     report = replace(area.mark(), table=f"file://{tmp_path}/t")
     result = sweep(report, lambda: report, limits=ALL)
-    assert [kept.reason for kept in result.kept] == ["refused: a symbolic link stands in its path"]
+    assert [kept.reason for kept in result.kept] == ["refused: its path contains a symbolic link"]
     assert set(area.in_place()) == {file}
 
 

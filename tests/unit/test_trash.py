@@ -177,7 +177,7 @@ def test_what_is_no_sweeps_is_left_alone(tmp_path: Path) -> None:
     (trash / sweep_id / "img" / "no-container").write_bytes(b"mine")
     result = restore(area.table)
     assert len(result.restored) == 1
-    assert [file.reason for file in result.kept] == ["refused: it does not bear the name of a container"]
+    assert [file.reason for file in result.kept] == ["refused: it does not have the name of a container"]
     assert expire(area.table, window_ms=0, now_ms=OLD_MS * 2).gone == []
     assert (trash / sweep_id / "img" / "no-container").exists()
     assert (precious / "x").read_bytes() == (trash / "other" / "x").read_bytes() == b"mine"
@@ -190,7 +190,7 @@ def test_an_area_that_became_a_link_gets_nothing_back(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     os.rename(tmp_path / "t/.hoodie/blobs", elsewhere)
     (tmp_path / "t/.hoodie/blobs").symlink_to(elsewhere)
-    assert [file.reason for file in restore(area.table).kept] == ["refused: a symbolic link stands in its path"]
+    assert [file.reason for file in restore(area.table).kept] == ["refused: its path contains a symbolic link"]
     assert len(area.in_trash()) == 1
 
 

@@ -21,7 +21,7 @@ from hudi_vector.storage import StorageOptions, join, scheme_of
 __all__ = ["PIECE", "PLACES", "Chunk", "Piece", "whole_blobs"]
 
 PIECE = 32 << 20
-"""How many bytes are copied or compared at a time; a larger blob is still copied in one piece."""
+"""The bytes that are copied or compared at a time; a larger blob is still copied in one piece."""
 
 PLACES = pa.schema([("new_path", pa.string()), ("new_begin", pa.int64())])
 """The new location of a range: `new_path` is relative to the table, `new_begin` is the first byte."""

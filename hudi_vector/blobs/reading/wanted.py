@@ -153,7 +153,7 @@ _DESCRIPTOR = (
     "read it with CONTENT"
 )
 _OF_LANCE = (
-    ", only a reference into its Lance base file: Hudi 1.2 leaves the bytes there unless it is told otherwise; "
+    ", only a reference into its Lance base file: Hudi 1.2 leaves the bytes there by default; "
     "read the table with hoodie.read.blob.inline.mode=CONTENT"
 )
 

@@ -66,7 +66,7 @@ def checked(incoming: Incoming, rules: ReferenceRules, spot: BatchPlace) -> Inco
         spot.refuse(flags, lambda row: f"its path '{incoming.path[row]}' {reason}")
 
     refuse([not path for path in paths], "is empty")
-    refuse([".." in path.split("/") for path in paths], "climbs with '..'; give the path it stands for")
+    refuse([".." in path.split("/") for path in paths], "climbs with '..'; give the path without it")
     refuse(
         [_is_relative(path) and not (rules.relative and _in_area(path)) for path in paths],
         "is relative; give an absolute path or a URI",

@@ -59,7 +59,7 @@ def bind(signature: Signature, expressions: Sequence[JavaObject]) -> dict[str, J
                 raise InvalidArgumentError(f"there is no argument '{given}'; the arguments are {_usage(signature)}")
             value = expression.value()
         elif named:
-            raise InvalidArgumentError("an argument without a name stands after one with a name; name it too")
+            raise InvalidArgumentError("an argument without a name comes after one with a name; name it too")
         else:
             if position >= len(signature.order):
                 raise InvalidArgumentError(

@@ -168,7 +168,7 @@ def _deleted(site: Site, file: FileInfo) -> bool:
 
 @dataclass(frozen=True)
 class _Needs:
-    """What may still need staged rows; times in milliseconds since 1970, UTC.
+    """The uploads and runs that may still need staged rows; times in milliseconds since 1970, UTC.
 
     Attributes:
         horizon_ms: The present less the grace.

@@ -134,7 +134,7 @@ class ServiceTable:
             self.uploads.save()
         except OSError as problem:
             _LOG.warning(
-                "the ended writes of %s were not kept, and the next mark reads them anew: %s", self.table, problem
+                "the ended writes of %s were not stored, and the next mark reads them again: %s", self.table, problem
             )
 
     def forget_notes(self, found: MarkReport) -> None:
@@ -143,7 +143,7 @@ class ServiceTable:
             with ServiceLease(self.table, CLEAN, options=self.options):
                 forget_notes(found, self.uploads(self.table, self.options), self.options)
         except (OSError, HudiVectorError) as problem:
-            _LOG.warning("notes of %s that nobody needs stay until the next run: %s", self.table, problem)
+            _LOG.warning("notes of %s that nothing needs stay until the next run: %s", self.table, problem)
 
     def first_mark(self, done: Sequence[str] = ()) -> MarkReport:
         """Make and publish a mark whose notes begin with `done`, sentences about what ran before it.
@@ -201,7 +201,7 @@ def keep_references(references: KeptReferences, table: str, *, forget: bool) -> 
     try:
         references.save(forget=forget)
     except OSError as problem:
-        _LOG.warning("the references of %s were not kept, and the next mark reads them anew: %s", table, problem)
+        _LOG.warning("the references of %s were not stored, and the next mark reads them again: %s", table, problem)
 
 
 def _reader(spark: SparkSession) -> Reader:

@@ -140,15 +140,15 @@ class Compaction:
             return None
         config = self.table.config
         if not config.populates_meta_fields:
-            lacks = "Hudi's own columns, which tell the versions of a row apart"
+            lacks = "Hudi's own columns, which distinguish the versions of a row"
         elif not config.ordering_fields and not is_concurrent(self.hudi_options):
             lacks = "an ordering field, and no lock by which its writers take turns is set"
         else:
             return None
         return (
             f"'{self.name}' has not {lacks}, so rows that others write meanwhile could be lost; set "
-            "hoodie.write.concurrency.mode and hoodie.write.lock.provider as its writers do, or, if nobody else "
-            "writes, give assume_single_writer"
+            "hoodie.write.concurrency.mode and hoodie.write.lock.provider as its writers do, or, if no other "
+            "job writes, give assume_single_writer"
         )
 
     def run(self, plan: CompactionPlan, lease: ServiceLease) -> CompactResult:

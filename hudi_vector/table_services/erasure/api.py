@@ -55,8 +55,8 @@ _LOCAL = StorageOptions()
 _TRASH_NEEDS = "the trash's window to end, or clean_blobs with trash_window='0s'"
 _REPACKED = "compact_blobs with live_threshold=100"
 _CLEANED = "then Hudi's clean, then clean_blobs"
-_STAGED = "its write to end, or its lease and the grace to run out and clean_blobs: nobody can say whose rows it holds"
-_HALF_PUBLISHED = "clean_blobs after the grace: nobody can say what it holds"
+_STAGED = "its write to end, or its lease and the grace to run out and clean_blobs: it is unknown whose rows it holds"
+_HALF_PUBLISHED = "clean_blobs after the grace: it is unknown what it holds"
 _CLOCKS_APART_MS = 600_000  # the greatest expected difference between the storage's clock and ours
 _OWNER = "its owner: the table refers to it and does not own it"
 _KEY = "_hoodie_record_key"
@@ -306,20 +306,20 @@ def _data_files(
         elif file.info.uri in newest:
             needs = "Hudi's compaction of its file group, and clean after it"
         else:
-            needs = "Hudi's clean, which keeps as many versions as it is told to"
+            needs = "Hudi's clean, which keeps as many versions as its settings say"
         yield Holder(file.path, file.info.size, "base file" if file.kind == BASE else "log file", needs)
 
 
 def _container_needs(has_rows: bool, is_known: bool, is_loose: bool) -> str:
     if is_loose and not is_known:
-        return "clean_blobs: nothing refers to it, so nobody can say whose bytes it holds"
+        return "clean_blobs: nothing refers to it, so it is unknown whose bytes it holds"
     if is_loose:
         return "clean_blobs"
     if has_rows and is_known:
         return "the data files first, and clean_blobs after them"
     if is_known:
         return f"{_REPACKED}, since other rows refer to it, {_CLEANED}"
-    return f"{_REPACKED}, since nobody can say whose bytes its dead parts are, {_CLEANED}"
+    return f"{_REPACKED}, since it is unknown whose bytes its dead parts are, {_CLEANED}"
 
 
 def _open(root: str, options: StorageOptions) -> NativeTable:

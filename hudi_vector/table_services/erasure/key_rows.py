@@ -89,7 +89,7 @@ class KeyScan:
             elif block.kind == TORN:
                 if block.content:
                     raise DataFileError(
-                        f"the block at byte {block.offset} is cut off, so that nobody can say whose rows it holds; "
+                        f"the block at byte {block.offset} is cut off, so that it is unknown whose rows it holds; "
                         "Hudi's compaction of its file group, and clean after it, remove the file"
                     )
             elif block.kind not in (COMMAND, DELETE):

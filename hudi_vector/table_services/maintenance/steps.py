@@ -174,9 +174,9 @@ def _look_after_indexes(job: Job) -> Outcome:
     gone = [
         name for one in known for name in compact(job.spark, job.table, one.column, kind=one.kind, metric=one.metric)
     ]
-    told = [line for result in made for line in result.lines()]
-    told += [f"{len(gone)} files of indexes were deleted that nothing needs any more"] if gone else []
-    return Outcome(DONE, "; ".join(told)) if told else Outcome(NOTHING, _ALL_COVERED)
+    lines = [line for result in made for line in result.lines()]
+    lines += [f"{len(gone)} files of indexes were deleted that nothing needs any more"] if gone else []
+    return Outcome(DONE, "; ".join(lines)) if lines else Outcome(NOTHING, _ALL_COVERED)
 
 
 def _measure(job: Job) -> Outcome:

@@ -50,7 +50,7 @@ class SpreadLimits:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a task returns: its files without references, and the references as a stream.
+    """The result of a task: its files without references, and the references as a stream.
 
     The stream's column `file` is the position in `files`.
     """

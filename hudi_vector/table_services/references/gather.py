@@ -93,7 +93,7 @@ def _lost(found: FileReferences, table: NativeTable, timeline: Timeline) -> str 
     completed = [each for each in writers if _may_have_completed(each, timeline)]
     if writers and not completed:
         return None
-    why = f"instant {completed[0]} has completed" if completed else "nobody can tell whether its write has completed"
+    why = f"instant {completed[0]} has completed" if completed else "it is unknown whether its write has completed"
     where = f"is cut off in the block at byte {found.torn.offset}" if found.file.info.size else "is empty"
     later = "" if completed or not timeline.pending else "mark again once no write is under way, and if it stays so, "
     return (

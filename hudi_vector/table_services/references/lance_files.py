@@ -39,7 +39,7 @@ def lance_fields(schema: pa.Schema) -> list[str] | None:
     """Return the fields of a Lance file that describe references, as dotted paths.
 
     These are the references and the types of the blobs around them. For a blob in a list or a map, the whole list or
-    map is returned. None stands for all columns, if one of the names itself contains a dot.
+    map is returned. None means all columns; it is returned if one of the names itself contains a dot.
 
     Example:
         >>> reference = pa.struct([(name, pa.string()) for name in REFERENCE_FIELDS])

@@ -256,8 +256,8 @@ def targets_of(moves: DataFrame, table: str, *, columns: int) -> DataFrame:
         return there.select(*row, F.create_map("column", place).alias("changes"))
     changed = there.select(*row, F.struct(F.col("column").alias("key"), place.alias("value")).alias("change"))
     grouped = changed.groupBy(*row).agg(F.collect_list("change").alias("changes"))
-    told = grouped.where(F.size(F.array_distinct(F.col("changes")["key"])) == F.size("changes"))
-    return told.withColumn("changes", F.map_from_entries("changes"))
+    distinct = grouped.where(F.size(F.array_distinct(F.col("changes")["key"])) == F.size("changes"))
+    return distinct.withColumn("changes", F.map_from_entries("changes"))
 
 
 def staged(frame: DataFrame, folder: str) -> DataFrame:

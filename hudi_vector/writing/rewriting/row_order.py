@@ -67,10 +67,10 @@ def laid_out(table: BlobTable, sizes: Mapping[str, int], order: Order) -> dict[s
     rows = Window.partitionBy("stays", "first.column", "first.partition").orderBy("first", "file", "begin")
     end = F.lag(F.col("begin") + F.col("count")).over(rows)
     follows = (F.lag("file").over(rows) == F.col("file")) & (end <= F.col("begin"))
-    told = ranges.select("*", stays).select(
+    following = ranges.select("*", stays).select(
         "file", "stays", "count", F.coalesce(follows, F.lit(False)).alias("follows")
     )
-    counted = told.groupBy("file").agg(
+    counted = following.groupBy("file").agg(
         F.count_if(F.col("stays") & ~F.col("follows")).alias("breaks"),
         F.count_if("stays").alias("ranges"),
         F.count_if(~F.col("stays")).alias("leaving"),
@@ -92,8 +92,8 @@ def laid_out(table: BlobTable, sizes: Mapping[str, int], order: Order) -> dict[s
 def _placed(references: DataFrame, order: Order) -> DataFrame:
     """Return the references with the number of their rows' cluster as `together`, -1 for unclustered rows."""
     spark = references.sparkSession
-    told = [(file_id, number, place) for file_id, (number, place) in order.together.items()]
-    places = spark.createDataFrame(told, "file_group STRING, together INT, place INT")
+    known = [(file_id, number, place) for file_id, (number, place) in order.together.items()]
+    places = spark.createDataFrame(known, "file_group STRING, together INT, place INT")
     joined = references.join(F.broadcast(places), "file_group", "left")
     moves = F.col("together").isNotNull()
     # Rows with equal sort columns may be stored in any order, so file group and position are ignored.
