@@ -1,7 +1,7 @@
 """The main job on real input: scikit-learn's handwritten digits as a Hudi table, searched by SQL.
 
-``make demo`` runs this. Its second part keeps the digits' pictures as blobs beside their vectors. It ends by writing a
-picture of query digits with their neighbours, fetched from the table.
+``make demo`` runs this. Its second part stores the digits' pictures as blobs next to their vectors. It ends by writing
+a picture of query digits with their neighbours, fetched from the table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUERIES = (7, 42, 311, 1234)
 
 
 def main() -> None:
-    """Make the table, search it in five ways beside Hudi's own function, draw the answers."""
+    """Make the table, search it in five ways and with Hudi's own function, draw the answers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where the table and picture go")
     output = parser.parse_args().output.resolve()

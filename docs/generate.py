@@ -106,7 +106,7 @@ def _number(value: float) -> str:
 
 
 def _spread(times: Sequence[float] | Mapping[str, float] | None, scale: float = 1.0) -> str:
-    """A median with its range, of all times or as a benchmark told them; nothing where there are none."""
+    """Return a median with its range, of all times or as a benchmark measured them; "" without times."""
     if not times:
         return ""
     if isinstance(times, Mapping):
@@ -201,7 +201,7 @@ def services_marks(run: Run) -> str:
 
 
 def compaction(run: Run) -> str:
-    """The phases, and the byte phase beside a copy."""
+    """Return the phases, and the byte phase compared with a copy."""
     rows = [[phase, _spread(times)] for phase, times in run["seconds"]["compaction"].items()]
     return _rows(["phase", "seconds"], [*rows, ["copy / byte phase, of each round", _spread(run["ratios"])]])
 

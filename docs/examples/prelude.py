@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def names(spark: SparkSession, folder: str) -> dict[str, Any]:
-    """Make the tables `products`, `photos` and `albums` below a folder, and the frames and values beside them.
+    """Make the tables `products`, `photos` and `albums` below a folder, and the frames and values that examples use.
 
     Args:
         spark: A registered session.
