@@ -88,7 +88,7 @@ def recall(
 ) -> RecallResult:
     """Measure the recall and the latency of an index compared with exact search, and store both in the index's history.
 
-    The queries are vectors of rows of the table. A graph (`hnsw`) finds the neighbours of its own rows by their links,
+    The queries are vectors of rows of the table. A graph (`hnsw`) finds the neighbours of rows that it holds by links,
     so other queries may find somewhat less; recall targets hold for these too, as they are calibrated without these
     links.
 
