@@ -121,7 +121,7 @@ def _entry(root: str, folder: str, options: StorageOptions) -> _Listed | None:
         or folder != _folder_of(entry.table)
     ):
         raise DataFileError(
-            f"'{home}' is damaged, or somebody changed it: it is not the entry of '{entry.table}'; register the tables "
-            "again after its folder was removed"
+            f"'{home}' is damaged, or somebody changed it: it is not the entry of '{entry.table}'; remove its "
+            "folder and register the tables again"
         )
     return entry

@@ -217,7 +217,7 @@ def _require_sense(manifest: IndexManifest, uri: str) -> None:
         and (target is None or (isinstance(target, float | int) and 0 <= target <= 1))
     )
     if not fits:
-        raise DataFileError(f"'{uri}' is damaged, or somebody changed it: no index is of such a kind or such numbers")
+        raise DataFileError(f"'{uri}' is damaged, or somebody changed it: it has a kind or numbers that no index has")
 
 
 def manifests_folder(folder: str, key: str = "") -> str:

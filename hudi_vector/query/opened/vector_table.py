@@ -392,7 +392,7 @@ class VectorTable:
             return [self._deleted, checked_deleted(deleted)]
         if deleted is not None:
             raise InvalidArgumentError(
-                f"deleted names rows of files, and '{self.name}' is none of files, and knows its own; use a filter"
+                f"deleted is for searches of files and of Delta tables, and '{self.name}' is neither; use a filter"
             )
         return []
 
