@@ -269,7 +269,7 @@ LOCAL_THREADS: Option[int] = Option(
     "hoodie.vector.search.local.threads",
     0,
     "threads",
-    "Threads of a search on the driver; 0 means as many as this process may use processors.",
+    "Threads of a search on the driver; 0 means one for each processor that this process may use.",
     minimum=0,
 )
 CACHE_MAX_BYTES: Option[int] = Option(

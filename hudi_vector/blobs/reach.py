@@ -47,14 +47,14 @@ class Reach:
         if self._places is None:
             if self._is_remote and scheme_of(uri) == "file":
                 return (
-                    "it names a file of this machine, and the table that says so lies on an object store; "
+                    "it names a file of this machine, and the table that refers to it is on an object store; "
                     f"list the places whose files may be read in {_KEY}"
                 )
             return None
         found = _resolved(uri)
         if any(found == place or found.startswith(f"{place}/") for place in self._places):
             return None
-        return f"it lies in no place that {_KEY} lists; add the one it lies in, if its files may be read"
+        return f"it is in none of the places that {_KEY} lists; add its place if the files there may be read"
 
     def opened(self, uri: str) -> str:
         """Return the URI to open for a file: if places are listed, the resolved URI that was checked against them."""

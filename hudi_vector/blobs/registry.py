@@ -119,7 +119,7 @@ def _entry(root: str, folder: str, options: StorageOptions) -> Entry[_Listed] | 
     entry = found.value()
     if entry.table != normalise(entry.table) or folder != _folder_of(entry.table):
         raise DataFileError(
-            f"'{home}' is damaged, or somebody changed it: it is not the entry of '{entry.table}'; register the tables "
-            "again after its folder was removed"
+            f"'{home}' is damaged, or somebody changed it: it is not the entry of '{entry.table}'; remove its "
+            "folder and register the tables again"
         )
     return found

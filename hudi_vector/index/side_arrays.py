@@ -144,7 +144,7 @@ def _columns(file: pa.ipc.RecordBatchFileReader, source: Any, names: Sequence[st
 
 
 def _damaged(kind: str, uri: str) -> DataFileError:
-    return DataFileError(f"the {kind} '{uri}' is damaged: its content is not what its checksum says")
+    return DataFileError(f"the {kind} '{uri}' is damaged: its content does not match its checksum")
 
 
 def _checksum(text: str, arrays: Arrays) -> str:

@@ -154,7 +154,8 @@ def _why_not_reached(index: Index, k: int) -> str:
     if found is None:
         most = max(setting.k for setting in calibration)
         return f"its {kind} index was measured for k up to {most}: add nprobes, or ask for fewer rows"
-    return f"no effort that was measured for its {kind} index found more than {found:.3f}: add nprobes, or aim lower"
+    most_found = f"none of the settings measured for its {kind} index found more than {found:.3f}"
+    return f"{most_found}: add nprobes, or lower the recall target"
 
 
 def _require_no_shortcut(tuning: Tuning) -> None:

@@ -101,7 +101,7 @@ def translated(peeled: Peeled) -> list[Predicate]:
             if shown["class"].endswith(".AttributeReference"):
                 name = peeled.columns.get(_expression_id(shown))
                 if name is None:
-                    raise UntranslatableError(f"column '{shown['name']}' is none of the table")
+                    raise UntranslatableError(f"column '{shown['name']}' is not in the table")
                 shown["name"] = name
         found.append(translate(condition, nodes, str))
     return found

@@ -59,7 +59,7 @@ def arrow_schema(text: str, with_meta_fields: bool = True) -> pa.Schema:
     except HudiVectorError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError, pa.ArrowException) as problem:
-        raise UnsupportedTableError(f"the table's schema is none that Avro knows: {problem}") from problem
+        raise UnsupportedTableError(f"the table's schema is not a valid Avro schema: {problem}") from problem
     present = {field.name for field in fields}
     meta = [pa.field(name, pa.string()) for name in META_FIELDS if name not in present] if with_meta_fields else []
     return pa.schema([*meta, *fields])
@@ -97,7 +97,7 @@ class _Heights:
             raise ValueError(f"a type is {type(node).__name__}")
         height = 1 + max(inner, default=0)
         if depth + height > _DEEPEST:
-            raise ValueError("types lie in each other, deeper than any table needs")
+            raise ValueError("types are nested deeper than any table needs")
         if isinstance(node, dict) and isinstance(node.get("name"), str):
             short = node["name"].rpartition(".")[2]
             self._named[short] = max(height, self._named.get(short, 0))
@@ -105,7 +105,7 @@ class _Heights:
 
     def _inner(self, node: dict[str, Any], within: tuple[str, ...], namespace: str, depth: int) -> list[int]:
         if depth > _DEEPEST:
-            raise ValueError("types lie in each other, deeper than any table needs")
+            raise ValueError("types are nested deeper than any table needs")
         name = node.get("name")
         if isinstance(name, str) and node.get("type") in ("record", "error"):
             full = name if "." in name else ".".join(filter(None, (str(node.get("namespace") or namespace), name)))

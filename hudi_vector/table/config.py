@@ -149,7 +149,7 @@ def properties_of(content: bytes, uri: str) -> dict[str, str]:
 
 
 def _damaged(uri: str, problem: ValueError) -> DataFileError:
-    return DataFileError(f"'{uri}' is damaged: {problem}; bring back what Hudi wrote")
+    return DataFileError(f"'{uri}' is damaged: {problem}; restore the file that Hudi wrote")
 
 
 def parse_properties(text: str) -> dict[str, str]:

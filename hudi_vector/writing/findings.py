@@ -97,7 +97,7 @@ def refuse_invalid(findings: Findings) -> None:
     raise error(
         f"nothing was written: {findings.invalid_rows} of {findings.rows} rows hold an invalid vector "
         f"({findings.described}), the first at {findings.first_invalid}; "
-        f"mend them, or set {INVALID_VECTORS.key} to skip or null"
+        f"correct them, or set {INVALID_VECTORS.key} to skip or null"
     )
 
 

@@ -31,11 +31,11 @@ def spark_frame(df: Any) -> DataFrame:
         return df
     if not isinstance(df, (pd.DataFrame, pa.Table)):
         raise InvalidTypeError(
-            f"df is a DataFrame of Spark or pandas, or an Arrow table, not {kind_of(df)}; make one of it first"
+            f"df is a DataFrame of Spark or pandas, or an Arrow table, not {kind_of(df)}; convert it first"
         )
     session = SparkSession.getActiveSession()
     if session is None:
-        raise SessionError(f"a {kind_of(df)} is written by the active SparkSession, and there is none; make one first")
+        raise SessionError(f"writing a {kind_of(df)} needs an active SparkSession, and there is none; make one first")
     names = [str(name) for name in (df.columns if isinstance(df, pd.DataFrame) else df.column_names)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -341,7 +341,7 @@ def _rows(df: DataFrame, plan: WritePlan) -> DataFrame:
         otherwise = F.raise_error(
             F.lit("a vector is invalid that was valid when it was checked: cache the DataFrame, it changes")
         )
-    stored = {column.name: column.stored(otherwise) for column in plan.columns}
+    stored = {column.name: column.as_stored(otherwise) for column in plan.columns}
     return rows.select(*[stored.get(name, F.col(quoted(name))) for name in rows.columns])
 
 

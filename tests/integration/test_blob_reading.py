@@ -119,7 +119,7 @@ def test_only_places_that_are_listed_are_read(spark, photos, file, clean_session
         with pytest.raises((PySparkException, errors.BlobReadError)) as refused:
             call()
         last = str(refused.value).strip().splitlines()[-1]
-        assert f"it lies in no place that {key} lists" in last, name
+        assert f"it is in none of the places that {key} lists" in last, name
     assert answer(spark.sql(f"SELECT id, try_read_blob(img) FROM {photos} WHERE id IN (1, 2, 5)")) == {
         **wanted,
         1: None,

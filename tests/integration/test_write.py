@@ -233,7 +233,7 @@ def test_invalid_vectors_stop_the_write(spark, path):
     assert str(raised.value) == (
         "nothing was written: 6 of 8 rows hold an invalid vector ('emb': 2 with wrong length, 1 with NULL element, "
         "2 with NaN or infinite element, 1 with element out of range), the first at id = 2; "
-        "mend them, or set hoodie.vector.invalid to skip or null"
+        "correct them, or set hoodie.vector.invalid to skip or null"
     )
     assert not os.path.exists(path)
 
@@ -356,7 +356,7 @@ def wrong_inputs(spark):
          "give an array of numbers, a Spark ML vector, or the elements' bytes (binary)")),
         (good.withColumn("emb", F.array(F.lit(1.0))), layout, DimensionMismatchError,
          ("nothing was written: 1 of 1 rows hold an invalid vector ('emb': 1 with wrong length), the first at id = 2; "
-         "mend them, or set hoodie.vector.invalid to skip or null")),
+         "correct them, or set hoodie.vector.invalid to skip or null")),
         (good, {**layout, "record_key": "ts"}, InvalidArgumentError,
          "'{t}' has the record key 'id' and cannot be written with 'ts'; give 'id', or write to another table"),
         (good, {**layout, "partition_by": "ts"}, InvalidArgumentError,
@@ -406,7 +406,7 @@ def test_places_that_take_no_table(clean_session, tmp_path):
         with pytest.raises(error) as raised:
             write(frame, table, record_key="id", **arguments)
         assert str(raised.value) == message
-    sentence = "^df is a DataFrame of Spark or pandas, or an Arrow table, not list; make one of it first$"
+    sentence = "^df is a DataFrame of Spark or pandas, or an Arrow table, not list; convert it first$"
     with pytest.raises(InvalidTypeError, match=sentence):
         write([1], "t", record_key="id")  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
@@ -571,7 +571,7 @@ def test_what_is_no_dataframe_is_named_with_its_package(spark, tmp_path):
     kind = f"{pd.DataFrame.__module__}.DataFrame"
     assert kind.startswith("pandas")
     for rows, sentence in [
-        (3, "df is a DataFrame of Spark or pandas, or an Arrow table, not int; make one of it first"),
+        (3, "df is a DataFrame of Spark or pandas, or an Arrow table, not int; convert it first"),
         (pd.Series([1]), f"not {pd.Series.__module__}.Series;"),
         (pd.DataFrame({"id": []}), f"a {kind} without rows does not say what its columns hold"),
         (pd.DataFrame([[1, 2]], columns=["id", "id"]), "df has two columns 'id'"),

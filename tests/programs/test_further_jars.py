@@ -133,7 +133,7 @@ for said, frame in asking.items():
         raise
     except Exception as problem:
         last = str(problem).strip().splitlines()[-1]
-        assert "it names a file of this machine, and the table that says so lies on an object store" in last, (said, last)
+        assert "it names a file of this machine, and the table that refers to it is on an object store" in last, (said, last)
     spark.conf.set("hoodie.blob.read.allowed", f"{own}, s3://lake")
     found = {row[0]: bytes(row[1]) for row in frame().collect()}
     assert found == {0: b"the", 1: outside[1:8]}, (said, found)

@@ -207,7 +207,7 @@ REFERENCE = {"external_path": "/x", "offset": 0, "length": 1, "managed": False}
         ({**inline(None), "reference": REFERENCE}, "row 1 is INLINE and has no data, only a reference.*CONTENT"),
         (
             {**inline(None), "reference": {**REFERENCE, "external_path": "/t/x_1-0-1_2.lance"}},
-            "only a reference into its Lance base file: Hudi 1.2 leaves the bytes there unless .*=CONTENT$",
+            "only a reference into its Lance base file: Hudi 1.2 leaves the bytes there by default; .*=CONTENT$",
         ),
         ({"type": "OUT_OF_LINE", "data": b"x", "reference": None}, "row 1 is OUT_OF_LINE and has no reference"),
         ({"type": "OUT_OF_LINE", "data": None, "reference": {**REFERENCE, "external_path": None}}, "has no reference"),

@@ -61,7 +61,7 @@ def refused(blob: Any, match: str, options: StorageOptions = FREE, table: str | 
 @pytest.mark.parametrize("table", ["s3://lake/t", "s3a://lake/t", "gs://lake/t", "abfss://c@a.dfs.core.windows.net/t"])
 @pytest.mark.parametrize("spelled", ["{}", "file:{}", "file://{}", "FILE:///{}", "/tmp/../{}"])
 def test_a_table_on_an_object_store_names_no_file_of_this_machine(secret: Path, table: str, spelled: str) -> None:
-    why = rf"it names a file of this machine, and the table that says so lies on an object store; list .* in {KEY}"
+    why = rf"it names a file of this machine, and the table that refers to it is on an object store; list .* in {KEY}"
     refused((spelled.format(secret), 0, 6), why, table=table)
     refused((spelled.format(secret), 0, 6), why, StorageOptions.of({"fs.s3a.access.key": "a"}), table)
 
@@ -86,7 +86,7 @@ def test_a_place_that_is_listed_may_be_named(secret: Path, tmp_path: Path) -> No
         found = BlobFetcher(options, "s3://lake/t").fetch(BlobColumns.of(blob_rows([(str(secret), 0, 6)])))
         assert found.to_pylist() == [b"secret"]
     for options in (only(tmp_path / "hom"), only(f"{secret}x"), only(tmp_path / "other"), only("s3://lake/home")):
-        refused((str(secret), 0, 6), f"it lies in no place that {KEY} lists", options, f"file://{tmp_path}/t")
+        refused((str(secret), 0, 6), f"it is in none of the places that {KEY} lists", options, f"file://{tmp_path}/t")
 
 
 def test_the_folder_of_the_table_is_always_one_of_the_places(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_the_folder_of_the_table_is_always_one_of_the_places(tmp_path: Path) -> 
     for path in (str(inside), ".hoodie/blobs/x.blob"):
         columns = BlobColumns.of(blob_rows([(path, 0, 4)]))
         assert BlobFetcher(only("s3://other"), str(tmp_path / "t")).fetch(columns).to_pylist() == [b"blob"]
-    with pytest.raises(BlobReadError, match="in no place"):
+    with pytest.raises(BlobReadError, match="in none of the places"):
         BlobFetcher(only("s3://other")).fetch(BlobColumns.of(blob_rows([(str(inside), 0, 4)])))
 
 
@@ -109,7 +109,9 @@ def test_links_and_dots_lead_to_no_other_place(secret: Path, tmp_path: Path) -> 
     (allowed / "sub" / "fine").write_bytes(b"fine")
     (tmp_path / "also").symlink_to(allowed)
     for path in ("link", "folder/id_rsa", "../home/id_rsa", "sub/../../home/id_rsa", "loop/x"):
-        refused((f"{allowed}/{path}", 0, 6), "cannot be read: it lies in no place|cannot be read: ", only(allowed))
+        refused(
+            (f"{allowed}/{path}", 0, 6), "cannot be read: it is in none of the places|cannot be read: ", only(allowed)
+        )
     for path in (allowed / "sub/fine", allowed / "folder/../sub/fine", tmp_path / "also/sub/fine"):
         for place in (allowed, tmp_path / "also"):
             found = BlobFetcher(only(place)).fetch(BlobColumns.of(blob_rows([(str(path), 0, 4)])))
@@ -152,10 +154,10 @@ def test_drivers_that_wrap_another_one_are_no_way_round(secret: Path, scheme: st
 
 def test_base_files_of_inline_blobs_lie_in_the_places_too(tmp_path: Path) -> None:
     bases = BaseFiles(only("s3://lake"))
-    with pytest.raises(BlobReadError, match="it lies in no place"):
+    with pytest.raises(BlobReadError, match="it is in none of the places"):
         bases.require([f"file://{tmp_path}/f.parquet#img"])
     (found,) = bases.read([(f"file://{tmp_path}/f.parquet#img", np.array([0]))], 1)
-    assert "it lies in no place" in str(found)
+    assert "it is in none of the places" in str(found)
 
 
 def test_compaction_copies_nothing_from_elsewhere(secret: Path) -> None:
@@ -171,7 +173,7 @@ def test_a_write_brings_no_reference_that_no_reader_would_take(secret: Path, tmp
 
     with pytest.raises(InvalidBlobError, match="would not be read: it names a file of this machine, and the table"):
         written("s3a://lake/t", FREE)
-    with pytest.raises(InvalidBlobError, match="would not be read: it lies in no place that"):
+    with pytest.raises(InvalidBlobError, match="would not be read: it is in none of the places that"):
         written(str(tmp_path / "t"), only("s3://lake"))
     for table, options in ((str(tmp_path / "t"), FREE), ("s3a://lake/t", only(secret.parent))):
         (blob,) = written(table, options).column("img").to_pylist()

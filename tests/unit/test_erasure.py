@@ -213,7 +213,7 @@ def test_changed_rows_bear_no_key(table: BlobTable) -> None:
         found = asked(table, key)
         assert not found.is_well
         assert [doubt.partition(": ")[2] for doubt in found.doubts] == [
-            "it holds changes of rows, which bear no record key; Hudi's clean removes it"
+            "it holds changes of rows, which have no record key; Hudi's clean removes it"
         ]
     changes.unlink()
     assert asked(table, "7").is_well

@@ -77,7 +77,7 @@ MUTUAL = {
 def test_a_schema_without_end_is_refused(schema: Any) -> None:
     with pytest.raises(ValueError, match=r"contains itself|deeper than|a type is"):
         require_finite(schema)
-    with pytest.raises(UnsupportedTableError, match="is none that Avro knows"):
+    with pytest.raises(UnsupportedTableError, match="is not a valid Avro schema"):
         arrow_schema(json.dumps(schema), False)
 
 
@@ -99,7 +99,7 @@ def test_one_name_in_two_places_is_no_circle() -> None:
 
 @pytest.mark.parametrize("text", ["", "null", "7", "[]", "{}", '{"fields": 7}', '{"fields": [{}]}', "[" * 100_000, "{"])
 def test_what_is_no_schema_is_a_sentence(text: str) -> None:
-    with pytest.raises(UnsupportedTableError, match="the table's schema is none that Avro knows"):
+    with pytest.raises(UnsupportedTableError, match="the table's schema is not a valid Avro schema"):
         arrow_schema(text)
 
 
@@ -179,9 +179,9 @@ def test_a_number_without_end_is_refused_soon() -> None:
 def test_structs_in_structs_are_refused() -> None:
     for kind in (0x1C, 0x19):  # a struct in a struct, a list in a struct
         deep = bytes([kind, 0x1C] if kind == 0x19 else [kind]) * 200_000
-        with pytest.raises(ValueError, match="lie in each other"):
+        with pytest.raises(ValueError, match="are nested deeper than"):
             read_struct(deep)
-        with pytest.raises(ValueError, match="lie in each other"):
+        with pytest.raises(ValueError, match="are nested deeper than"):
             list_of_structs(deep, 7)
 
 

@@ -118,7 +118,7 @@ def test_graphs_are_for_searches_that_give_up_recall(monkeypatch: pytest.MonkeyP
     assert choose(graphs, recall_target=1).index is None
     assert effort(choose(graphs, recall_target=0.9)) == (False, 8, 2)
     assert effort(choose(index("hnsw", target=0.9))) == (False, 8, 2)
-    assert choose(graphs, recall_target=0.9999).reason.startswith("no effort that was measured for its hnsw index")
+    assert choose(graphs, recall_target=0.9999).reason.startswith("none of the settings measured for its hnsw index")
     # An index that can be certain stands in its place, and before it.
     assert effort(choose(graphs, index("ivf_pq"))) == (True, None, None)
     both = (graphs, index("ivf_pq"))
@@ -126,7 +126,10 @@ def test_graphs_are_for_searches_that_give_up_recall(monkeypatch: pytest.MonkeyP
     assert choose(*both, mode="approximate", algorithm="hnsw").index is graphs
     for asked, sentence in (
         ({}, "metric l2, and its index is hnsw, which gives no exact answers: .*; or leave the algorithm out"),
-        ({"recall_target": 0.9999}, "measured for its hnsw index found more than 0.999: add nprobes, or aim lower; or"),
+        (
+            {"recall_target": 0.9999},
+            "measured for its hnsw index found more than 0.999: add nprobes, or lower the recall target; or",
+        ),
     ):
         with pytest.raises(InvalidArgumentError, match=sentence):
             choose(*both, algorithm="hnsw", **asked)

@@ -488,7 +488,7 @@ def test_a_segment_of_another_file_is_no_segment(files: list[str], directory: st
         ("build_if_missing", {}, "give exactly one of table, files and delta"),
         ("build_if_missing", {"files": ["a"], "delta": "b"}, "give exactly one of table, files and delta"),
         ("build_if_missing", {"table": "t"}, "looked after through Spark; give a session"),
-        ("build_if_missing", {"files": ["a"], "directory": None}, "an index of files needs a directory to lie in"),
+        ("build_if_missing", {"files": ["a"], "directory": None}, "an index of files needs a directory"),
         ("build_if_missing", {"files": ["a"], "directory": 7}, "'directory' must be text"),
         ("build_if_missing", {"files": []}, "files is an empty list"),
         ("build_if_missing", {"files": "a.parquet"}, "files must be a list of paths"),
@@ -604,7 +604,7 @@ def test_the_command_needs_no_spark_for_files(
     assert [one["covered_files"] for one in run("describe")[1]] == [4]
     assert run("verify", "--column", "emb") == (0, [])
     assert cli.main(["index", "refresh", "--file", files[0], "--column", "emb"]) == 2
-    assert "an index of files needs a directory to lie in" in capsys.readouterr().err
+    assert "an index of files needs a directory" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["index", "describe", "--file", files[0], "--table", "t"])
     assert "not allowed with argument" in capsys.readouterr().err

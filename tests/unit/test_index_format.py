@@ -170,14 +170,14 @@ def test_hashes_of_keys_are_read_by_their_description_and_alone(tmp_path: Path, 
     for damaged, is_read in ((found[array], True), (found["key_hash"], False), (found["key_row"], False)):
         at = content.index(damaged.tobytes()) + 40
         path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-        with pytest.raises(DataFileError, match="its content is not what its checksum says"):
+        with pytest.raises(DataFileError, match="its content does not match its checksum"):
             files.load_segment(storage, folder, name, model, segment.file)
         if is_read:
             alone = files.load_segment_keys(storage, folder, name, segment.file)
             assert alone is not None
             assert alone.key_row.tolist() == found["key_row"].tolist()
         else:
-            with pytest.raises(DataFileError, match="its content is not what its checksum says"):
+            with pytest.raises(DataFileError, match="its content does not match its checksum"):
                 files.load_segment_keys(storage, folder, name, segment.file)
     path.write_bytes(content)
     other = replace(segment.file, size=9)

@@ -353,7 +353,7 @@ def test_a_stale_pending_instant_is_told_and_ignored_on_demand(table: BlobTable)
 
 
 DOUBTS = {
-    "an unknown file": ("x.csv", b"a", "is no data file that Hudi would name so"),
+    "an unknown file": ("x.csv", b"a", "does not have the name of a data file"),
     "a Lance base file": ("f_0-1-2_20260101000000000.lance", b"a", "cannot be read"),
     "an ORC base file": ("f_0-1-2_20260101000000000.orc", b"a", "is a base file in ORC"),
     "a log of changes": (".f_20260101000000000.log.1_0-1-2.cdc", b"garbage", "no block begins"),

@@ -182,4 +182,4 @@ def test_a_damaged_page_table_is_a_damaged_segment(made: tuple[list[str], str]) 
     segment.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
     assert footers_read(files, directory) <= 4
     (problem,) = hv.index.verify(None, files=files, column="emb", directory=directory)
-    assert "its content is not what its checksum says" in problem.problem
+    assert "its content does not match its checksum" in problem.problem

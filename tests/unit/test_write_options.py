@@ -176,7 +176,7 @@ def test_invalid_vectors_are_counted_in_words(invalid, error, described):
         refuse_invalid(Findings(rows=9, invalid_rows=5, invalid=invalid, first_invalid="id = 7"))
     assert str(raised.value) == (
         f"nothing was written: 5 of 9 rows hold an invalid vector ({described}), the first at id = 7; "
-        "mend them, or set hoodie.vector.invalid to skip or null"
+        "correct them, or set hoodie.vector.invalid to skip or null"
     )
 
 

@@ -144,7 +144,7 @@ def _blob_column(source: pa.NativeFile, place: str, path: str, named: str, uri: 
     if column not in columns:
         raise InvalidBlobError(
             f"the reference to '{place}' names none of the file's BLOB columns ({', '.join(columns) or 'none'}); "
-            "leave references as blob_references gives them"
+            "use references as blob_references returns them"
         )
     return blob_column(source, metadata, column, uri)
 

@@ -23,7 +23,7 @@ from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX
 __all__ = ["BlobFetcher", "Part"]
 
 _WHOLE = Part()
-_CHANGED = "its bytes are not those that were written, whose checksum was kept"
+_CHANGED = "its bytes are not those that were written: they differ from the stored checksum"
 # Reads are not split below this size to share them between threads.
 _MIN_SHARE = 256 << 10
 

@@ -91,7 +91,7 @@ class LazyColumns:
             path = self.path[int(np.argmax(wrong))].as_py()
             raise InvalidBlobError(
                 f"a reference to an INLINE blob in '{path}' lacks its length, or both offset and row; "
-                "leave references as blob_references gives them"
+                "use references as blob_references returns them"
             )
 
 

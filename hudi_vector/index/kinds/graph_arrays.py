@@ -82,7 +82,7 @@ class GraphArrays:
         parts.take("<iifQQ")
         trained, code = parts.vector("<f4"), parts.vector("<u1")
         if parts.at != len(parts.data) or ((level < 1) | (level > _MOST_LAYERS)).any():
-            raise ValueError("it is not what faiss 1.15 writes of a graph")
+            raise ValueError("it does not have the form in which faiss 1.15 writes a graph")
         return cls(level.astype(np.uint8), neighbour, np.array([entry], np.int32), trained, code)
 
     def __eq__(self, other: object) -> bool:

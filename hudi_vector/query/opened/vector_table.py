@@ -392,7 +392,7 @@ class VectorTable:
             return [self._deleted, checked_deleted(deleted)]
         if deleted is not None:
             raise InvalidArgumentError(
-                f"deleted names rows of files, and '{self.name}' is none of files, and knows its own; use a filter"
+                f"deleted is for searches of files and of Delta tables, and '{self.name}' is neither; use a filter"
             )
         return []
 
@@ -444,7 +444,7 @@ class VectorTable:
         file, constants = (found.base_file, found.constants) if found else (None, ())
         if file is None:
             if not uri.startswith(snapshot.source.uri + "/"):
-                raise InvalidArgumentError(f"'{uri}' is no file of '{self.name}'; give places that its searches gave")
+                raise InvalidArgumentError(f"'{uri}' is no file of '{self.name}'; give places from its searches")
             file = open_storage(uri, snapshot.source.options).info(uri)
         if file is None:
             raise DataFileError(f"the data file '{uri}' is no longer there; search again")

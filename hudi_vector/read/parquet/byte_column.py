@@ -215,7 +215,7 @@ class ByteColumn:
         if header.encoding == PLAIN:
             return plain_values(page.values, page.begin, int(page.valid.sum()))
         if header.encoding not in DICTIONARY_INDICES:
-            raise ValueError(f"a page has the encoding {header.encoding}, and the footer does not say so")
+            raise ValueError(f"a page has the encoding {header.encoding}, which the footer does not list")
         sizes = np.array([len(value) for value in self._held_in_dictionary(group)], np.int64)
         numbers = self._indices(header, page)
         return np.full(len(numbers), _ABSENT, np.int64), sizes[numbers]

@@ -32,7 +32,7 @@ def read_struct(data: bytes, begin: int = 0) -> tuple[dict[int, Any], int]:
     try:
         return reader.struct(), reader.at
     except RecursionError:
-        raise ValueError("structs lie in each other, deeper than any file needs") from None
+        raise ValueError("structs are nested deeper than any file needs") from None
 
 
 def list_of_structs(data: bytes, number: int) -> list[bytes]:
@@ -48,7 +48,7 @@ def list_of_structs(data: bytes, number: int) -> list[bytes]:
     try:
         return _Reader(data, 0).structs(number)
     except RecursionError:
-        raise ValueError("structs lie in each other, deeper than any file needs") from None
+        raise ValueError("structs are nested deeper than any file needs") from None
 
 
 @dataclass(frozen=True)

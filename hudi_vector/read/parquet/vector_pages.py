@@ -244,7 +244,7 @@ class VectorPages:
         paged = self._paged
         header = read_header(window, int(paged.places.begin[number]))
         if header.encoding != PLAIN:
-            raise ValueError(f"a page has the encoding {header.encoding}, and the footer does not say so")
+            raise ValueError(f"a page has the encoding {header.encoding}, which the footer does not list")
         literals = self._literals(window, header, number)
         if literals is not None:
             self._keep(number, literals)

@@ -276,7 +276,7 @@ class _Parser:
     def _descend(self) -> None:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise InvalidFilterError(f"the filter has more than {_DEEPEST} parentheses or NOTs in each other")
+            raise InvalidFilterError(f"the filter has more than {_DEEPEST} nested parentheses or NOTs")
 
     def _peek(self) -> Token:
         return self._tokens[self._next]

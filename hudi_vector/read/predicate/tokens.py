@@ -62,7 +62,7 @@ def tokenize(text: str) -> list[Token]:
         if found is None:
             raise InvalidFilterError(
                 f"the filter {text!r} cannot be read at position {position + 1}, {text[position]!r}; "
-                "strings stand in '…', names with special characters in `…`"
+                "strings are written in '…', names with special characters in `…`"
             )
         kind, word = str(found.lastgroup), found.group()
         if kind == "string":

@@ -70,7 +70,7 @@ def inventory(spark: SparkSession, table: str | os.PathLike[str]) -> DataFrame:
     found = BlobTable.of(spark, table)
     counted = found.frame.select(
         found.partition().alias("partition"),
-        *(found.stored(column).alias(str(number)) for number, column in enumerate(found.columns)),
+        *(found.placement(column).alias(str(number)) for number, column in enumerate(found.columns)),
     ).mapInArrow(_Count(found.columns, found.area), _spark_schema(TALLY))
     by_file = counted.unionByName(_listed(spark, found)).repartition("file").sortWithinPartitions("file")
     return by_file.mapInArrow(_Summarise(found.area, found.options), _spark_schema(SUMMARY))

@@ -81,7 +81,7 @@ class BlobTable:
             found = found[name]
         return found
 
-    def stored(self, column: str) -> Column:
+    def placement(self, column: str) -> Column:
         """Return a struct that says where each blob of a column is stored; only the size of INLINE bytes is read."""
         blob = self.blob(column)
         reference = blob["reference"]

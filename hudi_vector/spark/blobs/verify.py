@@ -83,7 +83,7 @@ def verify(
         found.key().alias("key"),
         found.partition().alias("partition"),
         found.commit_time().alias("commit_time"),
-        *(found.stored(column).alias(str(number)) for number, column in enumerate(chosen)),
+        *(found.placement(column).alias(str(number)) for number, column in enumerate(chosen)),
     )
     pins = pinned_files(spark, found)
     for number in range(len(chosen)):

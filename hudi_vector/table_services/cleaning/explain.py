@@ -277,7 +277,7 @@ def _elsewhere(info: FileInfo | None, is_trashed: bool, files: dict[RetainedFile
     """Return the state and the reason of a file that the mark did not judge."""
     count = "1 data file refers" if len(files) == 1 else f"{len(files)} data files refer"
     if info is not None:
-        return OUTSIDE, f"it lies outside of {BLOB_AREA}, where nothing is ever deleted; {count} to it"
+        return OUTSIDE, f"it is outside {BLOB_AREA}, and nothing outside is ever deleted; {count} to it"
     danger = f"; {count} to it, so restore or relocate it" if files else ", and no data file refers to it"
     return (TRASHED, f"it is in the trash{danger}") if is_trashed else (GONE, f"there is no such file{danger}")
 

@@ -79,7 +79,7 @@ def sweep(
     site = Site(table, options, threads)
     if trash and not all(is_plain(site.storage, table, folder) for folder in (TRASH, OUTSIDE_TRASH)):
         raise RefusedError(
-            f"the trash of '{table}' lies behind a symbolic link, so what goes there could not be found again; "
+            f"the trash of '{table}' is behind a symbolic link, so that what is moved there might not be found again; "
             f"make {TRASH} a folder"
         )
     if dry_run:

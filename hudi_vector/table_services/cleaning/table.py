@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["ServiceTable"]
 
 _LOG = logging.getLogger(__name__)
-_DIFFERENCES = "what was kept of the references of {} files was wrong and is replaced, such as '{}'"
+_DIFFERENCES = "the stored references of {} files were wrong and are replaced, the first are those of '{}'"
 
 
 @dataclass(frozen=True)

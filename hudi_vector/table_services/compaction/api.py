@@ -165,7 +165,7 @@ class Wanted:
         small = target // _SMALL_PART if small_threshold is None else parse_size(str(small_threshold))
         if small is None:
             raise InvalidArgumentError(
-                f"small_threshold = {small_threshold!r} is no size; give bytes, or such as '64MB'"
+                f"small_threshold = {small_threshold!r} is not a size; give bytes, or a text such as '64MB'"
             )
         if small > target:
             raise InvalidArgumentError(

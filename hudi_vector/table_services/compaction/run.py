@@ -293,7 +293,7 @@ class Compaction:
         moved, lost = _counted(copied.moves)
         if lost:
             done.doubts.append(
-                f"{lost} blobs cannot be read, or are not what was written, and stay where "
+                f"{lost} blobs cannot be read, or differ from what was written, and stay where "
                 "they are; hudi_vector.blobs.verify(…, deep=True) lists them"
             )
         if commit is None:

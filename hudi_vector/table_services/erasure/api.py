@@ -275,7 +275,7 @@ def _listed(listing: Callable[[], Iterable[T]], doubts: list[str]) -> list[T]:
     try:
         return list(listing())
     except OSError as problem:
-        doubts.append(shown(f"not all that lies below the table's folder can be listed: {problem}"))
+        doubts.append(shown(f"some files below the table's folder cannot be listed: {problem}"))
         return []
 
 

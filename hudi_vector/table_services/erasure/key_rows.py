@@ -85,7 +85,7 @@ class KeyScan:
                 yield from self._parquet(pa.BufferReader(pa.py_buffer(block.content)))
             elif block.kind == CDC_DATA:
                 # These rows need not have Hudi's own columns, so they cannot be matched with record keys.
-                raise DataFileError("it holds changes of rows, which bear no record key; Hudi's clean removes it")
+                raise DataFileError("it holds changes of rows, which have no record key; Hudi's clean removes it")
             elif block.kind == TORN:
                 if block.content:
                     raise DataFileError(

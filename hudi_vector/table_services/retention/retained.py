@@ -124,4 +124,4 @@ def _data_file(table: str, info: FileInfo) -> RetainedFile | str:
     log = parse_log_file(info.name)
     if log is not None:
         return RetainedFile(table, info, LOG, log.file_id, log.instant)
-    return f"'{info.uri}' lies among the data of the table and is no data file that Hudi would name so"
+    return f"'{info.uri}' is among the data files of the table and does not have the name of a data file"

@@ -90,7 +90,7 @@ def recall(
 ) -> RecallResult:
     """Measure the recall and the latency of an index compared with exact search, and store both in the index's history.
 
-    The queries are vectors of rows of the table. A graph (`hnsw`) finds the neighbours of its own rows by their links,
+    The queries are vectors of rows of the table. A graph (`hnsw`) finds the neighbours of rows that it holds by links,
     so other queries may find somewhat less; recall targets hold for these too, as they are calibrated without these
     links.
 
@@ -136,7 +136,7 @@ def recall(
     found, seconds = subject.answers(at, index, queries, k + 1, wanted)
     truth, exact = subject.answers(at, index, queries, k + 1, Tuning("exact"))
     if min(len(true) for true in truth) < 2:
-        raise InvalidArgumentError(f"'{at.spec.column.name}' has fewer than two rows with a vector: none to be found")
+        raise InvalidArgumentError(f"'{at.spec.column.name}' has fewer than two rows with a vector; add rows")
     # Rows are compared by distance, so that ties with the last true row count; the nearest row is the query's own.
     shares = [float((got[1:] <= true[-1]).sum()) / len(true[1:]) for got, true in zip(found, truth, strict=True)]
     known = index.manifest

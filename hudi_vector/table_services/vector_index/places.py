@@ -156,8 +156,7 @@ class IndexSubject:
             place = options.INDEX_EXTERNAL_DIR.in_session(spark) if spark is not None else None
             if not place:
                 raise InvalidArgumentError(
-                    "an index of files needs a directory to lie in; give directory=… or set "
-                    f"{options.INDEX_EXTERNAL_DIR.key}"
+                    f"an index of files needs a directory; give directory=… or set {options.INDEX_EXTERNAL_DIR.key}"
                 )
         return cls(spark, table, files, delta, place, storage_options, settings)
 

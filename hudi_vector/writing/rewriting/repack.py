@@ -108,7 +108,7 @@ def referring(table: BlobTable, sizes: Mapping[str, int], also: Sequence[Column]
         name.alias("file_group"),
         F.monotonically_increasing_id().alias("position"),
         *also,
-        *(table.stored(column).alias(f"blob{number}") for number, column in enumerate(table.columns)),
+        *(table.placement(column).alias(f"blob{number}") for number, column in enumerate(table.columns)),
     )
     names = rows.columns[len(_OF_ROW) : len(rows.columns) - len(table.columns)]
     more = "".join(f", {name} {rows.schema[name].dataType.simpleString()}" for name in names)

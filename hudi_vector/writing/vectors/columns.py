@@ -77,7 +77,7 @@ class VectorColumn:
         unfit = self._out_of_range(array)
         return reason if unfit is None else reason.when(unfit, F.lit(REASONS[4]))
 
-    def stored(self, otherwise: Column | None = None) -> Column:
+    def as_stored(self, otherwise: Column | None = None) -> Column:
         """Return an expression for the column as Hudi stores it, under the column's name.
 
         Its elements have the stored type and are never NULL; the field has Hudi's metadata. The expression expects the
