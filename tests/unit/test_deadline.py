@@ -94,7 +94,7 @@ def test_each_way_to_run_a_plan_looks_at_it(plan: SearchPlan) -> None:
     hybrid = HybridQuestion((HybridColumn(plan.spec.column, "l2", 1.0),), (ASKED,), 3)
     for run in (
         lambda: run_local(plan, question, {}, Progress()),
-        lambda: run_local(plan, HybridAsked(hybrid), {}, Progress()),
+        lambda: run_local(plan, HybridAsked.of(hybrid), {}, Progress()),
         lambda: PlannedSide(plan).find(question, None, ["id"]),
     ):
         with pytest.raises(SearchTimeoutError, match=r"within 1e-09 seconds; \d of 2 file slices and [24]0 rows"):

@@ -131,7 +131,7 @@ def found_in(files, asked, k, condition=None, keep=True, groups=None, **more):
     question = question_of(columns, probes, k, more.get("fusion", "weighted"), more.get("normalize", False))
     progress = Progress()
     if groups is None:
-        won = HybridWinners.of(run_local(plan, HybridAsked(question), {}, progress), question)
+        won = HybridWinners.of(run_local(plan, HybridAsked.of(question), {}, progress), question)
     else:
         entries = list(enumerate(plan.slices))
         won = run_hybrid(plan, question, [tuple(entries[i] for i in g) for g in groups], map, keep, progress)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from hudi_vector.kernels.metrics import Floats, exact_distances
 from hudi_vector.kernels.sparse import SparseBlock, SparseVector, sparse_distances
@@ -18,6 +19,9 @@ RANK_CONSTANT = 60
 
 Probes = Floats | tuple[SparseVector, ...]
 """The queries of one column: an array of shape (m, d), or m sparse vectors."""
+
+
+Q = TypeVar("Q", bound="HybridQuestion")
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,14 @@ class HybridQuestion:
     def dense(self) -> tuple[VectorColumn, ...]:
         """Return the columns of dense vectors, with the dimension of their queries."""
         return tuple(column for column in self.read if isinstance(column, VectorColumn))
+
+    def by(self: Q, deadline: Deadline) -> Q:
+        """Return the question with a deadline, unless it has one already."""
+        return replace(self, deadline=deadline) if self.deadline is NEVER else self
+
+    def named(self: Q, names: Mapping[str, str]) -> Q:
+        """Return the question with other names for the searched columns."""
+        return replace(self, columns=tuple(entry.named(names[entry.column.name]) for entry in self.columns))
 
     def part(self, first: int, last: int) -> HybridQuestion:
         """Return the question with the queries from `first` to `last` (exclusive)."""

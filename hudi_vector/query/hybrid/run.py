@@ -6,7 +6,7 @@ can be among the best, one to count how many rows are nearer than each of them, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,6 @@ import numpy as np
 from hudi_vector.index.calibration.held_out import Each
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits
-from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.execute import OpenedSlice, SliceFound, Slices, open_slice
 from hudi_vector.query.hybrid.best import BestRows, Scale
 from hudi_vector.query.hybrid.fusion import costs_by_rank, scale_of
@@ -55,54 +54,34 @@ class HybridWinners:
 
 
 @dataclass(frozen=True)
-class HybridAsked:
-    """A hybrid question as the common search asks it; `scale` is known after a pass over all rows."""
+class HybridAsked(HybridQuestion):
+    """A hybrid question that the common search can ask; `scale` is known after a pass over all rows."""
 
-    question: HybridQuestion
     scale: Scale | None = None
 
-    @property
-    def k(self) -> int:
-        """Return how many rows each query wants."""
-        return self.question.k
-
-    @property
-    def queries(self) -> int:
-        """Return the number of queries."""
-        return self.question.queries
-
-    @property
-    def deadline(self) -> Deadline:
-        """Return the time by which the search has to end."""
-        return self.question.deadline
+    @classmethod
+    def of(cls, question: HybridQuestion) -> HybridAsked:
+        """Return a question in this form."""
+        return cls(**vars(question))
 
     @property
     def is_final(self) -> bool:
         """Return False for ranks, which depend on all rows."""
-        return self.question.fusion != "rrf"
-
-    def by(self, deadline: Deadline) -> HybridAsked:
-        """Return the question with a deadline, unless it has one already."""
-        return replace(self, question=replace(self.question, deadline=deadline)) if self.deadline is NEVER else self
-
-    def named(self, names: Mapping[str, str]) -> HybridAsked:
-        """Return the question with other names for the searched columns."""
-        columns = tuple(entry.named(names[entry.column.name]) for entry in self.question.columns)
-        return replace(self, question=replace(self.question, columns=columns))
+        return self.fusion != "rrf"
 
     def bounds(self) -> Bounds:
         """Return bounds without a limit: one for each query, for ranks one for each column and query."""
-        return Bounds.of(self.queries if self.is_final else self.queries * len(self.question.columns))
+        return Bounds.of(self.queries if self.is_final else self.queries * len(self.columns))
 
     def collector(self, bounds: Bounds) -> BestRows | NearestByColumn:
         """Return a collector of the rows that may be among the best."""
         if self.is_final:
-            return BestRows(self.question, bounds, self.scale)
-        return NearestByColumn(self.question, bounds)
+            return BestRows(self, bounds, self.scale)
+        return NearestByColumn(self, bounds)
 
     def blocks(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
         """Yield the rows of a slice that pass the filter and have a vector in every column, and add to `counts`."""
-        columns = self.question.read
+        columns = self.read
         if isinstance(opened.reader, MergedSlice):
             yield from opened.reader.several(columns, counts)
             return
@@ -120,10 +99,10 @@ class HybridAsked:
         """Give the hits of all slices with their scores, in one pass or two."""
         if not self.is_final:
             return [self._ranked(slices, bounds)]
-        if not self.question.normalize:
+        if not self.normalize:
             return slices.search(self, bounds)
-        extremes = slices.measured(self, partial(Extremes, self.question))
-        return slices.search(replace(self, scale=scale_of(self.question, extremes)), bounds)
+        extremes = slices.measured(self, partial(Extremes, self))
+        return slices.search(replace(self, scale=scale_of(self, extremes)), bounds)
 
     def _ranked(self, slices: Slices, bounds: Bounds) -> SliceFound:
         """Return the hits that may be among the best by ranks, with their scores, after a pass that counts ranks."""
@@ -131,10 +110,8 @@ class HybridAsked:
         for found, own in slices.search(self, bounds):
             parts += found
             counts.add(own)
-        question, hits = self.question, Hits.joined([part.hits for part in parts])
-        near, cost = costs_by_rank(
-            question, hits, lambda limits: slices.measured(self, partial(Counts, question, limits))
-        )
+        hits = Hits.joined([part.hits for part in parts])
+        near, cost = costs_by_rank(self, hits, lambda limits: slices.measured(self, partial(Counts, self, limits)))
         scored, done = [], 0
         for part in parts:
             here = slice(done, done + len(part.hits))
@@ -169,4 +146,4 @@ def run_hybrid(
     counts and seconds.
     """
     slices = GroupedSlices(plan, groups, each, keep)
-    return HybridWinners.of(run_slices(plan, HybridAsked(question), slices, progress), question)
+    return HybridWinners.of(run_slices(plan, HybridAsked.of(question), slices, progress), question)

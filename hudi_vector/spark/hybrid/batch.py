@@ -33,9 +33,10 @@ from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.columns import require_no_clash
-from hudi_vector.spark.hybrid.search import FUNCTION, HybridSearch, added_columns, lance_holds_sparse, searched_column
+from hudi_vector.spark.hybrid.search import FUNCTION, HybridSearch, added_columns, searched_column
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.batch import INDEX, Output, QueryRows, added_output, numbered, output_of, prefixed
+from hudi_vector.spark.search.search import lance_holds_sparse
 from hudi_vector.spark.search.spread import spread_plan
 
 __all__ = ["Asking", "HybridAnswers", "HybridQueries", "best_rows", "hybrid_batch_plan"]

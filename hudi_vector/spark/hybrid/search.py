@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,18 +26,16 @@ from hudi_vector.query.hybrid.checks import (
 )
 from hudi_vector.query.hybrid.question import HybridColumn, HybridQuestion, question_of
 from hudi_vector.query.hybrid.run import HybridAsked, HybridWinners
-from hudi_vector.query.plan import SearchPlan
-from hudi_vector.query.report import Progress
 from hudi_vector.query.tuning import checked_tuning
 from hudi_vector.read.several import SearchColumn
-from hudi_vector.read.sparse import SparseColumn, sparse_column_of
+from hudi_vector.read.sparse import sparse_column_of
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.columns import RANK, require_no_clash, vector_column
 from hudi_vector.spark.resolve import Target
-from hudi_vector.spark.search.search import TableSearch
+from hudi_vector.spark.search.search import TableSearch, Wanted
 from hudi_vector.spark.search.table_functions import checked_search
 
 __all__ = [
@@ -46,7 +44,6 @@ __all__ = [
     "added_columns",
     "checked_hybrid",
     "hybrid_relation",
-    "lance_holds_sparse",
     "probes_of",
     "searched_column",
 ]
@@ -92,28 +89,16 @@ class HybridSearch:
         `names` are columns of the target. `unusable` is the number of query rows that lack a vector, for the report.
         The distance of a row is its negated score; the distances by column and the score are in `added`.
         """
-        conf, progress = self.base.conf(), Progress(unusable_queries=unusable)
-
-        def work(plan: SearchPlan | None) -> Found:
-            if plan is not None and lance_holds_sparse(plan, question.read):
-                plan = replace(plan, execution="spark", reason="Spark reads sparse vectors in Lance base files")
-            winners, rows = self.base.answer(plan, HybridAsked(question), question.read, names, conf, progress)
-            won = HybridWinners.of(winners, question)
-            added = added_columns(self.distances, won.distances, won.score)
-            return Found(winners.query, winners.distance, winners.rank, rows, added)
-
-        return self.base.attempt(work, 0, question.queries, conf, progress)
+        wanted = Wanted(HybridAsked.of(question), question.read, names)
+        winners, rows = self.base.answer(wanted, self.base.conf(), unusable)
+        won = HybridWinners.of(winners, question)
+        added = added_columns(self.distances, won.distances, won.score)
+        return Found(winners.query, winners.distance, winners.rank, rows, added)
 
     def describe(self) -> str:
         """Return the text for EXPLAIN."""
         text = f"{FUNCTION} {self.base.target.label} k={self.base.k} {self.base.metric}"
         return text + (f" filter=[{self.base.filter.text}]" if self.base.filter else "")
-
-
-def lance_holds_sparse(plan: SearchPlan, columns: Iterable[SearchColumn]) -> bool:
-    """Return True if a plan would read sparse vectors from Lance base files, which only Spark can do."""
-    sparse = any(isinstance(column, SparseColumn) for column in columns)
-    return sparse and any(access.access == "lance" for access in plan.slices)
 
 
 def checked_hybrid(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +30,7 @@ from hudi_vector.query.tuning import AS_SET, Tuning
 from hudi_vector.query.winners import named_rows
 from hudi_vector.read.predicate.change import renamed
 from hudi_vector.read.several import SearchColumn
+from hudi_vector.read.sparse import SparseColumn
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
 from hudi_vector.schema import HUDI_TYPE, quoted
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
@@ -42,10 +42,27 @@ from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Snapshot
 from hudi_vector.table.native import NativeTable
 
-__all__ = ["TableSearch", "settings_of"]
+__all__ = ["TableSearch", "Wanted", "lance_holds_sparse", "settings_of"]
 
 _ATTEMPTS = 3
-T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a search is asked: queries, searched columns, and columns to return, all in the target's names.
+
+    `dimension` is the length of the queries, 0 where each column has its own.
+    """
+
+    asked: Asked
+    columns: tuple[SearchColumn, ...]
+    names: Sequence[str]
+    dimension: int = 0
+
+    @property
+    def dense(self) -> list[VectorColumn]:
+        """Return the searched columns of dense vectors."""
+        return [column for column in self.columns if isinstance(column, VectorColumn)]
 
 
 @dataclass(frozen=True)
@@ -136,76 +153,51 @@ class TableSearch:
         conf = self.conf()
         question = Question(vectors, self.metric, self.k, self.max_distance, options.BATCH_BLOCK_QUERIES.read(conf))
         column = replace(self.column, dimension=vectors.shape[1])
-        progress = Progress(unusable_queries=unusable)
+        winners, rows = self.answer(Wanted(question, (column,), names, vectors.shape[1]), conf, unusable)
+        return Found(winners.query, winners.distance, winners.rank, rows)
 
-        def work(plan: SearchPlan | None) -> Found:
-            winners, rows = self.answer(plan, question, [column], names, conf, progress)
-            return Found(winners.query, winners.distance, winners.rank, rows)
+    def answer(self, wanted: Wanted, conf: Mapping[str, str], unusable: int) -> tuple[Winners, pa.Table]:
+        """Plan and search, keep the report, and return the rows found, by query and rank, with the wanted columns.
 
-        return self.attempt(work, vectors.shape[1], len(vectors), conf, progress)
-
-    def attempt(
-        self,
-        work: Callable[[SearchPlan | None], T],
-        dimension: int,
-        queries: int,
-        conf: Mapping[str, str],
-        progress: Progress,
-    ) -> T:
-        """Plan and work; once more through Spark for what only it merges, on a newer snapshot for files that are gone.
-
-        Args:
-            work: What is done with a plan.
-            dimension: The queries' length.
-            queries: How many queries there are.
-            conf: Settings, as text.
-            progress: What is timed, and whose counts begin anew.
-
-        Returns:
-            What the work returns.
+        Log files that only Spark merges are searched once more through Spark; where files are gone, a newer snapshot
+        is searched. `unusable` is the number of query rows without a vector, for the report.
         """
-        plan = self._planned(dimension, queries, conf, progress)
+        progress = Progress(unusable_queries=unusable)
+        plan = self._planned(wanted, conf, progress)
         for attempt in range(_ATTEMPTS):
             try:
-                return work(plan)
+                return self._run(plan, wanted, conf, progress)
             except UnmergeableError as problem:
                 progress.counts = ScanCounts()
-                plan = self.plan(dimension, conf, f"log files that only it merges ({problem})", queries)
+                why = f"log files that only it merges ({problem})"
+                plan = self.plan(wanted.dimension, conf, why, wanted.asked.queries)
             except DataFileError:
                 if attempt + 1 == _ATTEMPTS or plan is None or self.as_of is not None or self.target.source is None:
                     raise
                 # Hudi's clean took a file of this snapshot (decision 9).
                 forget(self.spark, self.target.source)
-                newer = self._planned(dimension, queries, conf, progress)
+                newer = self._planned(wanted, conf, progress)
                 if newer is None or newer.snapshot.identity == plan.snapshot.identity:
                     raise
                 plan = newer
         raise AssertionError("the last attempt returns or raises")
 
-    def _planned(self, dimension: int, queries: int, conf: Mapping[str, str], progress: Progress) -> SearchPlan | None:
+    def _planned(self, wanted: Wanted, conf: Mapping[str, str], progress: Progress) -> SearchPlan | None:
         begun = time.perf_counter()
-        plan = self.plan(dimension, conf, queries=queries)
+        plan = self.plan(wanted.dimension, conf, queries=wanted.asked.queries)
+        if plan is not None and lance_holds_sparse(plan, wanted.columns):
+            plan = replace(plan, execution="spark", reason="Spark reads sparse vectors in Lance base files")
         progress.seconds["plan"] = time.perf_counter() - begun
         return plan
 
-    def answer(
-        self,
-        plan: SearchPlan | None,
-        asked: Asked,
-        columns: Sequence[SearchColumn],
-        names: Sequence[str],
-        conf: Mapping[str, str],
-        progress: Progress,
+    def _run(
+        self, plan: SearchPlan | None, wanted: Wanted, conf: Mapping[str, str], progress: Progress
     ) -> tuple[Winners, pa.Table]:
-        """Search by a plan, by Spark where it is None, keep the report, and return the rows found and their columns.
-
-        `columns` are searched and `names` are returned; both are columns of the target.
-        """
         if plan is None or plan.execution == "spark":
-            winners, rows = self._by_spark(plan, asked, columns, names, progress)
+            winners, rows = self._by_spark(plan, wanted, progress)
         else:
-            winners, rows = self._direct(plan, asked, columns, names, conf, progress)
-        queries = asked.queries
+            winners, rows = self._direct(plan, wanted, conf, progress)
+        queries = wanted.asked.queries
         fewest = int(np.bincount(winners.query, minlength=queries).min()) if queries else 0
         if plan is None:
             facts = SearchFacts(self.target.label, self.metric, self.k, self.max_distance, queries)
@@ -216,44 +208,31 @@ class TableSearch:
         return winners, rows
 
     def _direct(
-        self,
-        plan: SearchPlan,
-        asked: Asked,
-        columns: Sequence[SearchColumn],
-        names: Sequence[str],
-        conf: Mapping[str, str],
-        progress: Progress,
+        self, plan: SearchPlan, wanted: Wanted, conf: Mapping[str, str], progress: Progress
     ) -> tuple[Winners, pa.Table]:
         physical = dict(self.target.physical)
-        asked = asked.named(physical)
+        asked = wanted.asked.named(physical)
         if plan.execution == "distributed":
             winners = run_distributed(self.spark.sparkContext, plan, asked, progress)
         else:
             winners = run_local(plan, asked, conf, progress)
         begun = time.perf_counter()
         if asked.queries:
-            dense = [replace(entry, name=physical[entry.name]) for entry in _dense(columns)]
+            dense = [replace(column, name=physical[column.name]) for column in wanted.dense]
             refuse_other_length(plan, len(winners), progress.counts, dense)
-        rows = named_rows(plan, winners, names, physical, threads_of(conf))
+        rows = named_rows(plan, winners, wanted.names, physical, threads_of(conf))
         progress.seconds["rows"] = time.perf_counter() - begun
         return winners, rows
 
-    def _by_spark(
-        self,
-        plan: SearchPlan | None,
-        asked: Asked,
-        columns: Sequence[SearchColumn],
-        names: Sequence[str],
-        progress: Progress,
-    ) -> tuple[Winners, pa.Table]:
+    def _by_spark(self, plan: SearchPlan | None, wanted: Wanted, progress: Progress) -> tuple[Winners, pa.Table]:
         begun = time.perf_counter()
         frame, ties = self._spark_rows(plan)
         with self._deadline(plan, progress).cancelling(self.spark.sparkContext):
-            winners, rows = search_frame(frame, columns, asked, names, ties, progress.counts)
+            winners, rows = search_frame(frame, wanted.columns, wanted.asked, wanted.names, ties, progress.counts)
         progress.seconds["scan"] = time.perf_counter() - begun
-        if asked.queries:
+        if wanted.asked.queries:
             lengths = partial(length_in, frame)
-            refuse_lengths(_dense(columns), len(winners), progress.counts, lengths, self.target.label)
+            refuse_lengths(wanted.dense, len(winners), progress.counts, lengths, self.target.label)
         return winners, rows
 
     def _spark_rows(self, plan: SearchPlan | None) -> tuple[DataFrame, list[str]]:
@@ -331,9 +310,10 @@ def settings_of(spark: SparkSession) -> Mapping[str, str]:
     return {key: str(value) for key, value in read.items() if value is not None}
 
 
-def _dense(columns: Iterable[SearchColumn]) -> list[VectorColumn]:
-    """Return the columns of dense vectors."""
-    return [column for column in columns if isinstance(column, VectorColumn)]
+def lance_holds_sparse(plan: SearchPlan, columns: Iterable[SearchColumn]) -> bool:
+    """Return True if a plan would read sparse vectors from Lance base files, which only Spark can do."""
+    sparse = any(isinstance(column, SparseColumn) for column in columns)
+    return sparse and any(access.access == "lance" for access in plan.slices)
 
 
 def _is_orderable(kind: DataType) -> bool:
