@@ -152,7 +152,7 @@ class TableSearch:
         """
         conf = self.conf()
         question = Question(vectors, self.metric, self.k, self.max_distance, options.BATCH_BLOCK_QUERIES.read(conf))
-        column, names = replace(self.column, dimension=vectors.shape[1]), list(names)
+        column = replace(self.column, dimension=vectors.shape[1])
         winners, rows = self.answer(Wanted(question, (column,), names, vectors.shape[1]), conf, unusable)
         return Found(winners.query, winners.distance, winners.rank, rows)
 
