@@ -66,7 +66,7 @@ class Asked:
 
 
 class Queries(Protocol):
-    """The way from rows to queries; picklable."""
+    """What makes queries of rows; picklable."""
 
     def of(self, rows: pa.Table) -> Asked:
         """Return the queries of some rows, and the rows, which may get further columns."""

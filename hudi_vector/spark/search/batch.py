@@ -44,7 +44,6 @@ __all__ = [
     "QueryBatch",
     "QueryRows",
     "batch_plan",
-    "numbered",
 ]
 
 INDEX = "_hudi_query_index"
@@ -190,7 +189,7 @@ class QueryBatch:
         if self.queries.matrix is None:
             needed = {*sources(outputs, "query"), *(column.name for column in asking.columns)}
             frame = frame.select([frame[quoted(name)] for name in frame.columns if name in needed])
-            frame, index = numbered(frame)
+            frame, index = _numbered(frame)
         task = AskingTask(
             queries=asking,
             finder=finder,
@@ -280,7 +279,7 @@ def _layout(
     return visible, _unclaimed([own, *theirs, added_output(_RFC_DISTANCE, "distance", DoubleType())], visible)
 
 
-def numbered(frame: DataFrame) -> tuple[DataFrame, str]:
+def _numbered(frame: DataFrame) -> tuple[DataFrame, str]:
     """Return query rows with a column of unique numbers, which later stages keep, and the name of that column."""
     [name] = free_names([INDEX], frame.columns, QUERY_PREFIX)
     return frame.withColumn(name, F.monotonically_increasing_id()), name
