@@ -19,7 +19,7 @@ from hudi_vector.errors import InstantNotAvailableError
 from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.query.asking.output import Found
-from hudi_vector.query.asking.queries import Asked, QueryColumns
+from hudi_vector.query.asking.queries import AskedRows, QueryColumns
 from hudi_vector.query.asking.values import LEFT_MARK, groups_of
 from hudi_vector.query.execute import Question
 from hudi_vector.query.join.sides import Nearest, PlannedSide, found_rows, joined_nearest
@@ -58,7 +58,7 @@ class StreamQueries:
     event_time: EventTime | None = None
     lost: Accumulator[int] | None = None
 
-    def of(self, rows: pa.Table) -> Asked:
+    def of(self, rows: pa.Table) -> AskedRows:
         """Return the queries of the rows that have a vector and a moment.
 
         The rows get their moments in the column `MOMENT`, and in `SNAPSHOT` the text that the configured column shows.
@@ -148,7 +148,7 @@ class StreamFinder:
     plans: TablePlans
     physical: tuple[tuple[str, str], ...]
 
-    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+    def find(self, asked: AskedRows, names: Sequence[str]) -> Found:
         """Return the nearest rows, searched once for each moment and each set of values in the filter."""
         by = (Column(LEFT_MARK + MOMENT, pa.string()), *self.plans.asked)
         parts: list[tuple[Nearest, Ints]] = []

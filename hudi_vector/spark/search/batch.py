@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, Stru
 
 from hudi_vector import options
 from hudi_vector.query.asking.output import Found, assemble, sources
-from hudi_vector.query.asking.queries import Asked, QueryColumns
+from hudi_vector.query.asking.queries import AskedRows, QueryColumns
 from hudi_vector.query.asking.task import AskingTask, Finder
 from hudi_vector.query.distributed import find_unmergeable
 from hudi_vector.query.join.nearest import Ask, SideFinder
@@ -208,7 +208,7 @@ class _OnDriver:
 
     search: TableSearch
 
-    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+    def find(self, asked: AskedRows, names: Sequence[str]) -> Found:
         """Return the nearest rows."""
         return self.search.run(asked.vectors, names, asked.unusable)
 
