@@ -1,4 +1,4 @@
-"""What a task does with the rows of a micro-batch: find the nearest rows of the table as its moment shows it.
+"""The queries of a stream's rows with their moments, and the finder of the nearest rows at these moments.
 
 No JVM and no driver: a process of an executor reads the timeline and the files itself, and keeps snapshots, plans,
 decoded slices and index codes for the next micro-batch and for other queries.
@@ -19,7 +19,7 @@ from hudi_vector.errors import InstantNotAvailableError
 from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.query.asking.output import Found
-from hudi_vector.query.asking.queries import Asked, QueryColumns
+from hudi_vector.query.asking.queries import AskedRows, QueryColumns
 from hudi_vector.query.asking.values import LEFT_MARK, groups_of
 from hudi_vector.query.execute import Question
 from hudi_vector.query.join.sides import Nearest, PlannedSide, found_rows, joined_nearest
@@ -58,7 +58,7 @@ class StreamQueries:
     event_time: EventTime | None = None
     lost: Accumulator[int] | None = None
 
-    def of(self, rows: pa.Table) -> Asked:
+    def of(self, rows: pa.Table) -> AskedRows:
         """Return the queries of the rows that have a vector and a moment.
 
         The rows get their moments in the column `MOMENT`, and in `SNAPSHOT` the text that the configured column shows.
@@ -69,14 +69,14 @@ class StreamQueries:
         newest = Moment.parse(rows.column(MOMENT)[0].as_py())
         shown = np.full(len(rows), None if self.event_time else self._shown(newest), object)
         moments = np.full(len(rows), None, object)
-        seen = np.zeros(len(asked), np.bool_)
+        has_moment = np.zeros(len(asked), np.bool_)
         for moment, here in self._moments(rows, asked.at, newest):
-            seen[here] = True
+            has_moment[here] = True
             moments[asked.at[here]] = moment.text
             shown[asked.at[here]] = self._shown(moment)
         known = rows.set_column(rows.schema.get_field_index(MOMENT), MOMENT, pa.array(moments, pa.string()))
         known = known.append_column(SNAPSHOT, pa.array(shown, pa.string()))
-        return replace(asked, rows=known).take(np.flatnonzero(seen))
+        return replace(asked, rows=known).take(np.flatnonzero(has_moment))
 
     def _shown(self, moment: Moment) -> str | None:
         return self.plans.shown(moment) if self.config.snapshot_column else None
@@ -84,7 +84,7 @@ class StreamQueries:
     def _moments(
         self, rows: pa.Table, at: npt.NDArray[np.int64], newest: Moment
     ) -> Iterator[tuple[Moment, npt.NDArray[np.int64]]]:
-        """The moments at which rows are searched, and which of the rows with vectors those are."""
+        """Yield each moment at which rows are searched for, and their places in `at`."""
         if not newest.completed or not len(at):
             return
         if self.event_time is None:
@@ -107,7 +107,7 @@ class StreamQueries:
                 self.lost.add(len(members))
 
     def _available(self, moment: Moment, history: History) -> Moment | None:
-        """A moment that can be searched: this one, or the next where that is wanted."""
+        """Return a moment that can be searched: this one, or a later one if the configuration allows; None if none."""
         key = (self.plans.number, moment, history)
         known = _AVAILABLE.get(key)
         if known is None:
@@ -148,7 +148,7 @@ class StreamFinder:
     plans: TablePlans
     physical: tuple[tuple[str, str], ...]
 
-    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+    def find(self, asked: AskedRows, names: Sequence[str]) -> Found:
         """Return the nearest rows, searched once for each moment and each set of values in the filter."""
         by = (Column(LEFT_MARK + MOMENT, pa.string()), *self.plans.asked)
         parts: list[tuple[Nearest, Ints]] = []

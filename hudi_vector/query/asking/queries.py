@@ -23,14 +23,14 @@ from hudi_vector.read.sparse import sparse_block_of
 from hudi_vector.read.spec import ScanCounts, VectorColumn
 from hudi_vector.read.vectors import block_of
 
-__all__ = ["Asked", "Queries", "QueryColumns", "query_vectors"]
+__all__ = ["AskedRows", "Queries", "QueryColumns", "query_vectors"]
 
 Vectors = Floats | tuple[SparseVector, ...]
 """The queries of one column: an array of shape (m, d), or m sparse vectors."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedRows:
     """Asking rows and the queries of those that can be searched for.
 
     `at` is the row of each query, ascending; `probes` holds the queries of each column; `unusable` is the number of
@@ -52,11 +52,11 @@ class Asked:
         assert not isinstance(vectors, tuple)
         return vectors
 
-    def part(self, first: int, last: int) -> Asked:
+    def part(self, first: int, last: int) -> AskedRows:
         """Return the queries from `first` to `last` (exclusive)."""
         return replace(self, at=self.at[first:last], probes=tuple(probes[first:last] for probes in self.probes))
 
-    def take(self, places: npt.NDArray[np.intp]) -> Asked:
+    def take(self, places: npt.NDArray[np.intp]) -> AskedRows:
         """Return the queries at the given places."""
         return replace(self, at=self.at[places], probes=tuple(_chosen(probes, places) for probes in self.probes))
 
@@ -66,9 +66,9 @@ class Asked:
 
 
 class Queries(Protocol):
-    """The way from rows to queries; picklable."""
+    """What makes queries of rows; picklable."""
 
-    def of(self, rows: pa.Table) -> Asked:
+    def of(self, rows: pa.Table) -> AskedRows:
         """Return the queries of some rows, and the rows, which may get further columns."""
         ...
 
@@ -99,7 +99,7 @@ class QueryColumns:
         """Return a single column of dense vectors as queries for a column of `dimension`."""
         return cls((column,), (dimension,), label, condition, zone)
 
-    def of(self, rows: pa.Table) -> Asked:
+    def of(self, rows: pa.Table) -> AskedRows:
         """Return the queries of the rows that have one in every column.
 
         Raises DimensionMismatchError if a dense vector has another length than the searched column.
@@ -111,7 +111,7 @@ class QueryColumns:
         if self.condition is not None:
             marked = rows.rename_columns([LEFT_MARK + name for name in rows.column_names])
             at = at[evaluate(self.condition, marked, self.zone)[at]]
-        return Asked(rows, at, tuple(_chosen(probes, np.searchsorted(own, at)) for probes, own in found), unusable)
+        return AskedRows(rows, at, tuple(_chosen(probes, np.searchsorted(own, at)) for probes, own in found), unusable)
 
     def _probes(self, rows: pa.Table, column: SearchColumn, dimension: int | None) -> tuple[Vectors, Ints]:
         """Return the queries of one column and their rows."""

@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from hudi_vector.query.asking.output import Column, Found, assemble, sources, unmatched
-from hudi_vector.query.asking.queries import Asked, Queries
+from hudi_vector.query.asking.queries import AskedRows, Queries
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.conform import conform
 
@@ -23,7 +23,7 @@ _FIRST_OF_RANGE = 64
 class Finder(Protocol):
     """What the queries are put to: a side of a join, a table as a stream sees it, a hybrid search; picklable."""
 
-    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+    def find(self, asked: AskedRows, names: Sequence[str]) -> Found:
         """Return the rows found for at least one query, by query and rank, with the named columns."""
         ...
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Ints, rank_within
 from hudi_vector.query.asking.output import Found
-from hudi_vector.query.asking.queries import Asked
+from hudi_vector.query.asking.queries import AskedRows
 from hudi_vector.query.asking.values import LEFT_MARK, alike, asked_columns, bound, values_at
 from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.execute import Question
@@ -65,7 +65,7 @@ class SideFinder:
     side: RightSide
     ask: Ask
 
-    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+    def find(self, asked: AskedRows, names: Sequence[str]) -> Found:
         """Return the right rows that are joined to the rows that ask."""
         left = asked.values(self.ask.condition.left_names)
         return found_rows(nearest_rows(self.side, asked.vectors, left, self.ask, names), names)

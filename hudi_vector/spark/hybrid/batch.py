@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StructField
 from hudi_vector import options
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
 from hudi_vector.query.asking.output import Found
-from hudi_vector.query.asking.queries import Asked, QueryColumns
+from hudi_vector.query.asking.queries import AskedRows, QueryColumns
 from hudi_vector.query.distributed import find_unmergeable
 from hudi_vector.query.hybrid.checks import as_search_columns
 from hudi_vector.query.hybrid.question import HybridQuestion
@@ -93,7 +93,7 @@ class HybridFinder:
     distances: tuple[str, ...]
     physical: tuple[tuple[str, str], ...]
 
-    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+    def find(self, asked: AskedRows, names: Sequence[str]) -> Found:
         """Return the best rows."""
         plan, question = self.plan, _asked(self.question, asked)
         entries = tuple(enumerate(plan.slices))
@@ -112,12 +112,12 @@ class _OnDriver:
     search: HybridSearch
     question: HybridQuestion
 
-    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+    def find(self, asked: AskedRows, names: Sequence[str]) -> Found:
         """Return the best rows."""
         return self.search.run(_asked(self.question, asked), names, asked.unusable)
 
 
-def _asked(question: HybridQuestion, asked: Asked) -> HybridQuestion:
+def _asked(question: HybridQuestion, asked: AskedRows) -> HybridQuestion:
     """Return the question with queries, whose lengths dense columns get as dimension."""
     sized = [
         entry if isinstance(probes, tuple) else entry.sized(probes.shape[1])

@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, Stru
 
 from hudi_vector import options
 from hudi_vector.query.asking.output import Found, assemble, sources
-from hudi_vector.query.asking.queries import Asked, QueryColumns
+from hudi_vector.query.asking.queries import AskedRows, QueryColumns
 from hudi_vector.query.asking.task import AskingTask, Finder
 from hudi_vector.query.distributed import find_unmergeable
 from hudi_vector.query.join.nearest import Ask, SideFinder
@@ -44,7 +44,6 @@ __all__ = [
     "QueryBatch",
     "QueryRows",
     "batch_plan",
-    "numbered",
 ]
 
 INDEX = "_hudi_query_index"
@@ -190,7 +189,7 @@ class QueryBatch:
         if self.queries.matrix is None:
             needed = {*sources(outputs, "query"), *(column.name for column in asking.columns)}
             frame = frame.select([frame[quoted(name)] for name in frame.columns if name in needed])
-            frame, index = numbered(frame)
+            frame, index = _numbered(frame)
         task = AskingTask(
             queries=asking,
             finder=finder,
@@ -209,7 +208,7 @@ class _OnDriver:
 
     search: TableSearch
 
-    def find(self, asked: Asked, names: Sequence[str]) -> Found:
+    def find(self, asked: AskedRows, names: Sequence[str]) -> Found:
         """Return the nearest rows."""
         return self.search.run(asked.vectors, names, asked.unusable)
 
@@ -280,7 +279,7 @@ def _layout(
     return visible, _unclaimed([own, *theirs, added_output(_RFC_DISTANCE, "distance", DoubleType())], visible)
 
 
-def numbered(frame: DataFrame) -> tuple[DataFrame, str]:
+def _numbered(frame: DataFrame) -> tuple[DataFrame, str]:
     """Return query rows with a column of unique numbers, which later stages keep, and the name of that column."""
     [name] = free_names([INDEX], frame.columns, QUERY_PREFIX)
     return frame.withColumn(name, F.monotonically_increasing_id()), name
