@@ -208,6 +208,26 @@ def compaction(run: Run) -> str:
     return _rows(["phase", "seconds"], [*rows, ["copy / byte phase, of each round", _spread(run["ratios"])]])
 
 
+def clustering(run: Run) -> str:
+    """What a query reads by an index before and after a clustering by its vectors."""
+    rows = []
+    for after in (row for row in run["rows"] if row["when"] == "after"):
+        same = [row for row in run["rows"] if all(row[key] == after[key] for key in ("partitions", "search"))]
+        before = next(row for row in same if row["when"] == "before")
+        pages, size = ([row[key] for row in (before, after)] for key in ("pages", "page_bytes"))
+        rows.append(
+            [
+                f"{after['partitions']}, {after['search']}",
+                *map(_spread, pages),
+                f"{pages[0]['median'] / pages[1]['median']:.1f}×",
+                *(_number(each["median"] / 1e6) for each in size),
+                *(f"{row['recall']:.3f}" for row in (before, after)),
+            ]
+        )
+    header = ["partitions, search", "pages before", "pages after", "fewer", "MB before", "MB after"]
+    return _rows([*header, "recall before", "recall after"], rows)
+
+
 def join(run: Run) -> str:
     """Contestants of a join, in seconds."""
     names = [label for label, found in run.items() if isinstance(found, dict) and "recall" in found]
@@ -289,6 +309,7 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
         services_scans,
         services_marks,
         compaction,
+        clustering,
         join,
         join_ratios,
         streaming,

@@ -142,6 +142,22 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"seconds": {"compaction": {"copy": [1.5]}}, "ratios": [0.4, 0.5]},
         ["| copy | 1.5 (1.5–1.5) |", "| copy / byte phase, of each round | 0.45 (0.4–0.5) |"],
     ),
+    "clustering": (
+        {
+            "rows": [
+                {
+                    "partitions": 8,
+                    "search": "exact",
+                    "when": when,
+                    "recall": 1.0,
+                    "pages": {"median": pages, "least": 1, "largest": 30},
+                    "page_bytes": {"median": pages * 1e6, "least": 1e6, "largest": 3e7},
+                }
+                for when, pages in (("before", 20), ("after", 5))
+            ]
+        },
+        ["| 8, exact | 20 (1–30) | 5 (1–30) | 4.0× | 20 | 5 | 1.000 | 1.000 |"],
+    ),
     "join": (
         {
             "left": 100,

@@ -1,0 +1,38 @@
+"""Benchmarks run whole at a small size, and what they count holds there too; their times say nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(output: Path, program: str, *arguments: str) -> dict[str, Any]:
+    """What `program` publishes under the only name of its output folder."""
+    command = [sys.executable, str(ROOT / "benchmarks" / program), "--small", "--output", str(output), *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (published,) = output.glob("*.json")
+    found: dict[str, Any] = json.loads(published.read_text("utf-8"))
+    return found
+
+
+def test_clustering_by_vectors_changes_no_answer_and_reads_no_more_pages(tmp_path):
+    rows = {(row["partitions"], row["search"], row["when"]): row for row in run(tmp_path, "clustering.py")["rows"]}
+    assert len(rows) == 8
+    for partitions, search, _ in rows:
+        before, after = (rows[partitions, search, when] for when in ("before", "after"))
+        assert after["recall"] >= 0.95
+        assert search != "exact" or before["recall"] == after["recall"] == 1
+        assert 0 < after["pages"]["median"] <= before["pages"]["median"]
+
+
+def test_single_values_of_both_sizes(tmp_path):
+    """The benchmark itself compares the values with those of a scan."""
+    seconds = run(tmp_path, "blobs.py", "--parts", "singles")["seconds"]
+    assert list(seconds) == ["ten of 200 rows", "ten of 10,000 rows"]
+    assert all(times for ways in seconds.values() for times in ways.values())
