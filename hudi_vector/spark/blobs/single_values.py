@@ -14,14 +14,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from hudi_vector.arguments import known_arguments
+from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.reading.batches import read_batches
 from hudi_vector.blobs.reading.by_key import blob_paths, find_blobs, why_not_direct
 from hudi_vector.blobs.reading.fetch import BlobFetcher
+from hudi_vector.blobs.struct import BlobColumns
 from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.options import CACHE_MAX_BYTES
 from hudi_vector.spark.blobs.functions import bytes_of
 from hudi_vector.spark.blobs.table import BlobTable, table_source
 from hudi_vector.spark.catalyst.worker_errors import from_worker
+from hudi_vector.spark.resolve import storage_options
+from hudi_vector.storage import scheme_of
 from hudi_vector.table.model import Snapshot
 from hudi_vector.table.native import NativeTable
 
@@ -82,9 +86,17 @@ def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: s
     except (DataFileError, UnsupportedTableError) as problem:
         return _by_spark(spark, table, keys, column, str(problem))
     _require_one_row(found.keys, found.partitions, table)
-    values = _bytes(found.blobs, BlobFetcher(source.options, source.uri))
+    # Reading Hadoop's settings for every storage from the JVM takes longer than finding the rows.
+    options = source.options if _are_local(found.blobs, source.uri) else storage_options(spark)
+    values = _bytes(found.blobs, BlobFetcher(options, source.uri))
     by_key = dict(zip(found.keys, values, strict=True))
     return {key: by_key[parts] for key, parts in wanted.items() if parts in by_key}
+
+
+def _are_local(blobs: pa.StructArray, table: str) -> bool:
+    """Return True if all references of blobs lead to files of this machine."""
+    paths = BlobColumns.of(blobs).path.drop_null().unique().to_pylist()
+    return all(scheme_of(file_uri(path, table)) == "file" for path in paths)
 
 
 def _bytes(blobs: pa.StructArray, fetcher: BlobFetcher) -> Iterator[bytes | None]:

@@ -57,7 +57,8 @@ class BlobTable:
         Raises TableNotFoundError if there is no such table, UnsupportedTableError if it is not a Hudi table or the view
         does more than name it.
         """
-        source = table_source(spark, name)
+        # References may lead to another storage than the table's.
+        source = replace(table_source(spark, name), options=storage_options(spark))
         # The catalog's relation may be older than the table, and a view may hide columns.
         path = source.hadoop_path
         frame = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot").load(path)
@@ -138,15 +139,13 @@ class BlobTable:
 
 
 def table_source(spark: SparkSession, name: str | os.PathLike[str]) -> Source:
-    """Return a table by catalog name, path, or a view that passes it on, with settings that open any storage.
+    """Return a table by catalog name, path, or a view that passes it on, with the settings of its own storage.
 
     Raises TableNotFoundError if there is no such table, UnsupportedTableError if it is not a Hudi table or the view
     does more than name it.
     """
     shown = as_text(path_text(name), "table") or ""
-    table = resolve_name(spark, shown).table()
-    # References may lead to another storage than the table's.
-    return replace(table, name=shown, options=storage_options(spark))
+    return replace(resolve_name(spark, shown).table(), name=shown)
 
 
 def _blob_paths(schema: StructType, above: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
