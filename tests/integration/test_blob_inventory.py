@@ -351,9 +351,8 @@ def test_single_values_without_a_job(spark, workspace, caplog, log_format):
 
     write([(i, f"p{i % 2}", 5, b"first %d" % i if i else None) for i in range(8)], operation="bulk_insert")
     write([(1, "p1", 9, b"newer"), (2, "p0", 3, b"older"), (3, "p1", 9, None), (4, "p0", 7, b"x")])
-    spark.read.format("hudi").load(path).where("id = 5").write.format("hudi").options(
-        **{**options, "hoodie.table.name": "keyed", "hoodie.datasource.write.operation": "delete"}
-    ).mode("append").save(path)
+    gone = spark.createDataFrame([(5, "p1", 9)], "id LONG, d STRING, ts LONG")
+    hv.write(gone, path, operation="delete", **layout)
     expected = {0: None, 1: b"newer", 2: b"first 2", 3: None, 4: b"x", 6: b"first 6", 7: b"first 7"}
     rows = spark.read.format("hudi").load(path).selectExpr("id", "read_blob(img) AS b")
     assert {row.id: row.b and bytes(row.b) for row in rows.collect()} == expected
