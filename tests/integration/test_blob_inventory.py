@@ -341,17 +341,19 @@ def test_single_values_without_a_job(spark, workspace, caplog, log_format):
         hv.write(frame, path, blobs={"img": {"inline.threshold": "3"}}, **layout, **more)
 
     def got(keys):
-        group = f"single values {len(caplog.records)}"
-        spark.sparkContext.setJobGroup(group, group)
-        with caplog.at_level("INFO", "hudi_vector.spark.blobs"):
-            found = hv.blobs.get(spark, path, keys, "img")
-        return found, len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+        group, context = f"single values of {path}", spark.sparkContext
+        context.setJobGroup(group, group)
+        try:
+            with caplog.at_level("INFO", "hudi_vector.spark.blobs"):
+                found = hv.blobs.get(spark, path, keys, "img")
+        finally:
+            context.setLocalProperty("spark.jobGroup.id", None)
+        return found, len(context.statusTracker().getJobIdsForGroup(group))
 
     write([(i, f"p{i % 2}", 5, b"first %d" % i if i else None) for i in range(8)], operation="bulk_insert")
     write([(1, "p1", 9, b"newer"), (2, "p0", 3, b"older"), (3, "p1", 9, None), (4, "p0", 7, b"x")])
-    spark.read.format("hudi").load(path).where("id = 5").write.format("hudi").options(
-        **{**options, "hoodie.table.name": "keyed", "hoodie.datasource.write.operation": "delete"}
-    ).mode("append").save(path)
+    gone = spark.createDataFrame([(5, "p1", 9)], "id LONG, d STRING, ts LONG")
+    hv.write(gone, path, operation="delete", **layout)
     expected = {0: None, 1: b"newer", 2: b"first 2", 3: None, 4: b"x", 6: b"first 6", 7: b"first 7"}
     rows = spark.read.format("hudi").load(path).selectExpr("id", "read_blob(img) AS b")
     assert {row.id: row.b and bytes(row.b) for row in rows.collect()} == expected
