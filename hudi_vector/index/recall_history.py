@@ -19,7 +19,7 @@ _SHOWN = 100
 
 @dataclass(frozen=True)
 class _Measured:
-    """What is read of a side file, which holds more."""
+    """The fields that are read of a side file, which holds more."""
 
     measured_ms: int
     recall: float

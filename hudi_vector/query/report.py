@@ -103,7 +103,7 @@ def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int,
 
 @dataclass(frozen=True)
 class SearchFacts:
-    """What a search was asked, as its report states it; `table` is how the user named it."""
+    """The arguments of a search that its report shows; `table` is the user's name for it."""
 
     table: str
     metric: str

@@ -56,14 +56,14 @@ def worker_peaks(spark: Any) -> list[int]:
 
 def main(folder: Path, rows: int) -> None:
     """Write, warm up on a small slice, search the large one, print what it took."""
-    from hudi_vector.query.distributed import _run_task, _Task
-    from hudi_vector.query.execute import Question
+    from hudi_vector.query.execute import Question, SliceFound
+    from hudi_vector.query.local import _search_group
     from hudi_vector.query.plan import SliceAccess
     from hudi_vector.read.spec import ScanSpec, VectorColumn
     from hudi_vector.storage import FileInfo
     from hudi_vector.table.model import FileSlice
 
-    def task(name: str, count: int) -> _Task:
+    def written(name: str, count: int) -> tuple[SliceAccess, ScanSpec]:
         path = folder / name
         writer = multiprocessing.get_context("spawn").Process(target=write, args=(str(path), count))
         writer.start()
@@ -72,14 +72,17 @@ def main(folder: Path, rows: int) -> None:
         text = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_commit_seqno")
         schema = pa.schema([*((column, pa.string()) for column in text), ("emb", pa.list_(pa.float32()))])
         spec = ScanSpec(f"file://{folder}", schema, VectorColumn("emb", DIMENSION, "float"))
-        access = SliceAccess(FileSlice("", "f", "1", file), "parquet")
-        return _Task(((0, access),), spec, Question(np.ones((1, DIMENSION)), "cosine", 10))
+        return SliceAccess(FileSlice("", "f", "1", file), "parquet"), spec
 
-    _run_task(task("small.parquet", 1000))
-    large = task("large.parquet", rows)
+    def task(access: SliceAccess, spec: ScanSpec) -> SliceFound:
+        question = Question(np.ones((1, DIMENSION)), "cosine", 10)
+        return _search_group([(0, access)], None, spec, False, question, question.bounds())
+
+    task(*written("small.parquet", 1000))
+    large = written("large.parquet", rows)
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
-    hits, _ = _run_task(large)
+    hits, _ = task(*large)
     print(
         json.dumps(
             {

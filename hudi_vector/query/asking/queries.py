@@ -66,7 +66,7 @@ class AskedRows:
 
 
 class Queries(Protocol):
-    """What makes queries of rows; picklable."""
+    """A picklable conversion of rows to queries."""
 
     def of(self, rows: pa.Table) -> AskedRows:
         """Return the queries of some rows, and the rows, which may get further columns."""

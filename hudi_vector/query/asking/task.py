@@ -21,7 +21,7 @@ _FIRST_OF_RANGE = 64
 
 
 class Finder(Protocol):
-    """What the queries are put to: a side of a join, a table as a stream sees it, a hybrid search; picklable."""
+    """A picklable search for queries: in a side of a join, in a table as a stream sees it, or by several columns."""
 
     def find(self, asked: AskedRows, names: Sequence[str]) -> Found:
         """Return the rows found for at least one query, by query and rank, with the named columns."""

@@ -145,7 +145,7 @@ class DeltaFiles:
         missing.
         """
         if as_of is not None:
-            raise InvalidArgumentError("a Delta table has no Hudi timeline; leave as_of out")
+            raise InvalidArgumentError("a Delta table is searched at its newest version; leave as_of out")
         table = self._opened()
         if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
             raise UnsupportedTableError(

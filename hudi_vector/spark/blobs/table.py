@@ -139,7 +139,7 @@ class BlobTable:
 
 
 def table_source(spark: SparkSession, name: str | os.PathLike[str]) -> Source:
-    """Return a table by catalog name, path, or a view that passes it on, with the settings of its own storage.
+    """Return a table by catalog name, path, or view of it, with the settings of its storage.
 
     Raises TableNotFoundError if there is no such table, UnsupportedTableError if it is not a Hudi table or the view
     does more than name it.

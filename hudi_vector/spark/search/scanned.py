@@ -75,7 +75,7 @@ class _SparkRows:
         self._found = pa.table({})
 
     def search(self, asked: Asked, bounds: Bounds) -> list[SliceFound]:
-        """Give the candidates of all tasks; each task tightens bounds of its own."""
+        """Return the candidates of all tasks; each task tightens a copy of the bounds."""
         searched = (column.name for column in self._columns)
         needed = self._frame.select([quoted(name) for name in dict.fromkeys([*self._carried, *searched])])
         added = tuple(free_names((_QUERY, _DISTANCE, _BY_COLUMN), self._carried, "_"))
