@@ -111,7 +111,7 @@ class BlobFiles:
         options: Hadoop's storage settings.
         table: The base path of the table, for relative paths; None if not known.
         threads: The number of files on an object store that are looked up at a time; None for the default.
-        from_remote: Whether the references come from object stores; used only if the table is not known.
+        from_remote: Whether references may come from an object store; used only if the table is not known.
     """
 
     def __init__(

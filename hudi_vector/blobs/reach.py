@@ -27,7 +27,7 @@ class Reach:
     Attributes:
         options: Hadoop's storage settings; they hold `hoodie.blob.read.allowed`.
         table: The base path of the table that holds the references; None if not known.
-        from_remote: Whether the references come from object stores; used only if the table is not known.
+        from_remote: Whether references may come from an object store; used only if the table is not known.
     """
 
     options: StorageOptions

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -326,3 +328,64 @@ def test_wrong_arguments_of_read_blobs(spark):
         hv.read_blobs(frame, "img", on_error="ignore")
     with pytest.raises(errors.InvalidArgumentError, match="as_ names 'other'"):
         hv.read_blobs(frame, "img", as_={"other": "x"})
+
+
+@pytest.fixture(scope="module")
+def places(spark, workspace, file):
+    """A table on this machine, and one with the same rows behind a file system of another scheme; and the latter's URI."""
+    here, away = tables.fresh_name("here"), tables.fresh_name("away")
+    path = tables.fresh_path(workspace, "referring")
+    rows = spark.sql(f"SELECT id, blob_ref('{file}', 10L, 5L) AS img FROM VALUES (1), (2) AS t(id)")
+    rows.coalesce(1).write.parquet(str(path))
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    settings.set("fs.viewfs.mounttable.lake.link./t", f"file://{path}")
+    for name, location in ((here, f"file://{path}"), (away, "viewfs://lake/t")):
+        spark.sql(f"CREATE TABLE {name} USING parquet LOCATION '{location}'")
+    yield here, away, "viewfs://lake/t"
+    for name in (here, away):
+        spark.sql(f"DROP TABLE {name}")
+
+
+def test_rows_of_an_object_store_name_no_file_of_this_machine(spark, places, clean_session):
+    here, away, uri = places
+    spark.table(away).createOrReplaceTempView("away_view")
+    both = spark.table(here).join(spark.read.parquet(uri).withColumnRenamed("img", "theirs"), "id")
+    from_sql = {
+        "by name": f"SELECT read_blob(img) FROM {away}",
+        "renamed": f"SELECT read_blob(a.img) FROM {away} a",
+        "a path": f"SELECT read_blob(img) FROM parquet.`{uri}`",
+        "a CTE": f"WITH c AS (SELECT img FROM {away}) SELECT read_blob(img) FROM c",
+        "a CTE in a CTE": f"WITH c AS (WITH d AS (SELECT img FROM {away}) SELECT * FROM d) SELECT read_blob(img) FROM c",
+        "a CTE of the same name": f"WITH {away} AS (SELECT img FROM {away}) SELECT read_blob(img) FROM {away}",
+        "a subquery": f"SELECT (SELECT first(read_blob(img)) FROM (SELECT * FROM {away}))",
+        "a view": "SELECT read_blob(img) FROM away_view",
+        "a join": f"SELECT read_blob(a.img) FROM {here} h JOIN {away} a ON h.id = a.id",
+        "computed": f"SELECT read_blob(coalesce(h.img, a.img)) FROM {here} h JOIN {away} a ON h.id = a.id",
+    }
+    refused = {name: spark.sql(statement) for name, statement in from_sql.items()} | {
+        "a column": spark.table(away).where("id = 1").select(hv.read_blob("img")),
+        "a column of a view": spark.table("away_view").select(hv.read_blob("img")),
+        "an expression": spark.table(away).selectExpr("read_blob(img)"),
+        "a column of a statement": spark.sql(f"SELECT * FROM {away}").select(hv.read_blob("img")),
+        "read_blobs": hv.read_blobs(spark.read.parquet(uri), "img"),
+        "read_blobs of a union": hv.read_blobs(spark.table(here).union(spark.table(away)), "img"),
+        "a union": spark.sql(f"SELECT read_blob(img) FROM (SELECT * FROM {here} UNION ALL SELECT * FROM {away})"),
+        "read_blobs of a join": hv.read_blobs(both, "theirs"),
+    }
+    for name, frame in refused.items():
+        with pytest.raises((PySparkException, Py4JJavaError)) as failed:  # the latter for a scalar subquery
+            frame.collect()
+        why = "it names a file of this machine, and the table that refers to it is on an object store; list the places"
+        assert re.search(rf"{why} .* in hoodie\.blob\.read\.allowed", str(failed.value)), name
+
+
+def test_rows_of_this_machine_may_name_its_files_beside_an_object_store(spark, places):
+    here, away, uri = places
+    both = spark.table(here).join(spark.read.parquet(uri).withColumnRenamed("img", "theirs"), "id")
+    for frame in (
+        spark.sql(f"SELECT {here}.id, read_blob({here}.img) FROM {here} JOIN {away} ON {here}.id = {away}.id"),
+        spark.sql(f"WITH c AS (SELECT * FROM {here}) SELECT id, read_blob(img) FROM c"),
+        spark.table(here).join(spark.table(away).select("id"), "id").select("id", hv.read_blob("img")),
+        hv.read_blobs(both, "img").select("id", "img"),
+    ):
+        assert answer(frame) == {1: CONTENT[10:15], 2: CONTENT[10:15]}

@@ -45,7 +45,7 @@ class BlobFetcher:
             installed, always raise.
         verify: Whether the bytes of whole blobs are compared with the checksums kept when they were written; bytes that
             changed count as unreadable. Blobs without a checksum, and parts of blobs, are not compared.
-        from_remote: Whether the references come from object stores, if the table is not known; then they may not name
+        from_remote: Whether references may come from an object store, if the table is not known; then they may not name
             files of this machine.
 
     Raises:

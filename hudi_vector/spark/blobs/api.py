@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -16,7 +17,7 @@ from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, Invalid
 from hudi_vector.options import parse_size
 from hudi_vector.schema import quoted
 from hudi_vector.spark.blobs.functions import bytes_of, is_blob, verifies, whole
-from hudi_vector.spark.blobs.origin import is_of_object_stores
+from hudi_vector.spark.blobs.origin import column_is_of_object_stores
 from hudi_vector.spark.blobs.references import bytes_at, is_reference
 from hudi_vector.spark.catalyst.nested_fields import column_names, field_at, field_path
 from hudi_vector.spark.resolve import storage_options
@@ -86,17 +87,18 @@ def read_blobs(
         threads=threads,
         on_error=on_error,
         verify=verifies(df.sparkSession) if verify is None else verify,
-        from_remote=table is None and is_of_object_stores(df._jdf.queryExecution().analyzed()),
     )
+    plan = df._jdf.queryExecution().analyzed()
     budget = _bytes("memory_budget", memory_budget, 1)
     kinds = {name: _require_blob(df.schema, name) for name in names}
     for name in names:
         path = field_path(df.schema, name)
         column = F.col(quoted(*path))
+        reader = replace(fetcher, from_remote=table is None and column_is_of_object_stores(plan, path[0]))
         if is_reference(kinds[name]):
-            value = bytes_at(column, fetcher, "read_blobs", budget)
+            value = bytes_at(column, reader, "read_blobs", budget)
         else:
-            value = bytes_of(whole(column), fetcher, "read_blobs", budget=budget)
+            value = bytes_of(whole(column), reader, "read_blobs", budget=budget)
         df = df.withColumn(*_placed(path, new_names.get(name), value))
     return df
 

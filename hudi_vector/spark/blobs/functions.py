@@ -25,7 +25,7 @@ from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.options import VERIFY_BLOBS, require_known_in_session
 from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
-from hudi_vector.spark.blobs.origin import statement_is_of_object_stores
+from hudi_vector.spark.blobs.origin import argument_is_of_object_stores
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.spark.resolve import storage_options
@@ -120,7 +120,7 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
         options=storage_options(spark),
         on_error=on_error,
         verify=verifies(spark),
-        from_remote=statement_is_of_object_stores(spark),
+        from_remote=argument_is_of_object_stores(spark, given[0]),
     )
     part = [_column(spark, expression).cast("bigint") for expression in given[1:]]
     return _as_call(spark, name, arguments, bytes_of(_blob(given[0], spark), fetcher, name, part))

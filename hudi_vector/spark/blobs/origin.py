@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -13,35 +13,58 @@ from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.resolve import catalog_location, is_path
 from hudi_vector.storage import scheme_of
 
-__all__ = ["is_of_object_stores", "statement_is_of_object_stores"]
+__all__ = ["argument_is_of_object_stores", "column_is_of_object_stores"]
 
 
-def is_of_object_stores(plan: JavaObject) -> bool:
-    """Return True if an analysed plan reads files, all of them from object stores."""
-    return _are_remote(_roots(plan))
+def column_is_of_object_stores(plan: JavaObject, name: str) -> bool:
+    """Return True if a column of an analysed plan comes from an object store.
 
-
-def statement_is_of_object_stores(spark: SparkSession) -> bool:
-    """Return True if the SQL statement under analysis names tables, all of which are on object stores.
-
-    The builder of a SQL function sees its arguments but not their tables, which only the text of the statement names.
-    The result is False without such a text, as for an expression of a DataFrame, and for a name that a CTE defines.
+    If the column is computed, so that its relation is not known, one relation of the plan on an object store is enough.
     """
+    relations = [leaf for leaf in _leaves(plan) if _is_of_files(leaf)]
+    named = [attribute for attribute in _each(plan.output()) if str(attribute.name()) == name]
+    own = [leaf for leaf in relations if any(leaf.outputSet().contains(attribute) for attribute in named)]
+    # A union passes the rows of all its inputs off as columns of the first one.
+    is_union = any(simple_name(node) == "Union" for node in _nodes(plan))
+    return _are_remote(root for leaf in (relations if is_union else own or relations) for root in _roots(leaf))
+
+
+def argument_is_of_object_stores(spark: SparkSession, argument: JavaObject) -> bool:
+    """Return True if the argument of a function under analysis comes from an object store.
+
+    The builder of a SQL function sees its arguments but not their relations. Columns of a table of a catalog know its
+    name, unless the statement gives the table another one. Otherwise one table on an object store that the text of the
+    SQL statement names is enough. An expression of a DataFrame has no such text; what it was read from by a path is not
+    known then, and the result is False.
+    """
+    named = [_texts(attribute.qualifier()) for attribute in _each(argument.references())]
+    is_known = bool(named) and all(len(parts) > 1 for parts in named)
+    names = named if is_known else _names_in_statement(spark) or [parts for parts in named if parts]
+    return _are_remote(root for parts in names for root in _places(spark, parts))
+
+
+def _names_in_statement(spark: SparkSession) -> list[list[str]]:
+    """Return the names in the SQL statement under analysis, in parts: those of tables, and those that a CTE defines."""
+    text = option_value(handles_of(spark).named("org.apache.spark.sql.catalyst.trees.CurrentOrigin").get().sqlText())
+    if text is None:
+        return []
     try:
-        text = option_value(
-            handles_of(spark).named("org.apache.spark.sql.catalyst.trees.CurrentOrigin").get().sqlText()
-        )
-        if text is None:
-            return False
         plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
-        names = [_name(leaf) for leaf in _leaves(plan) if simple_name(leaf) == "UnresolvedRelation"]
-        return _are_remote(root for name in names for root in _places(spark, name))
-    except (Py4JError, PySparkException):  # the text is a single expression, or the statement itself defines the name
-        return False
+    except (Py4JError, PySparkException):  # the text is a single expression
+        return []
+    return [_texts(node.multipartIdentifier()) for node in _nodes(plan) if simple_name(node) == "UnresolvedRelation"]
+
+
+def _nodes(plan: JavaObject) -> Iterator[JavaObject]:
+    """Yield the nodes of a plan, with those of its CTEs and subqueries."""
+    yield plan
+    for inner in (plan.children(), plan.innerChildren()):
+        for node in _each(inner):
+            yield from _nodes(node)
 
 
 def _places(spark: SparkSession, parts: list[str]) -> Iterator[str]:
-    """Yield the location of a table, or the locations that a view reads."""
+    """Yield the location of a table, or the locations that a view reads; nothing for a name that only a CTE defines."""
     if is_path(parts[-1]):
         yield parts[-1]
         return
@@ -49,28 +72,37 @@ def _places(spark: SparkSession, parts: list[str]) -> Iterator[str]:
     located = catalog_location(spark, name)
     if located is not None:
         yield located[0]
-    else:
-        yield from _roots(spark.table(name)._jdf.queryExecution().analyzed())
+        return
+    try:
+        plan = spark.table(name)._jdf.queryExecution().analyzed()
+    except (Py4JError, PySparkException):
+        return
+    yield from (root for leaf in _leaves(plan) if _is_of_files(leaf) for root in _roots(leaf))
 
 
-def _roots(plan: JavaObject) -> Iterator[str]:
-    for leaf in _leaves(plan):
-        if simple_name(leaf) == "LogicalRelation" and simple_name(leaf.relation()) == "HadoopFsRelation":
-            roots = leaf.relation().location().rootPaths()
-            yield from (str(roots.apply(number).toString()) for number in range(roots.length()))
+def _is_of_files(leaf: JavaObject) -> bool:
+    return simple_name(leaf) == "LogicalRelation" and simple_name(leaf.relation()) == "HadoopFsRelation"
 
 
-def _are_remote(roots: Iterator[str]) -> bool:
-    schemes = set(map(scheme_of, roots))
-    return bool(schemes) and "file" not in schemes
+def _roots(relation: JavaObject) -> Iterator[str]:
+    """Yield the paths that a relation of files reads."""
+    yield from (str(root.toString()) for root in _each(relation.relation().location().rootPaths()))
+
+
+def _are_remote(roots: Iterable[str]) -> bool:
+    return any(scheme_of(root) != "file" for root in roots)
 
 
 def _leaves(plan: JavaObject) -> Iterator[JavaObject]:
-    leaves = plan.collectLeaves().iterator()
-    while leaves.hasNext():
-        yield leaves.next()
+    return _each(plan.collectLeaves())
 
 
-def _name(relation: JavaObject) -> list[str]:
-    parts = relation.multipartIdentifier()
-    return [str(parts.apply(number)) for number in range(parts.length())]
+def _each(found: JavaObject) -> Iterator[JavaObject]:
+    """Yield the elements of a collection of Scala."""
+    elements = found.iterator()
+    while elements.hasNext():
+        yield elements.next()
+
+
+def _texts(parts: JavaObject) -> list[str]:
+    return [str(part) for part in _each(parts)]
