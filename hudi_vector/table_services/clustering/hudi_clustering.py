@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Any
+
+from hudi_vector.errors import first_line
 
 if TYPE_CHECKING:
     from hudi_vector.table_services.compaction.run import Compaction
@@ -100,8 +102,11 @@ def end_with_hudi(work: Compaction, instant: str, options: Mapping[str, str]) ->
             client.cluster(instant, True)
         except Py4JJavaError:
             # Hudi refuses writers while a clustering is pending, so one that failed is purged.
-            with suppress(Py4JJavaError):
+            try:
                 client.purgePendingClustering(instant)
+            except Py4JJavaError as problem:
+                cause = first_line(problem.java_exception.toString())
+                work.tell(f"Hudi failed to purge {instant}, and refuses writers until a run ends it: {cause}")
             raise
 
 
