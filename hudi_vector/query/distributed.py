@@ -39,14 +39,9 @@ def run_distributed(context: SparkContext, plan: SearchPlan, asked: Asked, progr
 
 
 def on_executors(context: SparkContext) -> Each:
-    """A way to go through items with a task each, or, where they are many, some for each task.
+    """Return a function that applies another one to items, in a task for each or for several, and keeps their order.
 
-    Args:
-        context: The Spark application.
-
-    Returns:
-        A function that applies another to items and gives its values in their order; an error of this package that
-        it raises is raised here.
+    An error of this package in a task is raised on the driver.
     """
 
     def each(run: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
@@ -100,7 +95,7 @@ def find_unmergeable(context: SparkContext, plan: SearchPlan, names: Sequence[st
 
 
 def _of_workers(rows: RDD[Any]) -> list[Any]:
-    """The rows that Python workers compute; SessionError where no worker could."""
+    """Return the rows that Python workers compute; raise SessionError if no worker can run this package."""
     try:
         return rows.collect()
     except Py4JJavaError as problem:

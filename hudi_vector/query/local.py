@@ -82,7 +82,7 @@ class GroupedSlices:
     keep: bool
 
     def search(self, asked: Asked, bounds: Bounds) -> Iterable[SliceFound]:
-        """Give the hits of each group; tasks in other processes tighten bounds of their own."""
+        """Return the hits of each group; a task in another process tightens a copy of the bounds."""
         run = partial(_search_group, index=self.plan.index, spec=self.plan.spec, keep=self.keep)
         return self.each(partial(run, asked=asked, bounds=bounds), self.groups)
 
@@ -149,12 +149,12 @@ class Gathered:
             self._held = len(winners)
 
     def winners(self) -> Winners:
-        """The winners among all of them."""
+        """Return the winners among all hits."""
         return merge_winners(self._plan, self._parts)
 
 
 def merge_winners(plan: SearchPlan, parts: list[SliceHits]) -> Winners:
-    """The winners among the candidates of all slices; keys are read only where distances tie."""
+    """Return the winners among the candidates of all slices; keys are read only where distances tie."""
 
     def keys(index: int, positions: Ints) -> pa.Table | None:
         return tie_keys(open_slice(plan.slices[index], plan.spec, keep=True), plan.spec, positions)
@@ -163,14 +163,7 @@ def merge_winners(plan: SearchPlan, parts: list[SliceHits]) -> Winners:
 
 
 def threads_of(conf: Mapping[str, str]) -> ThreadPoolExecutor | None:
-    """The threads searches on the driver share.
-
-    Args:
-        conf: Settings, as text.
-
-    Returns:
-        The pool of that many threads; None for one, which is the caller's own.
-    """
+    """Return the threads that searches on the driver share, None for one thread, the caller's; `conf` are settings."""
     count = options.LOCAL_THREADS.read(conf) or len(os.sched_getaffinity(0))
     return _pool(count) if count > 1 else None
 

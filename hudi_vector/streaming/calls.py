@@ -1,4 +1,4 @@
-"""How one search is called: again after a failure of storage, not longer than it may take, alone or beside others."""
+"""Calls of searches: with retries after failures of storage, a time limit, one at a time or several."""
 
 from __future__ import annotations
 
@@ -80,14 +80,9 @@ class _Running(Generic[T]):
 
 
 def results(calls: Iterable[Call[T]], config: StreamConfig) -> Iterator[T]:
-    """The answers of searches: one after the other, or several at a time.
+    """Yield the answers of searches, run one after the other or several at a time, as `config` says.
 
-    Args:
-        calls: The searches, made when they are needed.
-        config: Whether they run side by side, how many of them, and in which order the answers come.
-
-    Yields:
-        The answers.
+    `calls` are made when they are needed; `config` also says in which order the answers come.
     """
     if not config.is_async:
         for call in calls:

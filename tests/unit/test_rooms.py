@@ -37,17 +37,12 @@ NO_NOUN = frozenset({"What", "Whether", "How"})
 OLD_WORDS = frozenset(
     {
         "blobs.uploads.manifest",
-        "query.distributed",
         "query.execute",
-        "query.hybrid.run",
         "query.join.sides",
-        "query.local",
         "query.planner",
         "spark.search.search",
-        "streaming.calls",
         "streaming.snapshots.plans",
         "streaming.task",
-        "writing.rewriting.replace",
     }
 )
 

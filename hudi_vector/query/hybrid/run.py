@@ -49,7 +49,7 @@ class HybridWinners:
 
     @property
     def score(self) -> Floats:
-        """The score of each row."""
+        """Return the score of each row."""
         return 0.0 - self.winners.distance
 
 

@@ -49,7 +49,7 @@ def replace_in_order(
     Args:
         work: The table; its writers must use a lock, or no other process may write to it.
         path: The table's base path, as Hadoop spells it.
-        order: The columns to sort by; a vector column stands for the cluster of each row.
+        order: The columns to sort by; a vector column means the cluster of each row.
         vectors: The vector columns among them.
         folder: The folder for the numbers of the clusters.
         begun: Called with the instant of each attempt before any of its files is written.
