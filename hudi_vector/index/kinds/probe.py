@@ -21,6 +21,7 @@ __all__ = ["Codes", "Entries", "Found", "Probe", "everything"]
 
 _BLOCK_ELEMENTS = 1 << 18
 _SCORES_AT_ONCE = 1 << 25
+_PAIRS_AT_ONCE = 1 << 23
 _FIRST_LISTS = 4
 _CHUNK_ROWS = 1 << 14
 
@@ -181,30 +182,22 @@ class Probe:
                 if len(chosen):
                     yield [run], chosen
             return
-        bounds = self.asked.list_bounds(self.ranks, self.radius)[:, self.filled]
-        if len(ask) == 1:
-            yield from self._chunks(ask, bounds[ask[0]], pool)
-            return
-        for place in np.argsort(bounds.min(axis=0, initial=np.inf), kind="stable"):
-            self.probed_lists += int((bounds[ask, place] <= pool.within[ask]).sum())
-            ((start, stop),) = self._runs(self.filled[place : place + 1])
-            for run in _pieces(start, stop):
-                chosen = ask[bounds[ask, place] <= pool.within[ask]]
-                if len(chosen):
-                    yield [run], chosen
-
-    def _chunks(self, ask: Ints, bounds: Floats64, pool: Pool) -> Iterator[tuple[Runs, Ints]]:
-        """Yield the same for one query: several lists at a time, each time more."""
-        order = np.argsort(bounds, kind="stable")
-        bounds, lists = bounds[order], self.filled[order]
+        bounds = self.asked.list_bounds(self.ranks, self.radius)[np.ix_(ask, self.filled)]
+        order = np.argsort(bounds.min(axis=0, initial=np.inf), kind="stable")
+        bounds, lists = bounds[:, order], self.filled[order]
         ends = np.cumsum(self.sizes[lists])
-        at, rows = 0, _CHUNK_ROWS // 4
-        while (near := int(np.searchsorted(bounds, pool.within[ask[0]], side="right"))) > at:
-            before = ends[at - 1] if at else 0
-            stop = min(int(np.searchsorted(ends, before + rows)) + 1, near)
-            self.probed_lists += stop - at
-            yield self._runs(np.sort(lists[at:stop])), ask
-            at, rows = stop, 2 * rows
+        at, rows, most = 0, _CHUNK_ROWS // 4, max(_CHUNK_ROWS, _PAIRS_AT_ONCE // max(len(ask), 1))
+        while at < len(lists):
+            stop = int(np.searchsorted(ends, (ends[at - 1] if at else 0) + rows)) + 1
+            needs = bounds[:, at:stop] <= pool.within[ask, None]
+            needs = needs[:, : _scored_together(needs, self.sizes[lists[at:stop]])]
+            chosen, near = ask[needs.any(axis=1)], lists[at : at + needs.shape[1]][needs.any(axis=0)]
+            self.probed_lists += int(needs.sum())
+            at, rows = at + needs.shape[1], min(2 * rows, most)
+            if len(near) == 1:
+                yield from (([run], chosen) for run in _pieces(*self._runs(near)[0]))
+            elif len(near):
+                yield self._runs(np.sort(near)), chosen
 
     def _near(self, runs: Runs, chosen: Ints, pool: Pool) -> Part:
         """Return the rows of runs that may be within the limits, with their bounds."""
@@ -310,6 +303,17 @@ class Probe:
                     block.filled = 0
         if block.filled:
             yield block
+
+
+def _scored_together(needs: npt.NDArray[np.bool_], sizes: Ints) -> int:
+    """Return how many of the first lists to score at once, at least one.
+
+    Their rows are multiplied with every query that needs one of the lists, in at most twice as many products as
+    needed. `needs` tells which query needs which list, shape (queries, lists); `sizes` are the lists' rows.
+    """
+    asking = np.logical_or.accumulate(needs, axis=1).sum(axis=0)
+    products = asking * np.cumsum(sizes * needs.any(axis=0))
+    return int(np.flatnonzero(products <= 2 * np.cumsum(sizes * needs.sum(axis=0)))[-1]) + 1
 
 
 def _pieces(start: int, stop: int) -> list[tuple[int, int]]:
