@@ -1,4 +1,4 @@
-"""One slice searched: the step every search shares, over one vector column or several, in every execution mode."""
+"""The search of one slice, which all searches share: over one or several vector columns, in every execution mode."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class OpenedSlice:
     reader: SliceReader
 
     def keys(self, positions: Ints) -> pa.Table | None:
-        """Return the columns that order rows of equal distance; None where only their place does."""
+        """Return the columns that order rows of equal distance, None if their positions alone do."""
         return tie_keys(self.reader, self.spec, positions)
 
 
 class Step(Protocol):
-    """What a pass does with all rows of slices, which it gets block by block."""
+    """The work that a pass does with all rows of slices, which it gets block by block."""
 
     def offer(self, blocks: Together) -> None:
         """Consider the rows of one block for each searched column."""
@@ -101,20 +101,20 @@ class Slices(Protocol):
     """The rows of a search, in slices that are searched here, on executors, or by Spark."""
 
     def search(self, asked: Asked, bounds: Bounds) -> Iterable[SliceFound]:
-        """Give the hits of all slices; `bounds`, which threads of this process share, is tightened."""
+        """Yield the hits of all slices, and tighten `bounds`, which threads of this process share."""
         ...
 
     def measured(self, asked: Asked, make: Callable[[], Measure]) -> Iterable[Any]:
-        """Give the results of measurements that together get every row once."""
+        """Yield the results of measurements that together get every row once."""
         ...
 
 
 class Asked(Protocol):
-    """The queries of a search over one column or several: what is read and collected, and in which passes."""
+    """The queries of a search over one or several columns, which decide what each pass reads and collects."""
 
     @property
     def k(self) -> int:
-        """Return how many rows each query wants."""
+        """Return the number of rows that each query wants."""
         ...
 
     @property
@@ -153,13 +153,13 @@ class Asked(Protocol):
         ...
 
     def found(self, slices: Slices, bounds: Bounds) -> Iterable[SliceFound]:
-        """Give the hits of all slices with their final distances, in as many passes as it takes."""
+        """Yield the hits of all slices with their final distances, in as many passes as they need."""
         ...
 
 
 @dataclass(frozen=True)
 class Question:
-    """The query vectors, shape (m, d), float64, how many neighbours each wants by which metric, and by when."""
+    """The query vectors, shape (m, d), float64, with the metric, the number of neighbours of each, and the deadline."""
 
     vectors: Floats
     metric: str
@@ -187,7 +187,7 @@ class Question:
         return self
 
     def bounds(self) -> Bounds:
-        """Return bounds that say no more than `max_distance`."""
+        """Return initial bounds, which are `max_distance` for each query, or infinite if it is None."""
         return Bounds.of(len(self.vectors), self.max_distance)
 
     def blocks(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
@@ -199,7 +199,7 @@ class Question:
         return _Nearest(self, bounds)
 
     def found(self, slices: Slices, bounds: Bounds) -> Iterable[SliceFound]:
-        """Give the hits of all slices, in one pass."""
+        """Yield the hits of all slices, in one pass."""
         return slices.search(self, bounds)
 
 
@@ -230,16 +230,7 @@ class _Nearest:
 
 
 def open_slice(access: SliceAccess, spec: ScanSpec, keep: bool) -> SliceReader:
-    """The reader of a slice.
-
-    Args:
-        access: The slice, and how the planner wants it read.
-        spec: What is read.
-        keep: Whether what is decoded is kept in the process's cache.
-
-    Returns:
-        The reader.
-    """
+    """Return the reader for the planned access of a slice; with `keep`, decoded data stays in this process's cache."""
     if access.access == "merged":
         return MergedSlice(access.file_slice, spec, keep)
     if access.access == "touched":
@@ -251,16 +242,7 @@ def open_slice(access: SliceAccess, spec: ScanSpec, keep: bool) -> SliceReader:
 
 
 def open_base(access: SliceAccess, spec: ScanSpec, keep: bool) -> ParquetSlice:
-    """The reader of a slice's Parquet base file, without the rows that its log files touch.
-
-    Args:
-        access: The slice.
-        spec: What is read.
-        keep: Whether what is decoded is kept in the process's cache.
-
-    Returns:
-        The reader.
-    """
+    """Return the reader of a slice's Parquet base file, which leaves out the rows that log files touch."""
     entry = access.file_slice
     assert entry.base_file is not None
     if not entry.log_files:
@@ -273,7 +255,7 @@ def _touched(access: SliceAccess, spec: ScanSpec, keep: bool) -> Touched:
 
 
 def _hashes(access: SliceAccess, spec: ScanSpec, keep: bool) -> KeyHashes | None:
-    """The hashes of the base file's keys out of its segment; None where all keys have to be read."""
+    """Return the hashes of the base file's keys from its index segment, None if the keys themselves must be read."""
     if access.segment is None or not access.index_folder:
         return None
     try:
@@ -286,18 +268,9 @@ def _hashes(access: SliceAccess, spec: ScanSpec, keep: bool) -> KeyHashes | None
 def search_slice(
     index: int, access: SliceAccess, spec: ScanSpec, asked: Asked, bounds: Bounds, keep: bool
 ) -> tuple[SliceHits, ScanCounts]:
-    """The best rows of one slice.
+    """Search one slice and return its hits, at most k a query if distances are final, with the counts of its rows.
 
-    Args:
-        index: The slice's place in the plan.
-        access: The slice, and how it is read.
-        spec: What is read.
-        asked: The queries.
-        bounds: What is known already of the k-th distances; tightened on the way.
-        keep: Whether what is decoded is kept in the process's cache.
-
-    Returns:
-        At most k hits a query if their distances are final, and what became of the slice's rows.
+    `index` is the slice's place in the plan. `bounds` holds what is known of the k-th distances, and is tightened.
     """
     counts, collector = ScanCounts(), asked.collector(bounds)
     opened = offer_slice(access, spec, asked, collector, keep, counts)
@@ -326,33 +299,17 @@ def offer_slice(
 
 
 def settled(top: TopK, reader: SliceReader, spec: ScanSpec) -> Hits:
-    """What was found in one slice, ties at the k-th distance decided.
-
-    Args:
-        top: The search.
-        reader: The slice.
-        spec: What is read.
-
-    Returns:
-        At most k hits a query.
-    """
+    """Return at most k hits a query of one searched slice, after its keys have decided ties at the k-th distance."""
     return break_ties(top.hits(), top.k, partial(tie_keys, reader, spec))
 
 
 def tie_keys(reader: SliceReader, spec: ScanSpec, positions: Ints) -> pa.Table | None:
-    """What orders rows of a slice whose distances are equal; None where only their place does."""
+    """Return the columns that order rows of equal distance, one row for each position; None if positions alone do."""
     return reader.rows(positions, spec.tie_columns) if spec.tie_columns else None
 
 
 def joined(parts: list[tuple[int, Hits]]) -> Hits:
-    """The hits of blocks of queries as one.
-
-    Args:
-        parts: Hits, each with the number of its block's first query.
-
-    Returns:
-        All of them.
-    """
+    """Join the hits of blocks of queries, each given with the number of its block's first query."""
     if len(parts) == 1:
         return parts[0][1]
     return Hits.joined([replace(hits, query=hits.query + first) for first, hits in parts])

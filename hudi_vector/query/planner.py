@@ -1,4 +1,4 @@
-"""The planner: a snapshot and a request in, a plan out. It reads nothing."""
+"""The planner, which makes a plan from a snapshot and a request, and reads nothing from storage."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _UNKNOWN_PARTITIONS = frozenset({"__HIVE_DEFAULT_PARTITION__", "default", ""})
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What a user asked for, checked: everything but the query vectors and the snapshot."""
+    """A checked request of a user: everything but the query vectors and the snapshot."""
 
     column: VectorColumn
     metric: str
@@ -56,17 +56,8 @@ def make_plan(
 ) -> SearchPlan:
     """Decide how every slice is read and where the search runs.
 
-    Args:
-        snapshot: The table at one set of completed instants.
-        request: What was asked for.
-        conf: Settings, as text.
-        indexes: The indexes of the column.
-
-    Returns:
-        The plan.
-
-    Raises:
-        InvalidArgumentError: The kind of index that was asked for is not there.
+    `conf` are settings as text, `indexes` the indexes of the column. Raises InvalidArgumentError if the requested kind
+    of index is missing, or if `nprobes` or `refine_factor` is given although the answer must be exact.
     """
     spec = ScanSpec(
         table_uri=snapshot.source.uri,
@@ -118,10 +109,10 @@ def make_plan(
 def _laid_out(
     kept: Sequence[FileSlice], snapshot: Snapshot, whole_table: str | None, index: Index | None
 ) -> tuple[SliceAccess, ...]:
-    """How slices are read: through their segments of the index those that have one.
+    """Return the accesses of slices, which go through the index where it has a segment of the slice.
 
-    What was found for a slice is kept as long as a snapshot and an index are searched again and again: over many files,
-    finding it anew takes longer than the search.
+    The accesses are kept for the next search of the same snapshot and index: over many files, computing them again
+    takes longer than the search.
     """
     key = (id(snapshot), id(index), whole_table)
     laid = _LAID.get(key) or _LAID.first(key, _Laid(snapshot, index, {}))
@@ -137,7 +128,7 @@ def _laid_out(
 
 @dataclass(frozen=True)
 class _Laid:
-    """Accesses by the identity of a slice. The snapshot and the index are held, so that no other has their identity."""
+    """Accesses by the `id` of a slice; the snapshot and the index are held, so that no other object gets their `id`."""
 
     snapshot: Snapshot
     index: Index | None
@@ -148,13 +139,13 @@ _LAID: Recent[tuple[int, int, str | None], _Laid] = Recent(8)
 
 
 def _indexed(access: SliceAccess, index: Index | None, version: int) -> tuple[SliceAccess, ...]:
-    """The same slice through its segment of the index, where it has one; what its log files touch is merged."""
+    """Return the accesses of a slice through its index segment if it has one; rows that log files touch are merged."""
     base = access.file_slice.base_file
     if index is None or access.access not in ("parquet", "merged") or base is None:
         return (access,)
     entry = index.entry_of(base)
     if access.access == "merged":
-        # Blocks of a commit that never completed are told from others by the timeline before version 8.
+        # Before version 8, only the timeline shows which blocks belong to a commit that never completed.
         if entry is None or version < _BLOCKS_ARE_COMPLETE:
             return (access,)
         parted = replace(access, segment=entry, index_folder=index.folder)
@@ -166,7 +157,7 @@ def _indexed(access: SliceAccess, index: Index | None, version: int) -> tuple[Sl
 
 
 def _beside(snapshot: Snapshot, kept: Sequence[FileSlice], choice: Choice) -> tuple[ManifestEntry, ...]:
-    """The segments of the slices that were pruned."""
+    """Return the index segments of the slices that were pruned, () if there is no index."""
     if choice.index is None or len(kept) == len(snapshot.file_slices):
         return ()
     searched = set(map(id, kept))
@@ -192,7 +183,7 @@ def _access(entry: FileSlice, snapshot: Snapshot, whole_table: str | None) -> Sl
 
 
 def _merge_needs_spark(entry: FileSlice, snapshot: Snapshot, lance: bool) -> str | None:
-    """Why hudi-rs cannot merge this slice right, or None."""
+    """Return the reason why hudi-rs cannot merge this slice correctly, None if it can."""
     config = snapshot.config
     if entry.base_file is None:
         return "log files without a base file"
@@ -235,7 +226,7 @@ def _execution(
 
 
 def _kept(snapshot: Snapshot, request: SearchRequest) -> list[FileSlice]:
-    """The slices of partitions that may have rows which pass the filter."""
+    """Return the slices of the partitions in which rows may pass the filter."""
     if request.predicate is None:
         return list(snapshot.file_slices)
     needed = columns(request.predicate)
@@ -269,16 +260,9 @@ def _partition_may_match(entry: FileSlice, snapshot: Snapshot, request: SearchRe
 
 
 def partition_values(path: str, snapshot: Snapshot) -> dict[str, pa.Scalar]:
-    """The values of the partition columns that a partition path tells for certain.
+    """Return the values of the partition columns that a partition path, relative to the table, states for certain.
 
-    Only text and whole numbers are told from the path; other types, NULLs and values with a slash are not.
-
-    Args:
-        path: The partition path, relative to the table.
-        snapshot: The table.
-
-    Returns:
-        Values by column name; columns that are not certain are left out.
+    These are text and whole numbers; columns of other types, NULLs and values with a slash are left out.
     """
     config = snapshot.config
     segments = path.split("/")
@@ -300,6 +284,6 @@ def partition_values(path: str, snapshot: Snapshot) -> dict[str, pa.Scalar]:
         if pa.types.is_string(kind):
             values[name] = pa.scalar(text, kind)
         elif pa.types.is_integer(kind) and _WHOLE_NUMBER.fullmatch(text):
-            with contextlib.suppress(pa.ArrowInvalid, OverflowError):  # too large for the column: not its value
+            with contextlib.suppress(pa.ArrowInvalid, OverflowError):  # too large for the column, so not its value
                 values[name] = pa.scalar(int(text), kind)
     return values

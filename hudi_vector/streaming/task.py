@@ -48,7 +48,7 @@ _HISTORIES: Recent[tuple[str, str], History] = Recent(32)
 class StreamQueries:
     """The queries of a stream's rows, and the moments at which they are searched for.
 
-    With `event_time`, each row has the moment of its own time, otherwise all have that of their micro-batch. `lost`
+    With `event_time`, each row has the moment of its event time, otherwise all have that of their micro-batch. `lost`
     counts rows whose moments cannot be searched any more.
     """
 
@@ -143,7 +143,10 @@ class StreamQueries:
 
 @dataclass(frozen=True)
 class StreamFinder:
-    """A table as it was at the moments of the rows that ask; `physical` are its own names of the columns."""
+    """The finder of the nearest rows of a table at the moments of the rows that ask.
+
+    `physical` are pairs of a column's name in the output and its name in the table.
+    """
 
     plans: TablePlans
     physical: tuple[tuple[str, str], ...]

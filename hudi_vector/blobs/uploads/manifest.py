@@ -92,7 +92,7 @@ UNREADABLE = "unreadable"
 
 UPLOADS = ".hoodie/blob_service/v1/uploads"
 PREPARED_MS = 7 * 86_400_000
-"""How long a prepared DataFrame may wait to be written, in milliseconds."""
+"""The longest time for which a prepared DataFrame may wait to be written, in milliseconds."""
 
 _RANKS = {OPEN: 0, PREPARED: 0, STAGED: 1, ABORTED: 2, COMMITTED: 3}
 _RANK_STEP = 10_000_000

@@ -1,6 +1,6 @@
-"""The right side of a join as a task meets it: asked by vectors, it gives its nearest rows.
+"""The right side of a join in a task, which finds the nearest rows of vectors.
 
-A side is picklable. What is looked up of it late are the columns of the rows that are left in the end.
+A side can be pickled. The columns of rows are read late, when it is known which rows remain.
 """
 
 from __future__ import annotations
@@ -31,53 +31,51 @@ __all__ = ["FoundRows", "Nearest", "PlannedRows", "PlannedSide", "RightSide", "f
 
 
 class Nearest(Protocol):
-    """Rows found, by query and rank: arrays of shape (w,); their columns are read when they are asked for."""
+    """Rows found, by query and rank: arrays of shape (w,), and columns that are read on request."""
 
     @property
     def query(self) -> Ints:
-        """The query of each row."""
+        """Return the number of each row's query, shape (w,)."""
         ...
 
     @property
     def distance(self) -> Floats:
-        """The distance of each row."""
+        """Return the distance of each row, shape (w,), float64."""
         ...
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """Columns of the rows, in their order."""
+        """Return the named columns of the rows, in the order of the rows."""
         ...
 
     def take(self, chosen: npt.NDArray[Any]) -> Nearest:
-        """The rows at these indices, ascending, or under this mask."""
+        """Return the rows at these ascending indices, or those for which this mask is True."""
         ...
 
 
 class RightSide(Protocol):
-    """What is joined to the left rows."""
+    """The side of a join whose rows are joined to the left rows."""
 
     def find(self, question: Question, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
-        """The nearest rows of each query, in the one documented order.
+        """Return the nearest rows of each query, by query and rank.
 
-        Args:
-            question: The queries.
-            predicate: A condition over the side's columns, beside those it has already.
-            names: The columns that may be asked of the rows.
+        `predicate` is a condition in addition to those of the side, None if there is none. `names` are the columns that
+        may be read of the rows later.
         """
         ...
 
 
 @dataclass(frozen=True)
 class PlannedSide:
-    """Slices of a snapshot, searched where the side is: what a task of the stage does with a plan.
+    """A side that searches the slices of a plan in the process that holds it.
 
-    `physical` are the table's own names of the columns, where the output calls them otherwise.
+    `physical` are pairs of a column's name in the output and its name in the table, where the two differ.
     """
 
     plan: SearchPlan
     physical: tuple[tuple[str, str], ...] = ()
 
     def find(self, question: Question, predicate: Predicate | None, names: Sequence[str]) -> PlannedRows:
-        """The nearest rows of the plan's slices."""
+        """Return the nearest rows; raise DimensionMismatchError if none is found and vectors have another length."""
         del names
         plan = under(self.plan, question, predicate)
         question = question.by(plan.deadline())
@@ -93,15 +91,9 @@ class PlannedSide:
 
 
 def under(plan: SearchPlan, question: Question, predicate: Predicate | None) -> SearchPlan:
-    """The same plan for other queries, with a further condition.
+    """Return the plan with the k and largest distance of a question, and with a further condition if one is given.
 
-    Args:
-        plan: A plan.
-        question: The queries.
-        predicate: A condition that has to hold too.
-
-    Returns:
-        The plan; an array column that does not say its dimension has that of the queries.
+    An array column without a declared dimension gets that of the queries.
     """
     spec = plan.spec
     if not spec.column.dimension:
@@ -114,7 +106,7 @@ def under(plan: SearchPlan, question: Question, predicate: Predicate | None) -> 
 
 @dataclass(frozen=True)
 class PlannedRows:
-    """Winners of a plan."""
+    """The nearest rows of a plan, whose columns are read from its slices."""
 
     plan: SearchPlan
     winners: Winners
@@ -122,22 +114,22 @@ class PlannedRows:
 
     @property
     def query(self) -> Ints:
-        """The query of each row."""
+        """Return the number of each row's query, shape (w,)."""
         return self.winners.query
 
     @property
     def distance(self) -> Floats:
-        """The distance of each row."""
+        """Return the distance of each row, shape (w,), float64."""
         return self.winners.distance
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """Columns of the rows, read from the slices."""
+        """Return the named columns of the rows, read from the slices."""
         wanted = list(dict.fromkeys(names))
         own = {name: name for name in wanted} | dict(self.physical)
         return named_rows(self.plan, self.winners, wanted, own)
 
     def take(self, chosen: npt.NDArray[Any]) -> Nearest:
-        """The rows at these indices, or under this mask."""
+        """Return the rows at these ascending indices, or those for which this mask is True."""
         w = self.winners
         taken = Winners(
             w.query[chosen],
@@ -153,26 +145,26 @@ class PlannedRows:
 
 @dataclass(frozen=True)
 class FoundRows:
-    """Rows whose columns are here already."""
+    """The nearest rows with columns that are in memory already."""
 
     found: Found
 
     @property
     def query(self) -> Ints:
-        """The query of each row."""
+        """Return the number of each row's query, shape (w,)."""
         return self.found.query
 
     @property
     def distance(self) -> Floats:
-        """The distance of each row."""
+        """Return the distance of each row, shape (w,), float64."""
         return self.found.distance
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """Columns of the rows."""
+        """Return the named columns of the rows."""
         return self.found.rows.select(list(dict.fromkeys(names)))
 
     def take(self, chosen: npt.NDArray[Any]) -> Nearest:
-        """The rows at these indices, or under this mask."""
+        """Return the rows at these ascending indices, or those for which this mask is True."""
         found = self.found
         at = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
         rows = found.rows.take(pa.array(at)) if found.rows.num_columns else found.rows
@@ -186,13 +178,9 @@ def found_rows(nearest: Nearest, names: Sequence[str]) -> Found:
 
 
 def joined_nearest(parts: Sequence[tuple[Nearest, Ints]]) -> Nearest:
-    """What several searches found, as one.
+    """Join the rows that several searches found, by query.
 
-    Args:
-        parts: For each search what it found, and which of all queries its own were; no query is in two of them.
-
-    Returns:
-        All rows, by query.
+    Each search has the numbers that its queries have among all queries; no query is in two searches.
     """
     if len(parts) == 1 and np.array_equal(parts[0][1], np.arange(len(parts[0][1]))):
         return parts[0][0]
@@ -203,7 +191,7 @@ def joined_nearest(parts: Sequence[tuple[Nearest, Ints]]) -> Nearest:
 
 @dataclass(frozen=True)
 class _Several:
-    """Rows of several searches; `order` are their places among all rows of the parts, one part after the other."""
+    """Rows of several searches; `order` are their positions in the concatenated rows of all parts."""
 
     parts: tuple[Nearest, ...]
     queries: Ints
@@ -211,20 +199,20 @@ class _Several:
 
     @property
     def query(self) -> Ints:
-        """The query of each row."""
+        """Return the number of each row's query, shape (w,)."""
         return self.queries[self.order]
 
     @property
     def distance(self) -> Floats:
-        """The distance of each row."""
+        """Return the distance of each row, shape (w,), float64."""
         every: Floats = np.concatenate([np.empty(0, np.float64), *(part.distance for part in self.parts)])
         return every[self.order]
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """Columns of the rows."""
+        """Return the named columns of the rows."""
         tables = [part.columns(names) for part in self.parts]
         return pa.concat_tables(tables).take(pa.array(self.order))
 
     def take(self, chosen: npt.NDArray[Any]) -> Nearest:
-        """The rows at these indices, or under this mask."""
+        """Return the rows at these ascending indices, or those for which this mask is True."""
         return replace(self, order=self.order[chosen])

@@ -1,4 +1,4 @@
-"""A search as Spark sees it: checked at analysis, run when the statement that holds it is planned."""
+"""A search in a Spark statement, which is checked at analysis and runs when the statement is planned."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a search is asked: queries, searched columns, and columns to return, all in the target's names.
+    """The input of a search: queries, searched columns, and columns to return, all in the target's names.
 
     `dimension` is the length of the queries, 0 where each column has its own.
     """
@@ -67,7 +67,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class TableSearch:
-    """One side of a search that was checked: the table, the column, the metric, k, the filter."""
+    """A checked search without its queries: the table, the column, the metric, k and the filter."""
 
     spark: SparkSession
     target: Target
@@ -82,20 +82,20 @@ class TableSearch:
 
     @property
     def columns(self) -> list[StructField]:
-        """The table's columns without the searched one."""
+        """Return the table's columns without the searched one."""
         return [field for field in self.target.schema.fields if field.name != self.column.name]
 
     @property
     def vector_field(self) -> StructField:
-        """The searched column as a field."""
+        """Return the field of the searched column."""
         return self.target.schema[self.column.name]
 
     def conf(self) -> Mapping[str, str]:
-        """The session's settings of this package."""
+        """Return the session's settings that searches read, as text."""
         return settings_of(self.spark)
 
     def check_index(self) -> None:
-        """Refuse at analysis what the arguments ask of an index in vain."""
+        """Raise InvalidArgumentError at analysis if the arguments need an index that is missing or may not be used."""
         conf = self.conf()
         settled, source = self.tuning.settled(conf), self.target.source
         if source is None or not settled.needs_index:
@@ -107,13 +107,9 @@ class TableSearch:
     def plan(
         self, dimension: int, conf: Mapping[str, str], why_spark: str | None = None, queries: int = 1
     ) -> SearchPlan | None:
-        """What will be done now, or None where Spark searches a plan that is no Hudi table's.
+        """Return the plan of a search that runs now, None if the target is a plan, which Spark searches.
 
-        Args:
-            dimension: The queries' length.
-            conf: Settings, as text.
-            why_spark: Why Spark has to read the table, if something is known that the planner cannot see.
-            queries: How many queries there are.
+        `dimension` is the queries' length. `why_spark` is a reason to read through Spark that the planner cannot see.
         """
         source = self.target.source
         if source is None:
@@ -140,15 +136,9 @@ class TableSearch:
         )
 
     def run(self, vectors: npt.NDArray[np.float64], names: Sequence[str], unusable: int = 0) -> Found:
-        """Search, and read the columns asked for.
+        """Search for queries of shape (m, d), and return the rows found with the named columns, by query and rank.
 
-        Args:
-            vectors: The queries, shape (m, d).
-            names: Columns of the target.
-            unusable: How many query rows had no vector, for the report.
-
-        Returns:
-            The rows found, by query and rank.
+        `unusable` is the number of query rows without a vector, for the report.
         """
         conf = self.conf()
         question = Question(vectors, self.metric, self.k, self.max_distance, options.BATCH_BLOCK_QUERIES.read(conf))
@@ -236,7 +226,7 @@ class TableSearch:
         return winners, rows
 
     def _spark_rows(self, plan: SearchPlan | None) -> tuple[DataFrame, list[str]]:
-        """The rows under the filter, read by Spark, and the columns that order those of equal distance."""
+        """Return the rows that pass the filter, read by Spark, and the columns that order rows of equal distance."""
         frame = self._frame(plan.snapshot if plan else None)
         if self.filter is not None:
             frame = frame.filter(self.filter.text)
@@ -246,7 +236,7 @@ class TableSearch:
         return frame, ties
 
     def _frame(self, snapshot: Snapshot | None) -> DataFrame:
-        """The target's rows at a snapshot, read by Spark."""
+        """Return the target's rows at a snapshot, read by Spark; without one, the rows of its plan."""
         source = self.target.source
         if source is None or snapshot is None:
             return self.target.frame(self.spark)
@@ -259,7 +249,7 @@ class TableSearch:
         return frame.select(own + [frame[name] for name in TIE_COLUMNS if name in frame.columns and name not in shown])
 
     def _require_told_apart(self, snapshot: Snapshot) -> None:
-        """Spark reads by requested time: refuse where that would not be this snapshot."""
+        """Raise UnsupportedTableError if Spark, which reads by requested time, would read other commits."""
         assert self.target.source is not None
         assert snapshot.instant is not None
         read = NativeTable(self.target.source).timeline().until_requested(snapshot.instant)
@@ -270,12 +260,9 @@ class TableSearch:
             )
 
     def request(self, dimension: int, why_spark: str | None = None, queries: int = 1) -> SearchRequest:
-        """What the planner is asked, in the table's own names.
+        """Return the request to the planner, in the table's own column names.
 
-        Args:
-            dimension: The queries' length.
-            why_spark: Why Spark has to read the table, if something is known that the planner cannot see.
-            queries: How many queries there are.
+        `dimension` is the queries' length. `why_spark` is a reason to read through Spark that the planner cannot see.
         """
         physical = dict(self.target.physical)
         predicate = self.filter.predicate if self.filter else None
@@ -294,7 +281,7 @@ class TableSearch:
         )
 
     def sparks_fields(self) -> list[pa.Field]:
-        """The table's columns as Spark's schema types them, so that all readers read the same values."""
+        """Return the table's columns with the types of Spark's schema, so that all readers read the same values."""
         physical = dict(self.target.physical)
         fields = []
         for field, arrow in zip(self.target.schema.fields, arrow_fields(self.target.schema), strict=True):
@@ -304,7 +291,7 @@ class TableSearch:
 
 
 def settings_of(spark: SparkSession) -> Mapping[str, str]:
-    """A session's settings that searches read, as text."""
+    """Return a session's settings that searches read, as text."""
     settings = spark._jsparkSession.sessionState().conf()
     read = {option.key: settings.getConfString(option.key, None) for option in options.SEARCH}
     return {key: str(value) for key, value in read.items() if value is not None}

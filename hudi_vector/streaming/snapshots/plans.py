@@ -1,4 +1,4 @@
-"""How a table is searched at a moment: its snapshots, plans and indexes, kept for the next micro-batch."""
+"""The snapshots, plans and indexes by which a stream searches a table, kept for the next micro-batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hudi_vector.table.recent import Recent
 
 __all__ = ["TablePlans"]
 
-_INDEXES_KEPT = 10.0  # seconds: an index that was refreshed meanwhile only makes a search quicker
+_INDEXES_KEPT = 10.0  # seconds; a search without the newest refresh is right, only slower
 
 # Of this process, for all streams.
 _SNAPSHOTS: Recent[tuple[str, str], Snapshot] = Recent(32)
@@ -34,10 +34,7 @@ _INDEXES: Recent[tuple[Hashable, ...], tuple[float, list[Index]]] = Recent(32)
 
 @dataclass(frozen=True)
 class TablePlans:
-    """A table and what is asked of it, checked: all that its plans are made of.
-
-    `number` tells it from others of the process.
-    """
+    """A table and a checked request, from which its plans are made; `number` is unique in the process."""
 
     number: str
     source: Source
@@ -46,19 +43,10 @@ class TablePlans:
     conf: tuple[tuple[str, str], ...]
 
     def plan(self, moment: Moment, dimension: int, values: Values = (), queries: int = 1) -> SearchPlan:
-        """How the table is searched at a moment.
+        """Return the plan of a search of the table at a moment, for so many queries of a length.
 
-        Args:
-            moment: What of its timeline is visible.
-            dimension: The query vectors' length.
-            values: What the filter compares with.
-            queries: How many vectors ask.
-
-        Returns:
-            The plan.
-
-        Raises:
-            UnsupportedTableError: A slice can be read by Spark only.
+        `values` are those of the asking row that the filter compares with. Raises UnsupportedTableError if only Spark
+        can read one of the slices.
         """
         conf = dict(self.conf)
         many = queries > options.INDEX_BATCH_MAX_QUERIES.read(conf)
@@ -84,7 +72,7 @@ class TablePlans:
         return asked_columns(self.request.predicate)
 
     def snapshot(self, moment: Moment) -> Snapshot:
-        """The table at a moment."""
+        """Return the snapshot of the table at a moment."""
         key = (self.source.uri, moment.text)
         known = _SNAPSHOTS.get(key)
         if known is None:
@@ -102,12 +90,12 @@ class TablePlans:
         return known
 
     def shown(self, moment: Moment) -> str | None:
-        """What the column of the snapshot says."""
+        """Return the newest completion time of the commits at a moment, None if there are none."""
         return self.snapshot(moment).watermark if moment.completed else None
 
     @contextmanager
     def merging(self) -> Iterator[None]:
-        """What is done with slices, whose log files may turn out to be such as only Spark merges."""
+        """Raise UnsupportedTableError in place of UnmergeableError, for log files that only Spark merges."""
         try:
             yield
         except UnmergeableError as problem:
