@@ -60,7 +60,15 @@ __all__ = [
 
 
 class HudiVectorError(Exception):
-    """The base class of all errors raised by this package."""
+    """The base class of all errors raised by this package.
+
+    Example:
+        >>> try:
+        ...     hv.open(column="embedding")
+        ... except hv.HudiVectorError as problem:
+        ...     print(problem)
+        give exactly one of table, files, delta and lance
+    """
 
 
 class InvalidArgumentError(HudiVectorError, ValueError):

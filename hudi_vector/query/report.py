@@ -21,7 +21,14 @@ _KEPT = 100
 
 @dataclass(frozen=True)
 class SearchReport:
-    """The counts and times of one search. Its text is a few lines; a notebook shows the same."""
+    """The counts and times of one search. Its text is a few lines; a notebook shows the same.
+
+    Example:
+        >>> rows = hv.search(spark, "products", "embedding", q, k=5).collect()
+        >>> report = hv.last_reports()[0]
+        >>> report.k, report.returned
+        (5, 5)
+    """
 
     table: str
     instant: str | None

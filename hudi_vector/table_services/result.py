@@ -65,6 +65,12 @@ class CleanResult:
         refusal: In a dry run, why the real run would be refused, or None.
         retained_files: The number of retained data files that the mark found.
         opened_files: How many files all marks of the run read; the others were known from an earlier run.
+
+    Example:
+        >>> result = hv.table_services.clean_blobs(spark, "photos", dry_run=True)
+        >>> result.is_well
+        True
+        >>> files = result.rows()
     """
 
     table: str
@@ -139,6 +145,11 @@ class RestoreResult:
         restored: The files that are in their place again.
         kept: The files that stay in the trash, with the reason.
         bytes: The bytes of the restored files.
+
+    Example:
+        >>> result = hv.table_services.restore_blobs(spark, "photos")
+        >>> result.is_well, result.rows()
+        (True, [])
     """
 
     table: str

@@ -46,6 +46,12 @@ class WriteResult:
         invalid: The number of invalid vectors that were skipped or stored as NULL, by column and reason.
         skipped: The number of rows left out because a vector was invalid.
         blobs: The blobs stored out of line; None for a write without blob columns.
+
+    Example:
+        >>> df = spark.createDataFrame([(1, "pen"), (2, "cup")], "id INT, name STRING")
+        >>> result = hv.write(df, "/tmp/goods", record_key="id")
+        >>> result.inserted, result.skipped
+        (2, 0)
     """
 
     table: str

@@ -14,7 +14,8 @@ import cloudpickle
 import pytest
 
 import hudi_vector as hv
-from hudi_vector.query.opened.vector_table import VectorTable
+from hudi_vector.query.opened.vector_table import SearchHits, VectorTable
+from hudi_vector.spark.join.api import JoinedFrame
 from hudi_vector.spark.search import api
 from hudi_vector.writing import writer
 
@@ -102,6 +103,19 @@ def test_a_misspelt_argument_is_answered_with_the_nearest(name: str) -> None:
         hv.errors.InvalidTypeError, match=f"^{function.__name__} has no argument '{known}x'; did you mean"
     ):
         function(**{f"{known}x": None})
+
+
+@pytest.mark.parametrize("name", sorted(_PUBLIC))
+def test_every_public_function_shows_an_example(name: str) -> None:
+    assert "    Example:\n" in str(_PUBLIC[name].__doc__)
+    assert ">>> " in str(_PUBLIC[name].__doc__)
+
+
+@pytest.mark.parametrize("shown", [VectorTable, SearchHits, JoinedFrame])
+def test_every_method_of_a_public_class_shows_an_example(shown: type) -> None:
+    members = {name: value.__doc__ for name, value in vars(shown).items() if not name.startswith("_") and value.__doc__}
+    assert members
+    assert not [name for name, text in [("", shown.__doc__), *members.items()] if ">>> " not in str(text)]
 
 
 _VOCABULARY = (

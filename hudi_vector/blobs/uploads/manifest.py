@@ -141,6 +141,10 @@ class Upload:
         pins: The side tables of pins.
         instant: The requested time of the instant that refers to the containers, None unless committed.
         generation: The generation of the manifest's file, -1 if there is none.
+
+    Example:
+        >>> Upload("/t", "a write id", COMMITTED).may_commit(0)
+        False
     """
 
     table: str

@@ -52,6 +52,12 @@ class SearchHits:
 
     For example ``column``, ``to_pylist`` and ``to_pandas``. `table` holds the rows, `plan` is the plan of the search,
     and `report` describes its execution.
+
+    Example:
+        >>> with hv.open("/tables/products", column="embedding") as t:
+        ...     hits = t.search(q, k=5, columns=["id"])
+        >>> len(hits), hits.column_names, hits.report.k
+        (5, ['id', '_distance'], 5)
     """
 
     table: pa.Table
@@ -65,6 +71,10 @@ class SearchHits:
 
         Raises:
             UnsupportedTableError: A row was merged from log files, so that it has no place in a single file.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     path, row = t.search(q, k=1).refs[0]
         """
         if self.places.column(_PATH).null_count:
             raise UnsupportedTableError(
@@ -99,6 +109,12 @@ class VectorTable:
 
     Threads may share it. The searched snapshot is kept until `refresh` is called or its time is over. Decoded vectors,
     footers and pages are kept in the process's cache, limited by ``hoodie.vector.cache.max.bytes``.
+
+    Example:
+        >>> table = hv.open("/tables/products", column="embedding")
+        >>> table.search(q, k=5).num_rows
+        5
+        >>> table.close()
     """
 
     def __init__(
@@ -134,7 +150,12 @@ class VectorTable:
         self.close()
 
     def close(self) -> None:
-        """Forget the snapshots; the process's cache drops the table's data when it needs the room."""
+        """Forget the snapshots; the process's cache drops the table's data when it needs the room.
+
+        Example:
+            >>> table = hv.open("/tables/products", column="embedding")
+            >>> table.close()
+        """
         self._kept = None
 
     def refresh(self) -> bool:
@@ -142,6 +163,11 @@ class VectorTable:
 
         Returns:
             True if later searches see another state of the table.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.refresh()
+            False
         """
         kept = self._snapshots()
         self._indexes.forget(lambda _: True)
@@ -340,6 +366,11 @@ class VectorTable:
 
         Returns:
             The DataFrame, lazy.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.to_spark(spark, t.search(q, k=5, columns=["id"])).columns
+            ['id', '_distance']
         """
         return one_partition(spark, hits.table if isinstance(hits, SearchHits) else hits)
 
@@ -355,6 +386,11 @@ class VectorTable:
 
         Returns:
             The DataFrame, in the caller's order; its rows are read now.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.fetch_rows_to_spark(spark, t.search(q, k=5).refs, columns=["id", "title"]).count()
+            5
         """
         return one_partition(spark, self.fetch_rows(refs, columns))
 

@@ -183,6 +183,12 @@ class JoinedFrame(DataFrame):
 
         This DataFrame and others made from it can no longer be computed. A second call does nothing. Without a call,
         the data is kept until the application ends.
+
+        Example:
+            >>> found = hv.knn_join(users, products, "taste", "embedding", k=3)
+            >>> found.count()
+            6
+            >>> found.release()
         """
         release, self._release = self._release, None
         if release is not None:

@@ -93,6 +93,11 @@ class BlobExplanation:
         trash: The file's copies in the trash, with the sweeps that took them; newest sweep first.
         doubts: The reasons why nothing may go at all.
         notes: Information for the operator.
+
+    Example:
+        >>> path = spark.table("albums").first().image.reference.external_path
+        >>> hv.table_services.explain_blob(spark, "albums", path).rows()[0]["action"]
+        'kept'
     """
 
     table: str

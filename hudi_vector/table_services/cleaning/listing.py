@@ -44,7 +44,13 @@ class BlobContainer:
 
 @dataclass(frozen=True)
 class BlobContainers:
-    """The files in a table's blob area; if there are doubts, more bytes may be live than are counted."""
+    """The files in a table's blob area; if there are doubts, more bytes may be live than are counted.
+
+    Example:
+        >>> found = hv.table_services.list_containers(spark, "photos")
+        >>> found.live_bytes <= found.bytes
+        True
+    """
 
     table: str
     containers: list[BlobContainer]

@@ -94,6 +94,12 @@ class ErasureResult:
         report: The folder of the record.
         not_looked_at: What is below the table's folder and was not searched, as relative paths: the timeline, the
             metadata table, models of indexes, and so on.
+
+    Example:
+        >>> result = hv.table_services.check_erasure(spark, "photos", ["cat"])
+        >>> result.keys
+        1
+        >>> files = result.rows()
     """
 
     table: str

@@ -53,6 +53,12 @@ class MaintainResult:
         figures: The sizes of the table's blobs and indexes, if this run measured them.
         report: The file of the report, if one was asked for.
         dry_run: Whether this was a dry run, which changes nothing.
+
+    Example:
+        >>> result = hv.table_services.maintain(spark, "photos", dry_run=True)
+        >>> result.is_well
+        True
+        >>> steps = result.rows()
     """
 
     table: str

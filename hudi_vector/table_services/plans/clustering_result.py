@@ -31,6 +31,12 @@ class ClusterResult:
         report: The place of the plan, or the local file that was asked for.
         dry_run: Whether this was a dry run, which changes nothing.
         refusal: In a dry run, why the real run would be refused, or None.
+
+    Example:
+        >>> result = hv.table_services.cluster(spark, "photos", order_by="taken", dry_run=True)
+        >>> result.is_well
+        True
+        >>> groups = result.rows()
     """
 
     table: str

@@ -36,6 +36,12 @@ class CompactResult:
         doubts: Problems that an operator must look at.
         notes: Information for an operator.
         refusal: In a dry run, why the real run would be refused, or None.
+
+    Example:
+        >>> result = hv.table_services.compact_blobs(spark, "photos", dry_run=True)
+        >>> result.is_well
+        True
+        >>> containers = result.rows()
     """
 
     table: str

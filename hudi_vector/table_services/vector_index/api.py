@@ -63,6 +63,11 @@ class IndexResult:
         bytes: Bytes of the index's segments.
         seconds: The time that the job took.
         proposal: Why the index should be made again, in one sentence; empty if there is no reason to.
+
+    Example:
+        >>> made = hv.index.build_if_missing(spark, "products", "embedding")
+        >>> made.kind, made.metric
+        ('ivf_sq8', 'cosine')
     """
 
     table: str
@@ -77,7 +82,13 @@ class IndexResult:
     proposal: str = ""
 
     def lines(self) -> Iterator[str]:
-        """Yield the outcome as a few sentences for people, without line ends."""
+        """Yield the outcome as a few sentences for people, without line ends.
+
+        Example:
+            >>> made = hv.index.build_if_missing(spark, "products", "embedding")
+            >>> next(made.lines())
+            "ivf_sq8 for cosine of 'embedding': ..."
+        """
         yield (
             f"{self.kind} for {self.metric} of '{self.column}': {self.segments_made} segments made, "
             f"{self.segments_kept} kept; {self.rows} rows in {self.bytes} bytes, {self.seconds:.1f} s"
@@ -108,6 +119,11 @@ class IndexDescription:
         recalls: The measurements of `recall`, the oldest first: time in milliseconds since 1970, and recall.
         latencies: The measurements of `recall`, the oldest first: time in milliseconds since 1970, and the median
             latency of a search in milliseconds.
+
+    Example:
+        >>> made = hv.index.build_if_missing(spark, "products", "embedding")
+        >>> [index.kind for index in hv.index.describe(spark, "products")]
+        ['ivf_sq8']
     """
 
     column: str

@@ -46,6 +46,12 @@ class RecallResult:
         milliseconds: The median time of one search with the index.
         exact_milliseconds: The median time of the same search without the index.
         measured_ms: When this was measured, milliseconds since 1970.
+
+    Example:
+        >>> made = hv.index.build_if_missing(spark, "products", "embedding")
+        >>> measured = hv.index.recall(spark, "products", "embedding")
+        >>> measured.kind, measured.metric
+        ('ivf_sq8', 'cosine')
     """
 
     column: str
@@ -67,6 +73,11 @@ class IndexProblem:
         file: The path of the base file; empty for a problem of the model.
         segment: The name of the segment, or the id of the model.
         problem: What is wrong.
+
+    Example:
+        >>> made = hv.index.build_if_missing(spark, "products", "embedding")
+        >>> [problem.file for problem in hv.index.verify(spark, "products", "embedding")]
+        []
     """
 
     file: str

@@ -44,6 +44,11 @@ class PreparedBlobs:
         df: The rows with blob structs, as Hudi expects them. They are read from files in the table's staging folder.
         write_id: The id to pass to `finish_blobs`.
         table: The table's base path.
+
+    Example:
+        >>> prepared = hv.blobs.prepare(uploads, "/tables/albums", blobs=["image"])
+        >>> prepared.df.count()
+        2
     """
 
     df: DataFrame
