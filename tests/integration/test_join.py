@@ -493,6 +493,9 @@ def test_vectors_of_other_lengths_are_refused(spark, rights):
     short = spark.createDataFrame([(1, [1.0, 2.0])], schema)
     with pytest.raises((errors.DimensionMismatchError, PySparkException), match=r"\(such as 2\) than 4"):
         hv.knn_join(short, rights["plan"], "v", "emb", 3).collect()
+    after_empty = spark.createDataFrame([(1, []), (2, [1.0] * 4)], schema).coalesce(1)
+    with pytest.raises((errors.DimensionMismatchError, PySparkException), match=r"\(such as 2\) than 4"):
+        hv.knn_join(short, after_empty, "v", "v", 3).collect()
     typed = short.to(StructType([short.schema[0], hv.vector_field("v", 2)]))
     with pytest.raises(errors.DimensionMismatchError, match="of 2 elements, column 'emb' of 'joined_hudi' of 4"):
         hv.knn_join(typed, "joined_hudi", "v", "emb", 3)

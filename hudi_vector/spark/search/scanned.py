@@ -58,9 +58,9 @@ def search_frame(
 
 
 def length_in(frame: DataFrame, name: str) -> int | None:
-    """Return the length of one vector in a column of arrays, None if all are NULL; this starts a job."""
-    vectors = F.col(quoted(name))
-    found = frame.where(vectors.isNotNull()).select(F.size(vectors)).head(1)
+    """Return the length of one vector in a column of arrays, None if all are NULL or empty; this starts a job."""
+    length = F.size(F.col(quoted(name)))
+    found = frame.where(length > 0).select(length).head(1)
     return int(found[0][0]) if found else None
 
 
