@@ -11,7 +11,7 @@ run, ``--prepare`` makes them and ends.
 
     exact    our join over the Parquet files, without an index
     A        our join over the same rows in a Lance dataset, by the dataset's own index
-    B        our join over a computed right side, which is written to a temporary Lance dataset each time
+    B        our join over a computed right side, which is written to temporary Parquet files each time
     C        our join over the Parquet files, by an index in a directory of its own
     loop A   single queries on the driver, by pylance alone
     loop C   single queries on the driver, by the index of C

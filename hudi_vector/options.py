@@ -371,15 +371,15 @@ JOIN_TEMP_DIR: Option[str] = Option(
     "hoodie.vector.join.temp.dir",
     "",
     FOLDERS,
-    "Where a KNN join writes a computed right side once, as a Lance dataset that lives as long as the application, or "
-    "until it is released. Every executor has to reach it: it must be set where the master is not local. Empty for "
+    "Where a KNN join writes a computed right side once, as Parquet files that live as long as the application, or "
+    "until they are released. Every executor has to reach it: it must be set where the master is not local. Empty for "
     "the machine's folder of temporary files.",
 )
 JOIN_TEMP_MAX_BYTES: Option[int] = Option(
     "hoodie.vector.join.temp.max.bytes",
     64 << 30,
     BYTES,
-    "The largest size of a temporary Lance dataset (`hoodie.vector.join.temp.dir`).",
+    "The largest size of the temporary files of one right side (`hoodie.vector.join.temp.dir`).",
     minimum=1,
 )
 JOIN_PATH: Option[str] = Option(
@@ -387,7 +387,7 @@ JOIN_PATH: Option[str] = Option(
     "auto",
     "",
     "The route of a KNN join: over the slices of a Hudi table or the files of a Parquet scan (`search`), over a Lance "
-    "dataset (`lance`), with an external index over files (`external`), through a temporary Lance dataset (`temp`), "
+    "dataset (`lance`), with an external index over files (`external`), through temporary Parquet files (`temp`), "
     "with the right side in the memory of every process (`broadcast`), by Spark's comparison of all pairs "
     "(`crossjoin`), or by the rule that `hv.explain(hv.knn_join, …)` prints (`auto`).",
     allowed=("auto", "search", "lance", "external", "temp", "broadcast", "crossjoin"),

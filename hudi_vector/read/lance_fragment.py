@@ -15,7 +15,7 @@ from hudi_vector.read.parquet.data_file import reading
 from hudi_vector.storage import StorageOptions, lance_options, scheme_of
 from hudi_vector.table.model import FragmentInfo
 
-__all__ = ["FragmentRows", "StoredRows", "lance_path", "open_dataset", "require_lance_storage"]
+__all__ = ["FragmentRows", "StoredRows", "lance_path", "open_dataset"]
 
 _BATCH_ROWS = 8192
 _OFFSET_BITS = np.uint64(0xFFFFFFFF)
@@ -89,13 +89,13 @@ def open_dataset(uri: str, version: int | str | None, options: StorageOptions) -
     newest version are looked up each time. Raises DataFileError if the dataset or version does not exist, and
     UnsupportedTableError if Lance cannot open this kind of storage.
     """
-    require_lance_storage(uri)
+    _require_lance_storage(uri)
     if isinstance(version, int):
         return _opened(uri, version, options)
     return _open(uri, version, options)
 
 
-def require_lance_storage(uri: str) -> None:
+def _require_lance_storage(uri: str) -> None:
     """Raise UnsupportedTableError if Lance cannot open the storage of a normalised URI."""
     if scheme_of(uri) not in _SCHEMES:
         raise UnsupportedTableError(

@@ -2,11 +2,11 @@
 
     {directory}/hudi-vector-temp-{application}-{32 hex}/lease/{generation}-{uuid}    the owner; renewed while the
                                                                                      application lives
-    {directory}/hudi-vector-temp-{application}-{32 hex}/{uuid}.lance/…               a dataset
+    {directory}/hudi-vector-temp-{application}-{32 hex}/{uuid}/…                     a dataset
 
 On a local file system, where other users may share the directory, the folder is created new, with an unpredictable
-name, and only its owner may open it (mode 0700). On an object store the folders of all applications are in
-`hudi-vector-temp/`, and the store's own rules govern access.
+name, and only its owner may open it (mode 0700). On other storage the folders of all applications are in
+`hudi-vector-temp/`, and the storage's own rules govern access.
 
 Only folders that `TempArea` made are removed: their lease names them, and on a local file system they belong to the
 same user. Another application's folder is left over when its lease is older than `LEFT_OVER_MS`, by the clock of the
@@ -63,7 +63,7 @@ class TempArea:
 
     Example:
         >>> area = TempArea("/tmp/join", StorageOptions(), "app-1")
-        >>> place = area.new_place(".lance")
+        >>> place = area.new_place()
         >>> area.close()
     """
 
@@ -103,9 +103,9 @@ class TempArea:
             _OWNER.publish(self._storage, self._lease, self._named, self._generation)
         forget_before(self._storage, self._lease, self._generation)
 
-    def new_place(self, suffix: str = "") -> str:
-        """Return a new, unused normalised URI in the folder, ending in `suffix`."""
-        place = join(self.folder, uuid.uuid4().hex + suffix)
+    def new_place(self) -> str:
+        """Return a new, unused normalised URI in the folder."""
+        place = join(self.folder, uuid.uuid4().hex)
         self._places.add(place)
         return place
 

@@ -170,8 +170,8 @@ def test_a_computed_side_is_written_once(spark, few, rights, workspace, clean_se
     assert "not broadcast: its size is not known to fit, and no more than 10 bytes are held in memory" in text
     with hv.knn_join(few, rights["plan"], "v", "emb", 3, condition="price < l.budget") as found:
         check(found, "few", 3, "cosine", TIES["plan"], holds=cheaper)
-        assert list(folder.rglob("*.lance"))
-    assert not list(folder.rglob("*.lance"))
+        assert list(folder.rglob("*.parquet"))
+    assert not list(folder.rglob("*.parquet"))
     found.release()
 
 

@@ -1,4 +1,4 @@
-"""KNN joins with a Lance dataset, and with a right side that is written to a temporary one, equal comparing all pairs."""
+"""KNN joins with a Lance dataset, and with a right side that is written to temporary files, equal comparing all pairs."""
 
 from __future__ import annotations
 
@@ -96,10 +96,43 @@ def test_a_computed_side_is_written_once_and_removed(spark, left, held, clean_se
     assert derived.count() > 0
     assert calls.value == seen, "the right side is not computed again"
     (folder,) = tmp_path.glob("hudi-vector-temp-*")
-    assert len(list(folder.glob("*.lance"))) == 1
+    assert list(folder.rglob("*.parquet"))
     found.release()
     assert not list(tmp_path.glob("hudi-vector-temp-*"))
     found.release()
+
+
+_TYPES = (
+    "id % 2 = 0 AS flag", "CAST(id AS SMALLINT) AS short", "CAST(id AS DECIMAL(38, 10)) / 3 AS ratio",
+    "IF(id % 3 = 0, NULL, encode(id, 'UTF-8')) AS bytes", "date_add(DATE'1500-01-01', CAST(id AS INT)) AS day",
+    "TIMESTAMP'1066-10-14 00:00:00.123456' AS at", "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999' AS local",
+    "make_dt_interval(id, 1, 2, 3.5) AS span", "NULL AS nothing", "array(NULL) AS nothings",
+    "named_struct('x', id, 'y', array(named_struct('z', IF(id % 2 = 0, NULL, id)))) AS nested",
+    "map(CAST(id AS DECIMAL(12, 3)), array(TIMESTAMP'2001-01-01 00:00:00', NULL)) AS mapped",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("element", ["FLOAT", "DOUBLE", "TINYINT"])
+def test_columns_of_every_type_come_back_as_they_were(spark, left, clean_session, tmp_path, element):
+    spark.conf.set(DIRECTORY, str(tmp_path))
+    vector = f"transform(sequence(1, {DIMENSION}), n -> CAST((id * n) % 7 - 3 AS {element}))"
+    right = spark.range(60).selectExpr("id", f"IF(id % 9 = 4, NULL, {vector}) AS emb", *_TYPES)
+    rows = {}
+    for route in ("broadcast", "temp"):
+        spark.conf.set(PATH, route)
+        with hv.knn_join(left, right, "v", "emb", 5, metric="l2") as found:
+            rows[route] = found.orderBy("id", "_rank").collect()
+    assert len(rows["temp"]) > 300
+    assert rows["temp"] == rows["broadcast"]
+
+
+def test_a_first_vector_without_elements_matches_nothing(spark, left, held, clean_session, tmp_path):
+    spark.conf.set(PATH, "temp")
+    spark.conf.set(DIRECTORY, str(tmp_path))
+    rows = [(-1, []), *((row["id"], row["emb"]) for row in held)]
+    right = spark.createDataFrame(rows, "id LONG, emb ARRAY<FLOAT>").coalesce(1)
+    with hv.knn_join(left, right, "v", "emb", 3, metric="l2") as found:
+        check(found, left, held, 3, tie=lambda row: row["id"])
 
 
 def test_a_temporary_dataset_that_is_refused(spark, left, clean_session, tmp_path):
@@ -108,12 +141,12 @@ def test_a_temporary_dataset_that_is_refused(spark, left, clean_session, tmp_pat
     right = spark.createDataFrame([(1, [1.0, 2.0, 3.0, 4.0])], "id LONG, emb ARRAY<DOUBLE>")
     empty = right.withColumn("e", F.from_json(F.lit("{}"), "struct<>"))
     with pytest.raises(
-        errors.InvalidArgumentError, match=r"'temp' was asked for, and Lance cannot keep column 'e': Lance"
+        errors.InvalidArgumentError, match=r"'temp' was asked for, and Parquet cannot keep column 'e': Parquet"
     ):
         hv.knn_join(left, empty, "v", "emb", 3)
     spark.conf.set(options.JOIN_TEMP_MAX_BYTES.key, "10")
     with pytest.raises(errors.RefusedError, match=r"more than hoodie.vector.join.temp.max.bytes = 10 bytes"):
         hv.knn_join(left, right, "v", "emb", 3)
-    spark.conf.set(DIRECTORY, "hdfs://name:8020/tmp")
-    with pytest.raises(errors.UnsupportedTableError, match="Lance does not open 'hdfs://'"):
+    spark.conf.set(DIRECTORY, "viewfs://name/tmp")
+    with pytest.raises(errors.UnsupportedTableError, match="'viewfs://' is a scheme that only Spark can read"):
         hv.knn_join(left, right, "v", "emb", 3)

@@ -1,4 +1,4 @@
-"""Temporary Lance datasets of DataFrames, written by Spark's tasks."""
+"""Temporary datasets of DataFrames, written by Spark's tasks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def frame(spark):
 
 def nearest(dataset, query, k):
     physical = dataset.physical
-    column = VectorColumn(physical["v"], 4, "float", is_vector=False)
+    column = VectorColumn(physical["v"], 4, "float")
     plan = make_plan(dataset.snapshot, SearchRequest(column, "l2", k), {})
     question = Question(np.array([query], np.float64), "l2", k)
     found = search_slices(list(enumerate(plan.slices)), None, plan.spec, question, Bounds.of(1), keep=False)
@@ -80,10 +80,10 @@ def test_datasets_of_one_application_share_a_lease(spark, frame, tmp_path):
     first, second = (write_temporary(small, COLUMN, {KEY: str(tmp_path)}) for _ in range(2))
     (folder,) = folders(tmp_path)
     assert folder.name.startswith(f"hudi-vector-temp-{spark.sparkContext.applicationId}-")
-    assert len(list(folder.glob("*.lance"))) == 2
+    assert len(list(folder.rglob("*.parquet"))) >= 2
     first.release()
     first.release()
-    assert [f"file://{path}" for path in folder.glob("*.lance")] == [second.place]
+    assert {f"file://{path.parent}" for path in folder.rglob("*.parquet")} == {second.place}
     temp_dataset._close_all()  # what runs when the process ends
     assert folders(tmp_path) == []
     second.release()
@@ -105,6 +105,6 @@ def test_what_cannot_be_kept_leaves_nothing_behind(spark, frame, tmp_path):
         if not kept.area.places:
             break
         time.sleep(0.1)
-    assert not list(folders(tmp_path)[0].glob("*.lance"))
+    assert not list(folders(tmp_path)[0].rglob("*.parquet"))
     kept.close()
     assert folders(tmp_path) == []

@@ -77,9 +77,9 @@ query                       vectors  arguments errors index index.calibration in
                                      options query.indexed query.lance read read.logs read.parquet read.predicate schema
                                      storage table workers
 query.asking                vectors  errors kernels kernels.metrics read read.predicate
-query.files                 vectors  errors read read.parquet schema storage table
-query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics options query
-                                     query.files read read.parquet schema storage table
+query.files                 vectors  errors options read read.parquet schema storage table
+query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics query query.files
+                                     read read.parquet schema storage table
 query.indexed               vectors  errors index index.calibration index.kinds kernels kernels.metrics query
                                      query.lance read read.parquet
 query.hybrid                vectors  arguments errors index.calibration kernels kernels.metrics query read read.logs
@@ -90,14 +90,14 @@ query.opened                vectors  arguments errors index kernels.metrics opti
                                      read.predicate storage table
 query.changes               vectors  errors query.opened read table
 spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
-                                     query.join query.lance read read.predicate schema spark spark.catalyst storage
+                                     query.files query.join read read.predicate schema spark spark.catalyst storage
                                      table
 spark.hybrid                vectors  arguments errors kernels kernels.metrics options query query.asking query.hybrid
                                      read spark spark.catalyst spark.search
 spark.join                  vectors  arguments errors index kernels.metrics options query query.asking query.files
                                      query.join query.lance read read.parquet read.predicate schema spark spark.catalyst
                                      spark.join.routes spark.search storage table
-spark.join.routes           vectors  index kernels.metrics options query query.asking query.join query.lance
+spark.join.routes           vectors  index kernels.metrics options query query.asking query.files query.join
                                      query.opened read read.predicate schema spark.catalyst spark.join spark.search
                                      table
 streaming                   vectors  arguments errors kernels kernels.metrics options query query.asking query.changes

@@ -1,4 +1,4 @@
-"""Lance datasets and temporary ones on an S3-compatible server."""
+"""Lance datasets, Delta tables and temporary files on an S3-compatible server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import deltalake
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,7 +15,7 @@ from support.servers import lake
 
 import hudi_vector as hv
 from hudi_vector.errors import UnsupportedTableError
-from hudi_vector.query.lance.temporary import TempTable
+from hudi_vector.query.files.temporary import TempTable
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.storage import StorageOptions, lance_options
 from hudi_vector.storage import temp_area as areas
@@ -31,20 +32,22 @@ def store() -> Iterator[tuple[StorageOptions, Any]]:
 
 def keys(client: Any, prefix: str) -> list[str]:
     """Of objects; pyarrow makes empty ones that stand for folders."""
+    return [key for key in all_keys(client, prefix) if not key.endswith("/")]
+
+
+def all_keys(client: Any, prefix: str) -> list[str]:
     found = client.list_objects_v2(Bucket="lake", Prefix=prefix).get("Contents", [])
-    return [entry["Key"] for entry in found if not entry["Key"].endswith("/")]
+    return [entry["Key"] for entry in found]
 
 
-def written(area: TempArea, options: StorageOptions, rows: int) -> TempTable:
-    table = TempTable(
-        area.new_place(".lance"), FIELDS, VectorColumn("v", 2, "float", is_vector=False), 1 << 30, options
-    )
+def written(area: TempArea, options: StorageOptions, rows: int) -> tuple[TempTable, list[str]]:
+    table = TempTable(area.new_place(), FIELDS, VectorColumn("v", 2, "float", is_vector=False), 1 << 30, options)
     vectors = np.arange(2 * rows, dtype="f4").reshape(rows, 2)
     batch = pa.record_batch(
         [pa.array(range(rows)), pa.array(vectors.tolist(), FIELDS[1].type)], schema=pa.schema(FIELDS)
     )
-    table.commit([table.write([part]) for part in (batch.slice(0, rows // 2), batch.slice(rows // 2))])
-    return table
+    snapshot = table.snapshot([table.write([part]) for part in (batch.slice(0, rows // 2), batch.slice(rows // 2))])
+    return table, [each.base_file.uri for each in snapshot.file_slices if each.base_file]
 
 
 def test_a_delta_table_beside_it(store: tuple[StorageOptions, Any]) -> None:
@@ -58,18 +61,32 @@ def test_a_delta_table_beside_it(store: tuple[StorageOptions, Any]) -> None:
         assert hits.select(["id", "kind"]).to_pylist() == [{"id": 1, "kind": "a"}, {"id": 3, "kind": "a"}]
 
 
+def test_a_lance_dataset_is_searched(store: tuple[StorageOptions, Any]) -> None:
+    options, _ = store
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(20, dtype="f4")), 2)
+    rows = pa.table({"id": pa.array(range(10)), "v": vectors})
+    lance.write_dataset(rows, "s3://lake/d.lance", max_rows_per_file=5, storage_options=lance_options("s3", options))
+    with hv.open(lance="s3a://lake/d.lance", column="v", storage_options=dict(options.values)) as t:
+        found = t.search([0.0, 0.0], 3, metric="l2", columns=["id"])
+        assert found.column("id").to_pylist() == [0, 1, 2]
+        assert t.fetch_rows(t.search([18.0, 19.0], 1, metric="l2").refs, ["id"]).column("id").to_pylist() == [9]
+
+
 def test_a_temporary_dataset_is_searched_and_removed(store: tuple[StorageOptions, Any]) -> None:
     options, client = store
     area = TempArea("s3a://lake/tmp", options, "app")
-    table = written(area, options, 10)
-    with hv.open(lance=table.place, column="c1", storage_options=dict(options.values)) as t:
+    table, files = written(area, options, 10)
+    assert not [key for key in all_keys(client, "tmp/") if key.endswith("/")], (
+        "a writer may have no right to make these"
+    )
+    with hv.open(files=files, column="c1", storage_options=dict(options.values)) as t:
         found = t.search([0.0, 0.0], 3, metric="l2", columns=["c0"])
         assert found.column("c0").to_pylist() == [0, 1, 2]
         assert t.fetch_rows(t.search([18.0, 19.0], 1, metric="l2").refs, ["c0"]).column("c0").to_pylist() == [9]
     area.renew()
     assert len([key for key in keys(client, "tmp/") if "/lease/" in key]) == 1
     assert area.remove(table.place) is True
-    assert not [key for key in keys(client, "tmp/") if ".lance" in key]
+    assert not [key for key in keys(client, "tmp/") if ".parquet" in key]
     area.close()
     assert keys(client, "tmp/") == []
 
@@ -77,7 +94,7 @@ def test_a_temporary_dataset_is_searched_and_removed(store: tuple[StorageOptions
 def test_leftovers_are_swept(store: tuple[StorageOptions, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     options, client = store
     dead, mine = TempArea("s3://lake/swept", options, "dead"), TempArea("s3://lake/swept", options, "mine")
-    table = written(dead, options, 4)
+    table, _ = written(dead, options, 4)
     client.put_object(Bucket="lake", Key="swept/hudi-vector-temp/foreign/data.parquet", Body=b"x")
     assert lease_is_there(dead.folder, options)
     with pytest.raises(UnsupportedTableError, match="a task does not see"):

@@ -26,9 +26,9 @@ def local(uri: str) -> Path:
 
 
 def filled(area: TempArea) -> str:
-    place = area.new_place(".lance")
+    place = area.new_place()
     (local(place) / "data").mkdir(parents=True)
-    (local(place) / "data" / "a.lance").write_bytes(b"x" * 10)
+    (local(place) / "data" / "a.parquet").write_bytes(b"x" * 10)
     return place
 
 

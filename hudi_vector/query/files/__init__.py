@@ -1,1 +1,1 @@
-"""Search of Parquet files that are not a Hudi table: lists of files and Delta tables."""
+"""Search of Parquet files that are not a Hudi table: lists of files, Delta tables, and temporary files."""

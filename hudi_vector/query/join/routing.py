@@ -10,8 +10,8 @@ from hudi_vector.errors import InvalidArgumentError
 __all__ = ["ROUTES", "RightFacts", "Route", "choose_route"]
 
 ROUTES = ("search", "lance", "external", "temp", "broadcast", "crossjoin")
-"""All routes: search of a table's slices or files; of a Lance dataset; of an external index over files; of a temporary
-Lance dataset; of rows in the memory of every process; and Spark's comparison of all pairs."""
+"""All routes: search of a table's slices or files; of a Lance dataset; of an external index over files; of temporary
+files; of rows in the memory of every process; and Spark's comparison of all pairs."""
 
 # The possible routes for each kind of right side; the first that is available is taken.
 _ORDER = {
@@ -30,7 +30,7 @@ _HOW = {
     "search": "its slices are searched where the left rows are",
     "lance": "its fragments are searched through pylance",
     "external": "an index over its files is searched",
-    "temp": "it is written once to a temporary Lance dataset",
+    "temp": "it is written once to temporary Parquet files",
     "broadcast": "every process holds it in memory and multiplies blocks of vectors",
     "crossjoin": "Spark compares every pair",
 }

@@ -1,1 +1,1 @@
-"""Search of Lance datasets, and temporary datasets for computed sides of a join."""
+"""Search of Lance datasets."""

@@ -1,4 +1,4 @@
-"""Temporary Lance datasets: a DataFrame that executors write once and that can be searched many times.
+"""Temporary datasets: a DataFrame that executors write once, to Parquet files, and that can be searched many times.
 
 A dataset is kept until it is released or the application ends. Datasets that a dead application left are removed by the
 next application that writes to the same directory (`hudi_vector.storage.temp_area`).
@@ -22,8 +22,7 @@ from pyspark.sql import DataFrame
 
 from hudi_vector import options
 from hudi_vector.errors import InvalidOptionError, UnsupportedTableError
-from hudi_vector.query.lance.temporary import TempTable, WrittenPart, unstorable
-from hudi_vector.read.lance_fragment import require_lance_storage
+from hudi_vector.query.files.temporary import TempTable, WrittenPart, unstorable
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
@@ -38,7 +37,7 @@ __all__ = ["TempDataset", "temp_directory", "write_temporary"]
 
 
 class TempDataset:
-    """A temporary Lance dataset.
+    """A temporary dataset of Parquet files.
 
     `snapshot` is the snapshot to search, and `physical` maps the DataFrame's column names to the dataset's. `rows` and
     `nbytes` are the rows and bytes written; `left_out` counts the rows without a usable vector.
@@ -78,11 +77,11 @@ class TempDataset:
 
 
 def write_temporary(frame: DataFrame, column: VectorColumn, conf: Mapping[str, str]) -> TempDataset:
-    """Compute a DataFrame once and write it to a temporary Lance dataset, without rows that lack a usable vector.
+    """Compute a DataFrame once and write it to temporary Parquet files, without rows that lack a usable vector.
 
-    `column` is the vector column; its dimension is 0 if unknown. `conf` are settings as text. Raises InvalidOptionError
-    if the master is not local and no directory is set, UnsupportedTableError if Lance cannot store a column or the
-    executors do not see the directory, RefusedError if there are more bytes than allowed.
+    `column` is the vector column with its dimension. `conf` are settings as text. Raises InvalidOptionError if the
+    master is not local and no directory is set, UnsupportedTableError if Parquet cannot store a column or the executors
+    do not see the directory, RefusedError if there are more bytes than allowed.
     """
     spark = frame.sparkSession
     directory = temp_directory(conf, str(spark.sparkContext.master))
@@ -98,7 +97,7 @@ def write_temporary(frame: DataFrame, column: VectorColumn, conf: Mapping[str, s
         parts = [
             WrittenPart(**json.loads(row[0])) for row in map_in_arrow(frame, _task(table), "part STRING").collect()
         ]
-        return TempDataset(table, table.commit(parts), parts, kept)
+        return TempDataset(table, table.snapshot(parts), parts, kept)
     except PySparkException as problem:
         kept.discard(place)
         raise from_worker(problem) or problem from None
@@ -110,8 +109,7 @@ def write_temporary(frame: DataFrame, column: VectorColumn, conf: Mapping[str, s
 def temp_directory(conf: Mapping[str, str], master: str) -> str:
     """Return the directory for temporary datasets, a normalised URI, from settings as text and Spark's master.
 
-    Raises InvalidOptionError if the executors are on other machines and no directory is set, UnsupportedTableError if
-    Lance does not support the storage.
+    Raises InvalidOptionError if the executors are on other machines and no directory is set.
 
     Example:
         >>> temp_directory({"hoodie.vector.join.temp.dir": "s3a://lake/tmp"}, "yarn")
@@ -123,9 +121,7 @@ def temp_directory(conf: Mapping[str, str], master: str) -> str:
             f"with the master '{master}' a computed side of a join is written where all executors reach it; set "
             f"{options.JOIN_TEMP_DIR.key} to a directory on a shared file system, such as s3://…"
         )
-    directory = normalise(given or tempfile.gettempdir())
-    require_lance_storage(directory)
-    return directory
+    return normalise(given or tempfile.gettempdir())
 
 
 def _task(table: TempTable) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -199,7 +195,7 @@ def _new_place(context: SparkContext, directory: str, storage: StorageOptions) -
         if kept is None:
             kept = _AREAS[key] = _KeptArea(context, directory, storage)
             kept.area.sweep()
-        return kept, kept.area.new_place(".lance")
+        return kept, kept.area.new_place()
 
 
 @atexit.register

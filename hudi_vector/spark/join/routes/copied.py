@@ -1,4 +1,4 @@
-"""The routes that compute the right side once, into the memory of every process or into a temporary Lance dataset."""
+"""The routes that compute the right side once, into the memory of every process or into temporary Parquet files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from hudi_vector.query.files.temporary import unstorable
 from hudi_vector.query.join.held import HeldSide, as_content, in_order
-from hudi_vector.query.lance.temporary import unstorable
 from hudi_vector.read.predicate.form import Predicate, columns
 from hudi_vector.read.spec import TIE_COLUMNS
 from hudi_vector.schema import quoted
@@ -80,25 +80,26 @@ def _sizes(limit: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Recor
 
 
 def temp_barred(request: JoinRequest) -> str:
-    """Return why the right side cannot be written to a temporary Lance dataset, or an empty text."""
-    try:
-        import lance  # noqa: F401
-    except ImportError:
-        return "pylance is not installed (pip install pylance)"
+    """Return why the right side cannot be written to temporary files, or an empty text."""
     if request.dimension is None:
         return "it holds no vector"
     reasons = ((field.name, unstorable(field.type)) for field in arrow_fields(request.right.schema))
-    return next((f"Lance cannot keep column '{name}': {reason}" for name, reason in reasons if reason), "")
+    return next((f"Parquet cannot keep column '{name}': {reason}" for name, reason in reasons if reason), "")
 
 
 def temp_way(request: JoinRequest, queries: int) -> Way:
-    """Write the rows of the right side once, by the executors, to a temporary Lance dataset.
+    """Write the rows of the right side once, by the executors, to temporary Parquet files.
 
     Raises InvalidOptionError if the master is not local and no directory that all executors reach is set, RefusedError
     if there are more bytes than allowed. `queries` is the number of left rows that are searched at once.
     """
-    column = replace(request.right.column, dimension=request.dimension or 0)
+    assert request.dimension is not None
+    column = replace(request.right.column, dimension=request.dimension)
     dataset = write_temporary(request.right.frame, column, request.conf)
-    way = snapshot_way(request, dataset.snapshot, dataset.physical, queries)
+    try:
+        way = snapshot_way(request, dataset.snapshot, dataset.physical, queries)
+    except BaseException:
+        dataset.release()
+        raise
     lines = f"Written once: {dataset.rows} rows, {dataset.nbytes} bytes, to {dataset.place}"
     return replace(way, lines=f"{lines}\n{way.lines}", release=dataset.release)

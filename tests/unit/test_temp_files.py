@@ -1,8 +1,12 @@
-"""Rows into a temporary Lance dataset, without Spark: what writers do, the commit, the search of it."""
+"""Rows into temporary Parquet files, without Spark: what writers do, the snapshot, the search of it."""
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +20,9 @@ from support.oracle import distances
 from hudi_vector.errors import InvalidOptionError, RefusedError, UnsupportedTableError
 from hudi_vector.kernels.topk import Bounds
 from hudi_vector.query.execute import Question
+from hudi_vector.query.files import temporary
+from hudi_vector.query.files.temporary import TempTable, unstorable
 from hudi_vector.query.indexed.slices import search_slices
-from hudi_vector.query.lance.temporary import TempTable, unstorable
 from hudi_vector.query.local import merge_winners
 from hudi_vector.query.planner import SearchRequest, make_plan
 from hudi_vector.query.winners import fetch_rows
@@ -38,7 +43,7 @@ Row = tuple[Any, ...]
 
 def table(path: Path, dimension: int = 2, max_bytes: int = 1 << 30, fields: Any = FIELDS) -> TempTable:
     area = TempArea(str(path), StorageOptions(), "test")
-    return TempTable(area.new_place(".lance"), tuple(fields), VectorColumn("v", dimension, "float", False), max_bytes)
+    return TempTable(area.new_place(), tuple(fields), VectorColumn("v", dimension, "float", False), max_bytes)
 
 
 def batches(rows: list[Row], size: int) -> list[pa.RecordBatch]:
@@ -48,7 +53,7 @@ def batches(rows: list[Row], size: int) -> list[pa.RecordBatch]:
 
 
 def nearest(snapshot: Snapshot, query: list[float], k: int, metric: str = "l2") -> list[tuple[Row, float]]:
-    request = SearchRequest(VectorColumn("c2", len(query), "float", False), metric, k)
+    request = SearchRequest(VectorColumn("c2", len(query), "float"), metric, k)
     plan = make_plan(snapshot, request, {})
     question = Question(np.array([query], np.float64), metric, k)
     found = search_slices(list(enumerate(plan.slices)), None, plan.spec, question, Bounds.of(1), keep=False)
@@ -94,7 +99,7 @@ def test_ties_are_decided_by_the_columns_whoever_wrote_them(
     shuffled = list(rows)
     order.shuffle(shuffled)
     parts = [made.write(batches(shuffled[writer::writers], size)) for writer in range(writers)]
-    snapshot = made.commit(parts)
+    snapshot = made.snapshot(parts)
     usable = [row for row in rows if is_usable(row[2])]
     assert sum(part.rows for part in parts) == len(usable)
     assert sum(part.left_out for part in parts) == len(rows) - len(usable)
@@ -108,23 +113,47 @@ def test_columns_come_back_as_they_were(tmp_path: Path) -> None:
     made = pickle.loads(pickle.dumps(table(tmp_path)))
     assert made.physical == {"a.b": "c0", "A.B": "c1", "v": "c2", "tags": "c3"}
     rows: list[Row] = [("x", 0.5, [3.0, 4.0], [("k", 1), ("j", None)]), (None, None, [6.0, 8.0], None)]
-    snapshot = made.commit([made.write(batches(rows, 1))])
+    snapshot = made.snapshot([made.write(batches(rows, 1))])
     assert nearest(snapshot, [0.0, 0.0], 5) == [(rows[0], 5.0), (rows[1], 10.0)]
-    assert [field.type for field in snapshot.schema] == [field.type for field in FIELDS]
+    types = [field.type for field in FIELDS]
+    types[2] = pa.list_(pa.field("element", pa.float32(), False))  # a VECTOR has no NULL elements
+    assert [field.type for field in snapshot.schema] == types
 
 
-def test_the_dimension_may_be_unknown(tmp_path: Path) -> None:
-    made = table(tmp_path, dimension=0)
-    rows: list[Row] = [("x", 1.0, [3.0, 4.0], None), ("y", 1.0, [1.0], None), ("z", 1.0, None, None)]
-    part = made.write(batches(rows, 2))
-    assert (part.rows, part.left_out) == (2, 1)
-    assert nearest(made.commit([part]), [0.0, 0.0], 5) == [(rows[0], 5.0)]
+@pytest.mark.parametrize(("element", "kind"), [("float", pa.float32()), ("double", pa.float64()), ("int8", pa.int8())])
+def test_elements_and_odd_types_come_back_as_they_were(tmp_path: Path, element: str, kind: pa.DataType) -> None:
+    nested = pa.struct({"a": pa.int8(), "A": pa.list_(pa.struct({"x": pa.duration("us")}))})
+    odd = {
+        "n": pa.array([None, None], pa.null()),
+        "d": pa.array([7, None], pa.duration("us")),
+        "m": pa.array([Decimal("1.5"), None], pa.decimal128(38, 10)),
+        "t": pa.array([datetime(1066, 10, 14), None], pa.timestamp("us", "UTC")),
+        "u": pa.array([None, datetime(9999, 12, 31)], pa.timestamp("us")),
+        "e": pa.array([date(1, 1, 1), None], pa.date32()),
+        "b": pa.array([b"\0", None], pa.binary()),
+        "l": pa.array([[], [None, None]], pa.list_(pa.field("element", pa.null()))),
+        "s": pa.array([{"a": 1, "A": [{"x": None}]}, None], nested),
+        "k": pa.array([[(Decimal("0.5"), [None])], None], pa.map_(pa.decimal128(3, 1), pa.list_(pa.bool_()))),
+        "v": pa.array([[1, -2], [3, 4]], pa.list_(kind)),
+    }
+    batch = pa.record_batch(odd)
+    area = TempArea(str(tmp_path), StorageOptions(), "test")
+    made = TempTable(area.new_place(), tuple(batch.schema), VectorColumn("v", 2, element, False), 1 << 30)
+    snapshot = made.snapshot([made.write([batch])])
+    plan = make_plan(snapshot, SearchRequest(VectorColumn(made.physical["v"], 2, element), "l2", 2), {})
+    found = search_slices(
+        list(enumerate(plan.slices)), None, plan.spec, Question(np.zeros((1, 2)), "l2", 2), Bounds.of(1), keep=False
+    )
+    rows = fetch_rows(
+        plan, merge_winners(plan, [h for part, _ in found for h in part]), list(made.physical.values()), False
+    )
+    assert rows.rename_columns(list(odd)).to_pylist() == batch.to_pylist()
 
 
 @pytest.mark.parametrize("rows", [[], [("x", 1.0, None, None)]])
-def test_without_rows_there_is_an_empty_dataset(tmp_path: Path, rows: list[Row]) -> None:
+def test_without_rows_there_are_no_files(tmp_path: Path, rows: list[Row]) -> None:
     made = table(tmp_path)
-    snapshot = made.commit([made.write(batches(rows, 5)), made.write([])])
+    snapshot = made.snapshot([made.write(batches(rows, 5)), made.write([])])
     assert snapshot.file_slices == ()
     assert nearest(snapshot, [0.0, 0.0], 5) == []
 
@@ -142,12 +171,41 @@ def test_too_many_bytes(tmp_path: Path) -> None:
     parts = [made.write(batches(rows[:50], 50)) for _ in range(20)]
     assert all(part.nbytes < 20_000 for part in parts)
     with pytest.raises(RefusedError, match=message):
-        made.commit(parts)
+        made.snapshot(parts)
     with pytest.raises(RefusedError, match=message):
         made.write(batches(rows, 100))  # a writer looks at what the others wrote
 
 
-def test_an_error_of_the_rows_is_passed_on_as_it_is(tmp_path: Path) -> None:
+def test_a_writer_begins_further_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(temporary, "_GROUP_BYTES", 1)
+    monkeypatch.setattr(temporary, "_FILE_ROWS", 10)
+    rows: list[Row] = [(f"{i}", 1.0, [float(i), 0.0], None) for i in range(35)]
+    made = table(tmp_path)
+    part = made.write(batches(rows, 5))
+    snapshot = made.snapshot([part])
+    files = [each.base_file for each in snapshot.file_slices if each.base_file]
+    assert [file.name for file in files] == list(part.files)
+    assert len(files) == 4
+    assert sum(file.size for file in files) == part.nbytes
+    assert [row for row, _ in nearest(snapshot, [0.0, 0.0], 50)] == rows
+
+
+def test_pylance_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ["lance", *(name for name in sys.modules if name.startswith("lance."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError):
+        import lance  # noqa: F401 - it cannot be imported here
+    made = table(tmp_path)
+    rows: list[Row] = [("x", 0.5, [3.0, 4.0], None)]
+    assert nearest(made.snapshot([made.write(batches(rows, 1))]), [0.0, 0.0], 5) == [(rows[0], 5.0)]
+
+
+@pytest.mark.parametrize("group_bytes", [1, 1 << 20])
+def test_an_error_of_the_rows_is_passed_on_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group_bytes: int
+) -> None:
+    monkeypatch.setattr(temporary, "_GROUP_BYTES", group_bytes)
+
     class OddError(RuntimeError):
         pass
 
@@ -155,8 +213,11 @@ def test_an_error_of_the_rows_is_passed_on_as_it_is(tmp_path: Path) -> None:
         yield from batches([("x", 1.0, [1.0, 2.0], None)], 1)
         raise OddError("no more")
 
-    with pytest.raises(OddError, match="no more"):
+    with pytest.raises(OddError) as caught:
         table(tmp_path).write(broken())
+    opened = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
+    assert not [path for path in opened if path.startswith(str(tmp_path))]
+    assert str(caught.value) == "no more"  # its traceback holds the writer until here
 
 
 def test_a_folder_that_a_task_does_not_see(tmp_path: Path) -> None:
@@ -175,11 +236,10 @@ def test_the_directory_of_temporary_datasets(tmp_path: Path) -> None:
         InvalidOptionError, match=r"with the master 'spark://m:7077' .* set hoodie.vector.join.temp.dir"
     ):
         temp_directory({}, "spark://m:7077")
-    with pytest.raises(UnsupportedTableError, match="Lance does not open 'hdfs://'"):
-        temp_directory({key: "hdfs://n:8020/tmp"}, "local[2]")
+    assert temp_directory({key: "hdfs://n:8020/tmp"}, "local[2]") == "hdfs://n:8020/tmp"
 
 
-def test_what_lance_cannot_keep() -> None:
-    assert unstorable(pa.map_(pa.string(), pa.list_(pa.struct([])))) == "Lance keeps no structs without fields"
+def test_what_parquet_cannot_keep() -> None:
+    assert unstorable(pa.map_(pa.string(), pa.list_(pa.struct([])))) == "Parquet keeps no structs without fields"
     for kind in (pa.null(), pa.duration("us"), pa.decimal128(38, 10), pa.map_(pa.string(), pa.int64()), pa.bool_()):
         assert unstorable(kind) is None
