@@ -52,11 +52,11 @@ def _own(case: Case, kind: str, figures: Figures) -> None:
     """The probe of our index: candidates, not yet read and ranked."""
     from hudi_vector.index.catalog import indexes_at
     from hudi_vector.index.load import load_view
-    from hudi_vector.index.locations import beside_table
+    from hudi_vector.index.locations import in_table
     from hudi_vector.storage import StorageOptions
 
     options = StorageOptions()
-    found = indexes_at(beside_table(f"file://{case.table}", "emb"), options)
+    found = indexes_at(in_table(f"file://{case.table}", "emb"), options)
     index = next(one for one in found if one.manifest.kind == kind)
     # Of a file that was written anew, the segment of the newest content.
     current = list({posixpath.basename(one.file.path).split("_")[0]: one for one in index.manifest.entries}.values())

@@ -191,9 +191,9 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     )
     explain.add_argument("--path", metavar="PATH", required=True, help="from the table's folder, absolute or a URI")
     _add_marking(explain)
-    explain.set_defaults(run=_told, service="explain_blob")
+    explain.set_defaults(run=_explained, service="explain_blob")
     containers = commands.add_parser("list-containers", parents=[table], help="say how much of each blob file is live")
-    containers.set_defaults(run=_told, service="list_containers")
+    containers.set_defaults(run=_explained, service="list_containers")
     restore = commands.add_parser("restore-blobs", parents=[table], help="bring files back from the trash")
     restore.add_argument("--sweep", metavar="ID", help="only what this sweep took")
     restore.add_argument("--path", metavar="PATH", action="append", dest="paths", help="only this; may be given again")
@@ -210,7 +210,7 @@ def _add_services(commands: Any, table: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     job.add_argument("--report", metavar="FILE.html", help="draw the table's blobs over time")
     job.add_argument(
-        "--assume-single-writer", action="store_true", default=None, help="promise that nobody else writes meanwhile"
+        "--assume-single-writer", action="store_true", default=None, help="promise that no one else writes meanwhile"
     )
     job.add_argument("--other-table", **_OTHER_TABLE)
     job.set_defaults(run=_service, service="maintain")
@@ -235,7 +235,7 @@ def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
     compact.add_argument("--group-size", metavar="16GB", help="commit after so many bytes")
     compact.add_argument("--deduplicate", action="store_true", help="store equal blobs once")
     compact.add_argument(
-        "--assume-single-writer", action="store_true", help="promise that nobody else writes meanwhile"
+        "--assume-single-writer", action="store_true", help="promise that no one else writes meanwhile"
     )
     compact.add_argument("--plan", metavar="ID", help="run this plan, as a dry run named it")
     compact.add_argument("--dry-run", action="store_true", help="only show what would happen, in the same rows")
@@ -246,7 +246,7 @@ def _add_compaction(commands: Any, table: argparse.ArgumentParser) -> None:
         "--order-by", metavar="NAME", action="append", default=[], help="sort by this; may be repeated"
     )
     cluster.add_argument(
-        "--assume-single-writer", action="store_true", help="promise that nobody else writes meanwhile"
+        "--assume-single-writer", action="store_true", help="promise that no one else writes meanwhile"
     )
     cluster.add_argument("--plan", metavar="ID", help="run this plan, as a dry run named it")
     cluster.add_argument("--dry-run", action="store_true", help="only show what would happen, in the same rows")
@@ -279,13 +279,13 @@ def _add_index(commands: Any, session: argparse.ArgumentParser) -> None:
     sizes.add_argument("--sample", metavar="N", type=int, help="vectors to train on; 256 for each list by default")
     sizes.add_argument("--recall-target", metavar="SHARE", type=float, help="what searches aim at; 1 by default")
     for name, parents, text in (
-        ("create", [table, which, sizes], "make an index, or make it anew"),
+        ("create", [table, which, sizes], "make an index, or make it again"),
         ("build-if-missing", [table, which, sizes], "make it where there is none, else bring it up to date"),
         ("drop", [table, which], "remove it; searches then scan"),
     ):
         of_index.add_parser(name, parents=parents, help=text).set_defaults(run=_index)
     refresh = of_index.add_parser("refresh", parents=[table, which], help="index the files that came since")
-    refresh.add_argument("--deep", action="store_true", help="read all segments, and make damaged ones anew")
+    refresh.add_argument("--deep", action="store_true", help="read all segments, and make damaged ones again")
     refresh.set_defaults(run=_index)
     compact = of_index.add_parser("compact", parents=[table, which], help="delete what the index no longer needs")
     compact.add_argument("--grace", metavar="24h", help="how old such a file must be")
@@ -374,7 +374,7 @@ def _service(chosen: argparse.Namespace) -> int:
     return _shown(service(_session_if_needed(chosen), chosen.table, **_given(chosen)), chosen.format)
 
 
-def _told(chosen: argparse.Namespace) -> int:
+def _explained(chosen: argparse.Namespace) -> int:
     import hudi_vector as hv
 
     service: Callable[..., BlobExplanation | BlobContainers] = getattr(hv.table_services, chosen.service)

@@ -31,7 +31,7 @@ from hudi_vector.index.files import (
 from hudi_vector.index.kinds.joined import made_segment
 from hudi_vector.index.kinds.kinds import check_choices, indexed_metric, kind_named
 from hudi_vector.index.kinds.model import IndexModel, default_partitions, sample_size, train_model, working
-from hudi_vector.index.locations import IndexHome, IndexPlace, beside_table
+from hudi_vector.index.locations import IndexHome, IndexPlace, in_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
 from hudi_vector.index.verified import verified
 from hudi_vector.kernels.topk import Ints, VectorBlock
@@ -113,7 +113,7 @@ def create_index(
     given = {name: getattr(parameters, name) for name in _NUMBERS}
     indexed_metric(parameters.metric)
     check_choices(parameters.kind, spec.column.dimension, **given)
-    place = parameters.place(home or beside_table(spec.table_uri, spec.column.name))
+    place = parameters.place(home or in_table(spec.table_uri, spec.column.name))
     known, files = opened_index(place, spec.options), indexable_files(snapshot)
     if known is not None and place.key:
         known = verified(known, files, spec.options)

@@ -19,7 +19,7 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.files import indexes_folder
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 
-__all__ = ["IndexHome", "IndexPlace", "beside_table", "columns_at", "in_directory", "of_files"]
+__all__ = ["IndexHome", "IndexPlace", "columns_at", "in_directory", "in_table", "of_files"]
 
 _VERSION = "v1"
 _DIGITS = 16
@@ -73,11 +73,11 @@ class IndexHome:
         return IndexPlace(self.base, join(self.folder, name), key)
 
 
-def beside_table(table_uri: str, column: str) -> IndexHome:
+def in_table(table_uri: str, column: str) -> IndexHome:
     """Return the home of a table's own indexes; the column is spelled as in the table.
 
     Example:
-        >>> beside_table("file:///t", "emb").folder
+        >>> in_table("file:///t", "emb").folder
         'file:///t/.hoodie/vector_index/v1/emb'
     """
     return IndexHome(indexes_folder(table_uri), table_uri, column)

@@ -11,7 +11,7 @@ from hudi_vector.index.calibration.calibrate import setting_at, settings_at
 from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.kinds.faiss_library import is_installed
 from hudi_vector.index.kinds.kinds import KINDS
-from hudi_vector.index.locations import beside_table, in_directory
+from hudi_vector.index.locations import in_directory, in_table
 from hudi_vector.query.plan import IndexUse
 from hudi_vector.query.tuning import Tuning
 from hudi_vector.read.parquet.vector_pages import RangeReads
@@ -57,7 +57,7 @@ def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: 
     """
     if tuning.settled(conf).mode == "exact":
         return []
-    homes, directory = [beside_table(source.uri, column)], external_directory(conf)
+    homes, directory = [in_table(source.uri, column)], external_directory(conf)
     if directory is not None:
         homes.append(in_directory(directory, source.uri, column))
     return [index for home in homes for index in indexes_at(home, source.options)]

@@ -61,7 +61,7 @@ class ThreadedSlices:
     def search(self, asked: Asked, bounds: Bounds) -> Iterator[SliceFound]:
         """Give the hits of all slices, those of an index first."""
         plan, entries = self.plan, list(enumerate(self.plan.slices))
-        return search_slices(entries, plan.index, plan.spec, asked, bounds, True, self.each, plan.beside)
+        return search_slices(entries, plan.index, plan.spec, asked, bounds, True, self.each, plan.pruned_segments)
 
     def measured(self, asked: Asked, make: Callable[[], Measure]) -> Iterable[Any]:
         """Give the result of a measurement for each slice."""

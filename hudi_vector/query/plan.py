@@ -106,7 +106,7 @@ class SearchPlan:
     why_no_index: str = ""
     timeout: float | None = None  # seconds
     # Segments of the index whose slices were pruned.
-    beside: tuple[ManifestEntry, ...] = field(default=(), repr=False)
+    pruned_segments: tuple[ManifestEntry, ...] = field(default=(), repr=False)
 
     def deadline(self, begun: float | None = None) -> Deadline:
         """Return the deadline of a search that begins now, or began at a time of `time.monotonic`."""

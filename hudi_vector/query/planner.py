@@ -77,7 +77,7 @@ def make_plan(
     )
     tuning = request.tuning.settled(conf)
     use: IndexUse | None
-    beside: tuple[ManifestEntry, ...] = ()
+    pruned_segments: tuple[ManifestEntry, ...] = ()
     if snapshot.lance_indexes is not None:
         own, why = choose_lance_index(snapshot.lance_indexes, column.name, need, tuning, snapshot.source.uri)
         accesses = _laid_out(kept, snapshot, whole_table, None)
@@ -85,7 +85,7 @@ def make_plan(
     else:
         choice = choose_index(indexes, need, tuning, conf)
         slices, use, why = _laid_out(kept, snapshot, whole_table, choice.index), choice.use, choice.reason
-        beside = _beside(snapshot, kept, choice)
+        pruned_segments = _pruned_segments(snapshot, kept, choice)
     used = any(access.access in ("index", LANCE_INDEX) for access in slices)
     execution, reason = _execution(slices, whole_table, request.execution, conf)
     return SearchPlan(
@@ -102,7 +102,7 @@ def make_plan(
         index=use if used else None,
         why_no_index=why or "it covers none of the slices",
         timeout=tuning.timeout,
-        beside=beside,
+        pruned_segments=pruned_segments,
     )
 
 
@@ -152,11 +152,11 @@ def _indexed(access: SliceAccess, index: Index | None, version: int) -> tuple[Sl
         return (replace(parted, access="index", reason=_UNTOUCHED), replace(parted, access="touched"))
     if entry is not None:
         return (SliceAccess(access.file_slice, "index", access.reason, entry),)
-    why = "written anew since it was indexed" if index.entry_at(base) else "no segment of the index yet"
+    why = "rewritten since it was indexed" if index.entry_at(base) else "no segment of the index yet"
     return (replace(access, reason=why),)
 
 
-def _beside(snapshot: Snapshot, kept: Sequence[FileSlice], choice: Choice) -> tuple[ManifestEntry, ...]:
+def _pruned_segments(snapshot: Snapshot, kept: Sequence[FileSlice], choice: Choice) -> tuple[ManifestEntry, ...]:
     """Return the index segments of the slices that were pruned, () if there is no index."""
     if choice.index is None or len(kept) == len(snapshot.file_slices):
         return ()
@@ -234,8 +234,8 @@ def _kept(snapshot: Snapshot, request: SearchRequest) -> list[FileSlice]:
     kept = []
     for entry in snapshot.file_slices:
         place = (entry.partition_path, entry.constants)
-        told = {*snapshot.config.partition_fields, *(name for name, _ in entry.constants)}
-        if needed and needed.isdisjoint(told):
+        known = {*snapshot.config.partition_fields, *(name for name, _ in entry.constants)}
+        if needed and needed.isdisjoint(known):
             verdicts[place] = True
         elif place not in verdicts:
             verdicts[place] = _partition_may_match(entry, snapshot, request)

@@ -100,8 +100,8 @@ class Entry(Generic[T]):
 
         Raises DataFileError if a field is missing, unknown or not what it must be.
         """
-        told = {name: getattr(self, name) for name in ("generation", "name") if name in self.record.elsewhere}
-        return shaped(self.record.shape, self.body, self.uri, **told, **known)
+        in_name = {name: getattr(self, name) for name in ("generation", "name") if name in self.record.elsewhere}
+        return shaped(self.record.shape, self.body, self.uri, **in_name, **known)
 
 
 def json_of(value: Any) -> Any:

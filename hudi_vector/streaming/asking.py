@@ -18,7 +18,7 @@ from hudi_vector.streaming.calls import Call, results
 from hudi_vector.streaming.config import StreamConfig
 from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
 
-__all__ = ["OUTPUT_ROWS", "SNAPSHOT", "require_length", "shown_snapshot", "stage_of", "told"]
+__all__ = ["OUTPUT_ROWS", "SNAPSHOT", "require_length", "row_text", "shown_snapshot", "stage_of"]
 
 SNAPSHOT = "__hudi_vector_snapshot"
 """The column of the asking rows with the snapshot that answered each."""
@@ -53,7 +53,7 @@ def _calls(rows: pa.Table, task: AskingTask, config: StreamConfig) -> Iterator[C
         step = min(step, max(_FEWEST_ROWS, -(-rows.num_rows // config.concurrent)))
     for start in range(0, rows.num_rows, step):
         part = rows.slice(start, step)
-        yield Call(partial(task.table, part), told(part), config)
+        yield Call(partial(task.table, part), row_text(part), config)
 
 
 def require_length(rows: pa.Table, asking: str, searched: str, dimension: int, table: str) -> None:
@@ -69,14 +69,14 @@ def require_length(rows: pa.Table, asking: str, searched: str, dimension: int, t
     expected = dimension or (int(counts[0]) if len(counts) else 0)
     wrong = np.flatnonzero(counts != expected)
     if len(wrong):
-        row = told(rows.slice(int(here[wrong[0]]), 1))
+        row = row_text(rows.slice(int(here[wrong[0]]), 1))
         raise DimensionMismatchError(
             f"the query vector of {row} has {int(counts[wrong[0]])} elements, and column '{searched}' of '{table}' "
             f"has {expected}; give {expected}"
         )
 
 
-def told(rows: pa.Table) -> str:
+def row_text(rows: pa.Table) -> str:
     """Describe rows for a message by the first three plain columns of the first row, never by their vectors."""
     plain = [
         field.name

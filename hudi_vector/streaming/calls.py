@@ -68,8 +68,8 @@ class _Running(Generic[T]):
             except BaseException as problem:  # noqa: BLE001 - whatever it is, the task has to hear of it
                 future.set_exception(problem)
 
-        # A thread of its own: nothing else can be waited for no longer than some time. Storage that never answers
-        # must not keep the process from ending.
+        # A separate thread can be waited for with a limit, and as a daemon it does not keep the process from ending
+        # when storage never answers.
         threading.Thread(target=run, name="hudi-vector-stream", daemon=True).start()
         return cls(call, future, ends)
 

@@ -74,7 +74,7 @@ _PIN: Option[str] = Option(
     "pin-snapshot",
     "false",
     "",
-    "Whether each micro-batch notes its snapshot beside the checkpoint, so that it is searched at the same one again "
+    "Whether each micro-batch notes its snapshot next to the checkpoint, so that it is searched at the same one again "
     "when it is run again.",
     allowed=_SWITCH,
 )

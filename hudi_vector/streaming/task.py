@@ -26,7 +26,7 @@ from hudi_vector.query.join.sides import Nearest, PlannedSide, found_rows, joine
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.read.predicate.nodes import Column
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.streaming.asking import SNAPSHOT, require_length, told
+from hudi_vector.streaming.asking import SNAPSHOT, require_length, row_text
 from hudi_vector.streaming.config import FAIL, NEAREST, StreamConfig
 from hudi_vector.streaming.output import SCORE
 from hudi_vector.streaming.snapshots.batch_snapshots import MOMENT
@@ -98,7 +98,7 @@ class StreamQueries:
             if found is not None:
                 yield found, members
             elif self.config.unavailable == FAIL:
-                row = told(rows.slice(int(at[members[0]]), 1))
+                row = row_text(rows.slice(int(at[members[0]]), 1))
                 raise InstantNotAvailableError(
                     f"the files of '{self.plans.source.name}' at the time of {row} were cleaned away; set the config "
                     "key 'unavailable-snapshot' to nearest or none, or let the table's cleaner retain more"

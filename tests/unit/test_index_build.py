@@ -31,7 +31,7 @@ from hudi_vector.index.catalog import Index, drop_index, indexes_at
 from hudi_vector.index.files import indexes_folder, load_model
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.model import train_model
-from hudi_vector.index.locations import beside_table, columns_at
+from hudi_vector.index.locations import columns_at, in_table
 from hudi_vector.index.manifest import publish_manifest
 from hudi_vector.index.verified import _SAME
 from hudi_vector.query.indexed import slices as indexed
@@ -80,7 +80,7 @@ def assert_exact(table: WrittenTable, slices: dict[str, int], **asked: Any) -> N
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_opened_without_spark_uses_its_index(table: WrittenTable, kind: str) -> None:
     index = built(table, kind=kind, recall_target=0.9)
-    assert [one.manifest.kind for one in indexes_at(beside_table(index.table_uri, "emb"), place(table)[1].options)] == [
+    assert [one.manifest.kind for one in indexes_at(in_table(index.table_uri, "emb"), place(table)[1].options)] == [
         kind
     ]
     by = {"parquet": 3} if kind == "hnsw" else {"index": 3}  # walks through graphs prove nothing
@@ -155,7 +155,7 @@ def test_a_refresh_does_not_undo_a_retraining(table: WrittenTable) -> None:
     found = refresh_index(snapshot, spec, old, interrupted)
     assert old.manifest.model_id != retrained[0].manifest.model_id == found.manifest.model_id
     assert found.manifest.generation == retrained[0].manifest.generation  # it lacks nothing
-    (newest,) = indexes_at(beside_table(old.table_uri, "emb"), spec.options)
+    (newest,) = indexes_at(in_table(old.table_uri, "emb"), spec.options)
     assert newest.manifest == found.manifest
     assert_exact(table, {"index": 4})
 
@@ -197,7 +197,7 @@ def test_of_two_builds_where_none_was_the_first_stays(table: WrittenTable) -> No
     assert found.manifest == theirs[0].manifest
     again = create_index(snapshot, spec, Parameters(metric="l2"), interrupted)  # what is asked for anew is made anew
     assert again.manifest.model_id != found.manifest.model_id
-    assert indexes_at(beside_table(found.table_uri, "emb"), spec.options)[0].manifest == again.manifest
+    assert indexes_at(in_table(found.table_uri, "emb"), spec.options)[0].manifest == again.manifest
 
 
 def test_new_files_are_scanned_until_they_are_indexed(table: WrittenTable) -> None:
@@ -419,7 +419,7 @@ def test_wrong_parameters(table: WrittenTable) -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             built(table, **parameters)
-    assert indexes_at(beside_table(f"file://{table.path}", "emb"), place(table)[1].options) == []
+    assert indexes_at(in_table(f"file://{table.path}", "emb"), place(table)[1].options) == []
     built(table)
     with hv.open(str(table.path), column="emb") as t:
         for asked, message in (

@@ -18,7 +18,7 @@ from hudi_vector.index import files, manifest
 from hudi_vector.index.kinds.joined import joined_view
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.model import IndexModel, default_partitions, train_model
-from hudi_vector.index.locations import beside_table
+from hudi_vector.index.locations import in_table
 from hudi_vector.index.side_arrays import pack
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, join, open_storage
 from hudi_vector.storage.side_files import publish, seal
@@ -30,7 +30,7 @@ ROWS = vectors("normal", 200, 8, "float", 1)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Storage, str]]:
     uri = f"file://{tmp_path}" if request.param == "file" else f"memory:///{tmp_path.name}"
     storage = open_storage(uri, StorageOptions())
-    yield storage, beside_table(uri, "emb").place("l2", "ivf_sq8", {}).folder
+    yield storage, in_table(uri, "emb").place("l2", "ivf_sq8", {}).folder
     for info in storage.list_files(uri, recursive=True):
         storage.delete(info.uri)
 

@@ -16,7 +16,7 @@ from support.indexed import segment_of, vectors
 from hudi_vector.errors import DataFileError
 from hudi_vector.index import files
 from hudi_vector.index.kinds.model import train_model
-from hudi_vector.index.locations import beside_table
+from hudi_vector.index.locations import in_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, publish_manifest
 from hudi_vector.read.logs.key_hashes import KeyHashes, hashed
 from hudi_vector.storage import StorageOptions, open_storage
@@ -50,7 +50,7 @@ def test_an_index_is_read_by_its_description(tmp_path: Path, kind: str, metric: 
     values = vectors("drifted", 300, 6, "float", 4)
     values[[5, 17]] = 0
     storage = open_storage("file:///", StorageOptions())
-    folder = beside_table(f"file://{tmp_path}", "a b.c").place(metric, kind, {}).folder
+    folder = in_table(f"file://{tmp_path}", "a b.c").place(metric, kind, {}).folder
     model = train_model(values[:150], kind=kind, metric=metric, element="float", num_bits=bits)
     segment = segment_of(model, values, np.arange(300) % 10 != 0)
     files.save_model(storage, folder, model)

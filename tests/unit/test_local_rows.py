@@ -60,9 +60,19 @@ def test_a_column_of_nulls_has_its_type() -> None:
     assert _field(NullType()).type == to_arrow_type(NullType())
 
 
-def test_a_type_that_arrow_lacks_is_named() -> None:
-    with pytest.raises(UnsupportedTableError, match=r"columns of the type char\(3\) cannot be read through Arrow"):
-        _field(ArrayType(CharType(3)))
+@pytest.mark.parametrize("kind", [ArrayType(NullType(), False), MapType(StringType(), NullType(), False)])
+def test_spark_says_that_the_nulls_of_an_empty_array_or_map_are_never_null(kind: DataType) -> None:
+    empty = pa.array([[]], _field(kind).type)
+    assert empty.to_pylist() == [[]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [(ArrayType(CharType(3)), r"char\(3\)"), (MapType(NullType(), NullType(), False), r"map<void,void>")],
+)
+def test_a_type_that_arrow_lacks_is_named(kind: DataType, named: str) -> None:
+    with pytest.raises(UnsupportedTableError, match=rf"columns of the type {named} cannot be read through Arrow"):
+        _field(kind)
 
 
 def test_types_need_no_distutils() -> None:

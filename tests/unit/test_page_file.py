@@ -127,8 +127,8 @@ def test_only_the_pages_of_the_rows_are_read(tmp_path: Path) -> None:
     file.taken = 0
     assert pages.rows(file, rows, RangeReads()).column(0).to_pylist() == [texts[row] for row in rows]
     assert file.taken == pages.bytes_of(pages.pages_of(rows)) < 400_000
-    assert pages.are_sooner_read(rows)
-    assert not pages.are_sooner_read(np.array([3, 5])), "a scan ends with the first page"
+    assert pages.are_faster_read(rows)
+    assert not pages.are_faster_read(np.array([3, 5])), "a scan ends with the first page"
     together = pages.rows(file, rows, RangeReads(threads=3))
     assert together.column(0).to_pylist() == [texts[row] for row in rows]
 

@@ -265,7 +265,7 @@ def test_writes_whose_claims_are_unknown_stop_everything(owner: BlobTable, user:
         file.write_bytes(b"torn")
     report = marked(owner)
     assert (report.candidates, len(report.doubts)) == ((), 1)
-    assert "is damaged, so nobody can say what it refers to" in report.doubts[0]
+    assert "is damaged, so no one can say what it refers to" in report.doubts[0]
     with pytest.raises(RefusedError, match=r"the manifest of its write .* is damaged"):
         part(owner.uri, user.uri)
 

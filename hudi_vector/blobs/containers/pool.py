@@ -84,7 +84,7 @@ class ContainerPool:
             filling = self._filling(key, settings)
             room = 1 if alone else filling.container.room(values.lengths[done:])
             if room:
-                with _told(filling.path):
+                with _naming(filling.path):
                     offsets[done : done + room] = filling.container.append(values.part(done, done + room))
                 parts.append((filling.path, room))
                 done += room
@@ -130,13 +130,13 @@ class ContainerPool:
         )
         uri = name.uri(self._table)
         path = uri[len(self._table) + 1 :]
-        with _told(path):
+        with _naming(path):
             self._open[key] = _Filling(path, partition, column, OpenContainer(uri, settings, self._options))
         return self._open[key]
 
     def _finish(self, filling: _Filling) -> None:
         try:
-            with _told(filling.path):
+            with _naming(filling.path):
                 self._written.append(filling.container.close(filling.path, filling.partition, filling.column))
         except BaseException:
             with contextlib.suppress(OSError):
@@ -145,7 +145,7 @@ class ContainerPool:
 
 
 @contextlib.contextmanager
-def _told(path: str) -> Iterator[None]:
+def _naming(path: str) -> Iterator[None]:
     """Raise an OSError of the block as BlobWriteError that names the container."""
     try:
         yield

@@ -22,9 +22,9 @@ class RowBlock:
 
     def __init__(self, rows: int, dimension: int, queries: int) -> None:
         self.filled = 0
-        self._beside = np.empty((rows, dimension + EXTRA), np.float32) if queries > 1 else None
-        if self._beside is not None:
-            self._codes, self._extra = self._beside[:, :dimension], self._beside[:, dimension:]
+        self._joined = np.empty((rows, dimension + EXTRA), np.float32) if queries > 1 else None
+        if self._joined is not None:
+            self._codes, self._extra = self._joined[:, :dimension], self._joined[:, dimension:]
         else:
             self._codes, self._extra = np.empty((rows, dimension), np.float32), np.empty((rows, EXTRA), np.float32)
 
@@ -45,8 +45,8 @@ class RowBlock:
 
     def products(self, weights: Floats32) -> Floats32:
         """Return the products of weights, shape (d + 3, m), with the n rows, shape (m, n)."""
-        if self._beside is not None:
-            made: Floats32 = weights.T @ self._beside[: self.filled].T
+        if self._joined is not None:
+            made: Floats32 = weights.T @ self._joined[: self.filled].T
             return made
         own = self._codes[: self.filled] @ weights[:-EXTRA, 0]
         own += self._extra[: self.filled] @ weights[-EXTRA:, 0]

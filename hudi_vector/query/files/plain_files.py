@@ -232,7 +232,7 @@ def _snapshot_of(
     return Snapshot(
         source=source,
         config=NO_KEYS,
-        identity=hashlib.sha256("\n".join(map(_told_apart, slices)).encode()).hexdigest(),
+        identity=hashlib.sha256("\n".join(map(_identity_of, slices)).encode()).hexdigest(),
         instant=None,
         watermark=None,
         schema=pa.schema([*own, *constant.values()]),
@@ -240,7 +240,7 @@ def _snapshot_of(
     )
 
 
-def _told_apart(entry: FileSlice) -> str:
+def _identity_of(entry: FileSlice) -> str:
     """Return the text that identifies a file's state: URI, size, mtime, constants and deleted rows."""
     file = entry.base_file
     assert file is not None

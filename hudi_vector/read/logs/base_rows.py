@@ -44,7 +44,7 @@ def base_rows(file: FileInfo, options: StorageOptions, rows: Ints, schema: pa.Sc
 
 def _paged(ranges: DataFile, group: int, inside: Ints, name: str) -> pa.ChunkedArray | None:
     pages = column_pages(ranges, name, group)
-    return pages.rows(ranges, inside, _SUITED).column(0) if pages and pages.are_sooner_read(inside) else None
+    return pages.rows(ranges, inside, _SUITED).column(0) if pages and pages.are_faster_read(inside) else None
 
 
 def _gone_through(source: pq.ParquetFile, group: int, inside: Ints, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:

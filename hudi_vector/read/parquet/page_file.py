@@ -60,7 +60,7 @@ class ColumnPages:
         numbers: Ints = np.unique(np.searchsorted(self.places.first_row, rows, side="right") - 1)
         return numbers
 
-    def are_sooner_read(self, rows: Ints) -> bool:
+    def are_faster_read(self, rows: Ints) -> bool:
         """Return True if reading only the pages of the rows is faster than reading all pages up to the last of them."""
         pages = self.pages_of(rows)
         through = int(self.places.end[pages[-1]]) - self.chunk.begin

@@ -385,7 +385,7 @@ class ParquetSlice:
     def _paged_rows(self, group: int, inside: Ints, name: str) -> pa.ChunkedArray | None:
         """Return a large column of a few rows from their pages, or None if reading the column in sequence is faster."""
         pages = column_pages(self._ranges, name, group)
-        if pages is None or not pages.are_sooner_read(inside):
+        if pages is None or not pages.are_faster_read(inside):
             return None
         return conform(pages.rows(self._ranges, inside, _SUITED), self._spec.fields([name])).column(0)
 

@@ -65,16 +65,21 @@ _ARROW_TYPES: dict[type[DataType], pa.DataType] = {
 
 def arrow_fields(schema: StructType) -> list[pa.Field]:
     """Return the Arrow fields that Spark expects for a schema; raise UnsupportedTableError if Arrow lacks a type."""
-    return [pa.field(field.name, _arrow_type(field.dataType), field.nullable) for field in schema.fields]
+    return [_arrow_field(field.name, field.dataType, field.nullable) for field in schema.fields]
+
+
+def _arrow_field(name: str, kind: DataType, is_nullable: bool) -> pa.Field:
+    """Return an Arrow field; one of nulls is always nullable, as the element of Spark's ``array()`` is not."""
+    return pa.field(name, _arrow_type(kind), is_nullable or isinstance(kind, NullType))
 
 
 def _arrow_type(kind: DataType) -> pa.DataType:
     if isinstance(kind, ArrayType):
-        return pa.list_(pa.field("element", _arrow_type(kind.elementType), kind.containsNull))
+        return pa.list_(_arrow_field("element", kind.elementType, kind.containsNull))
     if isinstance(kind, MapType):
-        return pa.map_(
-            _arrow_type(kind.keyType), pa.field("value", _arrow_type(kind.valueType), kind.valueContainsNull)
-        )
+        if isinstance(kind.keyType, NullType):  # Arrow's keys are never null
+            raise _lacked(kind)
+        return pa.map_(_arrow_type(kind.keyType), _arrow_field("value", kind.valueType, kind.valueContainsNull))
     if isinstance(kind, StructType):
         return pa.struct(arrow_fields(kind))
     if isinstance(kind, DecimalType):
@@ -84,10 +89,14 @@ def _arrow_type(kind: DataType) -> pa.DataType:
     try:
         return _ARROW_TYPES[type(kind)]
     except KeyError:
-        raise UnsupportedTableError(
-            f"columns of the type {kind.simpleString()} cannot be read through Arrow; "
-            "leave them out of the columns that are asked for"
-        ) from None
+        raise _lacked(kind) from None
+
+
+def _lacked(kind: DataType) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        f"columns of the type {kind.simpleString()} cannot be read through Arrow; "
+        "leave them out of the columns that are asked for"
+    )
 
 
 def collected(frame: DataFrame) -> pa.Table:

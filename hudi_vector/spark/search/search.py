@@ -242,13 +242,13 @@ class TableSearch:
             return self.target.frame(self.spark)
         if snapshot.instant is None:
             return self.target.frame(self.spark).limit(0)
-        self._require_told_apart(snapshot)
+        self._require_these_commits(snapshot)
         frame = self.spark.read.format("hudi").option("as.of.instant", snapshot.instant).load(source.hadoop_path)
         own = [frame[quoted(inner)].alias(outer) for outer, inner in self.target.physical]
         shown = {inner for _, inner in self.target.physical}
         return frame.select(own + [frame[name] for name in TIE_COLUMNS if name in frame.columns and name not in shown])
 
-    def _require_told_apart(self, snapshot: Snapshot) -> None:
+    def _require_these_commits(self, snapshot: Snapshot) -> None:
         """Raise UnsupportedTableError if Spark, which reads by requested time, would read other commits."""
         assert self.target.source is not None
         assert snapshot.instant is not None

@@ -140,7 +140,7 @@ class ServiceTable:
             self.references.save(forget=forget)
         except OSError as problem:
             _LOG.warning(
-                "the references of %s were not kept, and the next mark reads them anew: %s", self.table, problem
+                "the references of %s were not kept, and the next mark reads them again: %s", self.table, problem
             )
 
     def _keep_uploads(self) -> None:

@@ -100,9 +100,9 @@ def cluster(
     if dry_run:
         made = asked.decided(work, vectors)
         refusal = refusal or work.why_changed(made)
-        told = _of_plan(made)
-        told = replace(told, compaction=replace(told.compaction, dry_run=True), dry_run=True, refusal=refusal)
-        return reported(told, report)
+        planned = _of_plan(made)
+        planned = replace(planned, compaction=replace(planned.compaction, dry_run=True), dry_run=True, refusal=refusal)
+        return reported(planned, report)
     if refusal is not None:
         raise RefusedError(refusal)
     with ServiceLease(work.table.source.uri, COMPACT, options=work.storage_options) as lease:

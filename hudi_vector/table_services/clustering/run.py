@@ -229,7 +229,7 @@ class Clustering(Compaction):
         """Return the table with the columns to sort by, and the order in which its rows will be."""
         from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
-        from hudi_vector.writing.rewriting.coarse_order import beside_numbers, numbered
+        from hudi_vector.writing.rewriting.coarse_order import numbered, with_numbers
         from hudi_vector.writing.rewriting.row_order import Order
 
         together = {
@@ -239,7 +239,7 @@ class Clustering(Compaction):
         if not vectors or not self.table.columns:
             return self, Order(together, [F.col(quoted(name)) for name in order], smaller)
         numbers = numbered(self.table, vectors, self._folder(plan_id))
-        frame, by = beside_numbers(self.table, order, numbers, [each.name for each in vectors])
+        frame, by = with_numbers(self.table, order, numbers, [each.name for each in vectors])
         return replace(self, table=replace(self.table, frame=frame)), Order(together, by, smaller)
 
     def _slices(self) -> Sequence[FileSlice]:

@@ -44,7 +44,7 @@ def why_not_in_order(work: Compaction, vectors: Sequence[VectorColumn]) -> str |
     if not work.alone and not is_concurrent(work.hudi_options):
         return (
             f"{what} replaces its file groups by one commit, and no lock by which its writers take turns is set; set "
-            "hoodie.write.concurrency.mode and hoodie.write.lock.provider as its writers do, or, if nobody else "
+            "hoodie.write.concurrency.mode and hoodie.write.lock.provider as its writers do, or, if no one else "
             "writes, give assume_single_writer"
         )
     if not config.populates_meta_fields or config.base_file_format != "parquet" or config.bootstrapped:

@@ -175,7 +175,7 @@ def _due(spark: SparkSession, steps: Sequence[Step], history: History, force: bo
 
 def _run(job: Job, steps: Sequence[Step], due: Collection[str], check: Callable[[], None]) -> Run:
     begun, outcomes, figures = clock_ms(), [], None
-    ended = _told(job, "end_killed_runs", end_killed_runs)[0]
+    ended = _outcome_of(job, "end_killed_runs", end_killed_runs)[0]
     if ended.state != NOTHING:
         outcomes.append(ended)
     for step in steps:
@@ -183,13 +183,13 @@ def _run(job: Job, steps: Sequence[Step], due: Collection[str], check: Callable[
             outcomes.append(StepOutcome(step.name, NOT_DUE))
             continue
         check()
-        outcome, taken = _told(job, step.name, step.run)
+        outcome, taken = _outcome_of(job, step.name, step.run)
         outcomes.append(outcome)
         figures = taken or figures
     return Run(begun, tuple(outcomes), figures)
 
 
-def _told(job: Job, name: str, run: Callable[[Job], Outcome]) -> tuple[StepOutcome, Figures | None]:
+def _outcome_of(job: Job, name: str, run: Callable[[Job], Outcome]) -> tuple[StepOutcome, Figures | None]:
     """Run a step and log its outcome; return the outcome, and the figures if the step took any."""
     _LOG.info("%s of %s begins", name, job.table)
     at = time.monotonic()

@@ -76,7 +76,7 @@ def claims_of_writes(
     for upload in uploads:
         if upload.state == UNREADABLE:
             doubts.append(
-                f"the manifest of write '{upload.write_id}' to '{upload.table}' is damaged, so nobody can say what "
+                f"the manifest of write '{upload.write_id}' to '{upload.table}' is damaged, so no one can say what "
                 "it refers to; remove its folder if that write has ended"
             )
         elif upload.pins and upload.may_commit(at_ms):

@@ -91,6 +91,6 @@ class PlanFiles(Generic[P]):
         if found is not None and (found.body.get("plan_id") != plan_id or found.body.get("state") not in _STATES):
             raise DataFileError(
                 f"'{folder}' is damaged, or somebody changed it: it is not the plan '{plan_id}' in one of the states "
-                f"{', '.join(_STATES)}; nothing is done with it, so remove that folder if nobody knows it"
+                f"{', '.join(_STATES)}; nothing is done with it, so remove that folder if no one knows it"
             )
         return found

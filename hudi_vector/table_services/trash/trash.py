@@ -252,7 +252,7 @@ def _restored(site: Site, record: SweepRecord | None, roots: tuple[str, ...], fi
     """Put a file back, and return None; or leave it in the trash, and return the reason."""
     root = root_above(file.path, roots)
     if is_outside(file.path) and record is None:
-        return "the record of its sweep cannot be read, so nobody can say that it belongs there; move it by hand"
+        return "the record of its sweep cannot be read, so no one can say that it belongs there; move it by hand"
     if is_outside(file.path) and root is None:
         return "it lies below none of the managed roots that were given; give the root it came from as managed_roots"
     refused = why_not_ours(site.storage, site.table, file.path, roots)

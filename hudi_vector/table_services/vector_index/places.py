@@ -14,7 +14,7 @@ from hudi_vector.index.build import Each, indexable_files
 from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.files import segments_folder
 from hudi_vector.index.kinds.kinds import kind_named
-from hudi_vector.index.locations import IndexHome, beside_table, columns_at, in_directory
+from hudi_vector.index.locations import IndexHome, columns_at, in_directory, in_table
 from hudi_vector.index.reachable import require_reachable
 from hudi_vector.index.verified import verified
 from hudi_vector.kernels.metrics import metric_named
@@ -294,7 +294,7 @@ class IndexSubject:
         """
         if self.directory is not None:
             return (in_directory(self.directory, table_uri, column),)
-        own = beside_table(table_uri, column)
+        own = in_table(table_uri, column)
         session = self.settings if self.spark is None else self.spark
         directory = None if session is None else options.INDEX_EXTERNAL_DIR.in_session(session)
         return (own, in_directory(directory, table_uri, column)) if directory else (own,)

@@ -21,7 +21,7 @@ from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.writing.rewriting.repack import key_columns, staged
 
-__all__ = ["beside_numbers", "centres_of", "numbered", "ordered"]
+__all__ = ["centres_of", "numbered", "ordered", "with_numbers"]
 
 _MOST_CLUSTERS = 1024
 _PER_CLUSTER = 16  # sampled vectors per cluster, at least
@@ -69,13 +69,13 @@ def ordered(
     `order` are the columns to sort by; `numbers` is from `numbered`; `vectors` are the vector columns in the order in
     which they were numbered.
     """
-    rows, by = beside_numbers(table, order, numbers, vectors)
+    rows, by = with_numbers(table, order, numbers, vectors)
     place = [F.col(f"{_MADE}partition"), *by]
     names = [F.col(quoted(name)) for name in table.frame.columns]
     return rows.repartitionByRange(tasks, *place).sortWithinPartitions(*place).select(*names)
 
 
-def beside_numbers(
+def with_numbers(
     table: BlobTable, order: Sequence[str], numbers: DataFrame, vectors: Sequence[str]
 ) -> tuple[DataFrame, list[Column]]:
     """Return the rows of a table with the clusters of their vectors, and the columns to sort by within each partition.

@@ -120,7 +120,7 @@ def _replace(
             written = sum(int(status.getStat().getNumWrites()) for status in statuses)
             if any(status.hasErrors() for status in statuses) or written != count:
                 raise RefusedError(
-                    f"{written} rows of '{work.table}' were written anew instead of {count}, so nothing was "
+                    f"{written} rows of '{work.table}' were rewritten instead of {count}, so nothing was "
                     "committed; rows of equal key and sequence number cannot be put in order"
                 )
             if is_undisturbed() and _commit(work, client, instant, statuses, slices):
@@ -156,9 +156,9 @@ def _commit(work: Rewriting, client: Any, instant: str, statuses: Any, slices: I
     for each in slices:
         replaced[each.partition_path].append(each.file_id)
     # Pass the collected statuses as a new RDD; Spark might recompute the RDD that writes the files.
-    told = work.spark.sparkContext._jsc.parallelize(statuses, 1)
+    written = work.spark.sparkContext._jsc.parallelize(statuses, 1)
     try:
-        client.commit(instant, told, option.empty(), _ACTION, dict(replaced), option.empty())
+        client.commit(instant, written, option.empty(), _ACTION, dict(replaced), option.empty())
     except Py4JJavaError as problem:
         if is_conflict(problem):
             return False

@@ -82,7 +82,7 @@ def _sizes(limit: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Recor
 def temp_barred(request: JoinRequest) -> str:
     """Return why the right side cannot be written to temporary files, or an empty text."""
     if request.dimension is None:
-        return "it holds no vector"
+        return "the right side holds no vector"
     reasons = ((field.name, unstorable(field.type)) for field in arrow_fields(request.right.schema))
     return next((f"Parquet cannot keep column '{name}': {reason}" for name, reason in reasons if reason), "")
 

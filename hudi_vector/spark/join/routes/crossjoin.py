@@ -37,8 +37,8 @@ def crossjoin_frame(request: JoinRequest) -> DataFrame:
     found = right.frame.select(_whole(right.frame).alias(RIGHT), F.lit(False).alias(_ALONE))
     if request.outer:
         # An additional right row of NULLs keeps every left row in the result, even without a match.
-        nobody = F.lit(None).cast(found.schema[RIGHT].dataType)
-        alone = request.spark.range(1).select(nobody.alias(RIGHT), F.lit(True).alias(_ALONE))
+        no_right = F.lit(None).cast(found.schema[RIGHT].dataType)
+        alone = request.spark.range(1).select(no_right.alias(RIGHT), F.lit(True).alias(_ALONE))
         found = found.unionByName(alone)
     pairs = asking.crossJoin(found)
     if request.asked.text is not None:

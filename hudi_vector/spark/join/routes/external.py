@@ -60,4 +60,4 @@ def _barred(request: JoinRequest, size: int, may_miss: bool, asked: bool) -> str
         return "rows within a distance are found by reading every vector"
     if not may_miss:
         return "every vector is read once for all left rows where the answer has to be exact"
-    return "" if asked or size > small else f"{size} bytes are read sooner than an index of them"
+    return "" if asked or size > small else f"{size} bytes are read faster than an index of them"
