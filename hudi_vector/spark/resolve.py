@@ -21,6 +21,7 @@ from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedT
 from hudi_vector.options import ALLOWED_BLOBS, require_known_in_session
 from hudi_vector.spark.catalyst.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, option_value, simple_name
+from hudi_vector.spark.catalyst.handles import frame_of, handles_of
 from hudi_vector.spark.unwrap import Peeled, peel
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
 from hudi_vector.storage.settings import HADOOP_KEYS
@@ -67,7 +68,7 @@ class Target:
             return _load(spark, self.name)
         assert self.plan is not None
         self.plan.refresh()
-        return DataFrame(_dataset(spark, self.plan), spark)
+        return frame_of(spark, self.plan)
 
 
 def resolve_name(spark: SparkSession, name: str | os.PathLike[str]) -> Target:
@@ -164,12 +165,11 @@ def _load(spark: SparkSession, name: str) -> DataFrame:
 
 
 def _require_table_at(spark: SparkSession, path: str) -> None:
-    jvm = spark._jvm
-    assert jvm is not None
+    paths = handles_of(spark).named("org.apache.hadoop.fs.Path")
     try:
-        folder = jvm.org.apache.hadoop.fs.Path(path)
+        folder = paths(path)
         system = folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-        found = system.exists(jvm.org.apache.hadoop.fs.Path(folder, ".hoodie/hoodie.properties"))
+        found = system.exists(paths(folder, ".hoodie/hoodie.properties"))
     except Py4JJavaError as problem:
         raise TableNotFoundError(f"'{path}' cannot be opened: {_java_message(problem)}") from None
     if not found:
@@ -224,11 +224,6 @@ def _not_direct(relation: JavaObject) -> str | None:
     if (option_value(options.get(_QUERY_TYPE)) or "snapshot") != "snapshot":
         return f"it is read with {_QUERY_TYPE} = {option_value(options.get(_QUERY_TYPE))}"
     return None
-
-
-def _dataset(spark: SparkSession, plan: JavaObject) -> JavaObject:
-    assert spark._jvm is not None
-    return spark._jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan)
 
 
 def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
@@ -36,8 +37,7 @@ def forget(spark: SparkSession, source: Source) -> None:
 
 def writers_zone(spark: SparkSession) -> str:
     """Return the time zone of this JVM, in which it writes the instants of a LOCAL timeline."""
-    assert spark._jvm is not None
-    return str(spark._jvm.java.util.TimeZone.getDefault().getID())
+    return str(handles_of(spark).named("java.util.TimeZone").getDefault().getID())
 
 
 def _choose(spark: SparkSession, source: Source, as_of: AsOf | None) -> Snapshot:

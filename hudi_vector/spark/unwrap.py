@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from hudi_vector.read.predicate.form import Predicate
 from hudi_vector.spark.catalyst.gateway import JavaObject, simple_name
+from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.predicates_catalyst import UntranslatableError, translate
 
 __all__ = ["Peeled", "folded", "peel", "translated"]
@@ -84,7 +85,7 @@ def folded(spark: SparkSession, plan: JavaObject) -> JavaObject:
     Only rules that leave the relations as they were analysed are applied.
     """
     for name in _RULES:
-        rule = getattr(getattr(spark._jvm, f"org.apache.spark.sql.catalyst.optimizer.{name}$"), "MODULE$")
+        rule = handles_of(spark).module(f"org.apache.spark.sql.catalyst.optimizer.{name}")
         plan = rule.apply(plan)
     return plan
 

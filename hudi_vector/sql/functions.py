@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -47,6 +46,7 @@ FUNCTIONS: dict[str, _Build] = {
     "to_blob": to_blob,
     "try_read_blob": try_read_blob,
 }
+_INFO = "org.apache.spark.sql.catalyst.expressions.ExpressionInfo"
 # The functions that Hudi has under the same name.
 _HUDIS_OWN = ("hudi_vector_search", "hudi_vector_search_batch", "read_blob")
 
@@ -74,7 +74,7 @@ class _Registry:
     _BUFFER: str
 
     def __init__(self, spark: SparkSession) -> None:
-        self._jvm: Any = spark._jvm
+        self._java = handles_of(spark)
         self._session = spark._jsparkSession
 
     def builder(self, name: str) -> JavaObject | None:
@@ -87,7 +87,7 @@ class _Registry:
         present = self.builder(name)
         if present is not None and present.equals(builder):
             return
-        info = self._jvm.org.apache.spark.sql.catalyst.expressions.ExpressionInfo("org.apache.hudi", name)
+        info = self._java.named(_INFO)("org.apache.hudi", name)
         identifier = self._identifier(name)
         functions, injected = self._functions(), self._injected()
         # Spark logs a warning for every replaced function, here and in every later session; so remove it first.
@@ -96,10 +96,10 @@ class _Registry:
         for place in reversed(range(injected.size())):
             if injected.apply(place)._1().equals(identifier):
                 injected.remove(place)
-        self._inject(self._jvm.scala.Tuple3(identifier, info, builder))
+        self._inject(self._java.named("scala.Tuple3")(identifier, info, builder))
 
     def _identifier(self, name: str) -> JavaObject:
-        return self._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
+        return self._java.named("org.apache.spark.sql.catalyst.FunctionIdentifier")(name)
 
     def _functions(self) -> JavaObject:
         raise NotImplementedError

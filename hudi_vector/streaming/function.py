@@ -11,6 +11,7 @@ from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.query.tuning import JoinOptions
 from hudi_vector.spark.catalyst.arguments import Signature, bind, constant
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.handles import frame_of
 from hudi_vector.streaming.api import vector_search
 
 __all__ = ["stream_function"]
@@ -70,8 +71,7 @@ def _top_k(value: Any) -> int:
 
 
 def _frame(spark: SparkSession, expression: JavaObject) -> DataFrame:
-    jvm: Any = spark._jvm
-    return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, expression.plan()), spark)
+    return frame_of(spark, expression.plan())
 
 
 def _value(expression: JavaObject, name: str) -> Any:

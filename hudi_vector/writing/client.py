@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.table.config import properties_of
 from hudi_vector.writing.files import Files
 
@@ -22,12 +23,10 @@ def hudi_client(spark: SparkSession, path: str, options: Mapping[str, str]) -> I
 
     `path` is the base path as Hadoop spells it. `options` are Hudi settings that override the session's.
     """
-    jvm = spark._jvm
-    assert jvm is not None
+    java = handles_of(spark)
     settings = {"hoodie.embed.timeline.server": "false", **_metadata(spark, path), **options}
-    utils = getattr(getattr(jvm.org.apache.hudi, "HoodieCLIUtils$"), "MODULE$")
-    client = utils.createHoodieWriteClient(
-        spark._jsparkSession, path, jvm.PythonUtils.toScalaMap(settings), jvm.scala.Option.empty()
+    client = java.module("org.apache.hudi.HoodieCLIUtils").createHoodieWriteClient(
+        spark._jsparkSession, path, java.scala_map(settings), java.none
     )
     try:
         yield client

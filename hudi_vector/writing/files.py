@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ class Files:
     """Hadoop's file systems with the session's settings, so that every scheme and credential of Spark works."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._jvm: Any = spark._jvm
+        self._java = handles_of(spark)
         self._configuration = spark._jsparkSession.sessionState().newHadoopConf()
 
     def qualified(self, path: str) -> str:
@@ -32,7 +33,7 @@ class Files:
             return None
         stream = system.open(where)
         try:
-            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+            return bytes(self._java.named("org.apache.commons.io.IOUtils").toByteArray(stream))
         finally:
             stream.close()
 
@@ -68,5 +69,5 @@ class Files:
         system.delete(where, True)
 
     def _open(self, path: str) -> tuple[Any, Any]:
-        where = self._jvm.org.apache.hadoop.fs.Path(path)
+        where = self._java.named("org.apache.hadoop.fs.Path")(path)
         return where.getFileSystem(self._configuration), where

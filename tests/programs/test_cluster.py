@@ -13,7 +13,7 @@ from support import searched, tables
 
 master, path = sys.argv[1:3]
 spark = application(master, conf={"spark.executor.memory": "700m", "spark.executor.cores": "1", "spark.cores.max": "2",
-                                  "spark.driver.host": "127.0.0.1"})
+                                  "spark.driver.host": "127.0.0.1", "spark.io.encryption.enabled": "true"})
 partitioned = {"datasource__write__partitionpath__field": "category", "metadata__enable": "false"}
 mor = {"datasource__write__table__type": "MERGE_ON_READ", "table__ordering__fields": "price", **partitioned}
 tables.write(tables.frame(spark, range(120)), path, **mor)
@@ -33,6 +33,12 @@ batch = hv.search_batch(spark, path, "emb", np.stack([query, -query]), k=4, exec
 near = [row["id"] for row in batch if row["_hudi_query_index"] == 0]
 id_at = spark.read.format("hudi").load(path).drop("emb").columns.index("id")
 assert near == [row[1 + id_at] for row in expected.nearest(query, 4, "cosine", False)]
+
+# Results of more than a megabyte take another way into the JVM, and where Spark encrypts, yet another.
+wide = spark.range(300).selectExpr("id", "array(cast(id AS FLOAT), 1F) AS v", "repeat(cast(id % 10 AS STRING), 5000) AS text")
+hv.write(wide, path + "_wide", record_key="id", vectors={"v": 2}, options=QUICK)
+found = hv.search(spark, path + "_wide", "v", [3.0, 1.0], 300, metric="l2").collect()
+assert {row["id"]: row["text"] for row in found} == {n: str(n % 10) * 5000 for n in range(300)}
 print("PASSED")
 spark.stop()
 """

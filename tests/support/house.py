@@ -136,9 +136,9 @@ table_services.compaction   blobs    arguments blobs blobs.copies blobs.counts b
                                      storage table table_services table_services.cleaning table_services.marking
                                      table_services.plans table_services.retention writing writing.blobs
                                      writing.rewriting
-table_services.clustering   blobs    arguments blobs errors read schema spark spark.blobs storage table table_services
-                                     table_services.compaction table_services.plans table_services.retention writing
-                                     writing.blobs writing.rewriting
+table_services.clustering   blobs    arguments blobs errors read schema spark spark.blobs spark.catalyst storage table
+                                     table_services table_services.compaction table_services.plans
+                                     table_services.retention writing writing.blobs writing.rewriting
 writing                     both     arguments blobs.storing blobs.uploads errors options schema spark.catalyst storage
                                      table writing.blobs writing.vectors
 table_services              both     arguments blobs blobs.uploads errors options spark storage table

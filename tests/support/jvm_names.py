@@ -19,7 +19,7 @@ def members() -> dict[tuple[str, str], str]:
     """Return the classes and the members of them that are asked for, each with one place of the source.
 
     A class is known by its capital letter, as Java spells classes, or by the `$` of a package object of Scala. Its name is reached through dots from the JVM,
-    through variables and attributes that hold a part of it, or through a text for `Handles.named`.
+    through variables and attributes that hold a part of it, or through a text for `Handles.named` or `Handles.module`.
     """
     trees = {file: ast.parse(file.read_text()) for file in sorted(_PACKAGE.rglob("*.py"))}
     held: dict[str, list[str]] = {}
@@ -60,6 +60,8 @@ class _Names:
         text = self._text(node.args[-1]) if node.args else None
         if name == "named" and text is not None and "." in text:
             return text.split(".")
+        if name == "module" and text is not None and "." in text:
+            return [*f"{text}$".split("."), "MODULE$"]
         if name == "getattr" and text is not None:
             above = self.dotted(node.args[0])
             return None if above is None else [*above, *text.split(".")]
@@ -68,6 +70,8 @@ class _Names:
     def _text(self, node: ast.AST) -> str | None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value
+        if isinstance(node, ast.Name):
+            return self.constants.get(node.id)
         if not isinstance(node, ast.JoinedStr):
             return None
         parts = [

@@ -5,20 +5,30 @@ from session to session: a name that a static method shares with one that is not
 Only the JVM knows its methods: `tests/integration/test_jvm_names.py` asks it. Here the names are seen to be found.
 """
 
+import re
+from pathlib import Path
+
 from support.jvm_names import members
 
+import hudi_vector
 from hudi_vector.writing.rewriting.spark_hash import hash_int
 
 
 def test_names_are_found_whatever_they_go_through() -> None:
     found = members()
     for known in (
-        ("org.apache.spark.sql.Dataset", "ofRows"),  # a chain of dots
-        ("org.apache.hudi.common.util.Option", "empty"),  # through a variable
+        ("org.apache.spark.sql.Dataset", "ofRows"),  # through a variable
+        ("org.apache.hudi.common.util.Option", "empty"),  # through a constant
         ("java.lang.reflect.Array", "set"),  # through a text
         ("org.apache.spark.util.Utils", "exceptionString"),  # through a property of another module
     ):
         assert known in found, sorted(found)
+
+
+def test_no_class_is_named_by_a_chain_of_dots() -> None:
+    """Each dot is a request, for which Java looks into some 300 jars for a class of the package's name."""
+    for file in Path(hudi_vector.__file__).parent.rglob("*.py"):
+        assert re.findall(r"jvm\.(?:org|java|scala|com)\b", file.read_text("utf-8")) == [], file
 
 
 def test_hashes_that_spark_gives() -> None:

@@ -27,6 +27,7 @@ from hudi_vector.options import VERIFY_BLOBS, require_known_in_session
 from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
 from hudi_vector.spark.blobs.origin import argument_is_of_object_stores
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.spark.resolve import storage_options
 
@@ -223,8 +224,7 @@ def _counted(arguments: list[JavaObject], fewest: int, most: int, usage: str) ->
 
 
 def _column(spark: SparkSession, expression: JavaObject) -> Column:
-    jvm: Any = spark._jvm
-    return Column(jvm.org.apache.spark.sql.Column(expression))
+    return Column(handles_of(spark).named("org.apache.spark.sql.Column")(expression))
 
 
 def _blob(expression: JavaObject, spark: SparkSession) -> Column:
@@ -269,6 +269,6 @@ def _as_call(
 
     Spark removes the name if the call is inside another expression.
     """
-    pretty = getattr(getattr(spark._jvm, "org.apache.spark.sql.catalyst.util.package$"), "MODULE$")
+    pretty = handles_of(spark).module("org.apache.spark.sql.catalyst.util.package")
     shown = [str(a.name() if node_name(a) == "Alias" else pretty.toPrettySQL(a)) for a in arguments]
     return value.alias(f"{name}({', '.join(shown)})", metadata=metadata or {})._jc.expr()

@@ -102,7 +102,7 @@ def _nested(value: Any, data_type: JavaObject) -> Any:
             found.append((str(field.name()), _nested(held, field.dataType())))
         return found
     if kind == "map":
-        types = active_handles().jvm.org.apache.spark.sql.types.ArrayType
+        types = active_handles().named("org.apache.spark.sql.types.ArrayType")
         keys = _nested(value.keyArray(), types(data_type.keyType(), False))
         return dict(zip(keys, _nested(value.valueArray(), types(data_type.valueType(), True)), strict=True))
     if kind == "array" and str(data_type.elementType().typeName()) in ("array", "boolean", "map", "string", "struct"):

@@ -80,7 +80,8 @@ def has_hudi(context: SparkContext) -> bool:
         return True
     jvm: Any = context._jvm
     try:
-        jvm.java.lang.Class.forName(_HUDI, False, jvm.java.lang.Thread.currentThread().getContextClassLoader())
+        loader = getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+        getattr(jvm, "java.lang.Class").forName(_HUDI, False, loader)
     except Py4JJavaError as absent:
         if "ClassNotFoundException" not in str(absent):
             raise

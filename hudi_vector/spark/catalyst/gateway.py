@@ -70,8 +70,7 @@ class _Builder:
 
     def __init__(self, gateway: JavaObject, name: str, plan: Callable[[SparkSession, list[JavaObject]], JavaObject]):
         self._gateway = gateway
-        # Each dot of a Java name is a call into the JVM.
-        self._sessions = gateway.jvm.org.apache.spark.sql.SparkSession
+        self._sessions = getattr(gateway.jvm, "org.apache.spark.sql.SparkSession")
         self._name = name
         self._plan = plan
 
@@ -112,13 +111,14 @@ def function_builder(
 
 def analysis_error(gateway: JavaObject, message: str) -> Py4JJavaError:
     """Return an AnalysisException with exactly this text, to be raised inside a builder."""
-    parameters = gateway.jvm.PythonUtils.toScalaMap({"errorMessage": message})
-    return Py4JJavaError(message, gateway.jvm.org.apache.spark.sql.AnalysisException(_ANALYSIS_CLASS, parameters))
+    parameters = getattr(gateway.jvm, "org.apache.spark.api.python.PythonUtils").toScalaMap({"errorMessage": message})
+    kind = getattr(gateway.jvm, "org.apache.spark.sql.AnalysisException")
+    return Py4JJavaError(message, kind(_ANALYSIS_CLASS, parameters))
 
 
 def execution_error(gateway: JavaObject, message: str) -> Py4JJavaError:
     """Return an unchecked Java exception; only these reach the user in one line from inside a scan."""
-    return Py4JJavaError(message, gateway.jvm.java.lang.IllegalArgumentException(message))
+    return Py4JJavaError(message, getattr(gateway.jvm, "java.lang.IllegalArgumentException")(message))
 
 
 def session_of(java_session: JavaObject) -> SparkSession:

@@ -1,4 +1,7 @@
-"""JVM classes and constants, looked up once, since each dot of a Java name is a call into the JVM."""
+"""JVM classes and constants, each looked up once and in one request.
+
+In a chain of dots each dot is a request, for which Java looks into every jar for a class of the package's name.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.spark.catalyst.gateway import JavaObject, enable_callbacks
 
-__all__ = ["Handles", "active_handles", "handles_of"]
+__all__ = ["Handles", "active_handles", "frame_of", "handles_of"]
 
 _V2 = "org.apache.spark.sql.connector"
 _MADE_KEPT = 1024
@@ -30,11 +33,20 @@ class Handles:
         """Return the class of a dotted name."""
         found = self._classes.get(dotted)
         if found is None:
-            found = self.jvm
-            for part in dotted.split("."):
-                found = getattr(found, part)
-            self._classes[dotted] = found
+            found = self._classes[dotted] = getattr(self.jvm, dotted)
         return found
+
+    def module(self, dotted: str) -> JavaObject:
+        """Return the only instance of a Scala object, whose dotted name is given without ``$``."""
+        return getattr(self.named(f"{dotted}$"), "MODULE$")
+
+    def sequence(self, items: list[Any]) -> JavaObject:
+        """Return a Scala sequence of the items."""
+        return self.named("org.apache.spark.api.python.PythonUtils").toSeq(items)
+
+    def scala_map(self, items: dict[str, Any]) -> JavaObject:
+        """Return a Scala map of the items."""
+        return self.named("org.apache.spark.api.python.PythonUtils").toScalaMap(items)
 
     def array(self, dotted: str, items: list[Any]) -> JavaObject:
         """Return a Java array of a class; items are set by reflection, as py4j's item assignment refuses proxies."""
@@ -72,7 +84,7 @@ class Handles:
     @cached_property
     def batch_read(self) -> JavaObject:
         """Return the capabilities of a table that can be read."""
-        able = self.jvm.java.util.HashSet()
+        able = self.named("java.util.HashSet")()
         able.add(self.named(f"{_V2}.catalog.TableCapability").BATCH_READ)
         return able
 
@@ -94,7 +106,7 @@ class Handles:
     @cached_property
     def no_properties(self) -> JavaObject:
         """Return empty table properties."""
-        return self.jvm.java.util.HashMap()
+        return self.named("java.util.HashMap")()
 
     @cached_property
     def v2_util(self) -> JavaObject:
@@ -109,7 +121,7 @@ class Handles:
     @cached_property
     def none(self) -> JavaObject:
         """Return Scala's None."""
-        return getattr(getattr(self.jvm.scala, "None$"), "MODULE$")
+        return self.module("scala.None")
 
     @cached_property
     def no_options(self) -> JavaObject:
@@ -119,8 +131,8 @@ class Handles:
     @cached_property
     def internal_row(self) -> JavaObject:
         """Return the class object of Spark's internal rows."""
-        loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        return self.jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow", True, loader)
+        loader = self.named("java.lang.Thread").currentThread().getContextClassLoader()
+        return self.named("java.lang.Class").forName("org.apache.spark.sql.catalyst.InternalRow", True, loader)
 
     @cached_property
     def no_rows(self) -> JavaObject:
@@ -130,7 +142,7 @@ class Handles:
     @cached_property
     def arrow_converters(self) -> JavaObject:
         """Return Spark's reader of Arrow streams."""
-        return getattr(getattr(self.jvm, "org.apache.spark.sql.execution.arrow.ArrowConverters$"), "MODULE$")
+        return self.module("org.apache.spark.sql.execution.arrow.ArrowConverters")
 
     @cached_property
     def python_sql_utils(self) -> JavaObject:
@@ -140,7 +152,7 @@ class Handles:
     @cached_property
     def data_type_utils(self) -> JavaObject:
         """Return Spark's conversions of schemas."""
-        return getattr(getattr(self.jvm, "org.apache.spark.sql.catalyst.types.DataTypeUtils$"), "MODULE$")
+        return self.module("org.apache.spark.sql.catalyst.types.DataTypeUtils")
 
     @cached_property
     def local_table_scan(self) -> JavaObject:
@@ -189,3 +201,9 @@ def active_handles() -> Handles:
     context = SparkContext._active_spark_context
     assert context is not None
     return _handles(context._gateway)
+
+
+def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:
+    """Return a logical plan as a DataFrame."""
+    datasets = handles_of(spark).named("org.apache.spark.sql.Dataset")
+    return DataFrame(datasets.ofRows(spark._jsparkSession, plan), spark)

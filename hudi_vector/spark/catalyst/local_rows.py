@@ -121,10 +121,9 @@ def internal_rows(spark: SparkSession, table: pa.Table | None, schema: StructTyp
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     """Return a DataFrame without rows that needs no task, unlike ``createDataFrame([], schema)``."""
-    session, jvm = spark._jsparkSession, spark._jvm
-    assert jvm is not None
-    kind = handles_of(spark).data_type(session, json.dumps(schema.jsonValue()))
-    return DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), kind), spark)
+    session, java = spark._jsparkSession, handles_of(spark)
+    kind = java.data_type(session, json.dumps(schema.jsonValue()))
+    return DataFrame(session.createDataFrame(java.named("java.util.ArrayList")(), kind), spark)
 
 
 def _through_arrow(spark: SparkSession, handles: Handles, table: pa.Table, schema: StructType) -> JavaObject:
@@ -144,9 +143,8 @@ def _stream(spark: SparkSession, handles: Handles, table: pa.Table) -> JavaObjec
         return _inline(handles, batches)
     read = handles.python_sql_utils.readArrowStreamFromFile
 
-    def server() -> JavaObject:
-        return handles.jvm.ArrowRDDServer(spark._jsparkSession)
-
+    # Where Spark encrypts what it writes, the stream goes through a socket instead of a file.
+    server = handles.named("org.apache.spark.sql.api.python.ArrowIteratorServer")
     return spark.sparkContext._serialize_to_jvm(batches, ArrowStreamSerializer(), read, server)
 
 

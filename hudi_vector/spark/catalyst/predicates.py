@@ -35,6 +35,7 @@ from hudi_vector.read.predicate.nodes import (
     conjunction,
 )
 from hudi_vector.spark.catalyst.gateway import first_sentence
+from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.predicates_catalyst import UntranslatableError, translate
 from hudi_vector.table.recent import Recent
 
@@ -107,17 +108,18 @@ def analyse_filter(spark: SparkSession, schema: StructType, text: str, table: st
 
 
 def _analysed(spark: SparkSession, schema: StructType, described: str, text: str) -> Filter:
-    sql = _jvm(spark).org.apache.spark.sql
+    java = handles_of(spark)
     parsed = spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
     if parsed.getClass().getSimpleName() == "Alias":
         # Spark parses 'a = 1 and' as a condition with the alias "and", so an incomplete filter would go unnoticed.
         raise InvalidFilterError(f"the filter {text!r} is followed by the name '{parsed.name()}', or is not complete")
     if parsed.getClass().getSimpleName() == "Literal" and parsed.value() is None:
         return Filter(text, FALSE, None, ())  # Spark requires a boolean here, and a bare NULL has no type
-    filtered = _relation(spark, described).filter(sql.Column(parsed))
+    filtered = _relation(spark, described).filter(java.named("org.apache.spark.sql.Column")(parsed))
     execution = filtered.queryExecution()
     condition = execution.analyzed().condition()
-    if sql.catalyst.expressions.SubqueryExpression.hasSubquery(condition):
+    subqueries = java.named("org.apache.spark.sql.catalyst.expressions.SubqueryExpression")
+    if subqueries.hasSubquery(condition):
         raise InvalidFilterError(f"the filter {text!r} holds a sub-query; join or filter the search's result instead")
     if not condition.deterministic():
         raise InvalidFilterError(f"the filter {text!r} must give a row the same answer every time, and does not")
@@ -192,20 +194,16 @@ def _relation(spark: SparkSession, described: str) -> Any:
     key = (session.sessionUUID(), described)
     relation = _RELATIONS.get(key)
     if relation is None:
-        schema = _jvm(spark).org.apache.spark.sql.types.DataType.fromJson(described).asNullable()
+        schema = handles_of(spark).named("org.apache.spark.sql.types.DataType").fromJson(described).asNullable()
         relation = session.createDataFrame(spark._jsc.emptyRDD(), schema)
         _RELATIONS.put(key, relation)
     return relation
 
 
-def _jvm(spark: SparkSession) -> Any:
-    return spark._jvm
-
-
 @contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
     """Make a session the thread's active one, from which Spark's parser takes time zone and ANSI mode."""
-    sessions = _jvm(spark).org.apache.spark.sql.SparkSession
+    sessions = handles_of(spark).named("org.apache.spark.sql.SparkSession")
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     try:

@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
+from hudi_vector.spark.catalyst.handles import frame_of
 from hudi_vector.spark.hybrid.batch import HybridQueries, hybrid_batch_plan
 from hudi_vector.spark.hybrid.search import checked_hybrid, hybrid_relation, probes_of
-from hudi_vector.spark.search.api import chosen, frame_of, target_of
+from hudi_vector.spark.search.api import chosen, target_of
 
 __all__ = ["as_probes", "hybrid_search", "hybrid_search_batch"]
 

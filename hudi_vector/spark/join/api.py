@@ -16,6 +16,7 @@ from hudi_vector.query.explain import explained_by
 from hudi_vector.query.join.nearest import SideFinder
 from hudi_vector.query.tuning import JoinOptions
 from hudi_vector.spark.catalyst.gateway import JavaObject
+from hudi_vector.spark.catalyst.handles import frame_of
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.join.prepare import Prepared, prepare
@@ -204,7 +205,6 @@ class JoinedFrame(DataFrame):
 def joined_frame(prepared: Prepared) -> JoinedFrame:
     """Return the lazy result of a join."""
     spark = prepared.request.spark
-    jvm: Any = spark._jvm
-    made = JoinedFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, join_plan(prepared)), spark)
+    made = JoinedFrame(frame_of(spark, join_plan(prepared))._jdf, spark)
     made._release = prepared.way.release if prepared.way else None
     return made

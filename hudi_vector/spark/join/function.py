@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from hudi_vector.arguments import as_text
 from hudi_vector.query.tuning import JoinOptions
 from hudi_vector.spark.catalyst.arguments import Signature, bind, constant
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.handles import frame_of
 from hudi_vector.spark.join.api import join_plan
 from hudi_vector.spark.join.prepare import prepare
 
@@ -52,5 +53,4 @@ def join_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObj
 def _side(spark: SparkSession, expression: JavaObject, name: str) -> Any:
     if node_name(expression) != "FunctionTableSubqueryArgumentExpression":
         return constant(expression, name)
-    jvm: Any = spark._jvm
-    return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, expression.plan()), spark)
+    return frame_of(spark, expression.plan())

@@ -17,6 +17,7 @@ from hudi_vector.query.files.plain_files import Constants, DeltaFiles, PlainFile
 from hudi_vector.query.lance.dataset import LanceDataset
 from hudi_vector.read.conform import vector_type
 from hudi_vector.spark.catalyst.gateway import JavaObject, simple_name
+from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.storage import normalise
@@ -82,9 +83,7 @@ def _is_delta(scanned: JavaObject) -> bool:
 def _parquet(spark: SparkSession, relation: JavaObject, vector: str) -> Scanned | str:
     location = relation.location()
     if simple_name(location) == "CatalogFileIndex":
-        jvm = spark._jvm
-        assert jvm is not None
-        location = location.filterPartitions(jvm.PythonUtils.toSeq([]))
+        location = location.filterPartitions(handles_of(spark).sequence([]))
     files = [unquote(str(file)) for file in location.inputFiles()]
     if not files:
         return "it has no files"

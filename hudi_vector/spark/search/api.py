@@ -14,7 +14,7 @@ from hudi_vector.errors import InvalidTypeError
 from hudi_vector.query.explain import explained_by
 from hudi_vector.query.tuning import SearchOptions, checked_tuning
 from hudi_vector.schema import quoted
-from hudi_vector.spark.catalyst.gateway import JavaObject
+from hudi_vector.spark.catalyst.handles import frame_of
 from hudi_vector.spark.columns import DISTANCE
 from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
 from hudi_vector.spark.search.batch import BatchShape, QueryRows, batch_plan
@@ -26,7 +26,7 @@ from hudi_vector.storage import path_text
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["chosen", "frame_of", "search", "search_batch", "target_of"]
+__all__ = ["chosen", "search", "search_batch", "target_of"]
 
 _MANY = 1 << 20  # an assumed number of queries above every limit of the planner
 
@@ -236,9 +236,3 @@ def chosen(found: DataFrame, columns: Sequence[str] | None, always: Sequence[str
     taken = [quoted(name) if name.lower() in shown else name for name in names]
     missing = [] if "*" in names else [name for name in always if name not in asked]
     return found.select(taken + missing)
-
-
-def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:
-    """Return a logical plan as a DataFrame."""
-    jvm: Any = spark._jvm
-    return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan), spark)

@@ -8,7 +8,6 @@ the closure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,12 +16,13 @@ from pyspark.sql.types import StructField, StructType
 from hudi_vector.query.asking.task import AskingTask
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.gateway import JavaObject
+from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 
 __all__ = ["spread_plan"]
 
 _METADATA_MARK = "__metadata_col"
-_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
+_PROJECT = "org.apache.spark.sql.catalyst.plans.logical.Project"
 
 
 def spread_plan(
@@ -53,11 +53,7 @@ def _task(search: AskingTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
 
 def _hiding(spark: SparkSession, plan: JavaObject, visible: int) -> JavaObject:
     """Return a projection to the first `visible` columns, below which the other columns can still be named."""
-    jvm: Any = spark._jvm
-    output = plan.output()
-    logical = jvm.org.apache.spark.sql.catalyst.plans.logical
-    project = logical.Project(output.take(visible), plan)
-    project.setTagValue(
-        getattr(getattr(jvm, f"{_LOGICAL}.Project$"), "MODULE$").hiddenOutputTag(), output.drop(visible)
-    )
+    java, output = handles_of(spark), plan.output()
+    project = java.named(_PROJECT)(output.take(visible), plan)
+    project.setTagValue(java.module(_PROJECT).hiddenOutputTag(), output.drop(visible))
     return project

@@ -15,6 +15,7 @@ from hudi_vector.query.tuning import AS_SET, JoinOptions, Tuning, checked_tuning
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.catalyst.arguments import Signature, bind, constant, is_deferred
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.predicates import analyse_filter
 from hudi_vector.spark.columns import shown_distances, vector_column
 from hudi_vector.spark.resolve import Target, as_it_was, resolve_frame, resolve_name
@@ -247,8 +248,9 @@ def _query(spark: SparkSession, expression: JavaObject) -> tuple[Callable[[], An
 
 def _subquery_value(spark: SparkSession, expression: JavaObject) -> Callable[[], Any]:
     def evaluate() -> Any:
-        jvm: Any = spark._jvm
-        row = DataFrame(spark._jsparkSession.range(1).select(jvm.PythonUtils.toSeq([jvm.Column(expression)])), spark)
+        java = handles_of(spark)
+        columns = java.sequence([java.named("org.apache.spark.sql.Column")(expression)])
+        row = DataFrame(spark._jsparkSession.range(1).select(columns), spark)
         return row.collect()[0][0]
 
     return evaluate

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StringType, StructField, StructType
 
 from hudi_vector.errors import InvalidOptionError
+from hudi_vector.spark.catalyst.handles import frame_of, handles_of
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.storage import normalise
@@ -99,14 +100,12 @@ def with_moment(
         return pa.table([pa.array([moment.text])] * len(names), names=list(names)) if names else pa.table({"": [None]})
 
     plan = lazy_relation(spark, "hudi_vector_moment", schema, [], produce, lambda: f"snapshot of {source.name}")
-    assert spark._jvm is not None
-    one = DataFrame(spark._jvm.org.apache.spark.sql.Dataset.ofRows(spark._jsparkSession, plan), spark)
-    return rows.crossJoin(F.broadcast(one))
+    return rows.crossJoin(F.broadcast(frame_of(spark, plan)))
 
 
 def _pins(spark: SparkSession, query: str, source: Source) -> Pins:
-    assert spark._jvm is not None
-    running = spark._jsparkSession.streams().get(spark._jvm.java.util.UUID.fromString(query))
+    number = handles_of(spark).named("java.util.UUID").fromString(query)
+    running = spark._jsparkSession.streams().get(number)
     checkpoint = normalise(str(running.streamingQuery().resolvedCheckpointRoot()))
     return Pins(checkpoint, source.uri, storage_options(spark, checkpoint))
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.errors import first_line
+from hudi_vector.spark.catalyst.handles import handles_of
 
 if TYPE_CHECKING:
     from hudi_vector.table_services.compaction.run import Compaction
 
 __all__ = ["end_with_hudi", "inputs_of", "plan_of_hudi", "run_with_hudi"]
 
+_CLUSTER = "org.apache.hudi.table.action.cluster"
+_OPTION = "org.apache.hudi.common.util.Option"
+_TABLE = "org.apache.hudi.table.HoodieSparkTable"
+_TIMELINE = "org.apache.hudi.common.table.timeline"
 _SORT_COLUMNS = "hoodie.clustering.plan.strategy.sort.columns"
 
 Place = tuple[str, str]
@@ -28,23 +32,20 @@ def plan_of_hudi(work: Compaction, order: Sequence[str], options: Mapping[str, s
     Raise WriteError if Hudi fails.
     """
     settings = {**options, **({_SORT_COLUMNS: ",".join(order)} if order else {})}
-    jvm: Any = work.spark._jvm
-    hudi = jvm.org.apache.hudi
+    named = handles_of(work.spark).named
     with _client(work, settings, "planning") as client:
         config, context = client.getConfig(), client.getEngineContext()
-        table = hudi.table.HoodieSparkTable.create(config, context)
-        actions = hudi.table.action.cluster
-        strategy = actions.strategy.ClusteringPlanStrategy.checkAndGetClusteringPlanStrategy(config)
-        planner = reduce(getattr, strategy.split("."), jvm)(table, context, config)
+        table = named(_TABLE).create(config, context)
+        strategies = named(f"{_CLUSTER}.strategy.ClusteringPlanStrategy")
+        planner = named(strategies.checkAndGetClusteringPlanStrategy(config))(table, context, config)
         if not planner.checkPrecondition():
             return ""
-        nothing = hudi.common.util.Option.empty()
-        executor = actions.ClusteringPlanActionExecutor(
-            context, config, table, client.createNewInstantTime(False), nothing
-        )
-        plan = planner.generateClusteringPlan(executor, hudi.util.Lazy.eagerly(list(partitions)))
+        nothing, instant = named(_OPTION).empty(), client.createNewInstantTime(False)
+        executor = named(f"{_CLUSTER}.ClusteringPlanActionExecutor")(context, config, table, instant, nothing)
+        every = named("org.apache.hudi.util.Lazy").eagerly(list(partitions))
+        plan = planner.generateClusteringPlan(executor, every)
         made = plan.isPresent() and not plan.get().getInputGroups().isEmpty()
-        return str(hudi.avro.HoodieAvroUtils.avroToJsonString(plan.get(), False)) if made else ""
+        return str(named("org.apache.hudi.avro.HoodieAvroUtils").avroToJsonString(plan.get(), False)) if made else ""
 
 
 def inputs_of(plan: str) -> list[list[Place]]:
@@ -72,17 +73,15 @@ def run_with_hudi(
     one); an error that it raises stops the clustering. `begun` is called with the instant before anything of it is
     written. Raise WriteError if Hudi fails; as in `end_with_hudi`, the pending instant is then purged.
     """
-    jvm: Any = work.spark._jvm
-    hudi = jvm.org.apache.hudi
     decoded = _decoded(work, plan)
     with _client(work, options, "scheduling") as client:
-        nothing, turns = hudi.common.util.Option.empty(), client.getTransactionManager()
+        nothing, turns = handles_of(work.spark).named(_OPTION).empty(), client.getTransactionManager()
         turns.beginStateChange(nothing, nothing)
         try:
             check()
             instant: str = client.createNewInstantTime(False)
             begun(instant)
-            _request(jvm, client, instant, decoded)
+            _request(work, client, instant, decoded)
         finally:
             turns.endStateChange(nothing)
     work.tell(f"scheduled {instant}")
@@ -115,16 +114,17 @@ def _text(union: dict[str, str] | None) -> str:
     return union["string"] if union else ""
 
 
-def _request(jvm: Any, client: Any, instant: str, plan: Any) -> None:
+def _request(work: Compaction, client: Any, instant: str, plan: Any) -> None:
     """Save the plan as a requested clustering instant, as Hudi's own plan executor does."""
-    hudi = jvm.org.apache.hudi
-    meta = hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext()).getMetaClient()
-    layouts = hudi.common.table.timeline.versioning.TimelineLayoutVersion
+    named = handles_of(work.spark).named
+    meta = named(_TABLE).create(client.getConfig(), client.getEngineContext()).getMetaClient()
+    layouts = named(f"{_TIMELINE}.versioning.TimelineLayoutVersion")
     action = "clustering" if meta.getTimelineLayoutVersion().equals(layouts.LAYOUT_VERSION_2) else "replacecommit"
-    state = getattr(hudi.common.table.timeline, "HoodieInstant$State").REQUESTED
+    state = named(f"{_TIMELINE}.HoodieInstant$State").REQUESTED
     metadata = (
-        hudi.avro.model.HoodieRequestedReplaceMetadata.newBuilder()
-        .setOperationType(hudi.common.model.WriteOperationType.CLUSTER.name())
+        named("org.apache.hudi.avro.model.HoodieRequestedReplaceMetadata")
+        .newBuilder()
+        .setOperationType(named("org.apache.hudi.common.model.WriteOperationType").CLUSTER.name())
         .setExtraMetadata({})
         .setClusteringPlan(plan)
         .build()
@@ -133,11 +133,10 @@ def _request(jvm: Any, client: Any, instant: str, plan: Any) -> None:
 
 
 def _decoded(work: Compaction, plan: str) -> Any:
-    jvm: Any = work.spark._jvm
-    avro = jvm.org.apache.avro
-    schema = jvm.org.apache.hudi.avro.model.HoodieClusteringPlan.getClassSchema()
-    decoder = avro.io.DecoderFactory.get().jsonDecoder(schema, plan)
-    return avro.specific.SpecificDatumReader(schema).read(None, decoder)
+    named = handles_of(work.spark).named
+    schema = named("org.apache.hudi.avro.model.HoodieClusteringPlan").getClassSchema()
+    decoder = named("org.apache.avro.io.DecoderFactory").get().jsonDecoder(schema, plan)
+    return named("org.apache.avro.specific.SpecificDatumReader")(schema).read(None, decoder)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from hudi_vector.errors import RefusedError
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.table.model import FileSlice
 from hudi_vector.table.native import NativeTable
 from hudi_vector.writing.client import hudi_client
@@ -30,6 +31,7 @@ from hudi_vector.writing.rewriting.rewrite import Rewriting, committed_now, is_c
 __all__ = ["replace_in_order"]
 
 _ACTION = "replacecommit"
+_OPTION = "org.apache.hudi.common.util.Option"
 _FILE_BYTES = "hoodie.parquet.max.file.size"
 _DEFAULT_FILE_BYTES = 120 << 20
 _ATTEMPTS = 3
@@ -135,23 +137,23 @@ def _replace(
 
 def _written(work: Rewriting, client: Any, instant: str, rows: DataFrame) -> Any:
     """Write the files of an instant that was started; return Hudi's write statuses."""
-    jvm: Any = work.spark._jvm
-    hudi = jvm.org.apache.hudi
+    named = handles_of(work.spark).named
+    option = named(_OPTION)
     # With clustering's operation type, readers of changes know that no row changed.
-    operation = hudi.common.model.WriteOperationType.CLUSTER
-    table = client.initTable(operation, hudi.common.util.Option.of(instant))
+    operation = named("org.apache.hudi.common.model.WriteOperationType").CLUSTER
+    table = client.initTable(operation, option.of(instant))
     meta = table.getMetaClient()
     client.preWrite(instant, operation, meta)
-    state = getattr(hudi.common.table.timeline, "HoodieInstant$State").REQUESTED
+    state = named("org.apache.hudi.common.table.timeline.HoodieInstant$State").REQUESTED
     requested = meta.createNewInstant(state, _ACTION, instant)
-    table.getActiveTimeline().transitionRequestedToInflight(requested, hudi.common.util.Option.empty())
-    data = hudi.HoodieDatasetBulkInsertHelper.bulkInsert(rows._jdf, instant, table, client.getConfig(), True, True)
-    return hudi.data.HoodieJavaRDD.getJavaRDD(data).collect()
+    table.getActiveTimeline().transitionRequestedToInflight(requested, option.empty())
+    helper = named("org.apache.hudi.HoodieDatasetBulkInsertHelper")
+    data = helper.bulkInsert(rows._jdf, instant, table, client.getConfig(), True, True)
+    return named("org.apache.hudi.data.HoodieJavaRDD").getJavaRDD(data).collect()
 
 
 def _commit(work: Rewriting, client: Any, instant: str, statuses: Any, slices: Iterable[FileSlice]) -> bool:
-    jvm: Any = work.spark._jvm
-    option = jvm.org.apache.hudi.common.util.Option
+    option = handles_of(work.spark).named(_OPTION)
     replaced: dict[str, list[str]] = defaultdict(list)
     for each in slices:
         replaced[each.partition_path].append(each.file_id)
