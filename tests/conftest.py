@@ -90,10 +90,11 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """A registered session on two cores, with Hudi's real bundle."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
-    from support.quick import JVM
+    from support.quick import JVM, remember_java_names
 
     import hudi_vector as hv
 
+    remember_java_names()
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("hudi-vector-tests")

@@ -13,6 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from support import tables
+from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors
@@ -249,7 +250,7 @@ def test_bytes_that_changed_since_they_were_written(spark, workspace, clean_sess
         [(1, "a", bytes(50)), (2, "b", b"x" * 60), (3, "c", None)], "id INT, k STRING, img BINARY"
     )
     settings = {"inline.threshold": "0", "checksum": "crc32"}
-    hv.write(rows.coalesce(1), path, record_key=["id", "k"], blobs={"img": settings})
+    hv.write(rows.coalesce(1), path, record_key=["id", "k"], blobs={"img": settings}, options=QUICK)
     (container,) = Path(path).rglob("*.blob")
     row = ("img", "", f"file://{container}")
     assert answer(hv.blobs.inventory(spark, path)) == {row: ("managed", 2, 110, 0, 0, 0)}
@@ -297,7 +298,7 @@ def test_files_of_others_that_changed_since_a_row_was_written(spark, workspace):
 
     def write(rows, **settings):
         frame = spark.createDataFrame([(key, str(file)) for key, file in rows], "id INT, img STRING")
-        hv.write(frame, path, record_key="id", blobs={"img": settings})
+        hv.write(frame, path, record_key="id", blobs={"img": settings}, options=QUICK)
 
     def wrong():
         return {int(row.key): row.problem for row in hv.blobs.verify(spark, path).collect()}
@@ -333,7 +334,7 @@ def test_a_key_that_several_partitions_have(spark, workspace):
 def test_single_values_without_a_job(spark, workspace, caplog, log_format):
     """Two partitions whose log files update, delete and insert rows, newer and older by the ordering field."""
     path = str(tables.fresh_path(workspace, "keyed"))
-    options = {"hoodie.compact.inline": "false", "hoodie.logfile.data.block.format": log_format}
+    options = {**QUICK, "hoodie.compact.inline": "false", "hoodie.logfile.data.block.format": log_format}
     layout = {"record_key": "id", "partition_by": "d", "ordering": "ts", "table_type": "mor", "options": options}
 
     def write(rows, **more):
@@ -365,6 +366,7 @@ def test_single_values_that_only_hudi_merges(spark, workspace, caplog):
     """A payload of the user's own: rows of log files are found by a Spark job, which the log names, others without."""
     path = str(tables.fresh_path(workspace, "own"))
     own = {
+        **QUICK,
         "hoodie.compact.inline": "false",
         "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload",
     }

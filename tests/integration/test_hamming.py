@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from pyspark.errors import IllegalArgumentException
 from support import tables
+from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors, options
@@ -27,7 +28,8 @@ def path(spark, workspace):
         rows = [(i, float(i), seed, [1.0, 2.0], bits_of(seed, ROWS)[i].tolist()) for i in ids]
         frame = spark.createDataFrame(rows, TYPES).repartition(2)
         how = {"operation": "bulk_insert"} if seed == 1 else {}
-        hv.write(frame, made, record_key="id", ordering="ts", table_type="mor", vectors={"bits": (4, "int8")}, **how)
+        layout = {"record_key": "id", "ordering": "ts", "table_type": "mor", "options": QUICK}
+        hv.write(frame, made, vectors={"bits": (4, "int8")}, **layout, **how)
     return made
 
 

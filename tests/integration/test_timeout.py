@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from pyspark.errors import IllegalArgumentException, PythonException
 from support import tables
+from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors, options
@@ -25,7 +26,7 @@ def path(spark, workspace):
     vectors = np.random.default_rng(5).normal(size=(ROWS, 4))
     rows = [(i, 1, [float(x) for x in vector]) for i, vector in enumerate(vectors)]
     frame = spark.createDataFrame(rows, "id INT, ts LONG, emb ARRAY<FLOAT>").repartition(2)
-    hv.write(frame, made, record_key="id", ordering="ts", vectors={"emb": 4})
+    hv.write(frame, made, record_key="id", ordering="ts", vectors={"emb": 4}, options=QUICK)
     return made
 
 

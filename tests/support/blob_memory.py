@@ -41,6 +41,7 @@ def main(folder: Path, blobs: int, size: int, ranges: int) -> None:
     from pyspark.sql import SparkSession
 
     import hudi_vector as hv
+    from support.quick import FEW_STATEMENTS
     from support.tables import write
 
     file = folder / "ranges.bin"
@@ -52,7 +53,7 @@ def main(folder: Path, blobs: int, size: int, ranges: int) -> None:
         .config("spark.driver.memory", "1g")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder / 'derby'}")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder / 'derby'} {FEW_STATEMENTS}")
     )
     spark = hv.register(hv.configure(builder).getOrCreate())
     rows = spark.range(0, blobs, 1, 2).selectExpr("id", f"blob_ref('{file}', (id % {ranges}) * {size}, {size}) AS img")

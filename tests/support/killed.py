@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import hudi_vector as hv
 from support.blobs import content
-from support.quick import JVM, QUICK
+from support.quick import JVM, QUICK, remember_java_names
 
 _TOLD = "HUDI_VECTOR_TESTS_KILL"
 _SUPPORT = Path(__file__).parent
@@ -284,6 +284,7 @@ def _session() -> SparkSession:
         "spark.log.level": "ERROR",
         **CONF,
     }
+    remember_java_names()
     builder = SparkSession.builder.master("local[1]")
     for key, value in settings.items():
         builder = builder.config(key, value)

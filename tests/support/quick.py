@@ -4,27 +4,49 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
+from py4j.java_gateway import JavaClass, JVMView
 from pyspark.sql import SparkSession
 
-FEW_STATEMENTS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM that runs each statement a few times, on few cores: no second compiler and no collector beside the work."""
-
-JVM = " ".join(
+FEW_STATEMENTS = " ".join(
     (
-        FEW_STATEMENTS,
+        # A JVM that runs each statement a few times, on few cores: no second compiler and no collector beside the work.
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
         # With one compiler a JVM keeps 48 MB of code, which a few tests fill: then it throws out what it compiles again.
         "-XX:ReservedCodeCacheSize=512m",
-        "-XX:MetaspaceSize=512m",
-        "-Xms1g",
-        "-Xmn512m",
+        "-XX:MetaspaceSize=256m",
         # Each plan makes classes; that compilers made them right is not what is tested.
         "-XX:+UnlockDiagnosticVMOptions",
         "-XX:-BytecodeVerificationRemote",
+        # Hadoop starts a program for each file it makes; this way a large process starts one sooner.
+        "-Djdk.lang.Process.launchMechanism=VFORK",
     )
 )
-"""The same for all tests of a process that share a session."""
+"""For programs of a few statements that have a Spark of their own."""
+
+JVM = f"{FEW_STATEMENTS} -XX:MetaspaceSize=512m -Xms1g -Xmn512m"
+"""For all tests of a process that share a session."""
+
+
+def remember_java_names() -> None:
+    """A class of Java is looked up once: pyspark asks for one at each call, and Java looks for it in some 300 jars."""
+    look_up = JVMView.__getattr__
+    known: dict[tuple[Any, str], Any] = {}
+
+    def remembered(view: Any, name: str) -> Any:
+        key = (view._gateway_client, name)
+        found = known.get(key)
+        if found is None:
+            found = look_up(view, name)
+            if isinstance(found, JavaClass):
+                known[key] = found
+        return found
+
+    JVMView.__getattr__ = remembered
+
 
 QUICK: dict[str, str] = {
     "hoodie.metadata.enable": "false",

@@ -19,6 +19,7 @@ from typing import Any
 import boto3
 
 from hudi_vector.storage import StorageOptions
+from support.quick import FEW_STATEMENTS
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PRELUDE = """
@@ -26,7 +27,9 @@ import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
 import hudi_vector as hv
-from support.quick import FEW_STATEMENTS, QUICK
+from support.quick import FEW_STATEMENTS, QUICK, remember_java_names
+
+remember_java_names()
 
 def application(master="local[2]", packages=None, conf=None):
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
@@ -104,6 +107,7 @@ def cluster(workers: int = 2) -> Iterator[str]:
 
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
+        env["SPARK_DAEMON_JAVA_OPTS"] = FEW_STATEMENTS
         env["SPARK_WORKER_DIR"] = env["SPARK_LOG_DIR"] = env["SPARK_LOCAL_DIRS"] = folder
         stack.enter_context(_process(*master, str(web), "--port", str(port), env=env))
         _wait_for(port)
