@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -40,11 +40,15 @@ __all__ = [
     "open_base",
     "open_slice",
     "search_slice",
+    "search_together",
     "settled",
     "tie_keys",
 ]
 
 _LOG = logging.getLogger("hudi_vector.search")
+
+_APART = 1 << 40
+"""The distance between the positions of slices that are searched together; no file has as many rows."""
 
 SliceFound = tuple[list[SliceHits], ScanCounts]
 """The hits of some slices, and the counts of their rows."""
@@ -280,6 +284,46 @@ def search_slice(
         hits = break_ties(hits, asked.k, opened.keys)
     keys = opened.keys(hits.position) if isinstance(opened.reader, MergedSlice) else None
     return SliceHits(index, hits, keys), counts
+
+
+def search_together(
+    entries: Sequence[tuple[int, SliceAccess]], spec: ScanSpec, asked: Asked, bounds: Bounds, keep: bool
+) -> SliceFound:
+    """Search base files with one collector and return their hits, at most k a query for each, with all counts.
+
+    The distances must be final. For small files, a collector for each takes longer than the comparison of the rows.
+    """
+    counts, collector = ScanCounts(), asked.collector(bounds)
+    opened = [
+        offer_slice(access, spec, asked, _Shifted(collector, number * _APART), keep, counts)
+        for number, (_, access) in enumerate(entries)
+    ]
+    counts.invalid += collector.invalid
+    hits, found = collector.hits(), []
+    numbers, inside = np.divmod(hits.position, _APART)
+    for number in np.unique(numbers).tolist():
+        here = np.flatnonzero(numbers == number)
+        own = replace(hits.take(here), position=inside[here])
+        found.append(SliceHits(entries[number][0], break_ties(own, asked.k, opened[number].keys)))
+    return found, counts
+
+
+@dataclass(frozen=True)
+class _Shifted:
+    """A collector that gets the rows of one slice of several, at positions counted from `first`."""
+
+    collector: Collector
+    first: int
+
+    def offer(self, blocks: Together) -> None:
+        """Consider the rows of one block for each searched column."""
+        moved = tuple(replace(block, positions=block.positions + self.first) for block in blocks)
+        self.collector.offer(moved)
+
+    def candidates(self) -> Ints:
+        """Return the positions in this slice of the rows that may still be found."""
+        positions = self.collector.candidates() - self.first
+        return positions[(positions >= 0) & (positions < _APART)]
 
 
 def offer_slice(

@@ -81,7 +81,7 @@ query.files                 vectors  errors options read read.parquet schema sto
 query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics query query.files
                                      read read.parquet schema storage table
 query.indexed               vectors  errors index index.calibration index.kinds kernels kernels.metrics query
-                                     query.lance read read.parquet
+                                     query.lance read read.parquet storage
 query.hybrid                vectors  arguments errors index.calibration kernels kernels.metrics query read read.logs
                                      read.parquet
 query.join                  vectors  errors kernels kernels.metrics query query.asking query.indexed read read.predicate

@@ -21,7 +21,16 @@ from hudi_vector.index.load import kept_view, load_view
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
-from hudi_vector.query.execute import Asked, Question, joined, open_base, search_slice, settled, tie_keys
+from hudi_vector.query.execute import (
+    Asked,
+    Question,
+    joined,
+    open_base,
+    search_slice,
+    search_together,
+    settled,
+    tie_keys,
+)
 from hudi_vector.query.indexed.fitting import fitting, without_damaged
 from hudi_vector.query.lance.choice import LANCE_INDEX, LanceIndexUse
 from hudi_vector.query.lance.index import search_covered
@@ -34,11 +43,15 @@ from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vectors import joined as one_block
+from hudi_vector.storage import scheme_of
 
 __all__ = ["search_slices"]
 
 _MOST_CANDIDATES = 4096
 """A query with more candidates than this is answered by a scan, which is faster than reading so many single rows."""
+
+_TOGETHER_BYTES = 4 << 20
+"""Base files are scanned together up to so many bytes: a search of each alone takes some time whatever its size."""
 
 _FEW = 4096
 """Up to this many candidates of all queries are scored at once: a call for each file would take longer."""
@@ -87,13 +100,33 @@ def search_slices(
                 searched |= {index for index, _ in own}
                 yield _search_indexed(own, codes, use, spec, question, bounds, keep, each)
 
-    def scan(entry: tuple[int, SliceAccess]) -> tuple[list[SliceHits], ScanCounts]:
-        hits, counts = search_slice(*entry, spec, question, bounds, keep)
+    def scan(entries: Sequence[Entry]) -> tuple[list[SliceHits], ScanCounts]:
+        if len(entries) > 1:
+            return search_together(entries, spec, question, bounds, keep)
+        hits, counts = search_slice(*entries[0], spec, question, bounds, keep)
         return [hits], counts
 
     # The largest first, so that no thread is left alone with one at the end.
-    unindexed = [entry for entry in entries if entry[0] not in searched]
-    yield from each(scan, sorted(unindexed, key=lambda entry: -entry[1].file_slice.size))
+    unindexed = sorted((entry for entry in entries if entry[0] not in searched), key=lambda entry: -entry[1].size)
+    yield from each(scan, list(_together(unindexed, question.is_final)))
+
+
+def _together(entries: Sequence[Entry], is_final: bool) -> Iterator[Sequence[Entry]]:
+    """Yield slices in their order: small base files of this machine in groups of up to some bytes, others singly."""
+    group: list[Entry] = []
+    size = 0
+    for entry in entries:
+        base = entry[1].file_slice.base_file
+        if not is_final or base is None or entry[1].access not in ("index", "parquet") or scheme_of(base.uri) != "file":
+            yield [entry]
+            continue
+        if group and size + entry[1].size > _TOGETHER_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(entry)
+        size += entry[1].size
+    if group:
+        yield group
 
 
 @dataclass(frozen=True)
