@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -106,7 +107,7 @@ def table(found: list[tuple[Any, Any, Any]], schema: pa.Schema) -> pa.Table:
 def held(right: pa.Table) -> RightSide:
     shuffled = right.take(pa.array(np.random.default_rng(0).permutation(right.num_rows)))
     content = Content(as_content(in_order(shuffled, shuffled.column_names)))
-    return HeldSide(content, str(id(content)), VectorColumn("emb", 3, "float", False), "UTC")
+    return HeldSide(content, uuid.uuid4().hex, VectorColumn("emb", 3, "float", False), "UTC")
 
 
 def planned(right: pa.Table, folder: Path, metric: str, k: int | None) -> RightSide:

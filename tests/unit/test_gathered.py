@@ -11,6 +11,7 @@ import pytest
 
 import hudi_vector as hv
 from hudi_vector.query import local
+from hudi_vector.query.indexed import slices
 from hudi_vector.query.merge import SliceHits
 
 K, QUERIES, FILES = 3, 20, 60
@@ -48,6 +49,7 @@ def test_few_are_held(
             return batch.table
 
     monkeypatch.setattr(local, "merge_winners", noted)
+    monkeypatch.setattr(slices, "_TOGETHER_BYTES", 0)  # the hits of files that are scanned together are few already
     expected, whole = found(), max(held)
     held.clear()
     monkeypatch.setattr(local, "_HELD_HITS", 10)

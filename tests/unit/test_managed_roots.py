@@ -177,7 +177,7 @@ def test_what_becomes_of_the_root_later(rooted: Rooted) -> None:
     back = restore(rooted.table.uri)
     assert [file.path for file in back.restored] == [rooted.own]
     assert {file.reason for file in back.kept} == {
-        "the record of its sweep cannot be read, so nobody can say that it belongs there; move it by hand"
+        "the record of its sweep cannot be read, so no one can say that it belongs there; move it by hand"
     }
 
 

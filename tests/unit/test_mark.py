@@ -257,9 +257,9 @@ def test_a_damaged_manifest_holds_its_write_until_its_folder_is_removed(table: B
     media = tmp_path / "media"
     media.mkdir()
     (media / "x").write_bytes(b"")
-    assert "is damaged, so nobody can say" in marked(table, managed_roots=[str(media)]).doubts[0]
+    assert "is damaged, so no one can say" in marked(table, managed_roots=[str(media)]).doubts[0]
     other = BlobTable(tmp_path / "other", OLD)
-    assert "is damaged, so nobody can say" in marked(other, other_tables=[table.uri]).doubts[0]
+    assert "is damaged, so no one can say" in marked(other, other_tables=[table.uri]).doubts[0]
     shutil.rmtree(table.path / manifest.UPLOADS / path.split("/")[-2])
     assert set(unneeded(table)) == {path, committed_one}
 
