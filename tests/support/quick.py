@@ -21,8 +21,6 @@ FEW_STATEMENTS = " ".join(
         # Each plan makes classes; that compilers made them right is not what is tested.
         "-XX:+UnlockDiagnosticVMOptions",
         "-XX:-BytecodeVerificationRemote",
-        # Hadoop starts a program for each file it makes; this way a large process starts one sooner.
-        "-Djdk.lang.Process.launchMechanism=VFORK",
     )
 )
 """For programs of a few statements that have a Spark of their own."""

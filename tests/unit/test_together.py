@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.written_table import Row, WrittenTable, brute_force
+from support.opened import found_in
+from support.written_table import Row, WrittenTable, brute_force, rows_of
 
 import hudi_vector as hv
+from hudi_vector.index.kinds.segment import FileFingerprint
+from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.query.indexed import slices
 
 # Few values, so that many rows are equally far away, in one file and in several.
@@ -53,3 +57,18 @@ def test_rows_and_reasons_are_counted_as_for_single_files(tmp_path: Path, monkey
         reports.append((report.rows, report.filtered, report.nulls, report.invalid, report.slices))
     assert reports[0] == reports[1]
     assert reports[0][0] == 15
+
+
+def test_files_are_grouped_by_their_own_bytes_and_not_by_those_of_their_index(tmp_path: Path) -> None:
+    table = WrittenTable(tmp_path / "t")
+    table.commit({("a", f"f{number}"): rows_of(50, first=50 * number) for number in range(4)})
+    plan = found_in(table.path, [0.0] * 4, 3, metric="l2").plan
+    size = plan.slices[0].file_slice.size
+    small = ManifestEntry(FileFingerprint("f", size, 1, ""), rows=50, segment="a.segment", bytes=1)
+    for most, groups in ((0, [1] * 4), (2 * size + size // 2, [2, 2]), (5 * size, [4])):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(slices, "_TOGETHER_BYTES", most)
+            for accesses in (plan.slices, [replace(access, access="index", segment=small) for access in plan.slices]):
+                found = list(slices._together(list(enumerate(accesses)), is_final=True))
+                assert [len(group) for group in found] == groups
+    assert [len(group) for group in slices._together(list(enumerate(plan.slices)), is_final=False)] == [1] * 4

@@ -107,7 +107,8 @@ def search_slices(
         return [hits], counts
 
     # The largest first, so that no thread is left alone with one at the end.
-    unindexed = sorted((entry for entry in entries if entry[0] not in searched), key=lambda entry: -entry[1].size)
+    unindexed = [entry for entry in entries if entry[0] not in searched]
+    unindexed.sort(key=lambda entry: -entry[1].file_slice.size)
     yield from each(scan, list(_together(unindexed, question.is_final)))
 
 
@@ -116,15 +117,15 @@ def _together(entries: Sequence[Entry], is_final: bool) -> Iterator[Sequence[Ent
     group: list[Entry] = []
     size = 0
     for entry in entries:
-        base = entry[1].file_slice.base_file
+        file_slice, base = entry[1].file_slice, entry[1].file_slice.base_file
         if not is_final or base is None or entry[1].access not in ("index", "parquet") or scheme_of(base.uri) != "file":
             yield [entry]
             continue
-        if group and size + entry[1].size > _TOGETHER_BYTES:
+        if group and size + file_slice.size > _TOGETHER_BYTES:
             yield group
             group, size = [], 0
         group.append(entry)
-        size += entry[1].size
+        size += file_slice.size
     if group:
         yield group
 
