@@ -27,27 +27,31 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
 	@touch $@
 
+# Each JVM of the tests starts from Spark's classes as one JVM read them.
+$(VENV)/spark.jsa: $(VENV)/.ready tests/support/archive.py tests/support/quick.py
+	$(BIN)/python tests/support/archive.py
+
 setup: $(VENV)/.ready ## Make the virtual environment and install the package with all extras
 
 demo: setup ## Search a real table of handwritten digits, and draw the neighbours
 	$(BIN)/python docs/demo.py --output demo-output
 
-test: setup ## Run all tests, on two cores: a file goes to the process that is free, those with a SparkSession first
+test: $(VENV)/spark.jsa ## Run all tests, on two cores: a file goes to the process that is free, those with a SparkSession first
 	$(PYTEST) tests/integration tests/programs tests/conformance tests/docs tests/properties tests/unit
 
-test-vectors: setup ## Run the tests of searches, indexes, joins and streams, and those of the shared ground
+test-vectors: $(VENV)/spark.jsa ## Run the tests of searches, indexes, joins and streams, and those of the shared ground
 	$(PYTEST) $$($(BIN)/python tests/support/halves.py vectors)
 
-test-blobs: setup ## Run the tests of blobs and services, and those of the shared ground
+test-blobs: $(VENV)/spark.jsa ## Run the tests of blobs and services, and those of the shared ground
 	$(PYTEST) $$($(BIN)/python tests/support/halves.py blobs)
 
-docs-test: setup ## Run every code block of README and docs/, and every example of a docstring
+docs-test: $(VENV)/spark.jsa ## Run every code block of README and docs/, and every example of a docstring
 	$(PYTEST) tests/docs tests/unit/test_docs.py
 
 test-pythons: ## Install the plain package in fresh environments and try it, under each of PYTHONS="3.10 3.11 3.12 3.13"
 	$(PYTHON) tests/smoke/pythons.py $(PYTHONS)
 
-soak: setup ## Run the long tests once; with SOAK_MINUTES=30 random histories alone, for so long, on SOAK_LEVELS=one or two
+soak: $(VENV)/spark.jsa ## Run the long tests once; with SOAK_MINUTES=30 random histories alone, for so long, on SOAK_LEVELS=one or two
 	SOAK_SEED=$(SOAK_SEED) SOAK_MINUTES=$(SOAK_MINUTES) $(BIN)/python -m pytest -m soak \
 		$(if $(SOAK_MINUTES),$(foreach level,$(SOAK_LEVELS),$(HISTORIES_$(level))))
 

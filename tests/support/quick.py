@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from py4j.java_gateway import JavaClass, JVMView
 from pyspark.sql import SparkSession
 
+ARCHIVE = Path(sys.prefix) / "spark.jsa"
+"""Spark's classes, already read: `tests/support/archive.py` makes it, a JVM that finds none or one of another Spark does without."""
+
 FEW_STATEMENTS = " ".join(
     (
+        # A word about an archive that does not fit would be read as an answer of spark-submit.
+        f"-XX:SharedArchiveFile={ARCHIVE}",
+        "-Xlog:disable",
         # A JVM that runs each statement a few times, on few cores: no second compiler and no collector beside the work.
         "-XX:TieredStopAtLevel=1",
         "-XX:+UseSerialGC",

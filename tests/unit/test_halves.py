@@ -33,6 +33,6 @@ def test_a_name_stands_for_files_of_one_half(name: str) -> None:
 def test_make_runs_halves_as_it_runs_all() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for half in ("vectors", "blobs"):
-        assert re.search(rf"^test-{half}: setup.*\n\t\$\(PYTEST\) \$\$\(\$\(BIN\)/python tests/support/halves.py {half}\)$", makefile, re.M)  # fmt: skip
-    (whole,) = re.findall(r"^test: setup.*\n\t\$\(PYTEST\) (.*)$", makefile, re.M)
+        assert re.search(rf"^test-{half}: \$\(VENV\)/spark\.jsa .*\n\t\$\(PYTEST\) \$\$\(\$\(BIN\)/python tests/support/halves.py {half}\)$", makefile, re.M)  # fmt: skip
+    (whole,) = re.findall(r"^test: \$\(VENV\)/spark\.jsa .*\n\t\$\(PYTEST\) (.*)$", makefile, re.M)
     assert whole.split() == [f"tests/{folder}" for folder in FOLDERS]
