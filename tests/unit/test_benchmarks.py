@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from support.loaded import module
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(ROOT.glob("docs/*.md"))
 RUNS = sorted(ROOT.glob("benchmarks/results/*.json"))
-
-
-def module(path: str, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / path)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[name] = loaded  # dataclasses look for the module of their class
-    spec.loader.exec_module(loaded)
-    return loaded
 
 
 @pytest.fixture(scope="module")
