@@ -51,6 +51,7 @@ __all__ = [
     "INDEX_READ_MAX_GAP",
     "INDEX_READ_THREADS",
     "INVALID_VECTORS",
+    "IO_PARALLELISM",
     "JOIN_BROADCAST_MAX_BYTES",
     "JOIN_PATH",
     "JOIN_TEMP_DIR",
@@ -271,6 +272,13 @@ LOCAL_THREADS: Option[int] = Option(
     "threads",
     "Threads of a search on the driver; 0 means one for each processor that this process may use.",
     minimum=0,
+)
+IO_PARALLELISM: Option[int] = Option(
+    "hoodie.vector.io.parallelism",
+    32,
+    "requests",
+    "Requests that a process sends to an object store at once: while one waits for its first byte, the others do too.",
+    minimum=1,
 )
 CACHE_MAX_BYTES: Option[int] = Option(
     "hoodie.vector.cache.max.bytes",
@@ -652,6 +660,7 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     EXECUTION,
     LOCAL_MAX_BYTES,
     LOCAL_THREADS,
+    IO_PARALLELISM,
     CACHE_MAX_BYTES,
     BATCH_BLOCK_QUERIES,
     BATCH_COLLECT_MAX_BYTES,

@@ -25,7 +25,7 @@ R = TypeVar("R")
 # Handles of remote files take memory, so their number is bounded; containers are looked up many times.
 _KNOWN_FILES = 8192
 _MOST_VIEWS = 1024  # IOV_MAX of Linux and macOS
-_LOCAL_THREADS, _REMOTE_THREADS = 4, 16
+_LOCAL_THREADS, _REMOTE_THREADS = 4, 32
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _remote(storage: Storage, uri: str) -> RemoteFile:
         source = _FsspecSource(driver, path)
         return RemoteFile(source, source.size())
     try:
-        opened = storage.filesystem.open_input_file(path)
+        opened = storage.opened(uri)
     except FileNotFoundError:
         # Object stores report a folder as not found: only a listing distinguishes it from a missing file.
         if storage.filesystem.get_file_info(path).type == pafs.FileType.Directory:

@@ -53,10 +53,15 @@ class Index:
         return uri_from(self.table_uri, path)
 
     def entry_of(self, file: FileInfo) -> ManifestEntry | None:
-        """Return the entry of a base file, or None if it has none or its size or mtime differs from the entry's."""
+        """Return the entry of a base file, or None if it has none or the file differs from the indexed one.
+
+        A base file of a Hudi table is known by its path and size, since Hudi writes no name twice; a file outside a
+        table must have the indexed modification time too.
+        """
         entry = self.entry_at(file)
-        fits = entry is not None and (entry.file.size, entry.file.mtime_ns) == (file.size, file.mtime_ns)
-        return entry if fits else None
+        if entry is None or entry.file.size != file.size:
+            return None
+        return entry if entry.file.is_named_once or entry.file.mtime_ns == file.mtime_ns else None
 
     def covered(self, files: Iterable[FileInfo]) -> list[tuple[FileInfo, ManifestEntry]]:
         """Return the base files that have a segment, each with its entry."""
@@ -68,7 +73,7 @@ def indexes_at(home: IndexHome, options: StorageOptions) -> list[Index]:
 
     Raises UnsupportedTableError if a manifest has a version that this package does not know.
     """
-    found = (opened_index(place, options) for place in home.places(options))
+    found = open_storage(home.root, options).each(lambda place: opened_index(place, options), home.places(options))
     return [index for index in found if index is not None]
 
 

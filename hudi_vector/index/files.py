@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
+import pyarrow as pa
+
 from hudi_vector.errors import DataFileError
 from hudi_vector.index.kinds.joined import AnySegment, read_segment
 from hudi_vector.index.kinds.kinds import KINDS
@@ -38,6 +40,7 @@ __all__ = [
     "path_from",
     "save_model",
     "save_segment",
+    "segment_content",
     "segment_name",
     "segment_uri",
     "segments_folder",
@@ -62,7 +65,7 @@ def fingerprint_of(storage: Storage, table_uri: str, file: FileInfo) -> FileFing
     The path in it is relative to `table_uri`, or the full URI if that is empty. The footer is Parquet's, of any length;
     of other files it is the last 64 KiB. Raises DataFileError if the file is missing or cannot be read.
     """
-    with storage.open(file.uri, mapped=False) as stream:
+    with storage.open(file.uri, mapped=False, size=file.size) as stream:
         try:
             size = stream.size()
             tail = stream.read_at(min(size, 8), max(size - 8, 0))
@@ -116,7 +119,7 @@ def load_model(storage: Storage, folder: str, model_id: str) -> IndexModel:
     this package wrote it.
     """
     uri = model_uri(folder, model_id)
-    header, arrays = unpack("model", storage.open(uri), uri)
+    header, arrays = unpack("model", storage.whole(uri), uri)
     if header.get("model_id") != model_id or header.get("kind") not in tuple(KINDS):
         raise DataFileError(
             f"'{uri}' holds the model {header.get('model_id')} of kind {header.get('kind')}, not {model_id}"
@@ -178,14 +181,32 @@ def save_segment(
     return name, size
 
 
-def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, file: FileFingerprint) -> AnySegment:
+def segment_content(storage: Storage, folder: str, name: str, size: int | None = None) -> pa.Buffer:
+    """Return the content of a segment's file, unchecked; `size` is its bytes as its manifest says.
+
+    Raises DataFileError if it is missing or of another size.
+    """
+    return storage.whole(segment_uri(folder, name), size)
+
+
+def load_segment(
+    storage: Storage,
+    folder: str,
+    name: str,
+    model: IndexModel,
+    file: FileFingerprint,
+    content: pa.Buffer | None = None,
+) -> AnySegment:
     """Read a segment, and check that it belongs to this model and to this content of its base file.
+
+    `content` is what `segment_content` returned, if it was read already.
 
     Its arrays are views of the file if that is on a local disk. Raises DataFileError if the segment is missing,
     damaged, or of another model or file content, and UnsupportedTableError if another version of this package wrote it.
     """
     uri = segment_uri(folder, name)
-    header, arrays = unpack("segment", storage.open(uri), uri)
+    content = segment_content(storage, folder, name) if content is None else content
+    header, arrays = unpack("segment", content, uri)
     found = _file_of(header, uri, file)
     if header.get("model_id") != model.model_id:
         raise DataFileError(f"the segment '{uri}' is of the model {header.get('model_id')}, not of {model.model_id}")
@@ -200,14 +221,16 @@ def load_segment(storage: Storage, folder: str, name: str, model: IndexModel, fi
     return replace(segment, pages=PageTable(width, segment.rows, found.size, arrays[_PAGES].copy()))
 
 
-def load_segment_keys(storage: Storage, folder: str, name: str, file: FileFingerprint) -> KeyHashes | None:
+def load_segment_keys(
+    storage: Storage, folder: str, name: str, file: FileFingerprint, size: int | None = None
+) -> KeyHashes | None:
     """Read only the key hashes of a segment's base file, or return None if the segment has none.
 
     The hashes are views of the file if that is on a local disk. Raises DataFileError if the segment is missing, damaged
     or of another file content, and UnsupportedTableError if another version of this package wrote it.
     """
     uri = segment_uri(folder, name)
-    header, arrays = unpack_apart("segment", storage.open(uri), uri, _KEYS)
+    header, arrays = unpack_apart("segment", storage.open(uri, size=size), uri, _KEYS)
     if not arrays:
         return None
     _file_of(header, uri, file)
@@ -230,7 +253,7 @@ def _settle(storage: Storage, kind: str, uri: str, header: Mapping[str, Any], co
     found = storage.info(uri)
     if found is not None:
         with suppress(DataFileError):
-            if header.items() <= unpack(kind, storage.open(uri), uri)[0].items():
+            if header.items() <= unpack(kind, storage.whole(uri, found.size), uri)[0].items():
                 return found.size
         storage.delete(uri)
     made = content()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
-from hudi_vector.index.files import load_model, load_segment, load_segment_keys
+from hudi_vector.index.files import load_model, load_segment, load_segment_keys, segment_content
 from hudi_vector.index.kinds.candidates import View
 from hudi_vector.index.kinds.joined import joined_view
 from hudi_vector.index.manifest import ManifestEntry
@@ -42,25 +43,34 @@ def load_view(
 
 def _joined(folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions) -> View:
     storage = open_storage(folder, options)
-    model = load_model(storage, folder, model_id)
-    return joined_view(model, [load_segment(storage, folder, entry.segment, model, entry.file) for entry in entries])
+    model, *contents = storage.together(
+        partial(load_model, storage, folder, model_id),
+        *(partial(segment_content, storage, folder, entry.segment, entry.bytes) for entry in entries),
+    )
+    pairs = zip(entries, contents, strict=True)
+    segments = [load_segment(storage, folder, entry.segment, model, entry.file, found) for entry, found in pairs]
+    return joined_view(model, segments)
 
 
 def damaged_segments(
     folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions
 ) -> dict[str, str]:
     """Return why segments cannot be read, by segment name; if the model cannot be read, all are returned."""
-    storage, wrong = open_storage(folder, options), {}
+    storage = open_storage(folder, options)
     try:
         model = load_model(storage, folder, model_id)
     except (DataFileError, UnsupportedTableError) as problem:
         return {entry.segment: str(problem) for entry in entries}
-    for entry in entries:
+
+    def problem_of(entry: ManifestEntry) -> str | None:
         try:
             load_segment(storage, folder, entry.segment, model, entry.file)
         except (DataFileError, UnsupportedTableError) as problem:
-            wrong[entry.segment] = str(problem)
-    return wrong
+            return str(problem)
+        return None
+
+    problems = zip(entries, storage.each(problem_of, entries), strict=True)
+    return {entry.segment: problem for entry, problem in problems if problem is not None}
 
 
 def kept_view(folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> View | None:
@@ -78,7 +88,7 @@ def load_key_hashes(folder: str, entry: ManifestEntry, options: StorageOptions, 
     key = ("key hashes", folder, entry.segment)
     found: KeyHashes | None = process_cache().get(key) if keep else None
     if found is None:
-        found = load_segment_keys(open_storage(folder, options), folder, entry.segment, entry.file)
+        found = load_segment_keys(open_storage(folder, options), folder, entry.segment, entry.file, entry.bytes)
         if keep and found is not None:
             # Views would keep the mapped file's disk space in use after the file is deleted.
             found = found.copy()

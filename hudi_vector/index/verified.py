@@ -55,8 +55,11 @@ def _same(covered: Sequence[tuple[FileInfo, ManifestEntry]], options: StorageOpt
 
 
 def was_as_indexed(file: FileInfo, entry: ManifestEntry) -> bool | None:
-    """Return the result of an earlier `is_as_indexed` in this process for the file as listed, or None without one."""
-    return _SAME.get((file.uri, file.mtime_ns, entry.segment))
+    """Return the result of an earlier `is_as_indexed` in this process for the file as listed, or None without one.
+
+    A base file of a Hudi table is not compared: a plan has its segment only if name and size are the indexed ones.
+    """
+    return entry.file.is_named_once or _SAME.get((file.uri, file.mtime_ns, entry.segment))
 
 
 def is_as_indexed(file: FileInfo, entry: ManifestEntry, options: StorageOptions) -> bool:

@@ -15,6 +15,7 @@ from hudi_vector.index.locations import in_directory, in_table
 from hudi_vector.query.plan import IndexUse
 from hudi_vector.query.tuning import Tuning
 from hudi_vector.read.parquet.vector_pages import RangeReads
+from hudi_vector.storage import open_storage
 from hudi_vector.table.model import Source
 
 __all__ = ["Choice", "IndexNeed", "choose_index", "external_directory", "known_indexes"]
@@ -60,7 +61,8 @@ def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: 
     homes, directory = [in_table(source.uri, column)], external_directory(conf)
     if directory is not None:
         homes.append(in_directory(directory, source.uri, column))
-    return [index for home in homes for index in indexes_at(home, source.options)]
+    storage = open_storage(source.uri, source.options)
+    return [index for found in storage.each(lambda home: indexes_at(home, source.options), homes) for index in found]
 
 
 def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf: Mapping[str, str]) -> Choice:

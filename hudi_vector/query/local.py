@@ -22,6 +22,7 @@ from hudi_vector.query.plan import Entry, IndexUse, SearchPlan
 from hudi_vector.query.report import Progress
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.storage.parallel import set_parallelism
 
 __all__ = ["Gathered", "GroupedSlices", "ThreadedSlices", "merge_winners", "run_local", "run_slices", "threads_of"]
 
@@ -31,6 +32,7 @@ _HELD_HITS = 1 << 22  # a hundred megabytes
 def run_local(plan: SearchPlan, asked: Asked, conf: Mapping[str, str], progress: Progress) -> Winners:
     """Search every slice of a plan with threads of this process; `conf` are settings, as text."""
     process_cache().resize(options.CACHE_MAX_BYTES.read(conf))
+    set_parallelism(options.IO_PARALLELISM.read(conf))
     threads = threads_of(conf)
     return run_slices(plan, asked, ThreadedSlices(plan, threads.map if threads else map), progress)
 

@@ -16,6 +16,7 @@ from hudi_vector.read.conform import conform
 from hudi_vector.read.logs.merged import MergedSlice
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import TIE_COLUMNS, SliceReader
+from hudi_vector.storage import parallel
 
 __all__ = ["fetch_rows", "named_rows"]
 
@@ -37,8 +38,11 @@ def fetch_rows(
         return _rows_of_slice(readers[number], winners, places[number], names)
 
     # Cached columns are read inline: handing over to a thread would take longer.
-    apart = threads and not all(isinstance(reader, ParquetSlice) and reader.holds(names) for reader in readers)
-    parts = list(threads.map(read, range(len(places))) if threads and apart else map(read, range(len(places))))
+    apart = not all(isinstance(reader, ParquetSlice) and reader.holds(names) for reader in readers)
+    if any(isinstance(reader, ParquetSlice) and not reader.is_local for reader in readers):
+        parts = parallel.each(read, range(len(places)))
+    else:
+        parts = list(threads.map(read, range(len(places))) if threads and apart else map(read, range(len(places))))
     back = np.empty(len(winners), np.int64)
     back[np.concatenate(places)] = np.arange(len(winners))
     return pa.concat_tables(parts).take(pa.array(back))

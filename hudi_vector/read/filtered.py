@@ -13,6 +13,7 @@ import pyarrow as pa
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.predicate.form import evaluate
 from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.storage import parallel
 
 __all__ = ["allowed_rows"]
 
@@ -37,6 +38,8 @@ def allowed_rows(
 
     left = [number for number in range(len(readers)) if number not in masks]
     step = max(1, len(left) // _TASKS)
+    if not all(readers[number].is_local for number in left):
+        step, each = 1, parallel.each
     for found, own in each(read, [left[start : start + step] for start in range(0, len(left), step)]):
         masks |= found
         counts.add(own)

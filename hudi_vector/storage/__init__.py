@@ -6,16 +6,17 @@ import os
 import posixpath
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from hudi_vector.errors import DataFileError, MissingDependencyError, UnsupportedTableError
+from hudi_vector.storage import parallel
 from hudi_vector.storage.credentials import (
     azure_arguments,
     gcs_arguments,
@@ -23,6 +24,7 @@ from hudi_vector.storage.credentials import (
     lance_options,
 )
 from hudi_vector.storage.local_files import in_its_folder, move_new, remove_empty, remove_file, remove_tree, scan, sync
+from hudi_vector.storage.objects import ObjectFile, Objects, is_addressed, objects_at
 from hudi_vector.storage.s3 import s3_arguments
 from hudi_vector.storage.settings import StorageOptions
 from hudi_vector.storage.writeback import begin_writeback
@@ -42,6 +44,9 @@ __all__ = [
     "root_of",
     "scheme_of",
 ]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
 _AZURE_SCHEMES = frozenset({"abfs", "abfss", "wasb", "wasbs"})
@@ -172,18 +177,22 @@ class NewFile:
 class Storage:
     """A file system, opened once, with operations on normalised URIs."""
 
-    def __init__(self, filesystem: pafs.FileSystem, root: str, path_root: str = "") -> None:
+    def __init__(
+        self, filesystem: pafs.FileSystem, root: str, path_root: str = "", objects: Objects | None = None
+    ) -> None:
         """Wrap a pyarrow file system without accessing it.
 
         Args:
             filesystem: The pyarrow file system.
             root: The beginning of its normalised URIs, from `root_of`.
             path_root: What replaces `root` in the paths that pyarrow takes.
+            objects: What reads the files if pyarrow does not.
         """
         self.filesystem = filesystem
         self.scheme = scheme_of(root)
         self._root = root
         self._path_root = path_root
+        self._objects = objects
 
     @property
     def fsspec(self) -> Any | None:
@@ -203,11 +212,13 @@ class Storage:
         if self.scheme == "file":
             found = scan(self.path(uri), recursive)
             return [FileInfo(self.uri(path), status.st_size, status.st_mtime_ns) for path, status in found]
-        return [
-            FileInfo(self.uri(entry.path), entry.size, int(entry.mtime_ns or 0))
-            for entry in self._select(uri, recursive)
-            if entry.type == pafs.FileType.File
-        ]
+        return self._listed(uri, recursive)[0]
+
+    def list_both(self, uri: str) -> tuple[list[FileInfo], list[str]]:
+        """Return the files in a folder and the names of the folders in it, by one listing if it is not local."""
+        if self.scheme == "file":
+            return self.list_files(uri), self.list_folders(uri)
+        return self._listed(uri, recursive=False)
 
     def list_folders(self, uri: str) -> list[str]:
         """Return the names of the folders in a folder; a missing folder has none."""
@@ -217,17 +228,18 @@ class Storage:
                     return [entry.name for entry in entries if entry.is_dir()]
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        return [
-            posixpath.basename(entry.path.rstrip("/"))
-            for entry in self._select(uri, recursive=False)
-            if entry.type == pafs.FileType.Directory
-        ]
+        return self.list_both(uri)[1]
 
     def read(self, uri: str, most: int = _SMALL_BYTES) -> bytes:
         """Return the whole content of a small file; reading stops once there are more than `most` bytes.
 
         Raises FileNotFoundError if there is no such file, and DataFileError if the file has more than `most` bytes.
         """
+        if self._objects is not None and is_addressed(uri):
+            content, _ = self._objects.read(self.path(uri), most)
+            if content is None:
+                raise DataFileError(f"'{uri}' has more than {most} bytes, and no file of its kind is so large")
+            return content
         pieces, held = [], 0
         with self.filesystem.open_input_stream(self.path(uri)) as stream:
             while piece := stream.read(_PIECE_BYTES if held else _FIRST_PIECE_BYTES):
@@ -237,22 +249,59 @@ class Storage:
                     raise DataFileError(f"'{uri}' has more than {most} bytes, and no file of its kind is so large")
         return b"".join(pieces)
 
+    def opened(self, uri: str, mapped: bool = False, size: int | None = None) -> Any:
+        """Open a file as `open` does, and raise OSError if it is missing or cannot be opened."""
+        if self.scheme == "file" and mapped:
+            return pa.memory_map(self.path(uri))
+        if self._objects is not None and is_addressed(uri):
+            file = ObjectFile(self._objects, self.path(uri), size)
+            file.size()
+            return file
+        return self.filesystem.open_input_file(self.path(uri))
+
+    def whole(self, uri: str, size: int | None = None) -> pa.Buffer:
+        """Return the content of a data file, mapped into memory if it is local, else by requests at once.
+
+        Without `size`, its size in bytes as somebody recorded it, an object is read by one request. Raises
+        DataFileError if the file cannot be read, or has another size.
+        """
+        try:
+            if self._objects is not None and is_addressed(uri):
+                return ObjectFile(self._objects, self.path(uri), size).read_buffer()
+            with self.open(uri) as opened:
+                return opened.read_buffer()
+        except OSError as problem:
+            raise DataFileError(f"the data file '{uri}' cannot be read: {problem}") from problem
+
+    def each(self, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        """Return the results of `work` for all items; it is done at once where the file system answers late."""
+        return [work(item) for item in items] if self.scheme == "file" else parallel.each(work, items)
+
+    def together(self, *calls: Callable[[], Any]) -> list[Any]:
+        """Return the results of calls, which are made at once where the file system answers late."""
+        return self.each(lambda call: call(), calls)
+
     def info(self, uri: str) -> FileInfo | None:
         """Return a file's size and modification time, or None if there is no such file."""
+        if self._objects is not None and is_addressed(uri):
+            try:
+                return FileInfo(uri, *self._objects.info(self.path(uri)))
+            except FileNotFoundError:
+                return None
         entry = self.filesystem.get_file_info(self.path(uri))
         if entry.type != pafs.FileType.File:
             return None
         return FileInfo(uri, entry.size, int(entry.mtime_ns or 0))
 
-    def open(self, uri: str, mapped: bool = True) -> pa.NativeFile:
+    def open(self, uri: str, mapped: bool = True, size: int | None = None) -> Any:
         """Open a data file for random reads; raise DataFileError if it is missing or cannot be opened.
 
-        With `mapped`, a local file is mapped into memory, which is fastest where most of it is read at once.
+        With `mapped`, a local file is mapped into memory, which is fastest where most of it is read at once. With
+        `size`, the file's size in bytes as it was listed, an object is not asked for before it is read: reads then
+        raise OSError if it is missing or has another size.
         """
         try:
-            if self.scheme == "file" and mapped:
-                return pa.memory_map(self.path(uri))
-            return self.filesystem.open_input_file(self.path(uri))
+            return self.opened(uri, mapped, size)
         except OSError as problem:
             raise DataFileError(f"the data file '{uri}' cannot be opened: {problem}") from problem
 
@@ -265,7 +314,7 @@ class Storage:
         path = self.path(uri)
         if self.scheme == "file":
             return NewFile(in_its_folder(path, lambda: open(path, "xb")), path)
-        if self.filesystem.get_file_info(path).type != pafs.FileType.NotFound:
+        if self.info(uri) is not None:
             raise FileExistsError(f"'{uri}' is there already")
         return NewFile(self.filesystem.open_output_stream(path), None)
 
@@ -310,7 +359,7 @@ class Storage:
         source = self.info(uri)
         if source is None:
             raise FileNotFoundError(f"there is no file '{uri}'")
-        if self.filesystem.get_file_info(self.path(target)).type != pafs.FileType.NotFound:
+        if self.info(target) is not None:
             raise FileExistsError(f"'{target}' is there already")
         self._copy(source, target)
         self.delete(uri)
@@ -327,7 +376,10 @@ class Storage:
         if self.info(uri) is None:
             return False
         try:
-            self.filesystem.delete_file(path)
+            if self._objects is not None and is_addressed(uri):
+                self._objects.delete(path)  # pyarrow would ask once more, and leave the mark of a folder
+            else:
+                self.filesystem.delete_file(path)
         except FileNotFoundError:  # another process removed it after the check
             return False
         return True
@@ -400,10 +452,23 @@ class Storage:
             self.delete(target)
             raise
 
-    def _select(self, uri: str, recursive: bool) -> Iterable[pafs.FileInfo]:
+    def _listed(self, uri: str, recursive: bool) -> tuple[list[FileInfo], list[str]]:
+        """Return the files in a folder that is not local, or below it, and the names of the folders in it."""
+        if self._objects is not None and is_addressed(uri):
+            # pyarrow lists no more than eight folders at once, but it knows every name, and the marks of folders.
+            with suppress(ValueError):
+                objects, folders = self._objects.list(self.path(uri), recursive)
+                files = [FileInfo(self.uri(path), size, mtime_ns) for path, size, mtime_ns in objects]
+                return files, [posixpath.basename(path.rstrip("/")) for path in folders]
         selector = pafs.FileSelector(self.path(uri), recursive=recursive, allow_not_found=True)
         entries: list[pafs.FileInfo] = self.filesystem.get_file_info(selector)
-        return entries
+        files = [
+            FileInfo(self.uri(entry.path), entry.size, int(entry.mtime_ns or 0))
+            for entry in entries
+            if entry.type == pafs.FileType.File
+        ]
+        folders = [entry.path for entry in entries if entry.type == pafs.FileType.Directory]
+        return files, [posixpath.basename(path.rstrip("/")) for path in folders]
 
 
 def root_of(uri: str) -> str:
@@ -434,7 +499,9 @@ def _opened(root: str, options: StorageOptions) -> Storage:
     if scheme == "file":
         return Storage(pafs.LocalFileSystem(), "file://")
     if scheme == "s3":
-        return Storage(pafs.S3FileSystem(**s3_arguments(options)), "s3://")
+        # An object that is small enough is then sent by one request when it is closed.
+        made = pafs.S3FileSystem(**s3_arguments(options), allow_delayed_open=True)
+        return Storage(made, "s3://", objects=objects_at(options))
     if scheme in _AZURE_SCHEMES:
         container, _, host = root.partition("://")[2].rpartition("@")
         return Storage(pafs.AzureFileSystem(**azure_arguments(host, options)), root, container)

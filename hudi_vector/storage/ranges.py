@@ -2,8 +2,8 @@
 
 On a local disk a read costs a system call, some microseconds, while the page cache delivers several gigabytes a second:
 bytes between two ranges are worth reading only if they are few. A request to an object store waits tens of milliseconds
-for its first byte and then delivers about a hundred bytes a microsecond: reading a megabyte more costs less than
-another request.
+for its first byte and then delivers about a hundred bytes a microsecond. Many requests wait at once, so that what one
+more costs is the work of sending it, and its price: about as much as a quarter of a megabyte.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["LOCAL_MAX_GAP", "MAX_READ", "OBJECT_STORE_MAX_GAP", "Reads", "plan_r
 Ints = npt.NDArray[np.int64]
 
 LOCAL_MAX_GAP = 16 << 10
-OBJECT_STORE_MAX_GAP = 1 << 20
+OBJECT_STORE_MAX_GAP = 256 << 10
 # Larger reads do not raise the throughput of either, and make other threads wait longer.
 MAX_READ = 8 << 20
 

@@ -15,7 +15,7 @@ from typing import Any
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.storage.settings import S3A, StorageOptions
 
-__all__ = ["s3_arguments"]
+__all__ = ["has_profile", "s3_arguments"]
 
 _PROVIDERS = S3A + "aws.credentials.provider"
 _ROLE = S3A + "assumed.role."
@@ -127,14 +127,15 @@ def _default_chain(_: StorageOptions) -> Credentials:
     return {}
 
 
-def _has_profile() -> bool:
+def has_profile() -> bool:
+    """Return True if the credentials of a profile may be found on this machine."""
     file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
     return "AWS_PROFILE" in os.environ or os.path.exists(os.path.expanduser(file))
 
 
 _ASKED: Mapping[str, Callable[[], bool]] = {
     "the environment": lambda: "AWS_ACCESS_KEY_ID" in os.environ,
-    "the profile": _has_profile,
+    "the profile": has_profile,
     "the web identity": lambda: "AWS_WEB_IDENTITY_TOKEN_FILE" in os.environ,
 }
 """The sources that pyarrow tries, in this order, before the machine; each with a test if it has credentials."""

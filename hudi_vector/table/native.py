@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = ["NativeTable"]
 _SUPPORTED_VERSIONS = (6, 8, 9)
 _MAXIMUM_ATTEMPTS = 20
 _HOODIE = ".hoodie"
+_USUAL_TIMELINE = "timeline"
 
 
 class NativeTable:
@@ -40,18 +41,36 @@ class NativeTable:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.storage: Storage = open_storage(source.uri, source.options)
-        self.config = self._read_config()
+        self.config: TableConfig
+        self._listed: list[FileInfo] | None
+        # The folder is guessed, so that the properties and the timeline are asked for at once.
+        self.config, self._listed = self.storage.together(self._read_config, self._first_listing)
         if self.config.version not in _SUPPORTED_VERSIONS:
             raise UnsupportedTableError(
                 f"'{source.name}' is a Hudi table of version {self.config.version}; "
                 f"versions {', '.join(map(str, _SUPPORTED_VERSIONS))} can be read: upgrade the table"
             )
+        if self.config.layout.folder(source.uri) != join(source.uri, _HOODIE, _USUAL_TIMELINE):
+            self._listed = None
 
     def timeline(self) -> Timeline:
         """Return the active timeline, listed now."""
         layout = self.config.layout
         listed = self.storage.list_files(layout.folder(self.source.uri))
+        return self._timeline_of(listed)
+
+    def _timeline_of(self, listed: Sequence[FileInfo]) -> Timeline:
+        layout = self.config.layout
         return layout.timeline(((info.name, info.mtime_ns) for info in listed), self.timeline_zone(None))
+
+    def _first_listing(self) -> list[FileInfo] | None:
+        """Return the files of the timeline of layout 2; None on a local disk, or if they cannot be listed."""
+        if self.storage.scheme == "file":
+            return None
+        try:
+            return self.storage.list_files(join(self.source.uri, _HOODIE, _USUAL_TIMELINE))
+        except OSError:
+            return None
 
     def timeline_zone(self, writers_zone: str | None) -> str:
         """Return the zone of the instants: UTC if the table says so, else `writers_zone`, else this machine's zone."""
@@ -65,8 +84,11 @@ class NativeTable:
         the table changed during each of 20 listings, and UnsupportedTableError if its schema is missing or has a type
         that cannot be read.
         """
+        listed, self._listed = self._listed, None
         for _ in range(_MAXIMUM_ATTEMPTS):
-            whole = self.timeline()
+            # A listing from before the files were listed serves as well: the one after them shows any change since.
+            whole = self.timeline() if listed is None else self._timeline_of(listed)
+            listed = None
             visible, cut = self._visible(whole, as_of, writers_zone)
             slices = self._slices(whole, visible, cut)
             # A commit and a clean in between may have removed files that this timeline shows.
@@ -94,19 +116,21 @@ class NativeTable:
         """Return the instants of base files that have log files and whose columns differ from the newest schema."""
         commits = {entry.requested: entry for entry in visible.commits}
         bases = {entry.base_instant: entry.base_file for entry in slices if entry.log_files and entry.base_file}
-        older = set()
-        for instant, file in bases.items():
+
+        def is_older(instant: str) -> bool:
             text = actions.written_schema(self._action(commits[instant])) if instant in commits else None
             # If the commit was archived or recorded no schema, the file's own schema is read.
-            held = _columns(_arrow_schema(text, True)) if text else set(self._columns_of(file))
-            if held != (_columns(schema) if text else set(schema.names)):
-                older.add(instant)
-        return frozenset(older)
+            held = _columns(_arrow_schema(text, True)) if text else set(self._columns_of(bases[instant]))
+            return held != (_columns(schema) if text else set(schema.names))
+
+        return frozenset(
+            instant for instant, older in zip(bases, self.storage.each(is_older, bases), strict=True) if older
+        )
 
     def _columns_of(self, file: FileInfo) -> list[str]:
         if not file.name.endswith(".parquet"):
             return []
-        with self.storage.open(file.uri) as opened:
+        with self.storage.open(file.uri, size=file.size) as opened:
             names: list[str] = pq.read_schema(opened).names
         return names
 
@@ -202,13 +226,14 @@ class NativeTable:
         cached = _SLICES.get(key)
         if cached is not None:
             return cached
+        files, _ = self.storage.together(self._data_files, lambda: self._read_ahead(visible))
         replaced: set[tuple[str, str]] = set()
         for instant in visible.commits:
             if instant.action == "replacecommit":
                 replaced |= actions.replaced_file_ids(self._action(instant))
         slices = latest_slices(
             self.source.uri,
-            self._data_files(),
+            files,
             visible,
             whole,
             frozenset(replaced),
@@ -222,11 +247,18 @@ class NativeTable:
         return slices
 
     def _data_files(self) -> list[FileInfo]:
-        files = [info for info in self.storage.list_files(self.source.uri) if not info.name.endswith(".crc")]
-        for folder in self.storage.list_folders(self.source.uri):
-            if folder != _HOODIE:
-                files += self.storage.list_files(join(self.source.uri, folder), recursive=True)
+        listed, folders = self.storage.list_both(self.source.uri)
+        below = [join(self.source.uri, folder) for folder in folders if folder != _HOODIE]
+        files = [info for info in listed if not info.name.endswith(".crc")]
+        for part in self.storage.each(lambda folder: self.storage.list_files(folder, recursive=True), below):
+            files += part
         return files
+
+    def _read_ahead(self, visible: Timeline) -> None:
+        """Read at once, into the cache, the actions that slices and schema will ask for one after another."""
+        newest = max(visible.commits, key=lambda entry: entry.completed, default=None)
+        wanted = {entry for entry in visible.commits if entry.action == "replacecommit" or entry is newest}
+        self.storage.each(self._action, sorted(wanted))
 
     def _action(self, instant: Instant) -> Mapping[str, Any]:
         return _action(self.storage, self.config.layout.file(self.source.uri, instant), instant)
@@ -259,14 +291,18 @@ class _ArchivedCompletions:
 
     def read(self) -> dict[str, str]:
         """Return the completion time of each archived instant."""
+        storage = self._table.storage
+        listed = storage.list_files(self._table.config.layout.archive(self._table.source.uri))
         known: dict[str, str] = {}
-        for info in self._table.storage.list_files(self._table.config.layout.archive(self._table.source.uri)):
-            if info.name.endswith(".parquet"):
-                with self._table.storage.open(info.uri) as file:
-                    history = pq.ParquetFile(file, page_checksum_verification=True)
-                    rows = history.read(columns=["instantTime", "completionTime"])
-                known.update(zip(rows[0].to_pylist(), rows[1].to_pylist(), strict=True))
+        for part in storage.each(self._of_file, [info for info in listed if info.name.endswith(".parquet")]):
+            known.update(part)
         return known
+
+    def _of_file(self, info: FileInfo) -> dict[str, str]:
+        with self._table.storage.open(info.uri, size=info.size) as file:
+            history = pq.ParquetFile(file, page_checksum_verification=True)
+            rows = history.read(columns=["instantTime", "completionTime"])
+        return dict(zip(rows[0].to_pylist(), rows[1].to_pylist(), strict=True))
 
 
 _SliceKey = tuple[str, str, str, "str | None"]

@@ -35,6 +35,11 @@ class FileFingerprint:
     mtime_ns: int
     footer: str
 
+    @property
+    def is_named_once(self) -> bool:
+        """Return True for a base file of a Hudi table, whose name is never written again; its path is relative."""
+        return "://" not in self.path
+
 
 @dataclass(frozen=True)
 class Segment:

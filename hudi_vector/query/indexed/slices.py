@@ -43,7 +43,7 @@ from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vectors import joined as one_block
-from hudi_vector.storage import scheme_of
+from hudi_vector.storage import parallel, scheme_of
 
 __all__ = ["search_slices"]
 
@@ -52,6 +52,11 @@ _MOST_CANDIDATES = 4096
 
 _TOGETHER_BYTES = 4 << 20
 """Base files are scanned together up to so many bytes: a search of each alone takes some time whatever its size."""
+
+_SCANNED_BYTES = 256 << 20
+"""So many bytes of files of an object store are scanned at once, and two files at the least."""
+
+_LEAST_AT_ONCE = 2
 
 _FEW = 4096
 """Up to this many candidates of all queries are scored at once: a call for each file would take longer."""
@@ -109,7 +114,16 @@ def search_slices(
     # The largest first, so that no thread is left alone with one at the end.
     unindexed = [entry for entry in entries if entry[0] not in searched]
     unindexed.sort(key=lambda entry: -entry[1].file_slice.size)
-    yield from each(scan, list(_together(unindexed, question.is_final)))
+    yield from _scanning(unindexed, each)(scan, list(_together(unindexed, question.is_final)))
+
+
+def _scanning(entries: Sequence[Entry], each: Each) -> Each:
+    """Return the function that maps a scan over slices: on an object store, more of them at once than processors."""
+    bases = [entry[1].file_slice.base_file for entry in entries]
+    if all(base is None or scheme_of(base.uri) == "file" for base in bases):
+        return each
+    largest = max(entry[1].file_slice.size for entry in entries)
+    return partial(parallel.each, most=max(_LEAST_AT_ONCE, _SCANNED_BYTES // max(largest, 1)))
 
 
 def _together(entries: Sequence[Entry], is_final: bool) -> Iterator[Sequence[Entry]]:
@@ -320,7 +334,7 @@ def _scored(scoring: _Scoring, segments: Sequence[int], spec: ScanSpec, each: Ea
 
         yield from each(score, segments)
     elif segments:
-        apart = map if all(scoring.readers[segment].is_local for segment in segments) else each
+        apart = map if all(scoring.readers[segment].is_local for segment in segments) else parallel.each
         yield from _scored_together(list(apart(partial(_read, scoring), segments)), scoring, spec)
 
 

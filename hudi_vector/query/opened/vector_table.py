@@ -12,7 +12,13 @@ import pyarrow as pa
 
 from hudi_vector import options as settings
 from hudi_vector.arguments import as_text, as_vector, checked_names, known_arguments
-from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, UnsupportedTableError
+from hudi_vector.errors import (
+    DataFileError,
+    HudiVectorError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    UnsupportedTableError,
+)
 from hudi_vector.index.catalog import Index
 from hudi_vector.query.execute import open_slice
 from hudi_vector.query.explain import explained_by
@@ -30,6 +36,7 @@ from hudi_vector.query.report import SearchReport
 from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
+from hudi_vector.storage.parallel import set_parallelism
 from hudi_vector.table.instants import parse_as_of
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 from hudi_vector.table.native import NativeTable
@@ -139,9 +146,27 @@ class VectorTable:
         self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every, self._forget_indexes)
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
         self._looked_for: Recent[str, bool] = Recent(8)
-        snapshot = self._snapshot(as_of)
+        snapshot = self._first_snapshot(source, as_of)
         vector_column(snapshot, column, name, 1)
         without_deleted(snapshot, deleted or {})
+
+    def _first_snapshot(self, source: SnapshotSource, as_of: Any) -> Snapshot:
+        """Choose the snapshot; indexes in a table on an object store are looked for at the same time."""
+        if not isinstance(source, NativeTable) or source.storage.scheme == "file":
+            return self._snapshot(as_of)
+        snapshot, known = source.storage.together(lambda: self._snapshot(as_of), lambda: self._indexes_ahead(source))
+        assert isinstance(snapshot, Snapshot)
+        if known is not None and spelled(self.column, snapshot.schema, self.name) == self.column:
+            self._indexes.put(snapshot.identity, known)
+            self._looked_for.put(snapshot.identity, True)
+        return snapshot
+
+    def _indexes_ahead(self, table: NativeTable) -> Sequence[Index] | None:
+        """Return the indexes of the column, if it is spelled as in the table; None if the first search has to look."""
+        try:
+            return known_indexes(table.source, self.column, self._options, Tuning("auto"))
+        except (HudiVectorError, OSError):
+            return None
 
     def __enter__(self) -> VectorTable:
         return self
@@ -558,6 +583,9 @@ def open(  # noqa: A001 - hv.open, as files are opened
             "only a Lance dataset and a Delta table have versions to choose from; leave version out"
         )
     name = as_text(column, "column") or ""
+    conf = dict(options or {})
+    settings.require_known(conf)
+    set_parallelism(settings.IO_PARALLELISM.read(conf))
     storage = StorageOptions.of(storage_options or {})
     source: NativeTable | PlainFiles | DeltaFiles | LanceDataset
     if files is not None:
@@ -571,8 +599,6 @@ def open(  # noqa: A001 - hv.open, as files are opened
     else:
         path = as_text(path_text(table), "table") or ""
         source = NativeTable(Source(normalise(path), path, storage))
-    conf = dict(options or {})
-    settings.require_known(conf)
     if index_directory is not None:
         conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(path_text(index_directory), "index_directory") or ""
     gone = checked_deleted(deleted) if files is not None or delta is not None else None

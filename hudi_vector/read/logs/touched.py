@@ -177,7 +177,7 @@ class TouchedSlice(MergedSlice):
             if storage.scheme == "file":
                 os.symlink(storage.path(log.uri), f"{folder}/{path}")
             else:
-                with storage.open(log.uri) as source, open(f"{folder}/{path}", "wb") as copy:
+                with storage.open(log.uri, size=log.size) as source, open(f"{folder}/{path}", "wb") as copy:
                     shutil.copyfileobj(source, copy, 1 << 20)
         config = TableConfig.parse(settings.decode("utf-8", "replace"))
         self._write_base(f"{folder}/{whole.base}", {*names, *config.ordering_fields, *config.record_key_fields})

@@ -16,19 +16,20 @@ from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.parquet.chunks import footer_bytes, footer_groups
 from hudi_vector.read.parquet.thrift import list_of_structs
-from hudi_vector.storage import FileInfo, StorageOptions, open_storage
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage, scheme_of
 
 __all__ = ["DataFile", "reading"]
 
 _PAGE_BUFFER_BYTES = 1 << 20
+_REMOTE_BUFFER_BYTES = 8 << 20
 
 
 class DataFile:
     """One Parquet file, opened for one search.
 
-    With `mapped`, a local file is mapped into memory and column chunks are read whole; otherwise pages are read as they
-    are needed, so that at most one block is held. With `checked`, page checksums are verified, which costs about one
-    second per GB.
+    With `mapped`, a local file is mapped into memory and column chunks are read whole, each by one request if the file
+    is an object; otherwise pages are read as they are needed, so that at most one block is held. With `checked`, page
+    checksums are verified, which costs about one second per GB.
     """
 
     def __init__(self, file: FileInfo, options: StorageOptions, mapped: bool, checked: bool = False) -> None:
@@ -36,9 +37,14 @@ class DataFile:
         self._checked = checked
         self._options = options
         self._mapped = mapped
-        self._source: pa.NativeFile | None = None
+        self._source: Any = None
         self._parquet: pq.ParquetFile | None = None
         self._footer: pq.FileMetaData | None = None
+
+    @property
+    def has_footer(self) -> bool:
+        """Return True if the footer need not be read."""
+        return self._footer is not None or process_cache().get((self.file, "footer")) is not None
 
     @property
     def metadata(self) -> pq.FileMetaData:
@@ -76,7 +82,12 @@ class DataFile:
         """Return the encoded schema elements of the footer, the root first."""
         return list_of_structs(self.footer, 2)
 
-    def source(self) -> pa.NativeFile:
+    @property
+    def is_remote(self) -> bool:
+        """Return True if the file is not on a local disk: each read then waits for its first byte."""
+        return scheme_of(self.file.uri) != "file"
+
+    def source(self) -> Any:
         """Return the open file; raise DataFileError if it is missing or its size differs from the listing."""
         if self._source is None:
             self._source = self._opened(self._mapped)
@@ -89,10 +100,10 @@ class DataFile:
         """
         return np.frombuffer(self._opened(mapped=True).read_buffer(), np.uint8)
 
-    def _opened(self, mapped: bool) -> pa.NativeFile:
+    def _opened(self, mapped: bool) -> Any:
         uri = self.file.uri
         with reading(uri):
-            source = open_storage(uri, self._options).open(uri, mapped=mapped)
+            source = open_storage(uri, self._options).open(uri, mapped=mapped, size=self.file.size)
             if source.size() != self.file.size:
                 source.close()
                 raise OSError("it was rewritten after it was listed")
@@ -106,8 +117,8 @@ class DataFile:
                 self._parquet = pq.ParquetFile(
                     source,
                     metadata=self._footer,
-                    pre_buffer=False,
-                    buffer_size=0 if self._mapped else _PAGE_BUFFER_BYTES,
+                    pre_buffer=self.is_remote and self._mapped,
+                    buffer_size=0 if self._mapped else _REMOTE_BUFFER_BYTES if self.is_remote else _PAGE_BUFFER_BYTES,
                     coerce_int96_timestamp_unit="us",
                     page_checksum_verification=self._checked,
                 )

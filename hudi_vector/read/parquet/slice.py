@@ -23,7 +23,7 @@ from hudi_vector.read.predicate.form import evaluate
 from hudi_vector.read.predicate.prune import ColumnStats, may_match, row_group_stats
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vectors import block_of, chosen_of, joined, rows_within
-from hudi_vector.storage import FileInfo, scheme_of
+from hudi_vector.storage import FileInfo, parallel, scheme_of
 from hudi_vector.table.deleted_rows import DeletedRows
 
 __all__ = ["ParquetSlice"]
@@ -67,8 +67,8 @@ class ParquetSlice:
         self._deleted_mask: npt.NDArray[np.bool_] | None = None
         self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
         self._data = DataFile(file, spec.options, mapped=self._cache is not None)
-        # For a few ranges, mapping a file costs more than reading them.
-        self._ranges = DataFile(file, spec.options, mapped=False)
+        # For a few ranges, mapping a local file costs more than reading them.
+        self._ranges = self._data if self._data.is_remote else DataFile(file, spec.options, mapped=False)
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         """Yield the rows that pass the predicate and have a vector, and add to `counts`."""
@@ -87,7 +87,7 @@ class ParquetSlice:
     def holds_vectors(self) -> bool:
         """Return True if the process cache holds all vectors of the file decoded."""
         cache = self._cache
-        if cache is None:
+        if cache is None or not self._data.has_footer:
             return False
         groups = range(self._data.metadata.num_row_groups)
         return all(cache.get(self._decoded_key(group)) is not None for group in groups)
@@ -95,7 +95,9 @@ class ParquetSlice:
     def holds(self, names: Sequence[str]) -> bool:
         """Return True if the process cache holds all of these columns decoded; constants need no cache entry."""
         cache = self._cache
-        return cache is not None and all(
+        if cache is None or not self._data.has_footer:
+            return False
+        return all(
             cache.get(self._column_key(group, field)) is not None
             for group in range(self._data.metadata.num_row_groups)
             for field in self._spec.fields(names)
@@ -367,15 +369,17 @@ class ParquetSlice:
 
     def _group_rows(self, group: int, inside: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Return columns of one row group at ascending positions in the row group."""
-        kept = {name: column for name in names if (column := self._kept_column(group, name)) is not None}
-        large = [name for name in names if name not in kept]
         chosen = pa.array(inside)
-        columns = {name: column.take(chosen) for name, column in kept.items()}
-        for name in large:
-            found = self._paged_rows(group, inside, name)
-            if found is not None:
-                columns[name] = found
-        large = [name for name in large if name not in columns]
+
+        def single(name: str) -> pa.ChunkedArray | None:
+            kept = self._kept_column(group, name, -1 if self._data.is_remote else _KEPT_COLUMN_BYTES)
+            return self._paged_rows(group, inside, name) if kept is None else kept.take(chosen)
+
+        if self._data.is_remote:
+            self._data.source()  # opened here, before several threads do it at once
+        found = parallel.each(single, names) if self._data.is_remote else map(single, names)
+        columns = {name: column for name, column in zip(names, found, strict=True) if column is not None}
+        large = [name for name in names if name not in columns]
         if large:
             picked = self._picked(group, inside, large)
             columns |= {name: picked.column(name) for name in large}
@@ -385,7 +389,7 @@ class ParquetSlice:
     def _paged_rows(self, group: int, inside: Ints, name: str) -> pa.ChunkedArray | None:
         """Return a large column of a few rows from their pages, or None if reading the column in sequence is faster."""
         pages = column_pages(self._ranges, name, group)
-        if pages is None or not pages.are_faster_read(inside):
+        if pages is None or not (self._data.is_remote or pages.are_faster_read(inside)):
             return None
         return conform(pages.rows(self._ranges, inside, _SUITED), self._spec.fields([name])).column(0)
 
@@ -414,10 +418,10 @@ class ParquetSlice:
                 batch_size=rows, row_groups=[group], columns=held, use_threads=False
             )
 
-    def _kept_column(self, group: int, name: str) -> pa.ChunkedArray | None:
+    def _kept_column(self, group: int, name: str, most: int = _KEPT_COLUMN_BYTES) -> pa.ChunkedArray | None:
         """Return a whole column of a row group in the table's type, through the cache.
 
-        None means that there is no cache or that the column is too large to be read whole.
+        None means that there is no cache or that the column, of more than `most` bytes, is too large to be read whole.
         """
         if name in self._constants:
             return self._constant(name, self._data.metadata.row_group(group).num_rows)
@@ -426,7 +430,7 @@ class ParquetSlice:
         field = self._spec.fields([name])[0]
         key = self._column_key(group, field)
         found: pa.ChunkedArray | None = self._cache.get(key)
-        if found is None and self._is_small(group, name):
+        if found is None and self._data.plain_bytes(group, name) <= most:
             rows = self._data.metadata.row_group(group).num_rows
             if name in self._data.names:
                 with reading(self._file.uri):
@@ -450,9 +454,6 @@ class ParquetSlice:
 
     def _column_key(self, group: int, field: pa.Field) -> tuple[object, ...]:
         return (self._file, group, "column", field.name, str(field.type))
-
-    def _is_small(self, group: int, name: str) -> bool:
-        return self._data.plain_bytes(group, name) <= _KEPT_COLUMN_BYTES
 
 
 def _empty_block(spec: ScanSpec) -> VectorBlock:

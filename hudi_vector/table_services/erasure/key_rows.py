@@ -57,7 +57,7 @@ class KeyScan:
     def _read(self, file: RetainedFile, options: StorageOptions) -> FileReferences:
         uri = file.info.uri
         try:
-            with open_storage(uri, options).open(uri, mapped=False) as source:
+            with open_storage(uri, options).open(uri, mapped=False, size=file.info.size) as source:
                 parts = list(self._log(source) if file.kind == LOG else self._parquet(source))
         except UNREADABLE as problem:
             if isinstance(problem, FileNotFoundError) or isinstance(problem.__cause__, FileNotFoundError):

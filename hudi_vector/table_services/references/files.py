@@ -84,7 +84,7 @@ def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences
             return FileReferences(file, lance_references(uri, options))
         storage = open_storage(uri, options)
         # With mapped memory, a file that is truncated meanwhile would kill the process.
-        with storage.open(uri, mapped=False) as source:
+        with storage.open(uri, mapped=False, size=file.info.size) as source:
             if file.kind == LOG:
                 references, torn = log_references(source)
                 return FileReferences(file, references, torn=torn)

@@ -13,8 +13,9 @@ from hudi_vector.arguments import as_count, as_k, as_share, known_arguments
 from hudi_vector.errors import DataFileError, HudiVectorError, InvalidArgumentError, InvalidTypeError, RefusedError
 from hudi_vector.index.build import indexable_files
 from hudi_vector.index.calibration.held_out import sampled_vectors
-from hudi_vector.index.files import fingerprint_of, load_model, load_segment, load_segment_keys
+from hudi_vector.index.files import load_model, load_segment, load_segment_keys
 from hudi_vector.index.recall_history import note_recall
+from hudi_vector.index.verified import is_as_indexed
 from hudi_vector.query.tuning import Tuning
 from hudi_vector.storage import open_storage
 from hudi_vector.storage.leases import clock_ms
@@ -219,11 +220,10 @@ def verify(
     for path, entry in sorted(index.entries.items()):
         try:
             load_segment(storage, index.folder, entry.segment, model, entry.file)
-            load_segment_keys(storage, index.folder, entry.segment, entry.file)
+            load_segment_keys(storage, index.folder, entry.segment, entry.file, entry.bytes)
             uri = index.uri_of(path)
-            of_files = open_storage(uri, at.spec.options)
-            file = of_files.info(uri)
-            if file is not None and fingerprint_of(of_files, index.table_uri, file) != entry.file:
+            file = open_storage(uri, at.spec.options).info(uri)
+            if file is not None and not is_as_indexed(file, entry, at.spec.options):
                 found.append(IndexProblem(path, entry.segment, "the base file was rewritten since it was indexed"))
         except DataFileError as problem:
             found.append(IndexProblem(path, entry.segment, f"{problem}{_REMEDY if path in mended else ''}"))

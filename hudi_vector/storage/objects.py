@@ -1,0 +1,295 @@
+"""Objects of S3 read by ranges, without requests that only ask for their size.
+
+pyarrow asks for the size of an object before it reads the first byte. Here a read is one request, whose answer also
+tells the size, and any number of threads read at once. The requests are those of obstore, which is Rust's object_store:
+it repeats what was throttled, refused or cut off.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import threading
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_vector.errors import first_line
+from hudi_vector.storage.parallel import each
+from hudi_vector.storage.s3 import has_profile, s3_arguments
+from hudi_vector.storage.settings import StorageOptions
+
+__all__ = ["ObjectFile", "Objects", "is_addressed", "objects_at"]
+
+_PART_BYTES = 8 << 20
+# The footer of a Hudi base file holds a Bloom filter of some 430 KB; the page index lies before it.
+_TAIL_BYTES = 512 << 10
+_UNADDRESSED = re.compile(r"[\x00-\x1f\x7f]")
+_RETRY: Mapping[str, Any] = {"max_retries": 8, "retry_timeout": timedelta(seconds=120)}
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_STATIC = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+class Objects:
+    """The objects of all buckets that one set of settings opens; threads may share it."""
+
+    def __init__(self, config: Mapping[str, Any], keys: Mapping[str, str] | None, client: Mapping[str, Any]) -> None:
+        """Keep the settings, in obstore's words, without accessing a bucket.
+
+        Args:
+            config: Settings of each bucket's store.
+            keys: The keys to sign with; None if obstore finds them by itself, or none are needed.
+            client: Settings of the HTTP client.
+        """
+        self._config, self._keys, self._client = config, keys, client
+        self._stores: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def read(self, path: str, most: int | None = None) -> tuple[bytes | None, int]:
+        """Return the content and the size of an object, by one request; no content if it has more than `most` bytes.
+
+        Raises OSError, FileNotFoundError among them, if the object cannot be read.
+        """
+        found = self._get(path, None)
+        size = int(found.meta["size"])
+        return (None if most is not None and size > most else self._bytes(found, path)), size
+
+    def read_range(self, path: str, begin: int, end: int) -> tuple[bytes, int, str | None]:
+        """Return the bytes from `begin` to `end`, which must not be empty, with the object's size and its tag."""
+        found = self._get(path, (begin, end))
+        return self._bytes(found, path), int(found.meta["size"]), found.meta.get("e_tag")
+
+    def info(self, path: str) -> tuple[int, int]:
+        """Return an object's size in bytes and its modification time in ns; raise OSError if it cannot be asked for."""
+        import obstore
+
+        bucket, _, key = path.partition("/")
+        found = self._asked(lambda: obstore.head(self._store(bucket), key), path)
+        return int(found["size"]), _nanoseconds(found["last_modified"])
+
+    def delete(self, path: str) -> None:
+        """Remove an object; it is no error if there is none."""
+        import obstore
+
+        bucket, _, key = path.partition("/")
+        self._asked(lambda: obstore.delete(self._store(bucket), key), path)
+
+    def list(self, path: str, recursive: bool) -> tuple[list[tuple[str, int, int]], list[str]]:
+        """Return the objects in a folder, each with path, size and modification time in ns, and the folders' paths.
+
+        With `recursive`, all objects below it are returned, and no folders. A folder that is not there has none.
+        Raises OSError if it cannot be listed, and ValueError if a name has characters that `is_addressed` refuses, or
+        if an empty object may be the mark of a folder.
+        """
+        import obstore
+
+        bucket, _, key = path.partition("/")
+        store = self._store(bucket)
+        try:
+            if recursive:
+                found = self._asked(lambda: obstore.list(store, key or None, chunk_size=1000).collect(), path)
+                folders = []
+            else:
+                answer = self._asked(lambda: obstore.list_with_delimiter(store, key or None), path)
+                found, folders = answer["objects"], answer["common_prefixes"]
+        except FileNotFoundError:
+            return [], []
+        objects = [(f"{bucket}/{one['path']}", int(one["size"]), _nanoseconds(one["last_modified"])) for one in found]
+        # Hadoop marks an empty folder by an empty object of its name and a slash; obstore leaves out the slash.
+        if recursive and any(not size for _, size, _ in objects):
+            raise ValueError(f"an empty object below '{path}'")
+        return [one for one in objects if one[0] != path], [f"{bucket}/{folder}" for folder in folders]
+
+    def _get(self, path: str, part: tuple[int, int] | None) -> Any:
+        import obstore
+
+        bucket, _, key = path.partition("/")
+        options: Any = None if part is None else {"range": part}
+        return self._asked(lambda: obstore.get(self._store(bucket), key, options=options), path)
+
+    def _bytes(self, found: Any, path: str) -> bytes:
+        return bytes(self._asked(found.bytes, path))
+
+    def _asked(self, request: Any, path: str) -> Any:
+        from obstore.exceptions import BaseError, InvalidPathError, PermissionDeniedError, UnauthenticatedError
+
+        try:
+            return request()
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no object '{path}'") from None
+        except InvalidPathError as problem:
+            raise ValueError(str(problem)) from None
+        except (PermissionDeniedError, UnauthenticatedError) as problem:
+            raise PermissionError(f"'{path}' may not be read with these credentials: {first_line(problem)}") from None
+        except BaseError as problem:
+            raise OSError(f"'{path}': {first_line(problem)}") from problem
+
+    def _store(self, bucket: str) -> Any:
+        with self._lock:
+            if bucket not in self._stores:
+                from obstore.store import S3Store
+
+                provider = None if self._keys is None else _Keys(self._keys)
+                self._stores[bucket] = S3Store(
+                    bucket,
+                    config=dict(self._config),  # type: ignore[arg-type]
+                    client_options=dict(self._client),  # type: ignore[arg-type]
+                    retry_config=dict(_RETRY),  # type: ignore[arg-type]
+                    credential_provider=provider,
+                )
+            return self._stores[bucket]
+
+
+class _Keys:
+    """Keys as obstore asks for them: with its own settings, it would add a session token of the environment."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        self._keys = keys
+
+    def __call__(self) -> Any:
+        return {
+            "access_key_id": self._keys["access_key"],
+            "secret_access_key": self._keys["secret_key"],
+            "token": self._keys.get("session_token"),
+            "expires_at": None,
+        }
+
+
+class ObjectFile(io.RawIOBase):
+    """One object, open for reads at any place by any number of threads, as pyarrow and this package read files.
+
+    The end of an object whose size is known is read in one piece and kept: it holds what describes the rest.
+    """
+
+    def __init__(self, objects: Objects, path: str, size: int | None) -> None:
+        """Keep the object's path; nothing is requested. `size` is its size in bytes as it was listed, if it was."""
+        super().__init__()
+        self._objects, self._path = objects, path
+        self._size = size
+        self._tag: str | None = None
+        self._at = 0
+        self._tail = b""
+        self._lock = threading.Lock()
+
+    def size(self) -> int:
+        """Return the size in bytes."""
+        if self._size is None:
+            self._size = self._objects.info(self._path)[0]
+        return self._size
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        """Return `nbytes` bytes from `offset`, fewer at the end; raise OSError if they cannot be read."""
+        size = self.size()
+        begin, end = offset, min(offset + nbytes, size)
+        if begin >= end:
+            return b""
+        tail = size - min(size, _TAIL_BYTES)
+        if begin >= tail:
+            return self._of_tail(tail)[begin - tail : end - tail]
+        return self._range(begin, end)
+
+    def read_buffer(self, nbytes: int | None = None) -> pa.Buffer:
+        """Return the next `nbytes` bytes, or all that are left; a large object is read in several parts at once."""
+        if self._size is None and not self._at and nbytes is None:
+            content, self._size = self._objects.read(self._path)
+            assert content is not None
+            self._at = self._size
+            return pa.py_buffer(content)
+        end = self.size() if nbytes is None else min(self._at + nbytes, self.size())
+        begins = range(self._at, end, _PART_BYTES)
+        parts = each(lambda begin: self.read_at(min(_PART_BYTES, end - begin), begin), begins)
+        self._at = max(self._at, end)
+        return pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer from the present place; return the number of bytes, 0 at the end."""
+        view = memoryview(buffer).cast("B")
+        got = self.read_at(len(view), self._at)
+        view[: len(got)] = got
+        self._at += len(got)
+        return len(got)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to a place, and return it."""
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence, self.size() if whence else 0)
+        return self._at
+
+    def tell(self) -> int:
+        """Return the present place."""
+        return self._at
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def _of_tail(self, begin: int) -> bytes:
+        with self._lock:
+            if not self._tail:
+                self._tail = self._range(begin, self.size())
+            return self._tail
+
+    def _range(self, begin: int, end: int) -> bytes:
+        content, size, tag = self._objects.read_range(self._path, begin, end)
+        known = self._tag if self._tag is not None else tag
+        if size != self._size or tag != known:
+            raise OSError("it was rewritten after it was listed")
+        if len(content) != end - begin:
+            raise OSError(f"{len(content)} bytes came instead of {end - begin}")
+        self._tag = known
+        return content
+
+
+def is_addressed(uri: str) -> bool:
+    """Return True if obstore can name the object: it refuses control characters."""
+    return _UNADDRESSED.search(uri) is None
+
+
+def objects_at(options: StorageOptions) -> Objects | None:
+    """Return the objects that these settings of one bucket open, or None if only pyarrow opens them.
+
+    These are roles to assume, profiles of a credentials file, and buckets without a region. Raises
+    UnsupportedTableError if a setting has no counterpart.
+    """
+    arguments = s3_arguments(options)
+    region = arguments.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    keys: dict[str, str] = {
+        name: arguments[name] for name in ("access_key", "secret_key", "session_token") if name in arguments
+    }
+    if not keys and all(name in os.environ for name in _STATIC):
+        keys = dict(zip(("access_key", "secret_key"), (os.environ[name] for name in _STATIC), strict=True))
+        if token := os.environ.get("AWS_SESSION_TOKEN"):
+            keys["session_token"] = token
+    anonymous = bool(arguments.get("anonymous"))
+    if "role_arn" in arguments or not region or (not keys and not anonymous and has_profile()):
+        return None
+    # One request an object: not every store that speaks S3 removes many at once.
+    config: dict[str, Any] = {"region": region, "disable_bulk_delete": True}
+    endpoint = arguments.get("endpoint_override")
+    if endpoint:
+        config["endpoint"] = f"{arguments['scheme']}://{endpoint}"
+    config["virtual_hosted_style_request"] = not endpoint or bool(arguments.get("force_virtual_addressing"))
+    if anonymous:
+        config["skip_signature"] = True
+    client: dict[str, Any] = {"allow_http": arguments["scheme"] == "http"}
+    if "proxy_options" in arguments:
+        client["proxy_url"] = _proxy_url(arguments["proxy_options"])
+    return Objects(config, keys or None, client)
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def _proxy_url(proxy: Mapping[str, Any]) -> str:
+    from urllib.parse import quote
+
+    user = quote(proxy.get("username") or "", safe="")
+    signed = f"{user}:{quote(proxy.get('password') or '', safe='')}@" if user else ""
+    return f"{proxy['scheme']}://{signed}{proxy['host']}:{proxy['port']}"

@@ -1,0 +1,59 @@
+"""Threads that wait for storage: a task of many small reads sends them at once, since each waits for its first byte."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any, TypeVar
+
+__all__ = ["each", "set_parallelism", "together"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_USUAL = 32
+_LEVELS = 4
+_HERE = threading.local()
+_parallelism = _USUAL
+
+
+def set_parallelism(threads: int) -> None:
+    """Set how many requests this process sends at once, as ``hoodie.vector.io.parallelism`` says."""
+    global _parallelism  # noqa: PLW0603 - one number for the process, like the budget of its cache
+    _parallelism = threads
+
+
+def each(work: Callable[[T], R], items: Iterable[T], most: int | None = None) -> list[R]:
+    """Return the results of `work` for all items, in their order; threads of this module do the work at once.
+
+    At most `most` items are worked on at a time, where it is less than the parallelism of this process.
+
+    Work that itself calls `each` gets other threads, so that none waits for a thread that waits for it; at the fifth
+    level, items are worked on one after another. The first error is raised when the work before it is done.
+    """
+    wanted = list(items)
+    level = getattr(_HERE, "level", 0)
+    if len(wanted) < 2 or level == _LEVELS:
+        return [work(item) for item in wanted]
+    threads = _parallelism if most is None else max(1, min(most, _parallelism))
+    return list(_threads(threads, level + 1).map(work, wanted))
+
+
+def together(*calls: Callable[[], Any]) -> list[Any]:
+    """Return the results of calls that are made at once, in their order.
+
+    Example:
+        >>> together(lambda: 1, lambda: "a")
+        [1, 'a']
+    """
+    return each(lambda call: call(), calls)
+
+
+@lru_cache(maxsize=64)
+def _threads(count: int, level: int) -> ThreadPoolExecutor:
+    def begin() -> None:
+        _HERE.level = level
+
+    return ThreadPoolExecutor(count, thread_name_prefix=f"hudi-vector-io-{level}", initializer=begin)

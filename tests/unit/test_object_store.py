@@ -1,0 +1,277 @@
+"""A table on an object store that answers late: what is asked for, in how many waves, and what faults do to answers.
+
+Requests and waves are counted, never seconds. Each request takes a quarter of a second, so that requests that are sent
+together are seen together on a busy machine.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.loaded import module
+from support.written_table import Row, WrittenTable
+
+import hudi_vector as hv
+from hudi_vector.errors import DataFileError, TableNotFoundError
+from hudi_vector.index.build import Parameters, create_index
+from hudi_vector.read.cache import process_cache
+from hudi_vector.read.spec import ScanSpec, VectorColumn
+from hudi_vector.storage import Storage, StorageOptions, normalise, open_storage
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+
+slow = module("benchmarks/slow_store.py", "object_store_slow_store")
+
+DELAY = 0.25
+ROWS = 40
+DATA = np.random.default_rng(3).bytes(1_500_000)
+QUERY = [0.4, -1.0, 0.3, 2.0]
+# name: files, partitions
+TABLES = {"f8": (8, 1), "f200": (200, 1), "p50": (50, 50)}
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Any]:
+    with slow.slow_store(delay=0) as running:
+        running.client.put_object(Bucket="lake", Key="data", Body=DATA)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def lake(store: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables with an index, on a local disk and, copied file by file, in the store."""
+    folder = tmp_path_factory.mktemp("lake")
+    for name, (files, partitions) in TABLES.items():
+        written(folder / name, files, partitions)
+        upload(store, folder / name, name)
+    store.warm()
+    return folder
+
+
+def written(path: Path, files: int, partitions: int) -> None:
+    """A table of so many base files with an index of its vectors."""
+    made, table = np.random.default_rng(files), WrittenTable(path)
+    vectors = made.normal(size=(files * ROWS, 4)).round(3)
+    rows = [Row(i, f"name {i}", float(i % 100), "g", vectors[i].tolist()) for i in range(len(vectors))]
+    parts = {(f"g{n % partitions:02d}", f"f{n:03d}"): rows[n * ROWS : (n + 1) * ROWS] for n in range(files)}
+    table.commit(parts)
+    snapshot = NativeTable(Source(normalise(str(path)), "t")).snapshot()
+    spec = ScanSpec(snapshot.source.uri, snapshot.schema, VectorColumn("emb", 4, "float"))
+    create_index(snapshot, spec, Parameters(metric="l2"))
+
+
+def upload(store: Any, path: Path, name: str) -> None:
+    for file in path.rglob("*"):
+        if file.is_file():
+            store.client.put_object(Bucket="lake", Key=f"{name}/{file.relative_to(path)}", Body=file.read_bytes())
+
+
+@pytest.fixture(autouse=True)
+def _cold() -> None:
+    """Each test begins as a new process does."""
+    forget()
+
+
+def forget() -> None:
+    from hudi_vector.index import manifest
+    from hudi_vector.table import native
+
+    process_cache().clear()
+    native._SLICES.forget(lambda _: True)
+    native._action.cache_clear()
+    manifest._READ.forget(lambda _: True)
+
+
+def opened(store: Any, name: str) -> Any:
+    return hv.open(f"s3a://lake/{name}", column="emb", storage_options=store.settings)
+
+
+def answer(table: Any, **asked: Any) -> list[tuple[int, str, float]]:
+    hits = table.search(QUERY, 7, metric="l2", columns=["id", "name"], **asked)
+    return [tuple(row.values()) for row in hits.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "requests", "waves"),
+    [
+        ("f8", {"recall_target": 0.95}, 60, 10),
+        ("f200", {"recall_target": 0.95}, 260, 18),
+        ("p50", {"recall_target": 0.95}, 170, 12),
+        ("f8", {"mode": "exact"}, 40, 10),
+        ("f200", {"mode": "exact"}, 440, 22),
+    ],
+)
+def test_a_first_search(store: Any, lake: Path, name: str, asked: dict[str, Any], requests: int, waves: int) -> None:
+    with hv.open(str(lake / name), column="emb") as local:
+        expected = answer(local, **asked)
+    forget()
+    store.set_delay(DELAY)
+    with store.watched() as seen, opened(store, name) as table:
+        found = answer(table, **asked)
+    store.set_delay(0)
+    assert found == expected
+    assert seen.heads == 0, "sizes are listed, or come with the answer"
+    assert len(seen.requests) <= requests, slow.summary(seen)
+    assert seen.waves <= waves, slow.summary(seen)
+
+
+def test_a_second_search_and_one_with_a_filter(store: Any, lake: Path) -> None:
+    with hv.open(str(lake / "f8"), column="emb") as local:
+        expected = [answer(local, filter=f"price < {most}", recall_target=0.95) for most in (30, 20)]
+    forget()
+    with opened(store, "f8") as table:
+        answer(table, recall_target=0.95)
+        store.set_delay(DELAY)
+        with store.watched() as again:
+            answer(table, recall_target=0.95)
+        with store.watched() as filtered:
+            found = [answer(table, filter="price < 30", recall_target=0.95)]
+        store.set_delay(0)
+        found.append(answer(table, filter="price < 20", recall_target=0.95))
+    assert found == expected
+    assert (len(again.requests) <= 30, again.waves <= 3) == (True, True), slow.summary(again)
+    assert filtered.waves <= 5, slow.summary(filtered)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_snapshot_takes_four_waves(store: Any, lake: Path, name: str) -> None:
+    local = NativeTable(Source(normalise(str(lake / name)), name)).snapshot()
+    forget()
+    store.set_delay(DELAY)
+    with store.watched() as seen:
+        source = Source(f"s3://lake/{name}", name, StorageOptions.of(store.settings))
+        snapshot = NativeTable(source).snapshot()
+    store.set_delay(0)
+    assert [(s.partition_path, s.file_id, s.size) for s in snapshot.file_slices] == [
+        (s.partition_path, s.file_id, s.size) for s in local.file_slices
+    ]
+    assert snapshot.identity == local.identity
+    partitions = TABLES[name][1]
+    assert len(seen.requests) == 5 + partitions, slow.summary(seen)
+    assert seen.waves <= 4 + partitions // 32, slow.summary(seen)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"what": 503, "every": 3, "at_most": 20},
+        {"what": 429, "every": 4, "operation": "GET", "at_most": 10},
+        {"what": 500, "every": 5, "at_most": 10},
+        {"what": "reset", "every": 4, "operation": "GET", "at_most": 10},
+        {"what": "truncated", "every": 4, "operation": "GET", "at_most": 10},
+    ],
+    ids=str,
+)
+def test_what_a_store_refuses_is_asked_again(store: Any, lake: Path, fault: dict[str, Any]) -> None:
+    with hv.open(str(lake / "f8"), column="emb") as local:
+        expected = answer(local)
+    forget()
+    with store.inject(slow.Faults(**fault)), store.watched() as seen, opened(store, "f8") as table:
+        assert answer(table) == expected
+    assert [request for request in seen.requests if request.status not in (200, 206)] or fault["what"] == "truncated"
+
+
+def test_an_object_that_is_gone_is_one_sentence(store: Any, lake: Path) -> None:
+    upload(store, lake / "f8", "gone")
+    with opened(store, "gone") as table:
+        gone = [key["Key"] for key in store.client.list_objects_v2(Bucket="lake", Prefix="gone/g00/")["Contents"]]
+        for key in gone:
+            store.client.delete_object(Bucket="lake", Key=key)
+        with pytest.raises(
+            DataFileError, match=r"the data file 's3://lake/gone/g00/\S+' cannot be (read|opened): there"
+        ):
+            answer(table, mode="exact")
+    with pytest.raises(TableNotFoundError, match="there is no Hudi table at 's3a://lake/none'"):
+        opened(store, "none")
+
+
+def test_an_object_that_was_written_again_is_one_sentence(store: Any) -> None:
+    store.client.put_object(Bucket="lake", Key="again", Body=DATA)
+    storage = open_storage("s3://lake/again", StorageOptions.of(store.settings))
+    file = storage.open("s3://lake/again", size=len(DATA))
+    assert file.read_at(10, 5) == DATA[5:15]
+    store.client.put_object(Bucket="lake", Key="again", Body=DATA[::-1])
+    with pytest.raises(OSError, match="it was rewritten after it was listed"):
+        file.read_at(10, 500)
+    with pytest.raises(OSError, match="it was rewritten after it was listed"):
+        storage.open("s3://lake/again", size=len(DATA) - 1).read_at(10, 500)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(DATA) + 9), st.integers(0, 700_000)), min_size=1, max_size=6))
+def test_ranges_are_those_of_the_object(store: Any, ranges: list[tuple[int, int]]) -> None:
+    storage = open_storage("s3://lake/data", StorageOptions.of(store.settings))
+    known, asked = storage.open("s3://lake/data", size=len(DATA)), storage.open("s3://lake/data")
+    assert known.size() == asked.size() == len(DATA)
+    for offset, count in ranges:
+        assert known.read_at(count, offset) == asked.read_at(count, offset) == DATA[offset : offset + count]
+        known.seek(offset)
+        assert known.read(count) == DATA[offset : offset + count]
+        assert known.tell() == max(offset, min(offset + count, len(DATA)))
+
+
+def test_a_large_object_is_read_in_parts_at_once(store: Any) -> None:
+    content = np.random.default_rng(5).bytes(20 << 20)
+    store.client.put_object(Bucket="lake", Key="large", Body=content)
+    store.warm()
+    storage = open_storage("s3://lake/large", StorageOptions.of(store.settings))
+    store.set_delay(DELAY)
+    with store.watched() as seen:
+        assert storage.whole("s3://lake/large", len(content)).to_pybytes() == content
+    store.set_delay(0)
+    assert (seen.gets, seen.most_at_once) == (3, 3)
+    with store.watched() as whole:
+        assert storage.whole("s3://lake/large").to_pybytes() == content
+        assert storage.read("s3://lake/data") == DATA
+    assert (whole.gets, len(whole.requests)) == (2, 2)
+
+
+def test_threads_share_a_file(store: Any) -> None:
+    storage = open_storage("s3://lake/data", StorageOptions.of(store.settings))
+    file, wrong = storage.open("s3://lake/data", size=len(DATA)), []
+
+    def read(seed: int) -> None:
+        offsets = np.random.default_rng(seed).integers(0, len(DATA), 20).tolist()
+        wrong.extend(at for at in offsets if file.read_at(1000, at) != DATA[at : at + 1000])
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_listings_are_those_of_pyarrow(store: Any) -> None:
+    """With the marks of folders that Hadoop makes, and names that only pyarrow lists."""
+    storage = open_storage("s3://lake/listed", StorageOptions.of(store.settings))
+    plain = Storage(storage.filesystem, "s3://")
+    keys = ["a", "dir/", "dir/b", "dir/c/d", "e/", "p=1%2F2/z", "ä b/c"]
+    for more in ([], ["empty"], ["dir/a\tb"]):
+        for key in [*keys, *more]:
+            store.client.put_object(
+                Bucket="lake", Key=f"listed/{key}", Body=b"" if key[-1:] in ("", "/") or key == "empty" else b"content"
+            )
+        for recursive in (False, True):
+            found = [sorted(one.list_files("s3://lake/listed", recursive), key=str) for one in (storage, plain)]
+            assert found[0] == found[1]
+            assert found[0]
+        both = [[sorted(part, key=str) for part in one.list_both("s3://lake/listed")] for one in (storage, plain)]
+        assert both[0] == both[1]
+        assert storage.list_folders("s3://lake/none") == plain.list_folders("s3://lake/none") == []
+
+
+@pytest.mark.parametrize(
+    "key", ["a b", "a%20b", "%2F", "a=b", "a+b", "ä", "a#b?c", "a\\b", "a{b}^`|", "a\tb", "a:b@c&d"]
+)
+def test_names_of_objects(store: Any, key: str) -> None:
+    store.client.put_object(Bucket="lake", Key=f"x/{key}", Body=key.encode())
+    storage = open_storage("s3://lake/x", StorageOptions.of(store.settings))
+    assert storage.read(f"s3://lake/x/{key}") == key.encode()
+    assert storage.open(f"s3://lake/x/{key}").read_at(99, 0) == key.encode()
