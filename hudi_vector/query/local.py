@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from hudi_vector.query.plan import Entry, IndexUse, SearchPlan
 from hudi_vector.query.report import Progress
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.spec import ScanCounts, ScanSpec
-from hudi_vector.storage.parallel import set_parallelism
+from hudi_vector.storage.parallel import set_parallelism, threads_named
 
 __all__ = ["Gathered", "GroupedSlices", "ThreadedSlices", "merge_winners", "run_local", "run_slices", "threads_of"]
 
@@ -167,9 +167,4 @@ def merge_winners(plan: SearchPlan, parts: list[SliceHits]) -> Winners:
 def threads_of(conf: Mapping[str, str]) -> ThreadPoolExecutor | None:
     """Return the threads that searches on the driver share, None for one thread, the caller's; `conf` are settings."""
     count = options.LOCAL_THREADS.read(conf) or len(os.sched_getaffinity(0))
-    return _pool(count) if count > 1 else None
-
-
-@lru_cache(maxsize=8)
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="hudi-vector")
+    return threads_named("hudi-vector", count) if count > 1 else None

@@ -27,6 +27,7 @@ __all__ = ["ObjectFile", "Objects", "is_addressed", "objects_at"]
 _PART_BYTES = 8 << 20
 # The footer of a Hudi base file holds a Bloom filter of some 430 KB; the page index lies before it.
 _TAIL_BYTES = 512 << 10
+_state = {"is_used": False, "was_forked": False}
 _UNADDRESSED = re.compile(r"[\x00-\x1f\x7f]")
 _RETRY: Mapping[str, Any] = {"max_retries": 8, "retry_timeout": timedelta(seconds=120)}
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -116,6 +117,7 @@ class Objects:
     def _asked(self, request: Any, path: str) -> Any:
         from obstore.exceptions import BaseError, InvalidPathError, PermissionDeniedError, UnauthenticatedError
 
+        _state["is_used"] = True
         try:
             return request()
         except FileNotFoundError:
@@ -214,7 +216,11 @@ class ObjectFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move to a place, and return it."""
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence, self.size() if whence else 0)
+        if whence == os.SEEK_END:
+            offset += self.size()
+        elif whence == os.SEEK_CUR:
+            offset += self._at
+        self._at = offset
         return self._at
 
     def tell(self) -> int:
@@ -247,8 +253,18 @@ class ObjectFile(io.RawIOBase):
 
 
 def is_addressed(uri: str) -> bool:
-    """Return True if obstore can name the object: it refuses control characters."""
-    return _UNADDRESSED.search(uri) is None
+    """Return True if obstore can be asked for the object.
+
+    It refuses control characters in names, and a process that was forked lacks the threads that obstore had made.
+    """
+    return not _state["was_forked"] and _UNADDRESSED.search(uri) is None
+
+
+def _note_fork() -> None:
+    _state["was_forked"] = _state["is_used"]
+
+
+os.register_at_fork(after_in_child=_note_fork)
 
 
 def objects_at(options: StorageOptions) -> Objects | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, TypeVar
 
-__all__ = ["each", "set_parallelism", "together"]
+__all__ = ["each", "set_parallelism", "threads_named", "together"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -19,26 +20,30 @@ _HERE = threading.local()
 _parallelism = _USUAL
 
 
-def set_parallelism(threads: int) -> None:
+def set_parallelism(requests: int) -> None:
     """Set how many requests this process sends at once, as ``hoodie.vector.io.parallelism`` says."""
     global _parallelism  # noqa: PLW0603 - one number for the process, like the budget of its cache
-    _parallelism = threads
+    _parallelism = requests
 
 
 def each(work: Callable[[T], R], items: Iterable[T], most: int | None = None) -> list[R]:
     """Return the results of `work` for all items, in their order; threads of this module do the work at once.
 
-    At most `most` items are worked on at a time, where it is less than the parallelism of this process.
-
-    Work that itself calls `each` gets other threads, so that none waits for a thread that waits for it; at the fifth
-    level, items are worked on one after another. The first error is raised when the work before it is done.
+    At most `most` items are worked on at a time, where it is less than the parallelism of this process. Work that
+    itself calls `each` gets other threads, so that none waits for a thread that waits for it; at the fifth level, items
+    are worked on one after another. After an error no further work is begun, and the error is raised.
     """
     wanted = list(items)
     level = getattr(_HERE, "level", 0)
     if len(wanted) < 2 or level == _LEVELS:
         return [work(item) for item in wanted]
     threads = _parallelism if most is None else max(1, min(most, _parallelism))
-    return list(_threads(threads, level + 1).map(work, wanted))
+
+    def working(item: T) -> R:
+        _HERE.level = level + 1
+        return work(item)
+
+    return list(threads_named(f"hudi-vector-io-{level + 1}", threads).map(working, wanted))
 
 
 def together(*calls: Callable[[], Any]) -> list[Any]:
@@ -52,8 +57,10 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
 
 
 @lru_cache(maxsize=64)
-def _threads(count: int, level: int) -> ThreadPoolExecutor:
-    def begin() -> None:
-        _HERE.level = level
+def threads_named(name: str, count: int) -> ThreadPoolExecutor:
+    """Return the pool of `count` threads of this name, which all callers in this process share."""
+    return ThreadPoolExecutor(count, thread_name_prefix=name)
 
-    return ThreadPoolExecutor(count, thread_name_prefix=f"hudi-vector-io-{level}", initializer=begin)
+
+# A process that was forked has the pools, and none of their threads.
+os.register_at_fork(after_in_child=threads_named.cache_clear)

@@ -6,6 +6,8 @@ together are seen together on a busy machine.
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,6 +248,22 @@ def test_threads_share_a_file(store: Any) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_process_that_was_forked_reads_and_searches(store: Any, lake: Path) -> None:
+    """Loaders of training data fork: the child has neither the threads nor the connections of its parent."""
+    with opened(store, "f8") as table:
+        expected = answer(table)
+        forget()
+        child = os.fork()
+        if child == 0:  # pytest must not go on here, whatever happens
+            signal.alarm(120)
+            try:
+                os._exit(0 if answer(table) == expected else 1)
+            except BaseException:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert answer(table) == expected
 
 
 def test_listings_are_those_of_pyarrow(store: Any) -> None:

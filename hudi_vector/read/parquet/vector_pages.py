@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +25,7 @@ from hudi_vector.read.parquet.pages import PLAIN, PageHeader, open_page, read_he
 from hudi_vector.read.parquet.snappy_literals import Literals, literals_of, ranges_of
 from hudi_vector.read.parquet.values import Window
 from hudi_vector.storage import scheme_of
+from hudi_vector.storage.parallel import threads_named
 from hudi_vector.storage.ranges import MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads
 
 __all__ = ["ChosenRows", "RangeReads", "VectorPages"]
@@ -67,7 +66,10 @@ class RangeReads:
 
     def each(self, work: Callable[[int], Any], items: Iterable[int]) -> Iterable[Any]:
         """Map a function over numbers with the configured threads; results keep the order of the numbers."""
-        return map(work, items) if self.threads == 1 else _pool(self.threads).map(work, items)
+        # Separate threads: those that search file slices wait for these.
+        return (
+            map(work, items) if self.threads == 1 else threads_named("hudi-vector-read", self.threads).map(work, items)
+        )
 
 
 @dataclass(frozen=True)
@@ -293,9 +295,3 @@ class VectorPages:
 def _page_of(places: Places, rows: Ints) -> Ints:
     found: Ints = np.searchsorted(places.first_row, rows, side="right") - 1
     return found
-
-
-@lru_cache(maxsize=8)
-def _pool(threads: int) -> ThreadPoolExecutor:
-    # A separate pool: the threads that search file slices wait for these threads.
-    return ThreadPoolExecutor(threads, thread_name_prefix="hudi-vector-read")
