@@ -40,16 +40,18 @@ from hudi_vector.read.parquet.data_file import DataFile
 from hudi_vector.read.parquet.page_table import PageTable, page_table
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
-from hudi_vector.storage import FileInfo, StorageOptions, open_storage
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage, scheme_of
 from hudi_vector.table.model import Snapshot
 
 _MOST_OTHERS = 16
 """The most other lists of files that are searched for segments to share."""
 
 _MOST_STARTS = 3
+_AT_ONCE_BYTES = 256 << 20
+_MOST_AT_ONCE = 16
 """The most attempts of a refresh; it starts again when another job has made the index again."""
 
-__all__ = ["Each", "Parameters", "create_index", "indexable_files", "lacking", "refresh_index"]
+__all__ = ["Each", "Parameters", "create_index", "files_at_once", "indexable_files", "lacking", "refresh_index"]
 
 
 def indexable_files(snapshot: Snapshot) -> list[FileInfo]:
@@ -182,6 +184,12 @@ def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each =
         f"the index of '{known.manifest.column}' was made again {_MOST_STARTS} times while it was being refreshed; "
         "refresh it when no other job makes it"
     )
+
+
+def files_at_once(snapshot: Snapshot) -> int:
+    """Return how many base files one task works on at a time: 1 on a local disk, some small ones on an object store."""
+    sizes = [file.size for file in indexable_files(snapshot) if scheme_of(file.uri) != "file"]
+    return max(1, min(_MOST_AT_ONCE, _AT_ONCE_BYTES * len(sizes) // max(sum(sizes), 1)))
 
 
 def lacking(index: Index, files: Sequence[FileInfo], options: StorageOptions) -> list[FileInfo]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -16,6 +17,7 @@ from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import Progress
 from hudi_vector.read.logs.merged import MergedSlice
+from hudi_vector.storage import parallel
 from hudi_vector.workers import balanced, unfit_workers
 
 __all__ = ["find_unmergeable", "on_executors", "run_distributed"]
@@ -38,10 +40,10 @@ def run_distributed(context: SparkContext, plan: SearchPlan, asked: Asked, progr
     return run_slices(plan, asked, GroupedSlices(plan, entries, each, keep=False), progress)
 
 
-def on_executors(context: SparkContext) -> Each:
+def on_executors(context: SparkContext, at_once: int = 1) -> Each:
     """Return a function that applies another one to items, in a task for each or for several, and keeps their order.
 
-    An error of this package in a task is raised on the driver.
+    A task works on `at_once` of its items at a time. An error of this package in a task is raised on the driver.
     """
 
     def each(run: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
@@ -56,7 +58,9 @@ def on_executors(context: SparkContext) -> Each:
             return []
         # To begin a task takes longer than to read a small file.
         tasks = min(len(items), _MOST_TASKS_PER_CORE * max(1, context.defaultParallelism))
-        outcomes = _of_workers(context.parallelize(items, tasks).map(guarded))
+        rows = context.parallelize(items, tasks)
+        done = rows.map(guarded) if at_once == 1 else rows.mapPartitions(partial(parallel.each, guarded, most=at_once))
+        outcomes = _of_workers(done)
         for outcome in outcomes:
             if isinstance(outcome, HudiVectorError):
                 raise outcome

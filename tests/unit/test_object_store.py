@@ -266,6 +266,21 @@ def test_a_process_that_was_forked_reads_and_searches(store: Any, lake: Path) ->
         assert answer(table) == expected
 
 
+def test_files_are_indexed_several_at_once(store: Any, lake: Path) -> None:
+    files = [f"s3a://lake/f200/{file.relative_to(lake / 'f200')}" for file in (lake / "f200").rglob("*.parquet")]
+    given = {"files": sorted(files)[:40], "storage_options": store.settings}
+    store.set_delay(DELAY)
+    with store.watched() as seen:
+        made = hv.index.build_if_missing(None, column="emb", directory="s3a://lake/indexes", metric="l2", **given)
+    store.set_delay(0)
+    assert made.segments_made == 40
+    assert seen.waves <= 120 < len(seen.requests) / 3, slow.summary(seen)
+    with hv.open(column="emb", index_directory="s3a://lake/indexes", **given) as table:
+        found = answer(table)
+        assert table.search(QUERY, 7, metric="l2").report.slices == {"index": 40}
+        assert found == answer(table, mode="exact")
+
+
 def test_listings_are_those_of_pyarrow(store: Any) -> None:
     """With the marks of folders that Hadoop makes, and names that only pyarrow lists."""
     storage = open_storage("s3://lake/listed", StorageOptions.of(store.settings))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hudi_vector import options
 from hudi_vector.arguments import as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
-from hudi_vector.index.build import Each, indexable_files
+from hudi_vector.index.build import Each, files_at_once, indexable_files
 from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.files import segments_folder
 from hudi_vector.index.kinds.kinds import kind_named
@@ -21,7 +22,7 @@ from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.query.opened.external import external_home, external_scan
 from hudi_vector.query.opened.request import spelled, vector_column
 from hudi_vector.read.spec import ScanSpec
-from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
+from hudi_vector.storage import StorageOptions, normalise, open_storage, parallel, path_text, scheme_of
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.located import locate_here
@@ -176,7 +177,8 @@ class IndexSubject:
         assert self.directory is not None
         snapshot = self._files(name)
         spec = external_scan(snapshot, name)
-        return Place(snapshot, spec, (external_home(snapshot, spec.column.name, self.directory),), self._each())
+        homes = (external_home(snapshot, spec.column.name, self.directory),)
+        return Place(snapshot, spec, homes, self._each(files_at_once(snapshot)))
 
     def indexes(self, column: str | None) -> tuple[Snapshot, list[Index]]:
         """Return the snapshot of the table or files, and the indexes of a column, or of all columns for None.
@@ -246,7 +248,7 @@ class IndexSubject:
                 f"'{self.table}' can have no index: only Spark can read its files, since {reason}"
             )
         homes = self._index_places(plan.spec.table_uri, plan.spec.column.name)
-        return Place(plan.snapshot, plan.spec, homes, self._each())
+        return Place(plan.snapshot, plan.spec, homes, self._each(files_at_once(plan.snapshot)))
 
     def _of_columns(self, column: str | None) -> tuple[Snapshot, list[Index]]:
         assert self.table is not None
@@ -273,7 +275,8 @@ class IndexSubject:
         snapshot = self._snapshot_here()
         column = vector_column(snapshot, name, snapshot.source.name, 0)
         spec = ScanSpec(snapshot.source.uri, snapshot.schema, column, options=snapshot.source.options)
-        return Place(snapshot, spec, self._index_places(snapshot.source.uri, column.name), self._each())
+        homes = self._index_places(snapshot.source.uri, column.name)
+        return Place(snapshot, spec, homes, self._each(files_at_once(snapshot)))
 
     def _of_columns_here(self, column: str | None) -> tuple[Snapshot, list[Index]]:
         snapshot = self._snapshot_here()
@@ -316,17 +319,20 @@ class IndexSubject:
         elsewhere = [place for place in (uri, self.directory) if place and scheme_of(place) != "file"]
         return storage_options(self.spark, normalise(elsewhere[0] if elsewhere else uri))
 
-    def _each(self) -> Each:
+    def _each(self, at_once: int = 1) -> Each:
+        """Return the function that goes through the base files; `at_once` of them are worked on in each task."""
         if self.spark is None:
             from hudi_vector.query.local import threads_of
 
             threads = threads_of({})
-            gone_through = threads.map if threads else map
+            gone_through: Callable[..., Any] = threads.map if threads else map
+            if at_once > 1:
+                gone_through = partial(parallel.each, most=at_once)
             return lambda run, items: list(followed(gone_through(run, items), len(items), _DONE))
         from hudi_vector.query.distributed import on_executors
 
         context = self.spark.sparkContext
-        by_tasks = on_executors(context)
+        by_tasks = on_executors(context, at_once)
 
         def each(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterable[Any]:
             # Each phase is one Spark job over all files: its results arrive together, so its tasks show the progress.
