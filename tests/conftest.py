@@ -59,7 +59,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     options, named = config.option, config.args_source is not pytest.Config.ArgsSource.TESTPATHS
-    ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not options.collectonly
     if ended and SOAK.is_whole(options.markexpr, options.keyword, named):
         counts = {name: len(reports) for name, reports in terminalreporter.stats.items()}
         SOAK.record(RECORD, counts, time.monotonic() - BEGUN)
