@@ -1,0 +1,281 @@
+"""What does a search of a table on an object store wait for? Ours and Lance's, on a store that answers late.
+
+    python benchmarks/object_store.py [--rounds 3] [--delay 0.03] [--parts write measure] [--output bench-output]
+        [--small]
+
+The store is that of `slow_store.py`: each request waits 30 ms, however many others do. Tables are written by Spark as
+Hudi's bulk insert writes them, but without its metadata table, get an index ``ivf_sq8``, and are copied to the store;
+beside each lies Lance's copy of the same rows, in one file, with an IVF_PQ of as many lists. ``write`` makes the
+tables; ``measure`` uses what is there.
+
+Every contestant searches in new processes, in rounds of changing order. A process loads all modules that a search
+needs, then waits; each of its three steps begins when it is asked for, and its requests alone are counted: open and
+search, search again with another query, and a third query with a filter that one row in a hundred passes. k is 10, the
+metric l2, the columns two. Before the rounds a process of each asks 100 queries, with the filter and without it, of the
+same store without the delay, for the recall. Lance gets the least effort whose recall is at least 0.95; ours is asked
+for this recall, or for the exact rows.
+
+LanceDB is measured where ``HUDI_VECTOR_LANCEDB`` names an interpreter that has it, or the one that runs this does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from common import environment, parser_of, publish, session, spread
+from object_store_data import FILTER, QUERIES, RECALL, Case, copy, draw, files_of, least_effort, recall, stored, write
+from slow_store import BUCKET, SlowStore, Watched, slow_store
+
+STEPS: tuple[tuple[str, str | None], ...] = (
+    ("open and first search", None),
+    ("second search", None),
+    ("search with a filter", FILTER),
+)
+_SEARCHER = Path(__file__).with_name("object_store_searcher.py")
+_COUNTS = ("requests", "megabytes", "waves", "heads", "lists", "gets", "most_at_once")
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who searches a table.
+
+    Attributes:
+        name: For people.
+        kind: ``index`` or ``exact``: what it is compared with.
+        task: What its processes are given; the fields of `object_store_searcher.Task`.
+        interpreter: Its Python.
+    """
+
+    name: str
+    kind: str
+    task: dict[str, Any]
+    interpreter: str = sys.executable
+
+
+@dataclass
+class Process:
+    """A process of a contestant, that waits for its next step."""
+
+    ran: subprocess.Popen[str]
+
+    def ask(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Let it do one thing, and wait for the answer."""
+        assert self.ran.stdin
+        assert self.ran.stdout
+        self.ran.stdin.write(json.dumps(content) + "\n")
+        self.ran.stdin.flush()
+        line = self.ran.stdout.readline()
+        if not line:
+            raise RuntimeError("A process that searches has ended; what it said is on the error output.")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def search(self, queries: Any, condition: str | None, modules: bool = False) -> dict[str, Any]:
+        """Search for queries, one after another."""
+        return self.ask({"queries": queries.tolist(), "filter": condition, "modules": modules})
+
+
+@dataclass
+class Measured:
+    """What one contestant took for one step, by round."""
+
+    seconds: list[float] = field(default_factory=list)
+    counts: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in _COUNTS})
+    ids: list[list[int]] = field(default_factory=list)
+
+    def add(self, answer: dict[str, Any], seen: Watched) -> None:
+        self.seconds.append(answer["seconds"])
+        self.ids.append(answer["ids"][0])
+        values = {"requests": len(seen.requests), "megabytes": seen.bytes / 1e6}
+        for name, kept in self.counts.items():
+            kept.append(values[name] if name in values else getattr(seen, name))
+
+
+def main() -> None:
+    """Write the tables, measure, print, publish."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--delay", type=float, default=0.03, help="seconds that each request waits")
+    parser.add_argument("--parts", nargs="+", default=["write", "measure"], choices=("write", "measure"))
+    given = parser.parse_args()
+    if given.small:
+        given.rounds = 1
+    cases, about = cases_of(given.output.resolve(), given.small), environment()
+    if "write" in given.parts:
+        write_all(cases)
+    if "measure" in given.parts:
+        lancedb = os.environ.get("HUDI_VECTOR_LANCEDB", sys.executable)
+        with slow_store(given.delay) as store:
+            measured = [measure(store, case, given.delay, given.rounds, lancedb) for case in cases]
+        about["versions"] |= measured[0]["versions"]
+        rows = [row for each in measured for row in each["rows"]]
+        content = {"delay": given.delay, "rounds": given.rounds, "queries": QUERIES, "filter": FILTER}
+        tables = [each["table"] for each in measured]
+        publish("object-store", given, about, {**content, "tables": tables, "rows": rows})
+
+
+def cases_of(output: Path, small: bool) -> list[Case]:
+    """The tables."""
+    if small:
+        return [Case("f8", 4_000, 8, 1, output), Case("f20", 2_000, 20, 1, output)]
+    return [
+        Case("f8", 400_000, 8, 1, output),
+        Case("f200", 200_000, 200, 1, output),
+        Case("p50", 50_000, 50, 50, output, has_exact=False),
+    ]
+
+
+def write_all(cases: Sequence[Case]) -> None:
+    """Write the tables and Lance's copies."""
+    spark = session(cases[0].output)
+    try:
+        for case in cases:
+            draw(case)
+            write(spark, case)
+            print(f"{case.said}: written", flush=True)
+    finally:
+        spark.stop()
+    for case in cases:
+        copy(case)
+
+
+def measure(store: SlowStore, case: Case, delay: float, rounds: int, lancedb: str) -> dict[str, Any]:
+    """Copy a table and Lance's copy to the store, and let all contestants search them."""
+    for folder in (case.table, case.copy):
+        for file in files_of(folder):
+            store.client.upload_file(str(file), BUCKET, str(file.relative_to(case.folder)))
+    store.warm()
+    truth = case.truth()
+    efforts = [least_effort(case, truth, condition) for condition in (None, FILTER)]
+    print(f"{case.said}; efforts of Lance, the second with a filter: {efforts}", flush=True)
+    ready, recalls, versions = [], {}, {}
+    store.set_delay(0)
+    for who in contestants(store, case, efforts, lancedb):
+        queries = case.queries()[:QUERIES]
+        with process_of(who) as (process, version):
+            found = {condition: process.search(queries, condition, modules=True) for condition in (None, FILTER)}
+        recalls[who.name] = {condition: recall(each["ids"], truth[condition]) for condition, each in found.items()}
+        versions[who.task["library"]] = version
+        ready.append(replace(who, task={**who.task, "modules": found[FILTER]["modules"]}))
+    store.set_delay(delay)
+    taken = in_rounds(store, case, ready, rounds)
+    rows = [row_of(case, who, step, taken[who.name, step], recalls[who.name]) for who in ready for step in STEPS]
+    about = {"table": case.said, **stored(case.table), "copy": stored(case.copy), "efforts": efforts}
+    return {"table": about, "rows": rows, "versions": versions}
+
+
+def contestants(store: SlowStore, case: Case, efforts: Sequence[dict[str, int]], lancedb: str) -> list[Contestant]:
+    """Who searches a table: with an index, and without one."""
+    keys = store.settings
+    settings = {
+        "aws_endpoint": store.endpoint,
+        "aws_region": keys["fs.s3a.endpoint.region"],
+        "aws_access_key_id": keys["fs.s3a.access.key"],
+        "aws_secret_access_key": keys["fs.s3a.secret.key"],
+        "allow_http": "true",
+    }
+
+    def task(library: str, effort: dict[str, Any], filtered: dict[str, Any]) -> dict[str, Any]:
+        ours = library == "hudi_vector"
+        return {
+            "library": library,
+            "place": f"s3a://{BUCKET}/{case.name}" if ours else f"s3://{BUCKET}/lance/{case.name}.lance",
+            "settings": keys if ours else settings,
+            "columns": ["id", case.text],
+            "effort": effort,
+            "filtered_effort": filtered,
+            "modules": [],
+        }
+
+    target, exact, scan = {"recall_target": RECALL}, {"mode": "exact"}, {"use_index": False}
+    found = [
+        Contestant("ours, ivf_sq8", "index", task("hudi_vector", target, target)),
+        Contestant("Lance, IVF_PQ", "index", task("lance", efforts[0], efforts[1])),
+    ]
+    if has_lancedb(lancedb):
+        found.append(Contestant("LanceDB, IVF_PQ", "index", task("lancedb", efforts[0], efforts[1]), lancedb))
+    if case.has_exact:
+        found += [
+            Contestant("ours, exact", "exact", task("hudi_vector", exact, exact)),
+            Contestant("Lance, exact", "exact", task("lance", scan, scan)),
+        ]
+    return found
+
+
+def has_lancedb(interpreter: str) -> bool:
+    """Return whether an interpreter has LanceDB."""
+    seen = subprocess.run([interpreter, "-c", "import lancedb, numpy"], capture_output=True, check=False)
+    return seen.returncode == 0
+
+
+@contextlib.contextmanager
+def process_of(who: Contestant) -> Iterator[tuple[Process, str]]:
+    """A new process that has loaded its modules, and the version of its library."""
+    root = str(Path(__file__).resolve().parents[1])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
+    if who.interpreter != sys.executable:
+        environment.pop("PYTHONPATH")
+    started = subprocess.Popen(
+        [who.interpreter, str(_SEARCHER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        process = Process(started)
+        yield process, process.ask(who.task)["version"]
+    finally:
+        assert started.stdin
+        assert started.stdout
+        started.stdin.close()
+        try:
+            started.wait(60)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+        started.stdout.close()
+
+
+def in_rounds(
+    store: SlowStore, case: Case, ready: Sequence[Contestant], rounds: int
+) -> dict[tuple[str, tuple[str, str | None]], Measured]:
+    """Let each contestant take all steps in a new process once a round, in an order that changes."""
+    taken = {(who.name, step): Measured() for who in ready for step in STEPS}
+    queries = case.queries()[QUERIES:]
+    for number in range(rounds):
+        for who in random.Random(number).sample(ready, len(ready)):
+            with process_of(who) as (process, _):
+                for query, step in zip(queries, STEPS, strict=True):
+                    with store.watched() as seen:
+                        answer = process.search(query[None], step[1])
+                    taken[who.name, step].add(answer, seen)
+    return taken
+
+
+def row_of(
+    case: Case, who: Contestant, step: tuple[str, str | None], taken: Measured, recalls: dict[str | None, float]
+) -> dict[str, Any]:
+    """One row of the record, which is printed."""
+    told, condition = step
+    counts = {name: spread(values) for name, values in taken.counts.items()}
+    seconds = spread(taken.seconds)
+    print(
+        f"  {who.name:<16} {told:<22} {seconds['median']:6.2f} s ({seconds['least']:.2f} to {seconds['largest']:.2f})  "
+        + "  ".join(f"{name} {values['median']:.4g}" for name, values in counts.items())
+        + f"  recall {recalls[condition]:.3f}",
+        flush=True,
+    )
+    return {
+        "table": case.said, "way": who.name, "kind": who.kind, "step": told, "seconds": seconds, **counts,
+        "recall": recalls[condition], "found": taken.ids[0],
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""A process of ``object_store.py``: one contestant, which searches when it is asked to.
+
+    python benchmarks/object_store_searcher.py
+
+It reads lines of JSON and answers each by one. The first says who searches and what; before its answer the modules that
+it names are loaded, and nothing is opened. Each further one is a step: queries and a filter. The first step opens. When
+there are no more lines, the process ends. It imports nothing of this folder, since LanceDB may be in an environment
+without the package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+K = 10
+
+Find = Callable[[Any, "str | None"], Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a process searches.
+
+    Attributes:
+        library: ``hudi_vector``, ``lance`` or ``lancedb``.
+        place: URI of the table.
+        settings: How the library reaches the store.
+        columns: Of the rows found, the number of the row first.
+        effort: Arguments of a search.
+        filtered_effort: Arguments of a search with a filter.
+        modules: What is loaded before the first step.
+    """
+
+    library: str
+    place: str
+    settings: dict[str, str]
+    columns: list[str]
+    effort: dict[str, Any]
+    filtered_effort: dict[str, Any]
+    modules: list[str]
+
+    def opened(self) -> Find:
+        """Open the table; a search gives the rows found."""
+        return {"hudi_vector": self._hudi, "lance": self._lance, "lancedb": self._lancedb}[self.library]()
+
+    def effort_of(self, condition: str | None) -> dict[str, Any]:
+        return self.filtered_effort if condition else self.effort
+
+    def _hudi(self) -> Find:
+        import hudi_vector as hv
+
+        table = hv.open(self.place, column="emb", storage_options=self.settings)
+
+        def find(query: Any, condition: str | None) -> Any:
+            asked = {"columns": self.columns, "filter": condition, **self.effort_of(condition)}
+            return table.search(query, K, metric="l2", **asked)
+
+        return find
+
+    def _lance(self) -> Find:
+        import lance
+
+        data = lance.dataset(self.place, storage_options=self.settings)
+
+        def find(query: Any, condition: str | None) -> Any:
+            nearest = {"column": "emb", "q": query, "k": K, **self.effort_of(condition)}
+            wanted = [*self.columns, "_distance"]
+            return data.to_table(columns=wanted, nearest=nearest, filter=condition, prefilter=condition is not None)
+
+        return find
+
+    def _lancedb(self) -> Find:
+        import lancedb
+
+        folder, _, name = self.place.rpartition("/")
+        table = lancedb.connect(folder, storage_options=self.settings).open_table(name.removesuffix(".lance"))
+
+        def find(query: Any, condition: str | None) -> Any:
+            effort = self.effort_of(condition)
+            asked = table.search(query, vector_column_name="emb").distance_type("l2").limit(K)
+            asked = asked.nprobes(effort["nprobes"]).refine_factor(effort["refine_factor"])
+            asked = asked.where(condition, prefilter=True) if condition else asked
+            return asked.select([*self.columns, "_distance"]).to_arrow()
+
+        return find
+
+
+def load(task: Task) -> str:
+    """Import the library and the modules of a search, and return the library's version."""
+    library = importlib.import_module(task.library)
+    for name in task.modules:
+        with contextlib.suppress(Exception):  # what an earlier process had may not be found by its name alone
+            importlib.import_module(name)
+    return str(library.__version__)
+
+
+def main() -> None:
+    """Answer each line by one."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+
+    def answer(**values: Any) -> None:
+        answers.write(json.dumps(values) + "\n")
+        answers.flush()
+
+    task, find = Task(**json.loads(sys.stdin.readline())), None
+    answer(version=load(task))
+    for line in sys.stdin:
+        step = json.loads(line)
+        queries = np.asarray(step["queries"], np.float32)
+        begun = time.perf_counter()
+        find = find or task.opened()
+        found = [find(query, step["filter"]) for query in queries]
+        seconds = time.perf_counter() - begun
+        ids = [each.column(task.columns[0]).to_pylist() for each in found]
+        answer(seconds=seconds, ids=ids, modules=sorted(sys.modules) if step["modules"] else [])
+
+
+if __name__ == "__main__":
+    main()
