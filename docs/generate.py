@@ -297,6 +297,35 @@ def codecs(run: Run) -> str:
     return _rows(["vectors", "codec", "MB", "write, s", "read, s"], rows)
 
 
+def object_store(run: Run) -> str:
+    """Steps of searches on an object store: seconds, also as a multiple of Lance's, and what was asked for."""
+    medians = {(row["table"], row["step"], row["way"]): row["seconds"]["median"] for row in run["rows"]}
+    lance = {"index": "Lance, IVF_PQ", "exact": "Lance, exact"}
+    rows = []
+    for row in run["rows"]:
+        of_lance = medians[row["table"], row["step"], lance[row["kind"]]]
+        rows.append(
+            [
+                f"{row['table']}: {row['way']}",
+                row["step"],
+                _spread(row["seconds"]),
+                f"{row['seconds']['median'] / of_lance:.1f}×",
+                *(_number(row[name]["median"]) for name in ("requests", "megabytes", "waves", "heads")),
+                f"{row['recall']:.3f}",
+            ]
+        )
+    versions = run["versions"]
+    lancedb = f"LanceDB {versions['lancedb']}" if "lancedb" in versions else "LanceDB was not there"
+    header = ["table: way", "step", "s", "of Lance's time", "requests", "MB", "waves", "HEADs", "recall"]
+    efforts = "; ".join(f"{each['table']}, {' and '.join(map(_effort, each['efforts']))}" for each in run["tables"])
+    said = f"Lance {versions['lance']}; {lancedb}. Efforts of Lance's index without the filter and with it: {efforts}."
+    return f"{_rows(header, rows)}\n\n{said}"
+
+
+def _effort(effort: Mapping[str, int]) -> str:
+    return f"{effort['nprobes']} lists with {effort['refine_factor']} k candidates"
+
+
 TABLES: Mapping[str, Callable[[Run], str]] = {
     made.__name__: made
     for made in (
@@ -316,6 +345,7 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
         index,
         hybrid,
         codecs,
+        object_store,
     )
 }
 

@@ -198,6 +198,30 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         ["| d | zstd | 12.3 | 2 (1–3) | 0.2 (0.1–0.3) |"],
     ),
+    "object_store": (
+        {
+            "versions": {"python": "3.11", "pyspark": "3.5.9", "lance": "14"},
+            "tables": [{"table": "t", "efforts": [{"nprobes": n, "refine_factor": 2} for n in (4, 64)]}],
+            "rows": [
+                {
+                    "table": "t",
+                    "way": way,
+                    "kind": "exact",
+                    "step": "again",
+                    "seconds": {"median": seconds, "least": 1, "largest": 9},
+                    **{name: {"median": 5} for name in ("requests", "megabytes", "waves", "heads")},
+                    "recall": 1.0,
+                }
+                for way, seconds in (("ours, exact", 6), ("Lance, exact", 4))
+            ],
+        },
+        [
+            "| t: ours, exact | again | 6 (1–9) | 1.5× | 5 | 5 | 5 | 5 | 1.000 |",
+            "| t: Lance, exact | again | 4 (1–9) | 1.0× |",
+            "Lance 14; LanceDB was not there. ",
+            "with it: t, 4 lists with 2 k candidates and 64 lists with 2 k candidates.",
+        ],
+    ),
 }
 
 

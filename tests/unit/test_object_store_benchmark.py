@@ -1,0 +1,76 @@
+"""The object store's benchmark, of a table that is written without Spark: what it counts and finds, never its times."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from support.written_table import Row, WrittenTable
+
+from hudi_vector.index.build import Parameters, create_index
+from hudi_vector.read.spec import ScanSpec, VectorColumn
+from hudi_vector.storage import normalise
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+FILES, ROWS, DIMENSION = 8, 480, 8
+DELAY = 0.25  # requests that are sent together are seen together on a busy machine
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        main, data = (importlib.import_module(name) for name in ("object_store", "object_store_data"))
+        yield SimpleNamespace(main=main, data=data)
+
+
+def write(case: Any) -> None:
+    """The rows of the benchmark in base files, and an index of them."""
+    rows = [
+        Row(each["id"], "g", float(each["price"]), each["name"], tuple(each["emb"]))
+        for each in pq.read_table(case.source).to_pylist()
+    ]
+    table = WrittenTable(case.table, dimension=DIMENSION)
+    table.commit({("g", f"f{number}"): rows[number::FILES] for number in range(FILES)})
+    snapshot = NativeTable(Source(normalise(str(case.table)), "t")).snapshot()
+    spec = ScanSpec(snapshot.source.uri, snapshot.schema, VectorColumn("emb", DIMENSION, "float"))
+    create_index(snapshot, spec, Parameters(metric="l2"))
+
+
+def test_steps_are_counted_apart_and_answers_are_those_of_lance(bench: Any, tmp_path: Path) -> None:
+    case = bench.data.Case("f8", ROWS, FILES, 1, tmp_path, dimension=DIMENSION, text="name")
+    bench.data.draw(case)
+    write(case)
+    bench.data.copy(case)
+    with bench.main.slow_store(DELAY) as store:
+        measured = bench.main.measure(store, case, DELAY, rounds=1, lancedb="/bin/false")
+    rows = {(row["way"], row["step"]): row for row in measured["rows"]}
+    steps = [step for step, _ in bench.main.STEPS]
+    ways = ("ours, ivf_sq8", "Lance, IVF_PQ", "ours, exact", "Lance, exact")
+    assert list(rows) == [(way, step) for way in ways for step in steps]
+    for step, requests, waves in zip(steps, (60, 30, 40), (12, 4, 6), strict=True):
+        assert rows["ours, exact", step]["found"] == rows["Lance, exact", step]["found"]
+        assert rows["ours, exact", step]["recall"] == rows["Lance, exact", step]["recall"] == 1
+        assert rows["ours, ivf_sq8", step]["recall"] >= bench.data.RECALL
+        for way in ("ours, ivf_sq8", "ours, exact"):
+            counted = {name: value["median"] for name, value in rows[way, step].items() if isinstance(value, dict)}
+            assert counted["heads"] == 0
+            assert counted["requests"] == counted["gets"] + counted["lists"] <= requests, (way, step, counted)
+            assert 0 < counted["waves"] <= waves, (way, step, counted)
+    assert measured["versions"].keys() == {"hudi_vector", "lance"}
+
+
+def test_a_process_that_ends_is_one_sentence(bench: Any) -> None:
+    wrong = bench.main.Contestant("nothing", "exact", {"library": "none"})
+    with (
+        pytest.raises(RuntimeError, match="A process that searches has ended"),
+        bench.main.process_of(wrong),
+    ):
+        pass
