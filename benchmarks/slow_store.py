@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -208,19 +208,25 @@ def slow_store(delay: float = 0.03) -> Iterator[SlowStore]:
     """
     import boto3
 
-    port = _free_port()
-    direct = f"http://127.0.0.1:{port}"
-    server = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_running(server, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
+        port = stack.enter_context(moto())
+        direct = f"http://127.0.0.1:{port}"
         proxy = stack.enter_context(_proxy_of(port, delay))
-        _wait_for(port)
         names = {"aws_access_key_id": _KEYS["access.key"], "aws_secret_access_key": _KEYS["secret.key"]}
         client = boto3.client("s3", endpoint_url=direct, region_name=_REGION, **names)
         stack.callback(client.close)
         client.create_bucket(Bucket=BUCKET)
         client.meta.events.register("after-call.s3", lambda model, **_: _forget_after(model.name, proxy))
         yield SlowStore(f"http://127.0.0.1:{proxy.port}", direct, client, proxy)
+
+
+@contextlib.contextmanager
+def moto() -> Iterator[int]:
+    """Run an S3-compatible server as long as the block runs; its port is yielded when it answers."""
+    port = free_port()
+    with running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]):
+        wait_for(port)
+        yield port
 
 
 def waves(requests: Iterable[Request]) -> int:
@@ -305,18 +311,20 @@ class _Proxy:
 @contextlib.contextmanager
 def _proxy_of(port: int, delay: float) -> Iterator[_Proxy]:
     program = str(Path(__file__).with_name("slow_store_proxy.py"))
-    with _running(
-        [sys.executable, program, str(port), str(delay)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as ran:
+    with running([sys.executable, program, str(port), str(delay)], talks=True) as ran:
         assert ran.stdout
         with contextlib.closing(ran.stdout):
             yield _Proxy(ran, int(ran.stdout.readline()))
 
 
 @contextlib.contextmanager
-def _running(command: list[str], stdin: int, stdout: int) -> Iterator[subprocess.Popen[str]]:
-    quiet = subprocess.DEVNULL if stdout == subprocess.DEVNULL else None
-    started = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=quiet, text=True)
+def running(
+    command: Sequence[str], *, talks: bool = False, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a process as long as the block runs: one that talks is asked by lines, another one is not heard."""
+    heard = subprocess.PIPE if talks else subprocess.DEVNULL
+    quiet = None if talks else subprocess.DEVNULL
+    started = subprocess.Popen(command, stdin=heard, stdout=heard, stderr=quiet, text=True, env=env)
     try:
         yield started
     finally:
@@ -339,13 +347,15 @@ def _forget_after(call: str, proxy: _Proxy) -> None:
         proxy.ask("forget")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait_for(port: int) -> None:
+def wait_for(port: int) -> None:
+    """Wait until somebody listens on a port, for two minutes."""
     deadline = time.monotonic() + 120
     while True:
         try:

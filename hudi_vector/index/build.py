@@ -40,16 +40,17 @@ from hudi_vector.read.parquet.data_file import DataFile
 from hudi_vector.read.parquet.page_table import PageTable, page_table
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
-from hudi_vector.storage import FileInfo, StorageOptions, open_storage, scheme_of
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage, parallel, scheme_of
 from hudi_vector.table.model import Snapshot
 
 _MOST_OTHERS = 16
 """The most other lists of files that are searched for segments to share."""
 
 _MOST_STARTS = 3
-_AT_ONCE_BYTES = 256 << 20
-_MOST_AT_ONCE = 16
 """The most attempts of a refresh; it starts again when another job has made the index again."""
+
+_MOST_AT_ONCE = 16
+"""The most files of an object store that one task works on at a time."""
 
 __all__ = ["Each", "Parameters", "create_index", "files_at_once", "indexable_files", "lacking", "refresh_index"]
 
@@ -189,7 +190,7 @@ def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each =
 def files_at_once(snapshot: Snapshot) -> int:
     """Return how many base files one task works on at a time: 1 on a local disk, some small ones on an object store."""
     sizes = [file.size for file in indexable_files(snapshot) if scheme_of(file.uri) != "file"]
-    return max(1, min(_MOST_AT_ONCE, _AT_ONCE_BYTES * len(sizes) // max(sum(sizes), 1)))
+    return max(1, min(_MOST_AT_ONCE, parallel.within_memory(sum(sizes) // len(sizes)))) if sizes else 1
 
 
 def lacking(index: Index, files: Sequence[FileInfo], options: StorageOptions) -> list[FileInfo]:

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 import numpy as np
 import pyarrow as pa
 
+from hudi_vector.index.calibration.held_out import Each
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.query.execute import open_slice
 from hudi_vector.query.merge import Winners
@@ -38,11 +39,11 @@ def fetch_rows(
         return _rows_of_slice(readers[number], winners, places[number], names)
 
     # Cached columns are read inline: handing over to a thread would take longer.
-    apart = not all(isinstance(reader, ParquetSlice) and reader.holds(names) for reader in readers)
-    if any(isinstance(reader, ParquetSlice) and not reader.is_local for reader in readers):
-        parts = parallel.each(read, range(len(places)))
-    else:
-        parts = list(threads.map(read, range(len(places))) if threads and apart else map(read, range(len(places))))
+    each: Each = map
+    if not all(isinstance(reader, ParquetSlice) and reader.holds(names) for reader in readers):
+        is_remote = any(isinstance(reader, ParquetSlice) and not reader.is_local for reader in readers)
+        each = parallel.each if is_remote else threads.map if threads else map
+    parts = list(each(read, range(len(places))))
     back = np.empty(len(winners), np.int64)
     back[np.concatenate(places)] = np.arange(len(winners))
     return pa.concat_tables(parts).take(pa.array(back))

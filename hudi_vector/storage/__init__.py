@@ -235,8 +235,8 @@ class Storage:
 
         Raises FileNotFoundError if there is no such file, and DataFileError if the file has more than `most` bytes.
         """
-        if self._objects is not None and is_addressed(uri):
-            content, _ = self._objects.read(self.path(uri), most)
+        if (objects := self._objects_for(uri)) is not None:
+            content, _ = objects.read(self.path(uri), most)
             if content is None:
                 raise DataFileError(f"'{uri}' has more than {most} bytes, and no file of its kind is so large")
             return content
@@ -253,8 +253,8 @@ class Storage:
         """Open a file as `open` does, and raise OSError if it is missing or cannot be opened."""
         if self.scheme == "file" and mapped:
             return pa.memory_map(self.path(uri))
-        if self._objects is not None and is_addressed(uri):
-            file = ObjectFile(self._objects, self.path(uri), size)
+        if (objects := self._objects_for(uri)) is not None:
+            file = ObjectFile(objects, self.path(uri), size)
             file.size()
             return file
         return self.filesystem.open_input_file(self.path(uri))
@@ -266,8 +266,8 @@ class Storage:
         DataFileError if the file cannot be read, or has another size.
         """
         try:
-            if self._objects is not None and is_addressed(uri):
-                return ObjectFile(self._objects, self.path(uri), size).read_buffer()
+            if (objects := self._objects_for(uri)) is not None:
+                return ObjectFile(objects, self.path(uri), size).read_buffer()
             with self.open(uri) as opened:
                 return opened.read_buffer()
         except OSError as problem:
@@ -279,13 +279,13 @@ class Storage:
 
     def together(self, *calls: Callable[[], Any]) -> list[Any]:
         """Return the results of calls, which are made at once where the file system answers late."""
-        return self.each(lambda call: call(), calls)
+        return [call() for call in calls] if self.scheme == "file" else parallel.together(*calls)
 
     def info(self, uri: str) -> FileInfo | None:
         """Return a file's size and modification time, or None if there is no such file."""
-        if self._objects is not None and is_addressed(uri):
+        if (objects := self._objects_for(uri)) is not None:
             try:
-                return FileInfo(uri, *self._objects.info(self.path(uri)))
+                return FileInfo(uri, *objects.info(self.path(uri)))
             except FileNotFoundError:
                 return None
         entry = self.filesystem.get_file_info(self.path(uri))
@@ -376,8 +376,8 @@ class Storage:
         if self.info(uri) is None:
             return False
         try:
-            if self._objects is not None and is_addressed(uri):
-                self._objects.delete(path)  # pyarrow would ask once more, and leave the mark of a folder
+            if (objects := self._objects_for(uri)) is not None:
+                objects.delete(path)  # pyarrow would ask once more, and leave the mark of a folder
             else:
                 self.filesystem.delete_file(path)
         except FileNotFoundError:  # another process removed it after the check
@@ -419,6 +419,10 @@ class Storage:
             sync(path)
             sync(os.path.dirname(path))
 
+    def _objects_for(self, uri: str) -> Objects | None:
+        """Return what reads and lists the objects at a URI, or None if pyarrow does."""
+        return self._objects if is_addressed(uri) else None
+
     def _reached_from(self, uri: str, root: str) -> str:
         """Return the path below which no link is followed: the table's folder, else `root`, else the file's folder."""
         table, found, _ = uri.partition("/.hoodie/")
@@ -454,11 +458,11 @@ class Storage:
 
     def _listed(self, uri: str, recursive: bool) -> tuple[list[FileInfo], list[str]]:
         """Return the files in a folder that is not local, or below it, and the names of the folders in it."""
-        if self._objects is not None and is_addressed(uri):
+        if (objects := self._objects_for(uri)) is not None:
             # pyarrow lists no more than eight folders at once, but it knows every name, and the marks of folders.
             with suppress(ValueError):
-                objects, folders = self._objects.list(self.path(uri), recursive)
-                files = [FileInfo(self.uri(path), size, mtime_ns) for path, size, mtime_ns in objects]
+                found, folders = objects.list(self.path(uri), recursive)
+                files = [FileInfo(self.uri(path), size, mtime_ns) for path, size, mtime_ns in found]
                 return files, [posixpath.basename(path.rstrip("/")) for path in folders]
         selector = pafs.FileSelector(self.path(uri), recursive=recursive, allow_not_found=True)
         entries: list[pafs.FileInfo] = self.filesystem.get_file_info(selector)

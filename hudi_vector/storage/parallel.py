@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, TypeVar
 
-__all__ = ["each", "set_parallelism", "threads_named", "together"]
+__all__ = ["each", "set_parallelism", "threads_named", "together", "within_memory"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _USUAL = 32
+_IN_FLIGHT_BYTES = 256 << 20
 _LEVELS = 4
 _HERE = threading.local()
 _parallelism = _USUAL
@@ -54,6 +55,16 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
         [1, 'a']
     """
     return each(lambda call: call(), calls)
+
+
+def within_memory(size: int) -> int:
+    """Return how many files of so many bytes are worked on at once: 256 MiB of them; 0 if one alone is larger.
+
+    Example:
+        >>> within_memory(100 << 20), within_memory(1 << 30)
+        (2, 0)
+    """
+    return _IN_FLIGHT_BYTES // max(size, 1)
 
 
 @lru_cache(maxsize=64)

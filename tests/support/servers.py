@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,9 +18,12 @@ from typing import Any
 import boto3
 
 from hudi_vector.storage import StorageOptions
+from support.loaded import module
 from support.quick import FEW_STATEMENTS
 
 _ROOT = Path(__file__).resolve().parents[2]
+_slow_store = module("benchmarks/slow_store.py", "servers_slow_store")
+free_port, running, wait_for = _slow_store.free_port, _slow_store.running, _slow_store.wait_for
 _PRELUDE = """
 import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -67,9 +69,7 @@ def run_program(program: str, *arguments: str, env: dict[str, str] | None = None
 @contextlib.contextmanager
 def object_store() -> Iterator[str]:
     """The endpoint of an S3-compatible server that runs as long as the block."""
-    port = free_port()
-    with _process(sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)):
-        _wait_for(port)
+    with _slow_store.moto() as port:
         yield f"http://127.0.0.1:{port}"
 
 
@@ -109,46 +109,13 @@ def cluster(workers: int = 2) -> Iterator[str]:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         env["SPARK_DAEMON_JAVA_OPTS"] = FEW_STATEMENTS
         env["SPARK_WORKER_DIR"] = env["SPARK_LOG_DIR"] = env["SPARK_LOCAL_DIRS"] = folder
-        stack.enter_context(_process(*master, str(web), "--port", str(port), env=env))
-        _wait_for(port)
+        stack.enter_context(running([*master, str(web), "--port", str(port)], env=env))
+        wait_for(port)
         for _ in range(workers):
             settings = ["--cores", "1", "--memory", "1g", url]
-            stack.enter_context(_process(*worker, str(free_port()), *settings, env=env))
+            stack.enter_context(running([*worker, str(free_port()), *settings], env=env))
         _wait_for_workers(web, workers)
         yield url
-
-
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextlib.contextmanager
-def _process(*command: str, env: dict[str, str] | None = None) -> Iterator[None]:
-    started = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        started.terminate()
-        try:
-            started.wait(20)
-        except subprocess.TimeoutExpired:
-            started.kill()
-            started.wait()
-
-
-def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + 120
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
 
 
 def _wait_for_workers(web: int, workers: int) -> None:

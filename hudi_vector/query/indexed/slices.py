@@ -53,10 +53,8 @@ _MOST_CANDIDATES = 4096
 _TOGETHER_BYTES = 4 << 20
 """Base files are scanned together up to so many bytes: a search of each alone takes some time whatever its size."""
 
-_SCANNED_BYTES = 256 << 20
-"""So many bytes of files of an object store are scanned at once, and two files at the least."""
-
 _LEAST_AT_ONCE = 2
+"""So many files of an object store are scanned at once, however large they are."""
 
 _FEW = 4096
 """Up to this many candidates of all queries are scored at once: a call for each file would take longer."""
@@ -123,7 +121,7 @@ def _scanning(entries: Sequence[Entry], each: Each) -> Each:
     if all(base is None or scheme_of(base.uri) == "file" for base in bases):
         return each
     largest = max(entry[1].file_slice.size for entry in entries)
-    return partial(parallel.each, most=max(_LEAST_AT_ONCE, _SCANNED_BYTES // max(largest, 1)))
+    return partial(parallel.each, most=max(_LEAST_AT_ONCE, parallel.within_memory(largest)))
 
 
 def _together(entries: Sequence[Entry], is_final: bool) -> Iterator[Sequence[Entry]]:

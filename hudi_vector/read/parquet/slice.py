@@ -23,7 +23,7 @@ from hudi_vector.read.predicate.form import evaluate
 from hudi_vector.read.predicate.prune import ColumnStats, may_match, row_group_stats
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vectors import block_of, chosen_of, joined, rows_within
-from hudi_vector.storage import FileInfo, parallel, scheme_of
+from hudi_vector.storage import FileInfo, parallel
 from hudi_vector.table.deleted_rows import DeletedRows
 
 __all__ = ["ParquetSlice"]
@@ -112,7 +112,7 @@ class ParquetSlice:
     @property
     def is_local(self) -> bool:
         """Return True if the file is on a local file system, where a read costs no more than its system call."""
-        return scheme_of(self._file.uri) == "file"
+        return not self._data.is_remote
 
     @property
     def chooses(self) -> bool:

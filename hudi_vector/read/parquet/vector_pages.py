@@ -67,9 +67,8 @@ class RangeReads:
     def each(self, work: Callable[[int], Any], items: Iterable[int]) -> Iterable[Any]:
         """Map a function over numbers with the configured threads; results keep the order of the numbers."""
         # Separate threads: those that search file slices wait for these.
-        return (
-            map(work, items) if self.threads == 1 else threads_named("hudi-vector-read", self.threads).map(work, items)
-        )
+        threads = threads_named("hudi-vector-read", self.threads) if self.threads > 1 else None
+        return threads.map(work, items) if threads else map(work, items)
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class VectorPages:
         self._reads = reads.at(file.file.uri)
         self._cache = cache
         # On local disk reading a few bytes takes microseconds: enough to see how a page is stored without reading it.
-        self._peeks = scheme_of(file.file.uri) == "file"
+        self._peeks = not file.is_remote
         # On local disk, planning a few reads takes longer than it saves.
         self._unplanned = _FEW_RANGES if self._peeks and not reads.max_gap else -1
 
