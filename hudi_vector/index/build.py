@@ -23,7 +23,7 @@ from hudi_vector.index.drift import mean_quality, quality_of
 from hudi_vector.index.files import (
     fingerprint_of,
     load_model,
-    load_segment,
+    packs_folder,
     save_model,
     save_segment,
     segments_folder,
@@ -31,12 +31,16 @@ from hudi_vector.index.files import (
 from hudi_vector.index.kinds.joined import made_segment
 from hudi_vector.index.kinds.kinds import check_choices, indexed_metric, kind_named
 from hudi_vector.index.kinds.model import IndexModel, default_partitions, sample_size, train_model, working
+from hudi_vector.index.kinds.segment import Segment
 from hudi_vector.index.locations import IndexHome, IndexPlace, in_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, publish_manifest
+from hudi_vector.index.packing import is_to_pack, packed
+from hudi_vector.index.packs.stored import packs_of, read_segments
 from hudi_vector.index.verified import verified
 from hudi_vector.kernels.topk import Ints, VectorBlock
 from hudi_vector.read.logs.record_keys import hashes_of_file
 from hudi_vector.read.parquet.data_file import DataFile
+from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable, page_table
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
@@ -164,7 +168,7 @@ def _akin(
 
 
 def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each = map, *, deep: bool = False) -> Index:
-    """Make the segments that an index lacks, with its own model, and publish it.
+    """Make the segments that an index lacks, with its own model, pack those that are not packed, and publish it.
 
     `spec` names the column and how its files are opened, and has no predicate. `each` is `map` or a function like it.
     With `deep`, all segments are read, and damaged ones of the right length are made again too.
@@ -175,7 +179,8 @@ def refresh_index(snapshot: Snapshot, spec: ScanSpec, known: Index, each: Each =
     files = indexable_files(snapshot)
     for _ in range(_MOST_STARTS):
         missing = _to_make(known, files, spec, each) if deep else lacking(known, files, spec.options)
-        if not missing:
+        kind, covered = known.manifest.kind, known.covered(files)
+        if not missing and not any(is_to_pack(known.folder, kind, entry) for _, entry in covered):
             return known
         done = _completed(known, files, spec, each, _hashes_keys(snapshot), missing)
         if done.manifest.model_id == known.manifest.model_id:
@@ -195,10 +200,17 @@ def files_at_once(snapshot: Snapshot) -> int:
 
 def lacking(index: Index, files: Sequence[FileInfo], options: StorageOptions) -> list[FileInfo]:
     """Return the files without a segment, and those whose segment file is missing or has another length."""
-    listed = open_storage(index.folder, options).list_files(segments_folder(index.folder))
-    sizes = {file.name: file.size for file in listed}
+    storage = open_storage(index.folder, options)
+    listed = storage.each(storage.list_files, [folder(index.folder) for folder in (segments_folder, packs_folder)])
+    sizes = {file.name: file.size for files in listed for file in files}
+
+    def is_there(entry: ManifestEntry) -> bool:
+        if entry.pack is None:
+            return sizes.get(entry.segment) == entry.bytes
+        return sizes.get(entry.pack.name) == entry.pack.bytes
+
     entries = ((file, index.entry_of(file)) for file in files)
-    return [file for file, entry in entries if entry is None or sizes.get(entry.segment) != entry.bytes]
+    return [file for file, entry in entries if entry is None or not is_there(entry)]
 
 
 def _to_make(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each) -> list[FileInfo]:
@@ -206,30 +218,27 @@ def _to_make(index: Index, files: Sequence[FileInfo], spec: ScanSpec, each: Each
     missing = lacking(index, files, spec.options)
     gone = {file.uri for file in missing}
     there = [(file, entry) for file, entry in index.covered(files) if file.uri not in gone]
-    works = [_Existing(index.folder, index.manifest.model_id, entry, spec.options) for _, entry in there]
-    whole = each(_is_whole, works) if works else ()
-    return [*missing, *(file for (file, _), fit in zip(there, whole, strict=True) if not fit)]
+    groups = [*packs_of([entry for _, entry in there]).values(), *([entry] for _, entry in there if entry.pack is None)]
+    works = [_Existing(index.folder, index.manifest.model_id, tuple(group), spec.options) for group in groups]
+    unfit = {name for names in (each(_damaged, works) if works else ()) for name in names}
+    return [*missing, *(file for file, entry in there if entry.segment in unfit)]
 
 
 @dataclass(frozen=True)
 class _Existing:
-    """The input of the check of one segment, sent to executors."""
+    """The input of the check of one segment, or of the segments of one pack, sent to executors."""
 
     folder: str
     model_id: str
-    entry: ManifestEntry
+    entries: tuple[ManifestEntry, ...]
     options: StorageOptions
 
 
-def _is_whole(work: _Existing) -> bool:
+def _damaged(work: _Existing) -> list[str]:
+    """Return the names of the segments that are missing or damaged; what a newer version wrote is neither."""
     model = _model_of(work.folder, work.model_id, work.options)
-    try:
-        load_segment(open_storage(work.folder, work.options), work.folder, work.entry.segment, model, work.entry.file)
-    except DataFileError:
-        return False
-    except UnsupportedTableError:  # a newer hudi-vector wrote it, and can read it
-        return True
-    return True
+    read = read_segments(open_storage(work.folder, work.options), work.folder, model, work.entries)
+    return [name for name, found in read.items() if isinstance(found, DataFileError)]
 
 
 def _hashes_keys(snapshot: Snapshot) -> bool:
@@ -256,6 +265,8 @@ def _completed(
     works = [_SegmentWork(index.folder, index.table_uri, model_id, file, spec, hashes_keys) for file in missing]
     made = {entry.file.path: entry for entry in each(_make_segment, works)}
     manifest = replace(index.manifest, entries=tuple({**index.entries, **made}.values()))
+    manifest = packed(index.folder, manifest, spec.options, each)
+    made = {entry.file.path: entry for entry in manifest.entries if entry.file.path in made}
     if not manifest.trained.imbalance:
         manifest = replace(manifest, trained=mean_quality((one.rows, one.quality) for one in manifest.entries))
     if not manifest.calibration:
@@ -295,16 +306,20 @@ def _make_segment(work: _SegmentWork) -> ManifestEntry:
             f"column '{spec.column.name}' of '{work.file.uri}' has {counts.uneven} vectors that are not of "
             f"{spec.column.dimension} elements; an index is made of vectors of one length"
         )
-    segment = replace(segment, pages=_pages_of(work.file, spec))
+    pages, footer = _kept_of(work.file, spec)
+    segment = replace(segment, pages=pages)
+    if isinstance(segment, Segment):
+        segment = replace(segment, footer=footer)
     keys = hashes_of_file(work.file, spec.options) if work.hashes_keys else None
     name, size = save_segment(storage, work.folder, model, segment, keys)
     return ManifestEntry(segment.file, segment.rows, name, size, segment.clipped, quality_of(segment))
 
 
-def _pages_of(file: FileInfo, spec: ScanSpec) -> PageTable | None:
+def _kept_of(file: FileInfo, spec: ScanSpec) -> tuple[PageTable | None, KeptFooter | None]:
+    """Return the page table of a base file, and what is kept of its footer."""
     column, data = spec.column, DataFile(file, spec.options, mapped=False)
     try:
-        return page_table(data, column.name, column.dimension * column.dtype.itemsize)
+        return page_table(data, column.name, column.dimension * column.dtype.itemsize), data.kept_footer()
     finally:
         data.close()
 

@@ -101,12 +101,13 @@ def others_of(place: IndexPlace, options: StorageOptions, most: int | None = Non
 def drop_index(index: Index, options: StorageOptions) -> None:
     """Remove an index: first its manifests, so that no new search begins to use it, then its measurements and files.
 
-    Models and segments stay if other lists of files share them; `hudi_vector.index.compact` removes the unneeded ones.
+    Models, segments and packs stay if other lists of files share them; `hudi_vector.index.compact` removes those that
+    nothing needs.
     """
     storage = open_storage(index.folder, options)
     forget(storage, manifests_folder(index.folder, index.key), ())
     forget(storage, join(index.folder, "recall", index.key), ())
     if others_of(IndexPlace(index.table_uri, index.folder, index.key), options, most=1):
         return
-    for part in ("segments", "models"):
+    for part in ("packs", "segments", "models"):
         forget(storage, join(index.folder, part), ())

@@ -14,16 +14,18 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.index.kinds.joined import AnySegment, read_segment
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.model import MODEL_ID, IndexModel, read_model
-from hudi_vector.index.kinds.segment import FileFingerprint
-from hudi_vector.index.manifest import SEGMENT
+from hudi_vector.index.kinds.segment import FileFingerprint, Segment
+from hudi_vector.index.manifest import PACK, SEGMENT
 from hudi_vector.index.side_arrays import pack, unpack, unpack_apart
 from hudi_vector.read.logs.key_hashes import KeyHashes
+from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.storage import FileInfo, Storage, join
@@ -37,6 +39,8 @@ __all__ = [
     "load_segment",
     "load_segment_keys",
     "model_uri",
+    "pack_uri",
+    "packs_folder",
     "path_from",
     "save_model",
     "save_segment",
@@ -50,7 +54,7 @@ __all__ = [
 _ROOT = ".hoodie/vector_index/v1"
 _TAIL_BYTES = 64 << 10
 _KEYS = ("key_hash", "key_row")
-_PAGES = "pages"
+_PAGES, _FOOTER = "pages", "footer"
 _SEGMENT = re.compile(r"(.+)-[0-9a-f]{16}-[^-]+\.arrow", re.ASCII | re.DOTALL)
 
 
@@ -153,6 +157,16 @@ def segments_folder(folder: str) -> str:
     return join(folder, "segments")
 
 
+def packs_folder(folder: str) -> str:
+    """Return the folder of an index's packs."""
+    return join(folder, "packs")
+
+
+def pack_uri(folder: str, name: str) -> str:
+    """Return the URI of a pack; raise DataFileError if its name is malformed, since it could lead anywhere."""
+    return join(packs_folder(folder), named(folder, "pack", name, PACK))
+
+
 def segment_uri(folder: str, name: str) -> str:
     """Return the URI of a segment; raise DataFileError if its name is malformed, since it could lead anywhere."""
     return join(segments_folder(folder), named(folder, "segment", name, SEGMENT))
@@ -176,6 +190,8 @@ def save_segment(
     arrays = {name: getattr(segment, name) for name in segment.ARRAYS}
     if segment.pages is not None:
         arrays[_PAGES] = segment.pages.numbers
+    if isinstance(segment, Segment) and segment.footer is not None:
+        arrays[_FOOTER] = np.frombuffer(segment.footer.content, np.uint8)
     apart = {name: getattr(keys, name) for name in _KEYS} if keys is not None else {}
     size = _settle(storage, "segment", uri, header, lambda: pack("segment", header, arrays, apart))
     return name, size
@@ -214,6 +230,8 @@ def load_segment(
         segment = read_segment(model, found, header, arrays)
     except (LookupError, ValueError, TypeError) as problem:
         raise DataFileError(f"the segment '{uri}' does not fit its model: {problem}") from problem
+    if _FOOTER in arrays and isinstance(segment, Segment):
+        segment = replace(segment, footer=KeptFooter(arrays[_FOOTER].tobytes()))
     if _PAGES not in arrays:  # an old segment without page tables, or a file whose pages only pyarrow reads
         return segment
     width = model.dimension * VectorColumn("", model.dimension, model.element).dtype.itemsize

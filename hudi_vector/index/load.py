@@ -6,49 +6,112 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
+
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.files import load_model, load_segment, load_segment_keys, segment_content
 from hudi_vector.index.kinds.candidates import View
 from hudi_vector.index.kinds.joined import joined_view
-from hudi_vector.index.manifest import ManifestEntry
+from hudi_vector.index.manifest import ManifestEntry, PackPlace
+from hudi_vector.index.packs.layout import PackHead, read_head
+from hudi_vector.index.packs.lists import PackFile, stored_view
+from hudi_vector.index.packs.stored import (
+    head_content,
+    head_of,
+    keys_in,
+    packs_of,
+    read_segments,
+    require_places,
+)
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.logs.key_hashes import KeyHashes
-from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.storage import Storage, StorageOptions, open_storage, scheme_of
 from hudi_vector.table.recent import Recent
 
-__all__ = ["damaged_segments", "kept_view", "load_key_hashes", "load_view"]
+__all__ = ["damaged_segments", "forget_view", "kept_view", "load_key_hashes", "load_view"]
 
 _LOADING: Recent[tuple[object, ...], threading.Lock] = Recent(256)
 
 
 def load_view(
-    folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions, keep: bool
+    folder: str,
+    model_id: str,
+    entries: Sequence[ManifestEntry],
+    options: StorageOptions,
+    keep: bool,
+    *,
+    whole: bool = False,
 ) -> View:
     """Return the joined view of segments, read from their files or, with `keep`, taken from the process's cache.
 
-    Candidates refer to segments by their position in `entries`. Raises DataFileError if the model or a segment is
-    missing or damaged, and MissingDependencyError if the kind needs faiss and it is not installed.
+    Candidates refer to segments by their position in `entries`; further segments of the same packs follow. Lists of
+    packs are read when a search needs them; all are read at once with `whole`, and where the index is on a local disk.
+    Raises DataFileError if the model or a segment is missing or damaged, and MissingDependencyError if the kind needs
+    faiss and it is not installed.
     """
     if not keep:
-        return _joined(folder, model_id, entries, options)
+        return _joined(folder, model_id, entries, options, whole)
     key = _key(folder, model_id, entries)
     # Without the lock, concurrent threads would each build a view.
     with _LOADING.first(key, threading.Lock()):
         found = kept_view(folder, model_id, entries)
         if found is None:
-            found = _joined(folder, model_id, entries, options)
+            found = _joined(folder, model_id, entries, options, whole or scheme_of(folder) == "file")
             process_cache().put(key, found, found.nbytes)
     return found
 
 
-def _joined(folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions) -> View:
-    storage = open_storage(folder, options)
+def forget_view(folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> None:
+    """Remove a view from the process's cache: a list of it could not be read."""
+    process_cache().forget(_key(folder, model_id, entries))
+
+
+def _joined(folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions, whole: bool) -> View:
+    storage, packs = open_storage(folder, options), packs_of(entries)
+    if not packs or any(entry.pack is None for entry in entries):
+        return _joined_whole(storage, folder, model_id, entries)
+    model, *opened = storage.together(
+        partial(load_model, storage, folder, model_id),
+        *(partial(head_content, storage, folder, place) for place in packs),
+    )
+    heads = [
+        read_head(content, model, file.uri, place.bytes) for (file, content), place in zip(opened, packs, strict=True)
+    ]
+    place_of, more, places = {entry.segment: place for place, entry in enumerate(entries)}, len(entries), []
+    for head, own in zip(heads, packs.values(), strict=True):
+        require_places(head, own)
+        numbers = np.full(len(head.files), -1, np.int64)
+        for entry in own:
+            assert entry.pack is not None
+            numbers[entry.pack.number] = place_of[entry.segment]
+        others = np.flatnonzero(numbers < 0)
+        numbers[others] = np.arange(more, more + len(others))
+        more += len(others)
+        places.append(numbers)
+    view = stored_view(model, [file for file, _ in opened], heads, places)
+    if whole and view.lists is not None:
+        view.lists.need(None)
+    return view
+
+
+def _joined_whole(storage: Storage, folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> View:
+    """Return the view of segments of which some have separate files; all of them are read."""
+    alone = [entry for entry in entries if entry.pack is None]
     model, *contents = storage.together(
         partial(load_model, storage, folder, model_id),
-        *(partial(segment_content, storage, folder, entry.segment, entry.bytes) for entry in entries),
+        *(partial(segment_content, storage, folder, entry.segment, entry.bytes) for entry in alone),
     )
-    pairs = zip(entries, contents, strict=True)
-    segments = [load_segment(storage, folder, entry.segment, model, entry.file, found) for entry, found in pairs]
+    held = dict(zip((entry.segment for entry in alone), contents, strict=True))
+    in_packs = read_segments(storage, folder, model, [entry for entry in entries if entry.pack is not None])
+    segments = []
+    for entry in entries:
+        found = in_packs.get(entry.segment)
+        if isinstance(found, DataFileError | UnsupportedTableError):
+            raise found
+        if found is None:
+            segments.append(load_segment(storage, folder, entry.segment, model, entry.file, held[entry.segment]))
+        else:
+            segments.append(found[0])
     return joined_view(model, segments)
 
 
@@ -61,16 +124,10 @@ def damaged_segments(
         model = load_model(storage, folder, model_id)
     except (DataFileError, UnsupportedTableError) as problem:
         return {entry.segment: str(problem) for entry in entries}
-
-    def problem_of(entry: ManifestEntry) -> str | None:
-        try:
-            load_segment(storage, folder, entry.segment, model, entry.file)
-        except (DataFileError, UnsupportedTableError) as problem:
-            return str(problem)
-        return None
-
-    problems = zip(entries, storage.each(problem_of, entries), strict=True)
-    return {entry.segment: problem for entry, problem in problems if problem is not None}
+    read = read_segments(storage, folder, model, entries)
+    return {
+        name: str(found) for name, found in read.items() if isinstance(found, DataFileError | UnsupportedTableError)
+    }
 
 
 def kept_view(folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> View | None:
@@ -88,7 +145,11 @@ def load_key_hashes(folder: str, entry: ManifestEntry, options: StorageOptions, 
     key = ("key hashes", folder, entry.segment)
     found: KeyHashes | None = process_cache().get(key) if keep else None
     if found is None:
-        found = load_segment_keys(open_storage(folder, options), folder, entry.segment, entry.file, entry.bytes)
+        storage = open_storage(folder, options)
+        if entry.pack is None:
+            found = load_segment_keys(storage, folder, entry.segment, entry.file, entry.bytes)
+        else:
+            found = _packed_keys(storage, folder, entry, entry.pack)
         if keep and found is not None:
             # Views would keep the mapped file's disk space in use after the file is deleted.
             found = found.copy()
@@ -96,5 +157,17 @@ def load_key_hashes(folder: str, entry: ManifestEntry, options: StorageOptions, 
     return found
 
 
+def _packed_keys(storage: Storage, folder: str, entry: ManifestEntry, place: PackPlace) -> KeyHashes | None:
+    key = ("pack head", folder, place.name)
+    opened: tuple[PackFile, PackHead] | None = process_cache().get(key)
+    if opened is None:
+        opened = head_of(storage, folder, place, load_model(storage, folder, place.model_id))
+        process_cache().put(key, opened, opened[1].nbytes)
+    file, head = opened
+    require_places(head, [entry])
+    return keys_in(file, head, place.number)
+
+
 def _key(folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> tuple[object, ...]:
-    return ("index view", folder, model_id, tuple(entry.segment for entry in entries))
+    lie = tuple((entry.segment, None if entry.pack is None else entry.pack.name) for entry in entries)
+    return ("index view", folder, model_id, lie)

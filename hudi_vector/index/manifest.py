@@ -23,9 +23,11 @@ from hudi_vector.table.recent import Recent
 
 __all__ = [
     "MANIFEST_VERSION",
+    "PACK",
     "SEGMENT",
     "IndexManifest",
     "ManifestEntry",
+    "PackPlace",
     "Setting",
     "manifest_named",
     "manifests_folder",
@@ -34,19 +36,38 @@ __all__ = [
     "publish_manifest",
 ]
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
+"""The version of manifests whose segments lie in packs; others have version 1."""
 SEGMENT = re.compile(r"[^/\0]+\.arrow")
 """The form of segment file names."""
+PACK = re.compile(r"[0-9a-f]{16}-[0-9A-Za-z]+\.pack", re.ASCII)
+"""The form of pack names."""
 _Count = Annotated[int, at_least(0)]
 _Positive = Annotated[int, at_least(1)]
 _LOG = logging.getLogger("hudi_vector.index")
 
 
 @dataclass(frozen=True)
+class PackPlace:
+    """The place of a segment in a pack: the pack's name and bytes, the bytes of its head, and the segment's number."""
+
+    name: Annotated[str, has_form("pack", PACK)]
+    bytes: _Positive
+    head: _Positive
+    number: _Count
+
+    @property
+    def model_id(self) -> str:
+        """Return the model of the pack's segments, which its name ends with."""
+        return self.name.rpartition("-")[2].removesuffix(".pack")
+
+
+@dataclass(frozen=True)
 class ManifestEntry:
     """A segment: the covered base file, that file's number of rows, the segment's name and its bytes.
 
-    `clipped` counts the rows with a value outside the model's range; `quality` says how well the model fits.
+    `clipped` counts the rows with a value outside the model's range; `quality` says how well the model fits. `pack` is
+    where the segment lies, or None if it has a separate file.
     """
 
     file: FileFingerprint
@@ -55,6 +76,7 @@ class ManifestEntry:
     bytes: _Count
     clipped: _Count = 0
     quality: Quality = UNKNOWN
+    pack: PackPlace | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +145,7 @@ def _require_sense(manifest: IndexManifest, uri: str) -> None:
         raise DataFileError(f"'{uri}' is damaged, or somebody changed it: no index is of such files or such numbers")
 
 
-_MANIFEST = Record("index-manifest", MANIFEST_VERSION, IndexManifest, elsewhere=("generation", "name"))
+_MANIFEST = Record("index-manifest", 1, IndexManifest, elsewhere=("generation", "name"))
 
 # Every search needs the newest manifest. Names are never used again, so a manifest need not be read twice.
 _READ: Recent[tuple[str, str], IndexManifest] = Recent(32)
@@ -137,7 +159,8 @@ def publish_manifest(storage: Storage, folder: str, manifest: IndexManifest, key
     names = names_of(storage, manifests_folder(folder, key))
     generation = generation_of(names[0]) + 1 if names else 1
     published = replace(manifest, created_ms=time.time_ns() // 1_000_000, generation=generation)
-    version = {"manifest_version": MANIFEST_VERSION}
+    has_packs = any(entry.pack is not None for entry in manifest.entries)
+    version = {"manifest_version": MANIFEST_VERSION if has_packs else 1}
     name = _MANIFEST.publish(storage, manifests_folder(folder, key), published, generation, **version)
     return replace(published, name=name)
 
@@ -201,10 +224,10 @@ def _read(storage: Storage, manifests: str, name: str) -> IndexManifest | None:
     if found is None:
         return None
     version = found.body.pop("manifest_version", None)
-    if version != MANIFEST_VERSION:
+    if version not in (1, MANIFEST_VERSION):
         raise UnsupportedTableError(
-            f"'{found.uri}' has manifest_version {version} and this hudi-vector knows version {MANIFEST_VERSION}; use "
-            "the hudi-vector that wrote it, or a newer one"
+            f"'{found.uri}' has manifest_version {version} and this hudi-vector knows versions 1 and "
+            f"{MANIFEST_VERSION}; use the hudi-vector that wrote it, or a newer one"
         )
     manifest = found.value()
     _require_sense(manifest, found.uri)

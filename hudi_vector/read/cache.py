@@ -65,6 +65,11 @@ class ByteCache:
             self._bytes += nbytes
             self._shrink()
 
+    def forget(self, key: Hashable) -> None:
+        """Remove the value of a key, if there is one."""
+        with self._lock:
+            self._forget(key)
+
     def clear(self) -> None:
         """Remove all entries."""
         with self._lock:

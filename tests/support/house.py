@@ -69,9 +69,10 @@ read.predicate              ground   errors schema
 read.logs                   ground   errors kernels read read.parquet read.predicate storage table
 spark.catalyst              ground   errors read read.predicate schema table version workers
 spark                       ground   arguments errors options read read.predicate schema spark.catalyst storage table
-index                       vectors  errors index.calibration index.kinds kernels kernels.metrics read read.logs
-                                     read.parquet storage table
+index                       vectors  errors index.calibration index.kinds index.packs kernels kernels.metrics read
+                                     read.logs read.parquet storage table
 index.kinds                 vectors  errors index kernels kernels.metrics read read.parquet
+index.packs                 vectors  errors index index.kinds kernels read read.logs read.parquet storage
 index.calibration           vectors  errors index index.kinds kernels kernels.metrics read read.parquet storage
 query                       vectors  arguments errors index index.calibration index.kinds kernels kernels.metrics
                                      options query.indexed query.lance read read.logs read.parquet read.predicate schema
@@ -80,8 +81,8 @@ query.asking                vectors  errors kernels kernels.metrics read read.pr
 query.files                 vectors  errors options read read.parquet schema storage table
 query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics query query.files
                                      read read.parquet schema storage table
-query.indexed               vectors  errors index index.calibration index.kinds kernels kernels.metrics query
-                                     query.lance read read.parquet storage
+query.indexed               vectors  errors index index.calibration index.kinds index.packs kernels kernels.metrics
+                                     query query.lance read read.parquet storage
 query.hybrid                vectors  arguments errors index.calibration kernels kernels.metrics query read read.logs
                                      read.parquet
 query.join                  vectors  errors kernels kernels.metrics query query.asking query.indexed read read.predicate
@@ -106,8 +107,8 @@ streaming                   vectors  arguments errors kernels kernels.metrics op
 streaming.snapshots         vectors  errors index options query query.asking read.predicate spark spark.catalyst storage
                                      streaming table
 writing.vectors             vectors  errors schema spark.catalyst
-table_services.vector_index vectors  arguments errors index index.calibration index.kinds kernels.metrics options query
-                                     query.files query.opened read spark spark.search storage table table_services
+table_services.vector_index vectors  arguments errors index index.calibration index.kinds index.packs
+                                     kernels.metrics options query query.files query.opened read spark spark.search storage table table_services
 blobs                       blobs    container_formats errors options schema storage
 blobs.containers            blobs    blobs container_formats errors storage
 blobs.uploads               blobs    blobs blobs.containers errors storage
@@ -143,7 +144,7 @@ writing                     both     arguments blobs.storing blobs.uploads error
                                      table writing.blobs writing.vectors
 table_services              both     arguments blobs blobs.uploads errors options spark storage table
                                      table_services.references
-table_services.erasure      both     arguments blobs blobs.uploads errors index read.logs storage table table_services
+table_services.erasure      both     arguments blobs blobs.uploads errors index index.packs read.logs storage table table_services
                                      table_services.cleaning table_services.marking table_services.references
                                      table_services.retention table_services.trash writing
 table_services.maintenance  both     arguments blobs errors options spark.blobs spark.catalyst storage table_services

@@ -79,7 +79,7 @@ def _some(index: Index, files: Sequence[FileInfo], spec: ScanSpec) -> tuple[list
         chosen.append(covered[place])
         rows += covered[place][1].rows
     entries = [entry for _, entry in chosen]
-    view = load_view(index.folder, index.manifest.model_id, entries, spec.options, keep=False)
+    view = load_view(index.folder, index.manifest.model_id, entries, spec.options, keep=False, whole=True)
     return [file for file, _ in chosen], view
 
 

@@ -14,6 +14,7 @@ from hudi_vector.index.kinds.model import Floats64, IndexModel
 from hudi_vector.index.kinds.probe import Found
 from hudi_vector.index.kinds.segment import FileFingerprint
 from hudi_vector.kernels.topk import Ints
+from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable
 
 __all__ = [
@@ -74,6 +75,10 @@ class View(Protocol):
     @property
     def pages(self) -> tuple[PageTable | None, ...]:
         """Return the page table of each segment's base file, or None for a segment without one."""
+
+    @property
+    def footers(self) -> tuple[KeptFooter | None, ...]:
+        """Return what is kept of the footer of each segment's base file, or None for a segment without it."""
 
     @property
     def rows(self) -> int:

@@ -161,6 +161,11 @@ class GraphView:
         return len(self.row)
 
     @property
+    def footers(self) -> tuple[None, ...]:
+        """Return nothing for each segment: graphs keep no footers."""
+        return (None,) * len(self.pages)
+
+    @property
     def rows(self) -> int:
         """Return the number of rows of the segments' base files."""
         return int(self.bases[-1])

@@ -62,11 +62,20 @@ class Entries:
 
 @dataclass(frozen=True)
 class Codes:
-    """The codes of a view's entries, shape (n, code_width); list l holds ``offsets[l]`` to ``offsets[l + 1]``."""
+    """The codes of a view's entries, shape (n, code_width); list l holds ``offsets[l]`` to ``offsets[l + 1]``.
+
+    `read` reads lists that are not in memory yet; None means that all are.
+    """
 
     model: IndexModel
     array: npt.NDArray[Any]
     offsets: npt.NDArray[Any]
+    read: Callable[[Ints], None] | None = None
+
+    def need(self, lists: Ints) -> None:
+        """Have lists in memory before their codes are used."""
+        if self.read is not None:
+            self.read(lists)
 
     def factors(self, wanted: slice | Ints) -> npt.NDArray[Any]:
         """Return what is multiplied with queries for these entries, shape (n, d)."""
@@ -177,6 +186,7 @@ class Probe:
     def _groups(self, ask: Ints, pool: Pool) -> Iterator[tuple[Runs, Ints]]:
         """Yield the runs to score, nearest first, each with the queries that need it by the pool's present limits."""
         if not self.entries.in_lists:
+            self.codes.need(self.filled)
             for run in _pieces(0, len(self.entries)):
                 chosen = ask[np.isfinite(pool.within[ask])]
                 if len(chosen):
@@ -194,6 +204,7 @@ class Probe:
             chosen, near = ask[needs.any(axis=1)], lists[at : at + needs.shape[1]][needs.any(axis=0)]
             self.probed_lists += int(needs.sum())
             at, rows = at + needs.shape[1], min(2 * rows, most)
+            self.codes.need(near)
             if len(near) == 1:
                 yield from (([run], chosen) for run in _pieces(*self._runs(near)[0]))
             elif len(near):
@@ -223,6 +234,7 @@ class Probe:
         while len(ask):
             probes = min(nprobes, len(self.filled)) if self.entries.in_lists else len(self.filled)
             lists = self._nearest_lists(ask, probes)
+            self.codes.need(lists.ravel())
             covered = self.sizes[lists].sum(axis=1)
             enough = (covered >= k) | (probes == len(self.filled))
             # The number of queries at once is limited, so that their scores fit in memory.

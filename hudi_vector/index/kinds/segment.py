@@ -15,6 +15,7 @@ from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel, workin
 from hudi_vector.index.side_arrays import Arrays
 from hudi_vector.kernels import kmeans, quantise
 from hudi_vector.kernels.topk import Ints, VectorBlock
+from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable
 
 __all__ = ["FileFingerprint", "Segment", "build_segment", "require_dimension", "require_positions"]
@@ -60,6 +61,7 @@ class Segment:
         always: The positions of rows without a code, which are candidates of every query.
         clipped: The number of rows with a value outside the model's range.
         pages: The page table of the base file, or None if unknown.
+        footer: What is kept of the base file's footer, or None.
     """
 
     file: FileFingerprint
@@ -74,6 +76,7 @@ class Segment:
     always: Ints
     clipped: int
     pages: PageTable | None = None
+    footer: KeptFooter | None = None
 
     ARRAYS: ClassVar = ("offsets", "position", "codes", "square", "error", "radius", "always")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +30,25 @@ from hudi_vector.index.kinds.probe import Codes, Entries, Probe, everything
 from hudi_vector.index.kinds.segment import Segment
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.cache import process_cache
+from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable
 
-__all__ = ["IndexView"]
+__all__ = ["IndexView", "ListSource"]
 
 _MOST_COPIED = 512 << 20
+
+
+class ListSource(Protocol):
+    """The source of a view's lists, which are read when they are needed."""
+
+    is_whole: bool
+    """True once all lists were read."""
+
+    def need(self, lists: Ints | None) -> None:
+        """Read lists that were not read yet, or all of them."""
+
+    def need_rows(self) -> None:
+        """Read the rows of all entries."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +57,8 @@ class IndexView:
 
     List l holds the entries ``offsets[l]`` to ``offsets[l + 1]`` of `row`, `codes` and `extra`. Rows are numbered
     across segments: segment s begins with row ``bases[s]``. `always` are rows that are candidates of every query.
-    `pages` has the page table of each segment's base file, or None.
+    `pages` has the page table of each segment's base file, or None, and `footers` what is kept of its footer. `lists`
+    is where lists come from that are not in memory yet, or None if all are.
     """
 
     model: IndexModel
@@ -55,6 +70,8 @@ class IndexView:
     always: Ints
     bases: Ints
     pages: tuple[PageTable | None, ...]
+    footers: tuple[KeptFooter | None, ...]
+    lists: ListSource | None = None
 
     @classmethod
     def join(cls, model: IndexModel, segments: Sequence[Segment]) -> IndexView:
@@ -83,9 +100,17 @@ class IndexView:
             extra[to] = extra_columns(model, segment.square, segment.error)
             ahead += counts
         always = [segment.always + base for base, segment in zip(bases[:-1], segments, strict=True)]
-        pages = tuple(segment.pages for segment in segments)
         return cls(
-            model, offsets, row, codes, extra, radius, np.concatenate([np.empty(0, np.int64), *always]), bases, pages
+            model,
+            offsets,
+            row,
+            codes,
+            extra,
+            radius,
+            np.concatenate([np.empty(0, np.int64), *always]),
+            bases,
+            tuple(segment.pages for segment in segments),
+            tuple(segment.footer for segment in segments),
         )
 
     def __len__(self) -> int:
@@ -115,7 +140,8 @@ class IndexView:
     @property
     def _own_bytes(self) -> int:
         arrays = (self.offsets, self.row, self.codes, self.extra, self.radius, self.always, self.bases)
-        return sum(array.nbytes for array in arrays) + bytes_of(self.pages)
+        kept = sum(footer.nbytes for footer in self.footers if footer is not None)
+        return sum(array.nbytes for array in arrays) + bytes_of(self.pages) + kept
 
     @cached_property
     def _has_faiss(self) -> bool:
@@ -131,9 +157,13 @@ class IndexView:
         return self.model.codes == "parts" or copied <= room
 
     @cached_property
-    def _by_faiss(self) -> FaissLists | None:
-        """Return the lists in faiss, made on first use, or None if numpy searches them."""
+    def _faiss_lists(self) -> FaissLists | None:
         return FaissLists(self.model, self.offsets, self.codes) if self._has_faiss else None
+
+    @property
+    def _by_faiss(self) -> FaissLists | None:
+        """Return the lists in faiss, made on first use, or None if numpy searches them; faiss takes all lists."""
+        return self._faiss_lists if self.lists is None or self.lists.is_whole else None
 
     def candidates(
         self,
@@ -167,11 +197,13 @@ class IndexView:
         asked = Asked.of(fitting(queries, self.model), self.model)
         bitmap = bitmap_of(allowed, self.bases)
         entries = self._entries(bitmap)
+        if self.lists is not None and (len(entries) <= k or asked.beyond.any()):
+            self.lists.need_rows()
         if len(entries) <= k:
             found = everything(np.arange(len(asked)), entries, most)
         else:
             probe = Probe(
-                Codes(self.model, self.codes, self.offsets),
+                Codes(self.model, self.codes, self.offsets, None if self.lists is None else self.lists.need),
                 self.extra,
                 self.radius,
                 entries,
@@ -200,5 +232,7 @@ class IndexView:
     def _entries(self, bitmap: npt.NDArray[np.bool_] | None) -> Entries:
         if bitmap is None:
             return Entries(None, self.offsets, in_lists=True)
+        if self.lists is not None:
+            self.lists.need_rows()
         chosen = np.flatnonzero(bitmap[self.row])
         return Entries(chosen, np.searchsorted(chosen, self.offsets), in_lists=len(chosen) > FEW * len(self))

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.calibration.held_out import Each
 from hudi_vector.index.kinds.candidates import Candidates, View
-from hudi_vector.index.load import kept_view, load_view
+from hudi_vector.index.load import forget_view, kept_view, load_view
 from hudi_vector.index.manifest import ManifestEntry
+from hudi_vector.index.packs.lists import UnreadableListError
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
 from hudi_vector.query.execute import (
@@ -38,12 +39,13 @@ from hudi_vector.query.merge import SliceHits, break_ties
 from hudi_vector.query.plan import Entry, IndexUse, SliceAccess
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.filtered import allowed_rows
+from hudi_vector.read.parquet.kept_footer import KeptFooter, keep_footer
 from hudi_vector.read.parquet.page_table import PageTable
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vectors import joined as one_block
-from hudi_vector.storage import parallel, scheme_of
+from hudi_vector.storage import FileInfo, parallel, scheme_of
 
 __all__ = ["search_slices"]
 
@@ -100,8 +102,10 @@ def search_slices(
         for part in _parts(covered, keep):
             own, codes = _codes(part, use, spec, keep, others)
             if codes is not None:
+                own, found = _search_read(own, codes, use, spec, question, bounds, keep, each)
                 searched |= {index for index, _ in own}
-                yield _search_indexed(own, codes, use, spec, question, bounds, keep, each)
+                if found is not None:
+                    yield found
 
     def scan(entries: Sequence[Entry]) -> tuple[list[SliceHits], ScanCounts]:
         if len(entries) > 1:
@@ -148,6 +152,24 @@ class _Codes:
 
     view: View
     places: Ints | None = None
+
+    @classmethod
+    def of(cls, view: View, covered: int) -> _Codes:
+        """Return a view whose first segments are those of the covered slices, so many in number."""
+        return cls(view, np.arange(covered) if len(view.bases) - 1 > covered else None)
+
+    def keep_footers(self, files: Sequence[FileInfo | None]) -> None:
+        """Have the footers of the covered slices' files read from memory, where the index has them.
+
+        On a local disk they are read faster than a footer is looked for here.
+        """
+        for number, file in enumerate(files):
+            kept = None if file is None or scheme_of(file.uri) == "file" else self._footer(number)
+            if file is not None and kept is not None:
+                keep_footer(file, kept)
+
+    def _footer(self, number: int) -> KeptFooter | None:
+        return self.view.footers[number if self.places is None else int(self.places[number])]
 
     def pages(self, number: int) -> PageTable | None:
         """Return the pages of a covered slice's base file as its segment lists them, or None."""
@@ -228,7 +250,35 @@ def _loaded(
 ) -> _Codes:
     segments = [access.segment for _, access in covered if access.segment is not None]
     kept = _kept_with_others(use, segments, others) if keep else None
-    return kept or _Codes(load_view(use.folder, use.model_id, segments, spec.options, keep))
+    codes = kept or _Codes.of(load_view(use.folder, use.model_id, segments, spec.options, keep), len(segments))
+    codes.keep_footers([access.file_slice.base_file for _, access in covered])
+    return codes
+
+
+def _search_read(
+    own: Sequence[Entry],
+    codes: _Codes,
+    use: IndexUse,
+    spec: ScanSpec,
+    question: Question,
+    bounds: Bounds,
+    keep: bool,
+    each: Each,
+) -> tuple[Sequence[Entry], tuple[list[SliceHits], ScanCounts] | None]:
+    """Search covered slices; return those that could be searched, and their hits, None if there are no such slices.
+
+    Lists are read during the search. If one cannot be read, the slices of damaged segments are left out.
+    """
+    try:
+        return own, _search_indexed(own, codes, use, spec, question, bounds, keep, each)
+    except UnreadableListError:
+        forget_view(use.folder, use.model_id, [access.segment for _, access in own if access.segment is not None])
+        able = without_damaged(own, use, spec)
+        if len(able) == len(own):
+            raise
+        if not able:
+            return able, None
+        return able, _search_indexed(able, _loaded(able, use, spec, keep, ()), use, spec, question, bounds, keep, each)
 
 
 def _search_indexed(

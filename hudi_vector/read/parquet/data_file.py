@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,9 @@ import pyarrow.parquet as pq
 from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.parquet.chunks import footer_bytes, footer_groups
+from hudi_vector.read.parquet.kept_footer import KeptFooter, footer_kept_of, kept_footer
 from hudi_vector.read.parquet.thrift import list_of_structs
+from hudi_vector.read.parquet.values import ByteSource
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage, scheme_of
 
 __all__ = ["DataFile", "reading"]
@@ -44,7 +47,8 @@ class DataFile:
     @property
     def has_footer(self) -> bool:
         """Return True if the footer need not be read."""
-        return self._footer is not None or process_cache().get((self.file, "footer")) is not None
+        known = (process_cache().get((self.file, "footer")), footer_kept_of(self.file))
+        return self._footer is not None or any(found is not None for found in known)
 
     @property
     def metadata(self) -> pq.FileMetaData:
@@ -52,7 +56,9 @@ class DataFile:
         if self._footer is None:
             self._footer = process_cache().get((self.file, "footer"))
         if self._footer is None:
-            self._footer = self.parquet().metadata
+            kept = footer_kept_of(self.file)
+            with reading(self.file.uri):
+                self._footer = self.parquet().metadata if kept is None else kept.metadata()
             process_cache().put((self.file, "footer"), self._footer, max(self._footer.serialized_size, 1024))
         return self._footer
 
@@ -81,6 +87,19 @@ class DataFile:
     def schema_elements(self) -> list[bytes]:
         """Return the encoded schema elements of the footer, the root first."""
         return list_of_structs(self.footer, 2)
+
+    def kept_footer(self) -> KeptFooter | None:
+        """Return what is to be kept of the footer apart from the file; None where it is too large.
+
+        Raises DataFileError if the file is damaged.
+        """
+        with reading(self.file.uri):
+            return kept_footer(self.footer, self.groups, self.source())
+
+    def page_index(self) -> ByteSource:
+        """Return what the page index is read from: memory, where it was kept with the footer, else the file."""
+        kept = footer_kept_of(self.file)
+        return self.source() if kept is None else _KeptIndex(kept, self)
 
     @property
     def is_remote(self) -> bool:
@@ -113,6 +132,8 @@ class DataFile:
         """Return pyarrow's reader of the file; raise DataFileError if it is missing or not a complete Parquet file."""
         if self._parquet is None:
             source = self.source()
+            if footer_kept_of(self.file) is not None:
+                self._footer = self.metadata
             with reading(self.file.uri):
                 self._parquet = pq.ParquetFile(
                     source,
@@ -143,6 +164,19 @@ class DataFile:
         if self._source is not None:
             self._source.close()
         self._parquet = self._source = None
+
+
+@dataclass(frozen=True)
+class _KeptIndex:
+    """A source of a file's bytes that has its page index in memory."""
+
+    kept: KeptFooter
+    data: DataFile
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        found = self.kept.read_at(nbytes, offset)
+        content: bytes = self.data.source().read_at(nbytes, offset) if found is None else found
+        return content
 
 
 def _leaves(kind: pa.DataType) -> int:

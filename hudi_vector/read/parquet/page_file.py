@@ -169,7 +169,7 @@ def _leaf_pages(file: DataFile, number: int, group: int) -> ColumnPages | None:
         return None
     elements = _elements(file.schema_elements, number)
     chunk = column_chunks(file.metadata, number)[group]
-    places = page_places(file.source(), file.groups, group, number, chunk, _HEADER_AHEAD)
+    places = page_places(file.page_index(), file.groups, group, number, chunk, _HEADER_AHEAD)
     return ColumnPages(chunk, places, elements, column[_META]) if chunk.rows else None
 
 

@@ -156,7 +156,7 @@ def _paged_chunks(file: DataFile, column: str, width: int) -> tuple[PagedChunk |
     return tuple(
         PagedChunk(
             chunk,
-            page_places(file.source(), file.groups, group, number, chunk, _HEADER_AHEAD),
+            page_places(file.page_index(), file.groups, group, number, chunk, _HEADER_AHEAD),
             leaf.max_definition_level,
             width,
         )

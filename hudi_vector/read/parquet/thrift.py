@@ -7,7 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["STRUCT", "Written", "binary", "i32", "i64", "list_of_structs", "listed", "read_struct", "struct_of"]
+__all__ = [
+    "STRUCT",
+    "Written",
+    "binary",
+    "fields_of",
+    "i32",
+    "i64",
+    "list_of_structs",
+    "listed",
+    "read_struct",
+    "struct_of",
+]
 
 _STOP, _TRUE, _FALSE = 0, 1, 2
 _LONG_LIST = 15
@@ -47,6 +58,21 @@ def list_of_structs(data: bytes, number: int) -> list[bytes]:
     """
     try:
         return _Reader(data, 0).structs(number)
+    except RecursionError:
+        raise ValueError("structs are nested deeper than any file needs") from None
+
+
+def fields_of(data: bytes) -> dict[int, Written]:
+    """Return the fields of the struct that begins `data`, each still encoded, by number.
+
+    Raises EOFError if the bytes end before the struct does, and ValueError if they are not a struct of this protocol.
+
+    Example:
+        >>> fields_of(struct_of({1: i32(3), 4: i64(8)}).data)[4] == i64(8)
+        True
+    """
+    try:
+        return _Reader(data, 0).encoded()
     except RecursionError:
         raise ValueError("structs are nested deeper than any file needs") from None
 
@@ -124,6 +150,21 @@ class _Reader:
             number = number + (head >> 4) if head >> 4 else self._zigzag()
             # A boolean field stores its value in place of the type.
             fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
+
+    def encoded(self) -> dict[int, Written]:
+        """Read a struct up to its stop byte; return its fields, still encoded, by number."""
+        fields: dict[int, Written] = {}
+        number = 0
+        while True:
+            head = self._byte()
+            kind = head & 0x0F
+            if kind == _STOP:
+                return fields
+            number = number + (head >> 4) if head >> 4 else self._zigzag()
+            begin = self.at
+            if kind not in (_TRUE, _FALSE):
+                self._value(kind)
+            fields[number] = Written(kind, self._data[begin : self.at])
 
     def structs(self, wanted: int) -> list[bytes]:
         """Return the encoded structs of a list that is field `wanted` of the struct here; none if it is missing."""

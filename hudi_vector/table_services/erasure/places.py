@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 
 from hudi_vector.blobs.names import BLOB_AREA, STAGING, is_write_id, write_of
+from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.files import file_of_segment, indexes_folder
-from hudi_vector.storage import Storage, is_half_published, join
+from hudi_vector.index.packs.stored import paths_in_pack
+from hudi_vector.storage import FileInfo, Storage, is_half_published, join
 from hudi_vector.storage.listed import shown
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.cleaning.leftovers import Leftover
@@ -20,31 +23,42 @@ __all__ = ["not_looked_at", "segments_holding"]
 _HOODIE = ".hoodie"
 _SERVICE = posixpath.dirname(STAGING)
 _LOOKED_AT = frozenset({BLOB_AREA, ".hoodie/blob_service", ".hoodie/vector_index"})
-_SEGMENTS = "segments"
+_SEGMENTS, _PACKS = "segments", "packs"
 
 
 def segments_holding(native: NativeTable, held: Collection[RetainedFile]) -> Iterator[tuple[str, int, str]]:
-    """Yield path, bytes and needs of each segment of the table's own indexes that may hold vectors of some rows.
+    """Yield path, bytes and needs of each file of the table's own indexes that may hold vectors of some rows.
 
-    `held` has the data files with rows of the keys. A segment whose data file no longer exists is included, because it
-    may hold the vector of any row. Paths are relative to the table's folder; vectors may be stored as they are or as
-    codes.
+    `held` has the data files with rows of the keys. A segment whose data file no longer exists is included, as is a
+    pack with such a segment, because it may hold the vector of any row. Paths are relative to the table's folder;
+    vectors may be stored as they are or as codes.
     """
     root, storage = native.source.uri, native.storage
-    segments = [
+    found = [
         info
         for info in storage.list_files(indexes_folder(root), recursive=True)
-        if info.uri.split("/")[-2] == _SEGMENTS and not is_half_published(info.name)
+        if info.uri.split("/")[-2] in (_SEGMENTS, _PACKS) and not is_half_published(info.name)
     ]
-    there = {_stem(file) for file in list_retained(root, storage).files} if segments else set()
+    there = {_stem(file) for file in list_retained(root, storage).files} if found else set()
     holding = {_stem(file) for file in held}
-    for info in sorted(segments, key=lambda info: info.uri):
-        stem = file_of_segment(info.name)
+    found.sort(key=lambda info: info.uri)
+    for info, stems in zip(found, storage.each(partial(_stems_in, storage), found), strict=True):
         path = shown(info.uri.removeprefix(f"{root}/"))
-        if stem in holding:
+        if stems & holding:
             yield path, info.size, "the data files first, and hv.index.compact after them"
-        elif stem not in there:
+        elif not stems or not stems <= there:
             yield path, info.size, "hv.index.compact: its data file is gone, and it may have held the rows"
+
+
+def _stems_in(storage: Storage, info: FileInfo) -> set[str]:
+    """Return the names, without extension, of the data files whose segments a file holds; none if it cannot be read."""
+    if info.uri.split("/")[-2] == _SEGMENTS:
+        stem = file_of_segment(info.name)
+        return set() if stem is None else {stem}
+    try:
+        return {posixpath.basename(path).rpartition(".")[0] for path in paths_in_pack(storage, info)}
+    except (DataFileError, UnsupportedTableError):
+        return set()
 
 
 def not_looked_at(

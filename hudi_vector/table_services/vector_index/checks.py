@@ -10,14 +10,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hudi_vector.arguments import as_count, as_k, as_share, known_arguments
-from hudi_vector.errors import DataFileError, HudiVectorError, InvalidArgumentError, InvalidTypeError, RefusedError
+from hudi_vector.errors import (
+    DataFileError,
+    HudiVectorError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    RefusedError,
+    UnsupportedTableError,
+)
 from hudi_vector.index.build import indexable_files
 from hudi_vector.index.calibration.held_out import sampled_vectors
-from hudi_vector.index.files import load_model, load_segment, load_segment_keys
+from hudi_vector.index.catalog import Index
+from hudi_vector.index.files import load_model
+from hudi_vector.index.manifest import ManifestEntry
+from hudi_vector.index.packs.stored import packs_of, read_segments
 from hudi_vector.index.recall_history import note_recall
 from hudi_vector.index.verified import is_as_indexed
 from hudi_vector.query.tuning import Tuning
-from hudi_vector.storage import open_storage
+from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.vector_index.places import IndexSource, IndexSubject, the_index
 
@@ -217,16 +227,22 @@ def verify(
         remedy = "make the index again with hudi_vector.index.create"
         return [IndexProblem("", index.manifest.model_id, f"{problem}; {remedy}")]
     found, mended = [], {entry.file.path for _, entry in index.covered(indexable_files(at.snapshot))}
-    for path, entry in sorted(index.entries.items()):
-        try:
-            load_segment(storage, index.folder, entry.segment, model, entry.file)
-            load_segment_keys(storage, index.folder, entry.segment, entry.file, entry.bytes)
-            uri = index.uri_of(path)
-            file = open_storage(uri, at.spec.options).info(uri)
-            if file is not None and not is_as_indexed(file, entry, at.spec.options):
+    singly = ([entry] for entry in index.manifest.entries if entry.pack is None)
+    groups = [*packs_of(index.manifest.entries).values(), *singly]
+    for group in groups:
+        read = read_segments(storage, index.folder, model, group)
+        for entry in group:
+            one, path = read[entry.segment], entry.file.path
+            if isinstance(one, DataFileError):
+                found.append(IndexProblem(path, entry.segment, f"{one}{_REMEDY if path in mended else ''}"))
+            elif isinstance(one, UnsupportedTableError):
+                found.append(IndexProblem(path, entry.segment, str(one)))
+            elif _was_rewritten(index, entry, at.spec.options):
                 found.append(IndexProblem(path, entry.segment, "the base file was rewritten since it was indexed"))
-        except DataFileError as problem:
-            found.append(IndexProblem(path, entry.segment, f"{problem}{_REMEDY if path in mended else ''}"))
-        except HudiVectorError as problem:
-            found.append(IndexProblem(path, entry.segment, str(problem)))
-    return found
+    return sorted(found, key=lambda problem: problem.file)
+
+
+def _was_rewritten(index: Index, entry: ManifestEntry, options: StorageOptions) -> bool:
+    uri = index.uri_of(entry.file.path)
+    file = open_storage(uri, options).info(uri)
+    return file is not None and not is_as_indexed(file, entry, options)

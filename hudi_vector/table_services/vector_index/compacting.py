@@ -1,4 +1,4 @@
-"""Compaction of an index: deletes files that no manifest has named for a while."""
+"""Compaction of an index: writes better packs, and deletes files that no manifest has named for a while."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.catalog import Index, others_of
 from hudi_vector.index.locations import IndexPlace
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, newest_since, publish_manifest
+from hudi_vector.index.packing import packed, segments_to_repack
 from hudi_vector.options import Settings, parse_duration
 from hudi_vector.storage import Storage, StorageOptions, join, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.side_files import generation_of, is_side_file
-from hudi_vector.table_services.vector_index.places import IndexSource, IndexSubject, the_index
+from hudi_vector.table_services.vector_index.places import IndexSource, IndexSubject, Place, the_index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +38,8 @@ def compact(
     **place: Unpack[IndexSource],
 ) -> list[str]:
     """Drop the segments of base files that are gone, and delete files that no manifest names any more.
+
+    Small packs of segments become larger ones, and packs that hold dropped segments are written without them.
 
     A table object that `hudi_vector.open` returned keeps using the generation that it found until it is refreshed. If a
     segment of that generation is gone, a search scans the segment's base file and logs a warning; no answer changes.
@@ -68,12 +71,12 @@ def compact(
     at = subject.place(column)
     index = the_index(at, kind, metric)
     storage = open_storage(index.folder, at.spec.options)
-    manifest = _without_gone_files(index, storage, at.spec.options)
+    manifest = _repacked(replace(index, manifest=_without_gone_files(index, storage, at.spec.options)), at)
     since = clock_ms() - window
     needed, given_up = _of_other_lists(index, since, at.spec.options)
     needed |= _named_by([manifest, *newest_since(storage, index.folder, since, index.key)])
     gone = []
-    for part in ("manifests", "models", "segments"):
+    for part in ("manifests", "models", "segments", "packs"):
         for file in storage.list_files(join(index.folder, part), recursive=True):
             key = file.uri.rsplit("/", 2)[1]
             needless = file.name not in needed
@@ -99,6 +102,21 @@ def _without_gone_files(index: Index, storage: Storage, storage_options: Storage
     return publish_manifest(storage, index.folder, replace(latest, entries=kept), index.key)
 
 
+def _repacked(index: Index, at: Place) -> IndexManifest:
+    """Put together small packs, and leave segments of files that are gone out of others; return the newest manifest."""
+    names = segments_to_repack(index, at.spec.options)
+    if not names:
+        return index.manifest
+    manifest = packed(index.folder, index.manifest, at.spec.options, at.each, names)
+    if manifest == index.manifest:
+        return manifest
+    storage = open_storage(index.folder, at.spec.options)
+    latest = newest_manifest(storage, index.folder, index.key)
+    if latest is not None and latest.name != index.manifest.name:
+        return latest  # another job has published meanwhile; the next compaction packs
+    return publish_manifest(storage, index.folder, manifest, index.key)
+
+
 def _of_other_lists(index: Index, since_ms: int, storage_options: StorageOptions) -> tuple[set[str], set[str]]:
     """Return the names of files that indexes of other file lists need, and the keys of lists that nothing can search.
 
@@ -116,11 +134,15 @@ def _of_other_lists(index: Index, since_ms: int, storage_options: StorageOptions
 
 
 def _named_by(manifests: Iterable[IndexManifest]) -> set[str]:
-    """Return the file names of some manifests, of their models and of their segments."""
+    """Return the file names of some manifests, of their models, and of the segments and packs that they name."""
     return {
         name
         for manifest in manifests
-        for name in (manifest.name, f"{manifest.model_id}.arrow", *(entry.segment for entry in manifest.entries))
+        for name in (
+            manifest.name,
+            f"{manifest.model_id}.arrow",
+            *(entry.segment if entry.pack is None else entry.pack.name for entry in manifest.entries),
+        )
     }
 
 

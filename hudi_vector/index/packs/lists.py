@@ -1,0 +1,235 @@
+"""The lists of packs, read when a search needs them into the arrays of a view."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.index.kinds.candidates import bases_of
+from hudi_vector.index.kinds.model import Floats32, IndexModel
+from hudi_vector.index.kinds.prepared import EXTRA, extra_columns
+from hudi_vector.index.kinds.view import IndexView
+from hudi_vector.index.packs.layout import PackHead, checks_of
+from hudi_vector.kernels.topk import Ints
+from hudi_vector.read.parquet.kept_footer import KeptFooter
+from hudi_vector.read.parquet.page_table import PageTable
+from hudi_vector.storage import Storage
+from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, plan_reads
+
+__all__ = ["Coded", "PackFile", "UnreadableListError", "stored_view", "whole_lists"]
+
+_BATCH_BYTES = 64 << 20
+_ROW_BYTES = 4
+
+
+class UnreadableListError(DataFileError):
+    """A list of a pack could not be read, or is damaged, when a search needed it."""
+
+
+class PackFile:
+    """A pack, open for reads by any number of threads."""
+
+    def __init__(self, storage: Storage, uri: str, size: int) -> None:
+        """Open a pack of `size` bytes; an object is not asked for before it is read."""
+        self.storage, self.uri = storage, uri
+        self._opened = storage.open(uri, mapped=False, size=size)
+
+    def read(self, begin: int, length: int) -> bytes:
+        """Return a range of bytes; raise DataFileError if it cannot be read or the file is shorter."""
+        try:
+            content: bytes = self._opened.read_at(length, begin)
+        except OSError as problem:
+            raise DataFileError(f"the pack '{self.uri}' cannot be read: {problem}") from problem
+        if len(content) != length:
+            raise DataFileError(f"the pack '{self.uri}' is cut off")
+        return content
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """A pack in a view: list l begins with entry ``begin[l]``, and segment s with row ``base[s]`` of the view."""
+
+    file: PackFile
+    head: PackHead
+    begin: Ints
+    base: Ints
+
+    def rows(self, rows: npt.NDArray[np.uint32]) -> Ints:
+        """Return rows of the pack as rows of the view."""
+        shift = self.base - self.head.bases[:-1]
+        if (shift == shift[0]).all():
+            shift = shift[:1]
+        segment = 0 if len(shift) == 1 else np.searchsorted(self.head.bases, rows, side="right") - 1
+        found: Ints = rows + shift[segment]
+        return found
+
+    def entries(self, lists: Ints) -> Ints:
+        """Return the entries of the view that are those of the pack's lists, one list after the other."""
+        sizes = self.head.sizes[lists].astype(np.int64)
+        ends = np.cumsum(sizes)
+        return np.repeat(self.begin[lists] - ends + sizes, sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
+
+
+def stored_view(
+    model: IndexModel, files: Sequence[PackFile], heads: Sequence[PackHead], places: Sequence[Ints]
+) -> IndexView:
+    """Return a view of packs that reads the lists when they are needed.
+
+    `places` says, for each pack, the place of each of its segments among the segments of the view.
+    """
+    rows = np.zeros(sum(len(own) for own in places), np.int64)
+    described: dict[int, tuple[PageTable | None, KeptFooter | None]] = {}
+    for head, own in zip(heads, places, strict=True):
+        rows[own] = np.diff(head.bases)
+        described |= dict(zip(own.tolist(), zip(head.pages, head.footers, strict=True), strict=True))
+    bases = bases_of(rows.tolist())
+    sizes = sum((head.sizes.astype(np.int64) for head in heads), np.zeros(model.lists, np.int64))
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    begin, placed = offsets[:-1].copy(), []
+    for file, head, own in zip(files, heads, places, strict=True):
+        placed.append(_Placed(file, head, begin.copy(), bases[own]))
+        begin += head.sizes
+    always = [own.rows(own.head.always.astype(np.uint32)) for own in placed]
+    view = IndexView(
+        model,
+        offsets,
+        np.empty(int(offsets[-1]), np.uint32 if bases[-1] < 1 << 32 else np.int64),
+        np.empty((int(offsets[-1]), model.code_width), model.code_dtype),
+        np.empty((int(offsets[-1]), EXTRA), np.float32),
+        np.maximum.reduce([head.radius for head in heads]),
+        np.sort(np.concatenate(always)),
+        bases,
+        tuple(described[place][0] for place in range(len(rows))),
+        tuple(described[place][1] for place in range(len(rows))),
+    )
+    return replace(view, lists=_StoredLists(view, placed))
+
+
+class _StoredLists:
+    """The lists of a view's packs; memory that no list was read into is never touched."""
+
+    def __init__(self, view: IndexView, packs: Sequence[_Placed]) -> None:
+        self._row, self._codes, self._extra, self._model = view.row, view.codes, view.extra, view.model
+        self._sizes = np.diff(view.offsets)
+        self._packs = packs
+        self._there = self._sizes == 0
+        self._has_rows = not len(view.row)
+        self._lock = threading.Lock()
+        self.is_whole = bool(self._there.all())
+
+    def need(self, lists: Ints | None) -> None:
+        """Read lists that are not there yet, or all of them; once half of the entries are needed, all are read."""
+        if self.is_whole:
+            return
+        with self._lock:
+            wanted = self._there.copy()
+            wanted[slice(None) if lists is None else lists] = True
+            if 2 * int(self._sizes[wanted].sum()) > len(self._row):
+                wanted[:] = True
+            try:
+                self._read(np.flatnonzero(wanted & ~self._there))
+            except DataFileError as problem:
+                raise UnreadableListError(str(problem)) from problem
+            self._there = wanted
+            self.is_whole = bool(wanted.all())
+
+    def need_rows(self) -> None:
+        """Read the rows of all entries, if they are not there yet."""
+        with self._lock:
+            if self.is_whole or self._has_rows:
+                return
+            every = np.arange(len(self._sizes))
+            storage = self._packs[0].file.storage
+            try:
+                for pack, content in zip(self._packs, storage.each(_rows_content, self._packs), strict=True):
+                    self._row[pack.entries(every)] = pack.rows(pack.head.rows_of(content))
+            except DataFileError as problem:
+                raise UnreadableListError(str(problem)) from problem
+            self._has_rows = True
+
+    def _read(self, lists: Ints) -> None:
+        """Read lists, some tens of megabytes at a time."""
+        lengths = self._sizes[lists] * self._packs[0].head.width
+        batch = np.cumsum(lengths) // _BATCH_BYTES
+        for number in np.unique(batch):
+            self._read_at_once(lists[batch == number])
+
+    def _read_at_once(self, lists: Ints) -> None:
+        number = np.repeat(np.arange(len(self._packs)), len(lists))
+        begin = np.concatenate([pack.head.places[lists] for pack in self._packs])
+        length = np.concatenate([pack.head.places[lists + 1] for pack in self._packs]) - begin
+        ends = np.cumsum(length)
+        content = memoryview(bytearray(int(ends[-1]) if len(ends) else 0))
+        storage = self._packs[0].file.storage
+        gap = LOCAL_MAX_GAP if storage.scheme == "file" else OBJECT_STORE_MAX_GAP
+        plan = plan_reads(number, begin, length, ends - length, max_gap=gap, max_read=MAX_READ)
+
+        def read(which: int) -> None:
+            at = int(plan.offset[which])
+            held = self._packs[int(plan.file[which])].file.read(at, int(plan.length[which]))
+            for run in range(int(plan.first_run[which]), int(plan.first_run[which + 1])):
+                source, goes, size = (int(of[run]) for of in (plan.run_source, plan.run_target, plan.run_size))
+                content[goes : goes + size] = held[source - at : source - at + size]
+
+        storage.each(read, range(len(plan)))
+        parts = [content[stop - size : stop] for stop, size in zip(ends.tolist(), length.tolist(), strict=True)]
+        for place, pack in enumerate(self._packs):
+            self._put(pack, lists, parts[place * len(lists) : (place + 1) * len(lists)])
+
+    def _put(self, pack: _Placed, lists: Ints, parts: Sequence[memoryview]) -> None:
+        """Put the bytes of a pack's lists into the arrays of the view; raise DataFileError if they are damaged."""
+        found, entry = _coded(pack.head, lists, parts), pack.entries(lists)
+        self._codes[entry] = found.codes
+        self._extra[entry] = extra_columns(self._model, found.square, found.error)
+        self._row[entry] = pack.rows(found.row)
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Entries of lists, one list after the other; rows are those of the pack."""
+
+    codes: npt.NDArray[Any]
+    square: Floats32
+    error: Floats32
+    row: npt.NDArray[np.uint32]
+
+
+def whole_lists(file: PackFile, head: PackHead) -> Coded:
+    """Read all lists of a pack; raise DataFileError if one is damaged, or is not of the rows that the pack names."""
+    begin, end = head.begin, int(head.places[-1])
+    starts = range(begin, end, MAX_READ)
+    content = b"".join(file.storage.each(lambda at: file.read(at, min(MAX_READ, end - at)), starts))
+    places = (head.places - begin).tolist()
+    lists = np.arange(len(head.sizes))
+    found = _coded(head, lists, [memoryview(content)[places[each] : places[each + 1]] for each in lists])
+    if (found.row != head.rows_of(content[: places[0]])).any():
+        raise head.damaged()
+    return found
+
+
+def _coded(head: PackHead, lists: Ints, parts: Sequence[memoryview]) -> Coded:
+    """Return the entries of lists from the bytes of each; raise DataFileError if they are damaged."""
+    if (checks_of(parts) != head.checks[lists]).any():
+        raise head.damaged()
+    model, counts = head.model, head.sizes[lists].tolist()
+    total = sum(counts)
+    codes = np.empty((total, model.code_width), model.code_dtype)
+    numbers = np.empty((3, total), np.uint32)  # squares and errors are float32, of the same width
+    at = 0
+    for part, count in zip(parts, counts, strict=True):
+        after = count * model.code_width * model.code_dtype.itemsize
+        codes[at : at + count] = np.frombuffer(part[:after], model.code_dtype).reshape(count, model.code_width)
+        numbers[:, at : at + count] = np.frombuffer(part[after:], np.uint32).reshape(3, count)
+        at += count
+    head.check_rows(numbers[2])
+    return Coded(codes, numbers[0].view(np.float32), numbers[1].view(np.float32), numbers[2])
+
+
+def _rows_content(pack: _Placed) -> bytes:
+    return pack.file.read(pack.head.begin, pack.head.entries * _ROW_BYTES)
