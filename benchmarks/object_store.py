@@ -4,9 +4,9 @@
         [--small]
 
 The store is that of `slow_store.py`: each request waits 30 ms, however many others do. Tables are written by Spark as
-Hudi's bulk insert writes them, but without its metadata table, get an index ``ivf_sq8``, and are copied to the store;
-beside each lies Lance's copy of the same rows, in one file, with an IVF_PQ of as many lists. ``write`` makes the
-tables; ``measure`` uses what is there.
+Hudi's bulk insert writes them, but without its metadata table, get an index ``ivf_sq8``, and are copied to the store,
+where the index is packed. Beside each lies Lance's copy of the same rows, in one file, with an IVF_PQ of as many lists.
+``write`` makes the tables; ``measure`` uses what is there.
 
 Every contestant searches in new processes, in rounds of changing order. A process loads all modules that a search
 needs, then waits; each of its three steps begins when it is asked for, and its requests alone are counted: open and
@@ -34,6 +34,9 @@ from typing import Any
 from common import environment, parser_of, publish, session, spread
 from object_store_data import FILTER, QUERIES, RECALL, Case, copy, draw, files_of, least_effort, recall, stored, write
 from slow_store import BUCKET, SlowStore, Watched, slow_store
+
+import hudi_vector as hv
+from hudi_vector.options import Settings
 
 STEPS: tuple[tuple[str, str | None], ...] = (
     ("open and first search", None),
@@ -153,6 +156,7 @@ def measure(store: SlowStore, case: Case, delay: float, rounds: int, lancedb: st
     for folder in (case.table, case.copy):
         for file in files_of(folder):
             store.client.upload_file(str(file), BUCKET, str(file.relative_to(case.folder)))
+    hv.index.compact(Settings(store.settings), f"s3a://{BUCKET}/{case.name}", "emb", grace="0s")
     store.warm()
     truth = case.truth()
     efforts = [least_effort(case, truth, condition) for condition in (None, FILTER)]

@@ -39,7 +39,7 @@ from hudi_vector.index.packs.stored import packs_of, read_segments
 from hudi_vector.index.verified import verified
 from hudi_vector.kernels.topk import Ints, VectorBlock
 from hudi_vector.read.logs.record_keys import hashes_of_file
-from hudi_vector.read.parquet.data_file import DataFile
+from hudi_vector.read.parquet.data_file import DataFile, held_in_memory
 from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable, page_table
 from hudi_vector.read.parquet.slice import ParquetSlice
@@ -295,6 +295,11 @@ class _SegmentWork:
 
 
 def _make_segment(work: _SegmentWork) -> ManifestEntry:
+    with held_in_memory(work.file, work.spec.options):
+        return _segment_of_file(work)
+
+
+def _segment_of_file(work: _SegmentWork) -> ManifestEntry:
     spec = work.spec
     storage = open_storage(work.folder, spec.options)
     model = _model_of(work.folder, work.model_id, spec.options)
@@ -345,8 +350,9 @@ def _sampled(work: _SampleWork) -> VectorBlock:
     """Return the vectors of randomly chosen rows; the choice depends only on the file's name and the row counts."""
     seed = int.from_bytes(hashlib.sha256(work.file.name.encode()).digest()[:8], "little")
     chosen = np.random.default_rng(seed).choice(work.rows, min(work.wanted, work.rows), replace=False)
-    reader = ParquetSlice(work.file, work.spec, keep=False)
-    return reader.vectors_at(np.sort(chosen).astype(np.int64), ScanCounts())
+    with held_in_memory(work.file, work.spec.options):
+        reader = ParquetSlice(work.file, work.spec, keep=False)
+        return reader.vectors_at(np.sort(chosen).astype(np.int64), ScanCounts())
 
 
 def _trained(

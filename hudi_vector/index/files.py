@@ -25,6 +25,7 @@ from hudi_vector.index.kinds.segment import FileFingerprint, Segment
 from hudi_vector.index.manifest import PACK, SEGMENT
 from hudi_vector.index.side_arrays import pack, unpack, unpack_apart
 from hudi_vector.read.logs.key_hashes import KeyHashes
+from hudi_vector.read.parquet.data_file import held_stream
 from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable
 from hudi_vector.read.spec import VectorColumn
@@ -54,7 +55,7 @@ __all__ = [
 _ROOT = ".hoodie/vector_index/v1"
 _TAIL_BYTES = 64 << 10
 _KEYS = ("key_hash", "key_row")
-_PAGES, _FOOTER = "pages", "footer"
+_PAGES, _LITERALS, _FOOTER = "pages", "literals", "footer"
 _SEGMENT = re.compile(r"(.+)-[0-9a-f]{16}-[^-]+\.arrow", re.ASCII | re.DOTALL)
 
 
@@ -69,7 +70,7 @@ def fingerprint_of(storage: Storage, table_uri: str, file: FileInfo) -> FileFing
     The path in it is relative to `table_uri`, or the full URI if that is empty. The footer is Parquet's, of any length;
     of other files it is the last 64 KiB. Raises DataFileError if the file is missing or cannot be read.
     """
-    with storage.open(file.uri, mapped=False, size=file.size) as stream:
+    with held_stream(file) or storage.open(file.uri, mapped=False, size=file.size) as stream:
         try:
             size = stream.size()
             tail = stream.read_at(min(size, 8), max(size - 8, 0))
@@ -190,6 +191,8 @@ def save_segment(
     arrays = {name: getattr(segment, name) for name in segment.ARRAYS}
     if segment.pages is not None:
         arrays[_PAGES] = segment.pages.numbers
+        if segment.pages.literals is not None:
+            arrays[_LITERALS] = segment.pages.literals
     if isinstance(segment, Segment) and segment.footer is not None:
         arrays[_FOOTER] = np.frombuffer(segment.footer.content, np.uint8)
     apart = {name: getattr(keys, name) for name in _KEYS} if keys is not None else {}
@@ -236,7 +239,8 @@ def load_segment(
         return segment
     width = model.dimension * VectorColumn("", model.dimension, model.element).dtype.itemsize
     # A view would keep the mapped file's disk space in use after the file is deleted.
-    return replace(segment, pages=PageTable(width, segment.rows, found.size, arrays[_PAGES].copy()))
+    literals = arrays[_LITERALS].copy() if _LITERALS in arrays else None
+    return replace(segment, pages=PageTable(width, segment.rows, found.size, arrays[_PAGES].copy(), literals))
 
 
 def load_segment_keys(

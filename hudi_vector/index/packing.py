@@ -50,20 +50,22 @@ def packed(
 
 
 def segments_to_repack(index: Index, options: StorageOptions) -> list[str]:
-    """Return the names of the segments whose packs should be made again.
+    """Return the names of the segments that should be put into new packs.
 
-    These are packs that also hold segments of base files that are gone, and small packs if there are several.
+    They are those in separate files that `is_to_pack` selects, those in packs that also hold segments of base files
+    that are gone, and those in small packs if there are several.
     """
     storage, manifest = open_storage(index.folder, options), index.manifest
     packs = packs_of(manifest.entries)
+    separate = [entry.segment for entry in manifest.entries if is_to_pack(index.folder, manifest.kind, entry)]
     if not packs:
-        return []
+        return separate
     model = _model_of(index.folder, manifest.model_id, options)
     partly_dead = storage.each(lambda place: _has_dead(index, place, model, options), packs)
     small = [place for place in packs if place.bytes < _SMALL_BYTES]
     chosen = {place for place, dead in zip(packs, partly_dead, strict=True) if dead}
-    chosen |= set(small) if len(small) > 1 else set()
-    return [entry.segment for place in chosen for entry in packs[place]]
+    chosen |= set(small) if len(small) + bool(separate) > 1 else set()
+    return separate + [entry.segment for place in chosen for entry in packs[place]]
 
 
 def _has_dead(index: Index, place: PackPlace, model: IndexModel, options: StorageOptions) -> bool:

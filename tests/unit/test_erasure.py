@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 from support.blob_states import BlobTable, blob, inline, write_id
+from support.indexed import segment_of, vectors
 
 from hudi_vector.blobs.names import STAGING
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.index.files import segment_name
+from hudi_vector.index.kinds.model import train_model
 from hudi_vector.index.kinds.segment import FileFingerprint
+from hudi_vector.index.packs.layout import pack_content
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.erasure.api import ErasureResult, _texts, look
@@ -317,6 +320,27 @@ def test_what_was_not_looked_at_is_named(table: BlobTable) -> None:
     record = read_erasure(STORAGE, table.uri, found.erasure_id)
     assert record is not None
     assert (record.state, record.not_looked_at) == (COMPLETE, found.not_looked_at)
+
+
+def test_packs_of_indexes_hold_vectors(table: BlobTable) -> None:
+    """A pack holds what any of its segments does; one whose head cannot be read may hold anything."""
+    first, second = committed(table, {1: None}), committed(table, {2: None}, group="f2")
+    rows = vectors("normal", 20, 4, "float", 1)
+    model = train_model(rows, kind="ivf_flat", metric="l2", element="float")
+    segments = [replace(segment_of(model, rows), file=FileFingerprint(file.name, 1, 1, "")) for file in (first, second)]
+    content, _ = pack_content(model, segments, [None, None])
+    path = table.file(".hoodie/vector_index/v1/emb/l2-ivf_flat/packs/0123456789abcdef-9f.pack", content)
+    found = asked(table)
+    assert {holder.path: holder.needs for holder in found.holders if holder.kind == "segment"} == {
+        path: "the data files first, and hv.index.compact after them"
+    }
+    assert asked(table, "3").is_well
+    gone = {path: "hv.index.compact: its data file is gone, and it may have held the rows"}
+    (table.path / path).write_bytes(content[:100])
+    assert {holder.path: holder.needs for holder in asked(table, "3").holders} == gone
+    (table.path / path).write_bytes(content)
+    first.unlink()
+    assert {holder.path: holder.needs for holder in asked(table, "3").holders} == gone
 
 
 def test_segments_of_indexes_hold_vectors(table: BlobTable) -> None:

@@ -23,6 +23,7 @@ from support.written_table import Row, WrittenTable
 import hudi_vector as hv
 from hudi_vector.errors import DataFileError, TableNotFoundError
 from hudi_vector.index.build import Parameters, create_index
+from hudi_vector.options import Settings
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.storage import Storage, StorageOptions, normalise, open_storage
@@ -48,11 +49,12 @@ def store() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def lake(store: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tables with an index, on a local disk and, copied file by file, in the store."""
+    """Tables with an index, on a local disk and, copied file by file and then packed, in the store."""
     folder = tmp_path_factory.mktemp("lake")
     for name, (files, partitions) in TABLES.items():
         written(folder / name, files, partitions)
         upload(store, folder / name, name)
+        hv.index.compact(Settings(store.settings), f"s3a://lake/{name}", "emb")
     store.warm()
     return folder
 

@@ -113,6 +113,47 @@ def test_numbers_that_are_of_no_such_file_are_none(tmp_path: Path) -> None:
         assert PageTable(WIDTH, ROWS, file.size, np.insert(np.delete(right, place), place, value)).groups is None
 
 
+def test_literals_spare_looking_at_pages(tmp_path: Path) -> None:
+    """Vectors of pages in which Snappy found nothing are read at their places, without a byte of the pages' heads."""
+    file = write(tmp_path / "f.parquet", compression="snappy", data_page_size=600, row_group_size=90)
+    table = page_table(data(file), "emb", WIDTH)
+    assert table is not None
+    assert table.literals is not None
+    assert table.groups is not None
+    spec = ScanSpec("t", pa.schema([("id", pa.int64())]), VectorColumn("emb", DIMENSION, "float"))
+    content = bytearray((tmp_path / "f.parquet").read_bytes())
+    for _, paged in table.groups:
+        assert paged is not None
+        assert len(paged.literals) == len(paged.places.begin)
+        for begin, page in zip(paged.places.begin.tolist(), paged.literals, strict=True):
+            assert page is not None
+            content[begin : int(page.place[0])] = bytes(int(page.place[0]) - begin)
+    (tmp_path / "f.parquet").write_bytes(content)
+    changed = info(f"file://{tmp_path / 'f.parquet'}")
+    found = ParquetSlice(changed, spec, keep=True).vectors_at(np.arange(ROWS), ScanCounts(), pages=table)
+    assert found.values.tobytes() == vectors(0).tobytes()
+
+
+def test_literals_that_are_of_no_such_pages_are_none(tmp_path: Path) -> None:
+    file = write(tmp_path / "f.parquet", compression="snappy", data_page_size=600, row_group_size=90)
+    table = page_table(data(file), "emb", WIDTH)
+    assert table is not None
+    right = table.literals
+    assert right is not None
+
+    def known(literals: Any) -> bool:
+        groups = PageTable(WIDTH, ROWS, file.size, table.numbers, literals).groups
+        assert groups is not None
+        return all(paged is not None and bool(paged.literals) for _, paged in groups)
+
+    assert known(right)
+    assert not known(None)
+    for wrong in (right[:0], right[:-1], np.full_like(right, -1), np.full_like(right, 1 << 62), right * 2, right + 1):
+        assert not known(wrong)
+    for place, value in itertools.product((0, 1, 2, 3, 4), (-7, 1 << 40, 1 << 62)):
+        assert not known(np.insert(np.delete(right, place), place, value))
+
+
 @pytest.fixture(params=["ivf_sq8", "hnsw"])
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[list[str], str]:
     """Files of one index, and its directory."""

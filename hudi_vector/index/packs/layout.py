@@ -224,7 +224,11 @@ def _list_bytes(joined: _Joined, start: int, stop: int) -> bytes:
 
 def _described(joined: _Joined, segments: Sequence[Segment]) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of the head, without the lists' checksums."""
-    pages = [np.empty(0, np.int64) if segment.pages is None else segment.pages.numbers for segment in segments]
+    none = np.empty(0, np.int64)
+    pages = [none if segment.pages is None else segment.pages.numbers for segment in segments]
+    literals = [
+        none if (held := segment.pages) is None or held.literals is None else held.literals for segment in segments
+    ]
     footers = [b"" if segment.footer is None else segment.footer.content for segment in segments]
     return {
         "sizes": joined.sizes,
@@ -232,6 +236,8 @@ def _described(joined: _Joined, segments: Sequence[Segment]) -> dict[str, npt.ND
         "always": joined.always,
         "pages": np.concatenate(pages),
         "page_counts": np.array([len(part) for part in pages], np.int64),
+        "literals": np.concatenate(literals),
+        "literal_counts": np.array([len(part) for part in literals], np.int64),
         "footers": np.frombuffer(zlib.compress(b"".join(footers)), np.uint8),
         "footer_counts": np.array([len(part) for part in footers], np.int64),
     }
@@ -297,6 +303,7 @@ def _head_of(
         raise ValueError("a row is in none of its files")
     width = model.dimension * VectorColumn("", model.dimension, model.element).dtype.itemsize
     pages = _cut(arrays["pages"], arrays["page_counts"], len(files))
+    literals = _cut(arrays["literals"], arrays["literal_counts"], len(files))
     counts = arrays["footer_counts"]
     footers = _cut(_inflated(arrays["footers"], int(counts.sum())), counts, len(files))
     return PackHead(
@@ -308,8 +315,8 @@ def _head_of(
         arrays["radius"],
         always,
         tuple(
-            PageTable(width, file.rows, file.file.size, numbers) if len(numbers) else None
-            for file, numbers in zip(files, pages, strict=True)
+            PageTable(width, file.rows, file.file.size, numbers, own if len(own) else None) if len(numbers) else None
+            for file, numbers, own in zip(files, pages, literals, strict=True)
         ),
         tuple(KeptFooter(part.tobytes()) if len(part) else None for part in footers),
         header["rows"],

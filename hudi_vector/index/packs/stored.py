@@ -107,7 +107,7 @@ def _of_pack(
     numbers = [entry.pack.number for entry in entries if entry.pack is not None]
     segments = segments_in(file, head, numbers)
     keys = storage.each(lambda number: keys_in(file, head, number), numbers)
-    return {entry.segment: read for entry, *read in zip(entries, segments, keys, strict=True)}  # type: ignore[misc]
+    return {entry.segment: (one, held) for entry, one, held in zip(entries, segments, keys, strict=True)}
 
 
 def keys_in(file: PackFile, head: PackHead, number: int) -> KeyHashes | None:

@@ -21,10 +21,14 @@ from hudi_vector.read.parquet.thrift import list_of_structs
 from hudi_vector.read.parquet.values import ByteSource
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage, scheme_of
 
-__all__ = ["DataFile", "reading"]
+__all__ = ["DataFile", "held_in_memory", "held_stream", "reading"]
 
 _PAGE_BUFFER_BYTES = 1 << 20
 _REMOTE_BUFFER_BYTES = 8 << 20
+_MOST_HELD = 64 << 20
+
+# The bytes of files in `held_in_memory`.
+_HELD: dict[FileInfo, pa.Buffer] = {}
 
 
 class DataFile:
@@ -121,6 +125,8 @@ class DataFile:
 
     def _opened(self, mapped: bool) -> Any:
         uri = self.file.uri
+        if (held := held_stream(self.file)) is not None:
+            return held
         with reading(uri):
             source = open_storage(uri, self._options).open(uri, mapped=mapped, size=self.file.size)
             if source.size() != self.file.size:
@@ -188,6 +194,28 @@ def _leaves(kind: pa.DataType) -> int:
 
 
 @contextlib.contextmanager
+def held_in_memory(file: FileInfo, options: StorageOptions) -> Iterator[None]:
+    """Let all readers of a file of an object store take its bytes from memory inside the context.
+
+    They are read at once, in few requests. A large file, or one on a local disk, is read as outside of the context.
+    """
+    if scheme_of(file.uri) == "file" or file.size > _MOST_HELD or file in _HELD:
+        yield
+        return
+    _HELD[file] = open_storage(file.uri, options).whole(file.uri, file.size)
+    try:
+        yield
+    finally:
+        _HELD.pop(file, None)
+
+
+def held_stream(file: FileInfo) -> pa.BufferReader | None:
+    """Return the bytes of a file in `held_in_memory` as an open file, or None for another file."""
+    held = _HELD.get(file)
+    return None if held is None else pa.BufferReader(held)
+
+
+@contextlib.contextmanager
 def reading(uri: str) -> Iterator[None]:
     """Convert errors raised inside the context to DataFileError with the given URI; errors of this package pass."""
     try:
@@ -195,5 +223,5 @@ def reading(uri: str) -> Iterator[None]:
     except HudiVectorError:
         raise
     except (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RecursionError) as problem:
-        why = str(problem) or "it is shorter than its footer says"
+        why = " ".join(str(problem).split()) or "it is shorter than its footer says"
         raise DataFileError(f"the data file '{uri}' cannot be read: {why}") from problem

@@ -6,6 +6,7 @@ Only the columns that are needed are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
 from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
-from hudi_vector.read.parquet.data_file import DataFile, reading
+from hudi_vector.read.parquet.data_file import DataFile, held_in_memory, reading
 from hudi_vector.read.parquet.page_file import column_pages
 from hudi_vector.read.parquet.page_table import PagedChunk, PageTable, paged_chunks
 from hudi_vector.read.parquet.vector_pages import RangeReads, VectorPages
@@ -32,6 +33,7 @@ _BLOCK_BYTES = 4 << 20
 _FETCH_BATCH_ROWS = 4096
 # Columns up to this size are decoded whole and cached, so that further result rows of the file cost nothing.
 _KEPT_COLUMN_BYTES = 8 << 20
+_SMALL_BYTES = 1 << 20
 _SUITED = RangeReads()
 
 
@@ -72,13 +74,16 @@ class ParquetSlice:
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         """Yield the rows that pass the predicate and have a vector, and add to `counts`."""
-        start = 0
-        metadata = self._data.metadata
-        for group in range(metadata.num_row_groups):
-            rows = metadata.row_group(group).num_rows
-            yield from self._group_blocks(group, start, rows, counts)
-            start += rows
-        self.close()
+        # A small object is read at once: its footer, which is read first, would be most of it.
+        small = self._file.size <= _SMALL_BYTES and not self._data.has_footer
+        with held_in_memory(self._file, self._spec.options) if small else nullcontext():
+            start = 0
+            metadata = self._data.metadata
+            for group in range(metadata.num_row_groups):
+                rows = metadata.row_group(group).num_rows
+                yield from self._group_blocks(group, start, rows, counts)
+                start += rows
+            self.close()
 
     def row_count(self) -> int:
         """Return the number of rows of the file, including deleted ones."""

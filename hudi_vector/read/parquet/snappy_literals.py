@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hudi_vector.read.parquet.pages import PageHeader
 from hudi_vector.read.parquet.values import Window
 
-__all__ = ["Literals", "literals_of", "ranges_of"]
+__all__ = ["Literals", "literals_of", "page_literals", "ranges_of"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -42,6 +43,17 @@ class Literals:
     place: Ints
     length: Ints
     size: int
+
+    @classmethod
+    def at(cls, place: Ints, length: Ints) -> Literals:
+        """Return the literals that begin at these places in the file and have so many bytes.
+
+        Example:
+            >>> Literals.at(np.array([10, 16]), np.array([4, 4])).plain.tolist()
+            [0, 4]
+        """
+        ends = np.cumsum(length)
+        return cls(ends - length, place, length, int(ends[-1]))
 
     @property
     def nbytes(self) -> int:
@@ -82,6 +94,20 @@ def ranges_of(blocks: Sequence[Literals], block: Ints, begin: Ints, length: int)
     start = np.maximum(begin[which], plain[piece])
     stop = np.minimum(begin[which] + length, ends[piece])
     return which, start - begin[which], place[piece] + start - plain[piece], stop - start
+
+
+def page_literals(window: Window, header: PageHeader, rows: int, width: int) -> Literals | None:
+    """Return the literals of a compressed page of so many vectors of `width` bytes, or None as `literals_of` does.
+
+    Raises ValueError if the page is shorter than its rows.
+    """
+    if not header.compressed:
+        return None
+    levels = header.repeat_bytes + (header.level_bytes or 0)
+    begin, size = header.body + levels, header.plain_size - levels
+    if header.values != rows or rows * width > size:
+        raise ValueError("a page is shorter than its rows")
+    return literals_of(window, begin, header.end, size)
 
 
 def literals_of(window: Window, begin: int, end: int, size: int) -> Literals | None:

@@ -22,7 +22,7 @@ from hudi_vector.read.parquet.chunks import Places
 from hudi_vector.read.parquet.data_file import DataFile, reading
 from hudi_vector.read.parquet.page_table import PagedChunk
 from hudi_vector.read.parquet.pages import PLAIN, PageHeader, open_page, read_header
-from hudi_vector.read.parquet.snappy_literals import Literals, literals_of, ranges_of
+from hudi_vector.read.parquet.snappy_literals import Literals, page_literals, ranges_of
 from hudi_vector.read.parquet.values import Window
 from hudi_vector.storage import scheme_of
 from hudi_vector.storage.parallel import threads_named
@@ -264,21 +264,19 @@ class VectorPages:
 
     def _literals(self, window: Window, header: PageHeader, number: int) -> Literals | None:
         paged = self._paged
-        if paged.chunk.codec != _SNAPPY or not header.compressed or not paged.is_full:
+        if paged.chunk.codec != _SNAPPY or not paged.is_full:
             return None
         rows = int(self._row_after(number) - paged.places.first_row[number])
-        levels = header.repeat_bytes + (header.level_bytes or 0)
-        begin, size = header.body + levels, header.plain_size - levels
-        if header.values != rows or rows * paged.width > size:
-            raise ValueError("a page is shorter than its rows")
-        return literals_of(window, begin, header.end, size)
+        return page_literals(window, header, rows, paged.width)
 
     def _keep(self, number: int, page: _OpenedPage | Literals) -> None:
         if self._cache is not None:
             self._cache.put(self._key(number), page, page.nbytes)
 
     def _kept(self, number: int) -> _OpenedPage | Literals | None:
-        return None if self._cache is None else self._cache.get(self._key(number))
+        found: _OpenedPage | Literals | None = None if self._cache is None else self._cache.get(self._key(number))
+        known = self._paged.literals
+        return known[number] if found is None and known else found
 
     def _key(self, number: int) -> tuple[object, ...]:
         return (self._file.file, "page", self._paged.width, int(self._paged.places.begin[number]))

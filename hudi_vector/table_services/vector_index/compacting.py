@@ -39,7 +39,8 @@ def compact(
 ) -> list[str]:
     """Drop the segments of base files that are gone, and delete files that no manifest names any more.
 
-    Small packs of segments become larger ones, and packs that hold dropped segments are written without them.
+    On an object store, segments in separate files and small packs are put into larger packs, and packs that hold
+    dropped segments are written without them.
 
     A table object that `hudi_vector.open` returned keeps using the generation that it found until it is refreshed. If a
     segment of that generation is gone, a search scans the segment's base file and logs a warning; no answer changes.
