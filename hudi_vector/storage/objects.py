@@ -294,6 +294,9 @@ def objects_at(options: StorageOptions) -> Objects | None:
     if anonymous:
         config["skip_signature"] = True
     client: dict[str, Any] = {"allow_http": arguments["scheme"] == "http"}
+    for ours, theirs in (("connect_timeout", "connect_timeout"), ("request_timeout", "timeout")):
+        if ours in arguments:
+            client[theirs] = timedelta(seconds=arguments[ours])
     if "proxy_options" in arguments:
         client["proxy_url"] = _proxy_url(arguments["proxy_options"])
     return Objects(config, keys or None, client)

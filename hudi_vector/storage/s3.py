@@ -8,11 +8,12 @@ may have separate settings (``fs.s3a.bucket.{bucket}.…``). Credentials come fr
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.errors import InvalidOptionError, UnsupportedTableError
 from hudi_vector.storage.settings import S3A, StorageOptions
 
 __all__ = ["has_profile", "s3_arguments"]
@@ -21,6 +22,9 @@ _PROVIDERS = S3A + "aws.credentials.provider"
 _ROLE = S3A + "assumed.role."
 _STORES = (S3A + "security.credential.provider.path", "hadoop.security.credential.provider.path")
 _CIPHERS = (S3A + "encryption.algorithm", S3A + "server-side-encryption-algorithm")
+
+_DURATION = re.compile(r"(\d{1,9})(|ms|s|m|h)", re.ASCII)
+_UNITS = {"": 0.001, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 Credentials = dict[str, Any]
 
@@ -44,10 +48,24 @@ def s3_arguments(options: StorageOptions) -> dict[str, Any]:
         "endpoint_override": endpoint,
         "scheme": scheme,
         "proxy_options": _proxy(options),
+        "connect_timeout": _seconds(options, S3A + "connection.establish.timeout"),
+        "request_timeout": _seconds(options, S3A + "connection.request.timeout"),
     }
     if (options.get(S3A + "path.style.access") or "").lower() == "false":
         arguments["force_virtual_addressing"] = True
     return {key: value for key, value in arguments.items() if value is not None}
+
+
+def _seconds(options: StorageOptions, key: str) -> float | None:
+    """Return a duration in Hadoop's words (``5s``, ``200ms``, or milliseconds) in seconds; None where it is 0 or unset.
+
+    Raises InvalidOptionError for another text.
+    """
+    text = (options.get(key) or "0").strip().lower()
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise InvalidOptionError(f"{key} = {text!r} is not allowed: give a duration such as '5s', '200ms' or '1m'")
+    return int(found[1]) * _UNITS[found[2]] or None
 
 
 def _proxy(options: StorageOptions) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from support import servers
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.reading.rows import blob_rows
 from hudi_vector.blobs.struct import BlobColumns
-from hudi_vector.errors import BlobReadError, UnsupportedTableError
+from hudi_vector.errors import BlobReadError, InvalidOptionError, UnsupportedTableError
 from hudi_vector.storage import StorageOptions, hudi_rs_options, lance_options, open_storage
 from hudi_vector.storage.s3 import s3_arguments
 from hudi_vector.storage.settings import bucket_settings
@@ -37,6 +37,19 @@ def credentials(settings: dict[str, str]) -> dict[str, Any]:
     found = s3_arguments(StorageOptions.of(settings))
     pafs.S3FileSystem(**found, **({} if "region" in found else {"region": "us-east-1"}))  # they are its arguments
     return {key: value for key, value in found.items() if key != "scheme"}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0", None), ("1500", 1.5), ("200ms", 0.2), ("5s", 5.0), (" 2M ", 120.0), ("1h", 3600.0)]
+)
+def test_timeouts_are_in_hadoop_s_words(text: str, seconds: float | None) -> None:
+    for key, name in (("establish", "connect_timeout"), ("request", "request_timeout")):
+        found = credentials({**KEYS, f"fs.s3a.connection.{key}.timeout": text})
+        assert found.get(name) == seconds
+        with pytest.raises(
+            InvalidOptionError, match=rf"fs.s3a.connection.{key}.timeout = '{text.strip().lower()}x' is"
+        ):
+            credentials({**KEYS, f"fs.s3a.connection.{key}.timeout": f"{text.strip()}x"})
 
 
 def provided(*names: str, package: str = "org.apache.hadoop.fs.s3a.", **more: str) -> dict[str, str]:
