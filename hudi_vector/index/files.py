@@ -244,15 +244,17 @@ def load_segment(
 
 
 def load_segment_keys(
-    storage: Storage, folder: str, name: str, file: FileFingerprint, size: int | None = None
+    storage: Storage, folder: str, name: str, file: FileFingerprint, known: int | pa.Buffer | None = None
 ) -> KeyHashes | None:
     """Read only the key hashes of a segment's base file, or return None if the segment has none.
 
-    The hashes are views of the file if that is on a local disk. Raises DataFileError if the segment is missing, damaged
-    or of another file content, and UnsupportedTableError if another version of this package wrote it.
+    `known` is the size of the segment's file in bytes, or its content, if it was read already. The hashes are views of
+    the file if that is on a local disk. Raises DataFileError if the segment is missing, damaged or of another file
+    content, and UnsupportedTableError if another version of this package wrote it.
     """
     uri = segment_uri(folder, name)
-    header, arrays = unpack_apart("segment", storage.open(uri, size=size), uri, _KEYS)
+    source = known if isinstance(known, pa.Buffer) else storage.open(uri, size=known)
+    header, arrays = unpack_apart("segment", source, uri, _KEYS)
     if not arrays:
         return None
     _file_of(header, uri, file)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
-from hudi_vector.index.files import load_segment, load_segment_keys, pack_uri
+from hudi_vector.index.files import load_segment, load_segment_keys, pack_uri, segment_content
 from hudi_vector.index.kinds.joined import AnySegment
 from hudi_vector.index.kinds.model import IndexModel
 from hudi_vector.index.kinds.segment import Segment
@@ -90,8 +90,9 @@ def read_segments(
 
     def alone(entry: ManifestEntry) -> _Read | DataFileError | UnsupportedTableError:
         try:
-            segment = load_segment(storage, folder, entry.segment, model, entry.file)
-            return segment, load_segment_keys(storage, folder, entry.segment, entry.file, entry.bytes)
+            content = segment_content(storage, folder, entry.segment)
+            segment = load_segment(storage, folder, entry.segment, model, entry.file, content)
+            return segment, load_segment_keys(storage, folder, entry.segment, entry.file, content)
         except (DataFileError, UnsupportedTableError) as problem:
             return problem
 
