@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -23,6 +23,7 @@ from hudi_vector.index.packs.stored import (
     read_segments,
     require_places,
 )
+from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.logs.key_hashes import KeyHashes
 from hudi_vector.storage import Storage, StorageOptions, open_storage, scheme_of
@@ -77,8 +78,21 @@ def _joined(folder: str, model_id: str, entries: Sequence[ManifestEntry], option
     heads = [
         read_head(content, model, file.uri, place.bytes) for (file, content), place in zip(opened, packs, strict=True)
     ]
+    view = stored_view(model, [file for file, _ in opened], heads, _places(heads, packs.values(), entries))
+    if whole and view.lists is not None:
+        view.lists.need(None)
+    return view
+
+
+def _places(
+    heads: Sequence[PackHead], of_packs: Iterable[Sequence[ManifestEntry]], entries: Sequence[ManifestEntry]
+) -> list[Ints]:
+    """Return the place in a view of each segment of each pack: that among `entries`, or behind them if it is not there.
+
+    `of_packs` has the entries of each pack. Raises DataFileError if a segment is not where its entry says.
+    """
     place_of, more, places = {entry.segment: place for place, entry in enumerate(entries)}, len(entries), []
-    for head, own in zip(heads, packs.values(), strict=True):
+    for head, own in zip(heads, of_packs, strict=True):
         require_places(head, own)
         numbers = np.full(len(head.files), -1, np.int64)
         for entry in own:
@@ -88,10 +102,7 @@ def _joined(folder: str, model_id: str, entries: Sequence[ManifestEntry], option
         numbers[others] = np.arange(more, more + len(others))
         more += len(others)
         places.append(numbers)
-    view = stored_view(model, [file for file, _ in opened], heads, places)
-    if whole and view.lists is not None:
-        view.lists.need(None)
-    return view
+    return places
 
 
 def _joined_whole(storage: Storage, folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> View:
