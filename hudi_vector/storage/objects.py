@@ -30,6 +30,7 @@ _TAIL_BYTES = 512 << 10
 _state = {"is_used": False, "was_forked": False}
 _UNADDRESSED = re.compile(r"[\x00-\x1f\x7f]")
 _RETRY: Mapping[str, Any] = {"max_retries": 8, "retry_timeout": timedelta(seconds=120)}
+_FAILED = re.compile(r"Error performing \w+ (https?://[^/\s]+)\S* in [\d.]+\S*?(?:, after (\d+) retries.*?)? - (.+)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _STATIC = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
@@ -127,7 +128,7 @@ class Objects:
         except (PermissionDeniedError, UnauthenticatedError) as problem:
             raise PermissionError(f"'{path}' may not be read with these credentials: {first_line(problem)}") from None
         except BaseError as problem:
-            raise OSError(f"'{path}': {first_line(problem)}") from problem
+            raise OSError(_reason(first_line(problem))) from problem
 
     def _store(self, bucket: str) -> Any:
         with self._lock:
@@ -300,6 +301,23 @@ def objects_at(options: StorageOptions) -> Objects | None:
     if "proxy_options" in arguments:
         client["proxy_url"] = _proxy_url(arguments["proxy_options"])
     return Objects(config, keys or None, client)
+
+
+def _reason(text: str) -> str:
+    """Return obstore's words for a request that failed, without its address, times and settings.
+
+    Example:
+        >>> _reason("Error performing GET http://a:9/b/c in 1.6s, after 8 retries, x - Server returned 503")
+        "'http://a:9' refused it 9 times: Server returned 503"
+    """
+    found = _FAILED.search(text)
+    if found is None:
+        return text
+    store, requests, why = found[1], int(found[2] or 0) + 1, found[3].removeprefix("HTTP error: ")
+    if "error sending request" in why:
+        asked = f"{requests} request" + "s" * (requests > 1)
+        return f"'{store}' gave no answer to {asked} ({why}); is fs.s3a.endpoint the address of the store?"
+    return f"'{store}' refused it {requests} times: {why}" if requests > 1 else f"'{store}' refused it: {why}"
 
 
 def _nanoseconds(moment: datetime) -> int:

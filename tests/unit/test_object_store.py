@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -262,6 +263,16 @@ def test_an_object_that_is_gone_is_one_sentence(store: Any, lake: Path) -> None:
             answer(table, mode="exact")
     with pytest.raises(TableNotFoundError, match="there is no Hudi table at 's3a://lake/none'"):
         opened(store, "none")
+
+
+def test_an_address_where_no_store_is_is_one_sentence(store: Any) -> None:
+    with socket.socket() as taken:  # nothing listens at this port
+        taken.bind(("127.0.0.1", 0))
+        nowhere = {**store.settings, "fs.s3a.endpoint": f"http://127.0.0.1:{taken.getsockname()[1]}"}
+        gave_none = r"'http://127\.0\.0\.1:\d+' gave no answer to 9 requests \(error sending request\)"
+        told = rf"^'s3://lake/t/\S+' cannot be read: {gave_none}; is fs\.s3a\.endpoint the address of the store\?$"
+        with pytest.raises(DataFileError, match=told):
+            hv.open("s3a://lake/t", column="emb", storage_options=nowhere)
 
 
 def test_an_object_that_was_written_again_is_one_sentence(store: Any) -> None:
