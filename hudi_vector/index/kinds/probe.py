@@ -24,6 +24,7 @@ _SCORES_AT_ONCE = 1 << 25
 _PAIRS_AT_ONCE = 1 << 23
 _FIRST_LISTS = 4
 _CHUNK_ROWS = 1 << 14
+_READ_BYTES = 4 << 20
 
 _Score = Callable[[Ints, Ints, int], tuple[Ints, Ints, Floats32]]
 """Returns the best codes of lists for queries: their queries, entries, and numbers with the order of ranks."""
@@ -71,6 +72,12 @@ class Codes:
     array: npt.NDArray[Any]
     offsets: npt.NDArray[Any]
     read: Callable[[Ints], None] | None = None
+
+    @property
+    def rows_at_first(self) -> int:
+        """Return how many entries a certain search scores first; of lists that are read meanwhile, some megabytes."""
+        least = _CHUNK_ROWS // 4
+        return least if self.read is None else max(least, _READ_BYTES // (self.array.itemsize * self.model.code_width))
 
     def need(self, lists: Ints) -> None:
         """Have lists in memory before their codes are used."""
@@ -196,7 +203,7 @@ class Probe:
         order = np.argsort(bounds.min(axis=0, initial=np.inf), kind="stable")
         bounds, lists = bounds[:, order], self.filled[order]
         ends = np.cumsum(self.sizes[lists])
-        at, rows, most = 0, _CHUNK_ROWS // 4, max(_CHUNK_ROWS, _PAIRS_AT_ONCE // max(len(ask), 1))
+        at, rows, most = 0, self.codes.rows_at_first, max(_CHUNK_ROWS, _PAIRS_AT_ONCE // max(len(ask), 1))
         while at < len(lists):
             stop = int(np.searchsorted(ends, (ends[at - 1] if at else 0) + rows)) + 1
             needs = bounds[:, at:stop] <= pool.within[ask, None]
