@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.parquet.thrift import STRUCT, Written, fields_of, list_of_structs, listed, read_struct, struct_of
+from hudi_vector.read.parquet.thrift import STRUCT, Written, fields_of, listed, read_struct, struct_of, structs_in
 from hudi_vector.read.parquet.values import ByteSource
 from hudi_vector.storage import FileInfo
 
@@ -71,8 +71,8 @@ class KeptFooter:
 def kept_footer(footer: bytes, groups: Sequence[Any], source: ByteSource) -> KeptFooter | None:
     """Return what is to be kept of a file's footer and its row groups, or None where it is too large to be kept."""
     fields = fields_of(footer)
-    pairs = [pair for pair in list_of_structs(footer, _KEY_VALUES) if read_struct(pair)[0].get(_KEY) == _ARROW_SCHEMA]
-    fields.pop(_KEY_VALUES, None)
+    values = structs_in(fields.pop(_KEY_VALUES)) if _KEY_VALUES in fields else []
+    pairs = [pair for pair in values if read_struct(pair)[0].get(_KEY) == _ARROW_SCHEMA]
     if pairs:
         fields[_KEY_VALUES] = listed([Written(STRUCT, pair) for pair in pairs])
     kept = struct_of(dict(sorted(fields.items()))).data

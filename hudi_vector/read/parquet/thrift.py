@@ -18,6 +18,7 @@ __all__ = [
     "listed",
     "read_struct",
     "struct_of",
+    "structs_in",
 ]
 
 _STOP, _TRUE, _FALSE = 0, 1, 2
@@ -60,6 +61,17 @@ def list_of_structs(data: bytes, number: int) -> list[bytes]:
         return _Reader(data, 0).structs(number)
     except RecursionError:
         raise ValueError("structs are nested deeper than any file needs") from None
+
+
+def structs_in(values: Written) -> list[bytes]:
+    """Return the encoded structs of an encoded list of structs.
+
+    Example:
+        >>> inner = struct_of({1: i32(3)})
+        >>> structs_in(listed([inner, inner])) == [inner.data, inner.data]
+        True
+    """
+    return _Reader(values.data, 0).struct_list()
 
 
 def fields_of(data: bytes) -> dict[int, Written]:
@@ -176,11 +188,12 @@ class _Reader:
                 return []
             number = number + (head >> 4) if head >> 4 else self._zigzag()
             if number == wanted and kind == _LIST:
-                return self._struct_list()
+                return self.struct_list()
             if kind not in (_TRUE, _FALSE):
                 self._value(kind)
 
-    def _struct_list(self) -> list[bytes]:
+    def struct_list(self) -> list[bytes]:
+        """Return the encoded structs of the list of structs here."""
         size, kind = self._list_head()
         if kind != STRUCT:
             raise ValueError(f"a list of structs holds values of the type {kind}")
