@@ -267,15 +267,14 @@ def _search_read(
 ) -> tuple[Sequence[Entry], tuple[list[SliceHits], ScanCounts] | None]:
     """Search covered slices; return those that could be searched, and their hits, None if there are no such slices.
 
-    Lists are read during the search. If one cannot be read, the slices of damaged segments are left out.
+    Lists are read during the search. If one cannot be read, the search begins again, without the slices of segments
+    that are damaged.
     """
     try:
         return own, _search_indexed(own, codes, use, spec, question, bounds, keep, each)
     except UnreadableListError:
         forget_view(use.folder, use.model_id, [access.segment for _, access in own if access.segment is not None])
         able = without_damaged(own, use, spec)
-        if len(able) == len(own):
-            raise
         if not able:
             return able, None
         return able, _search_indexed(able, _loaded(able, use, spec, keep, ()), use, spec, question, bounds, keep, each)
