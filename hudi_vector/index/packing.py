@@ -76,7 +76,8 @@ def _has_dead(index: Index, place: PackPlace, model: IndexModel, options: Storag
         _LOG.warning("a pack is left as it is: %s; see hudi_vector.index.verify", problem)
         return False
     dead = [index.uri_of(packed.file.path) for packed in head.files if packed.file.path not in index.entries]
-    return any(open_storage(uri, options).info(uri) is None for uri in dead)
+    found = open_storage(index.folder, options).each(lambda uri: open_storage(uri, options).info(uri), dead)
+    return None in found
 
 
 def is_to_pack(folder: str, kind: str, entry: ManifestEntry) -> bool:

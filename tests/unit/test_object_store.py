@@ -356,7 +356,7 @@ def test_files_are_indexed_several_at_once(store: Any, lake: Path) -> None:
         made = hv.index.build_if_missing(None, column="emb", directory="s3a://lake/indexes", metric="l2", **given)
     store.set_delay(0)
     assert made.segments_made == 40
-    assert seen.waves <= 120 < len(seen.requests) / 3, slow.summary(seen)
+    assert seen.waves <= 70 < len(seen.requests) / 3, slow.summary(seen)
     with hv.open(column="emb", index_directory="s3a://lake/indexes", **given) as table:
         found = answer(table)
         assert table.search(QUERY, 7, metric="l2").report.slices == {"index": 40}

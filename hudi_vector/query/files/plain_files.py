@@ -221,7 +221,9 @@ def _snapshot_of(
     constants: Constants,
     deleted: Mapping[str, DeletedRows] = MappingProxyType({}),
 ) -> Snapshot:
-    infos = [_info(file, source.options) for file in files]
+    infos = (
+        open_storage(files[0], source.options).each(lambda file: _info(file, source.options), files) if files else []
+    )
     slices = [
         FileSlice("", info.uri, "", info, deleted=deleted.get(info.uri), constants=constants.get(info.uri, ()))
         for info in infos

@@ -231,13 +231,14 @@ def verify(
     groups = [*packs_of(index.manifest.entries).values(), *singly]
     for group in groups:
         read = read_segments(storage, index.folder, model, group)
-        for entry in group:
+        rewritten = storage.each(lambda entry: _was_rewritten(index, entry, at.spec.options), group)
+        for entry, was_rewritten in zip(group, rewritten, strict=True):
             one, path = read[entry.segment], entry.file.path
             if isinstance(one, DataFileError):
                 found.append(IndexProblem(path, entry.segment, f"{one}{_REMEDY if path in mended else ''}"))
             elif isinstance(one, UnsupportedTableError):
                 found.append(IndexProblem(path, entry.segment, str(one)))
-            elif _was_rewritten(index, entry, at.spec.options):
+            elif was_rewritten:
                 found.append(IndexProblem(path, entry.segment, "the base file was rewritten since it was indexed"))
     return sorted(found, key=lambda problem: problem.file)
 

@@ -149,7 +149,10 @@ def _named_by(manifests: Iterable[IndexManifest]) -> set[str]:
 
 def _of_files_that_are(index: Index, storage_options: StorageOptions) -> list[ManifestEntry]:
     """Return the entries of an index whose base files still exist, whatever their content is now."""
-    uris = {path: index.uri_of(path) for path in index.entries}
-    return [
-        index.entries[path] for path, uri in uris.items() if open_storage(uri, storage_options).info(uri) is not None
-    ]
+
+    def is_there(path: str) -> bool:
+        uri = index.uri_of(path)
+        return open_storage(uri, storage_options).info(uri) is not None
+
+    there = open_storage(index.folder, storage_options).each(is_there, index.entries)
+    return [entry for entry, found in zip(index.entries.values(), there, strict=True) if found]
