@@ -42,6 +42,18 @@ def test_a_life_with_the_metadata_table(spark, workspace):
     assert re.search(r"^hoodie\.table\.metadata\.partitions=(.*,)?files\b", properties, re.MULTILINE)
 
 
+def test_a_life_with_a_rollback_that_hudi_does_not_end(spark, workspace, clean_session):
+    """What Hudi had undone stays undone: the rows of before are there, and the cleaner takes what nobody needs."""
+    life = Life(spark, tables.fresh_path(workspace, "life"), "mor", METADATA)
+    for number, step in enumerate(("write", "delete", "overwrite")):
+        life.step(step, number)
+    spark.conf.set("hoodie.metadata.compact.max.delta.commits", "1")
+    for number, step in enumerate(("roll_back", "clean", "give_back", "hudi_clean")):
+        life.step(step, number)
+    assert life.is_stuck
+    life.end()
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(("table_type", "options"), [("cow", OPTIONS), ("mor", OPTIONS), ("mor", METADATA)])
 def test_long_lives(spark, workspace, soak, table_type, options):
