@@ -37,6 +37,8 @@ from hudi_vector.errors import (
     UnknownColumnError,
     WriteError,
 )
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.plans.compaction import CompactionPlan
 from hudi_vector.table_services.plans.compaction_files import (
     COMPACTIONS,
@@ -48,6 +50,7 @@ from hudi_vector.table_services.plans.compaction_files import (
 )
 from hudi_vector.table_services.plans.plan_files import RUNNING
 from hudi_vector.table_services.service_lease import LEASES, ServiceLease
+from hudi_vector.writing.client import hudi_client
 from hudi_vector.writing.rewriting.repack import _spread
 
 services = hv.table_services
@@ -291,6 +294,50 @@ def test_maintain_ends_a_run_that_was_killed_behind_its_commit(spark, shared):
     assert stored(spark, shared) == {**before, 3: content(503, 700)}
     assert begun_runs(f"file://{shared}") == []
     assert [step.step for step in services.maintain(spark, str(shared), steps=["figures"]).steps] == ["figures"]
+
+
+def test_a_run_that_was_killed_while_hudi_committed_is_ended(spark, shared):
+    """A writer whose heartbeat has run out is dead; one that still has a heartbeat, or never had one, may yet commit."""
+    table, told, beats = Source(f"file://{shared}", str(shared)), [], shared / ".hoodie/.heartbeat"
+
+    def compact(act=None):
+        progress = acting("committing", act, told) if act else told.append
+        return services.compact_blobs(spark, str(shared), live_threshold=100, options=QUICK, progress=progress)
+
+    def begin(policy):
+        """A commit that Hudi has begun, and nobody goes on with."""
+        with hudi_client(spark, table.uri, {**QUICK, "hoodie.clean.failed.writes.policy": policy}) as client:
+            return client.startCommit("deltacommit")
+
+    def let_run_out(instant):
+        os.utime(beats / instant, ((beats / instant).stat().st_mtime - 121,) * 2)
+
+    def die():
+        raise Killed
+
+    def refused_for(instant):
+        with pytest.raises(RefusedError, match=f"deltacommit '{instant}' of .* has not completed"):
+            compact()
+        assert NativeTable(table).timeline().pending == {instant}
+
+    change(spark, shared, [4], ts=1)
+    before = stored(spark, shared)
+    with pytest.raises(Killed):
+        compact(die)
+    ours = begin("LAZY")
+    let_run_out(ours)
+    alive = begin("LAZY")
+    refused_for(alive)
+    assert f"deltacommit '{ours}', whose writer had been killed, was rolled back" in told
+    assert [each.name for each in beats.iterdir() if each.suffix != ".crc"] == [alive]
+    let_run_out(alive)
+    assert compact().is_well
+    assert NativeTable(table).timeline().pending == frozenset()
+    change(spark, shared, [4], ts=1)
+    refused_for(begin("EAGER"))
+    change(spark, shared, [4], ts=1)  # a writer without a lock rolls back whatever is pending
+    assert compact().is_well
+    assert stored(spark, shared) == before
 
 
 @pytest.mark.parametrize("field", ["plan_id", "write_id"])

@@ -134,9 +134,9 @@ table_services.cleaning     blobs    arguments blobs blobs.uploads errors option
                                      table_services table_services.marking table_services.plans
                                      table_services.references table_services.retention table_services.trash writing
 table_services.compaction   blobs    arguments blobs blobs.copies blobs.counts blobs.uploads errors options spark.blobs
-                                     storage table table_services table_services.cleaning table_services.marking
-                                     table_services.plans table_services.retention writing writing.blobs
-                                     writing.rewriting
+                                     spark.catalyst storage table table_services table_services.cleaning
+                                     table_services.marking table_services.plans table_services.retention writing
+                                     writing.blobs writing.rewriting
 table_services.clustering   blobs    arguments blobs errors read schema spark spark.blobs spark.catalyst storage table
                                      table_services table_services.compaction table_services.plans
                                      table_services.retention writing writing.blobs writing.rewriting

@@ -31,6 +31,7 @@ from hudi_vector.errors import DataFileError, HudiVectorError, RefusedError
 from hudi_vector.storage import StorageOptions, join
 from hudi_vector.storage.leases import Renewals, clock_ms
 from hudi_vector.table_services.cleaning.forget import forget_plans
+from hudi_vector.table_services.compaction.dead_writes import roll_back_dead
 from hudi_vector.table_services.compaction.state import require_suitable, settings_of
 from hudi_vector.table_services.marking.sharers import named_by_others
 from hudi_vector.table_services.plans.compaction import CompactionPlan, PlannedContainer, containers_of
@@ -46,7 +47,7 @@ from hudi_vector.table_services.plans.compaction_files import (
 )
 from hudi_vector.table_services.plans.compaction_result import CompactResult
 from hudi_vector.table_services.plans.plan_files import ENDED, RUNNING
-from hudi_vector.table_services.retention.pending import pending_ingests
+from hudi_vector.table_services.retention.pending import PendingInstant, pending_ingests
 from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:
@@ -206,6 +207,9 @@ class Compaction:
             how = "between two groups" if run.pending is None else self._settle(run.pending)
             self._end(run)
             notes.append(f"compaction {run.plan.plan_id} had been killed {how}")
+            self.tell(notes[-1])
+        for each in self._roll_back_dead(pending_ingests(self._native())) if notes else ():
+            notes.append(f"{each.action} '{each.requested}', whose writer had been killed, was rolled back")
             self.tell(notes[-1])
         return tuple(notes)
 
@@ -382,17 +386,26 @@ class Compaction:
         return Rewriting(self.spark, self.name, self.hudi_options, self.alone)
 
     def _require_quiet(self) -> None:
-        """Raise RefusedError if a write without a lock is pending, because our rows could hide its rows."""
+        """Raise RefusedError if a write without a lock is pending, because our rows could hide its rows.
+
+        A write whose process was killed is rolled back.
+        """
         from hudi_vector.writing.rewriting.rewrite import is_concurrent
 
         if self.alone or is_concurrent(self.hudi_options):
             return
-        for instant in pending_ingests(self._native()):
-            raise RefusedError(
-                f"{instant.action} '{instant.requested}' of '{self.name}' has not completed, and its writer and this "
-                "compaction do not take turns by a lock; run again when it has, or give assume_single_writer if it was "
-                "abandoned"
-            )
+        pending = pending_ingests(self._native())
+        dead = self._roll_back_dead(pending)
+        for instant in pending:
+            if instant not in dead:
+                raise RefusedError(
+                    f"{instant.action} '{instant.requested}' of '{self.name}' has not completed, and its writer and "
+                    "this compaction do not take turns by a lock; run again when it has, or give assume_single_writer "
+                    "if it was abandoned"
+                )
+
+    def _roll_back_dead(self, pending: Sequence[PendingInstant]) -> list[PendingInstant]:
+        return roll_back_dead(self.spark, self.path, self._rewriting.settings(), pending)
 
     def _native(self) -> NativeTable:
         from hudi_vector.table.native import NativeTable

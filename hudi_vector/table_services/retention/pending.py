@@ -35,6 +35,7 @@ class PendingInstant:
         action: Its action, like ``commit``; ``ingest`` if no file of it was found.
         since_ms: A time before which it did not begin.
         alive_ms: The last time at which it showed activity.
+        beat_ms: Its last heartbeat, or None if its writer keeps none.
     """
 
     table: str
@@ -42,6 +43,7 @@ class PendingInstant:
     action: str
     since_ms: int
     alive_ms: int
+    beat_ms: int | None = None
 
 
 def pending_ingests(table: NativeTable, writers_zone: str | None = None) -> tuple[PendingInstant, ...]:
@@ -56,17 +58,17 @@ def pending_ingests(table: NativeTable, writers_zone: str | None = None) -> tupl
     files: dict[str, list[FileInfo]] = {}
     for info in table.storage.list_files(table.config.layout.folder(table.source.uri)):
         files.setdefault(info.name.partition(".")[0], []).append(info)
-    beats = {info.name: info for info in table.storage.list_files(join(table.source.uri, ".hoodie/.heartbeat"))}
+    listed = table.storage.list_files(join(table.source.uri, ".hoodie/.heartbeat"))
+    beats = {info.name: info.mtime_ns // 1_000_000 for info in listed}
     found = []
     for requested in sorted(pending):
         actions = {_action(info.name) for info in files.get(requested, ())} - _SERVICES
         if files.get(requested) and not actions:
             continue
         times = [info.mtime_ns // 1_000_000 for info in files.get(requested, ())]
-        signs = [*times, *(beat.mtime_ns // 1_000_000 for name, beat in beats.items() if name == requested)]
-        since = _since(requested, times, table, writers_zone)
-        action = min(actions, default="ingest")
-        found.append(PendingInstant(table.source.uri, requested, action, since, max(signs, default=since)))
+        since, beat = _since(requested, times, table, writers_zone), beats.get(requested)
+        alive = max([*times, *([] if beat is None else [beat])], default=since)
+        found.append(PendingInstant(table.source.uri, requested, min(actions, default="ingest"), since, alive, beat))
     return tuple(found)
 
 
