@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,8 +17,14 @@ import hudi_vector as hv
 from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError, WriteError
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
-from hudi_vector.table_services.plans.clustering_files import begun_clusterings
+from hudi_vector.table_services.plans.clustering_files import (
+    begun_clusterings,
+    publish_clustering,
+    read_clustering,
+)
 from hudi_vector.table_services.plans.compaction_files import begun_runs
+from hudi_vector.table_services.plans.plan_files import RUNNING
+from hudi_vector.writing.client import hudi_client
 
 services = hv.table_services
 
@@ -303,6 +311,31 @@ def test_rows_lie_in_the_order_of_their_vectors(spark, workspace, table_type):
     put(spark, path, [2, 1001], 4)
     after, before = contents(whole_rows(spark, path)), contents(before)
     assert {i for i in after if after[i] != before.get(i)} == {2, 1001}
+
+
+def test_an_order_of_vectors_that_was_killed_in_its_commit_is_rolled_back(spark, workspace):
+    path = tables.fresh_path(workspace, "by_vector_killed")
+    put(spark, path, range(40), 1)
+    before, table = whole_rows(spark, path), f"file://{path}"
+    planned = services.cluster(spark, str(path), order_by="vec", dry_run=True, options={**QUICK, **LOCK}).plan_id
+    with hudi_client(spark, table, {**QUICK, **LOCK}) as client:
+        instant = client.startCommit("replacecommit")
+    publish_clustering(replace(read_clustering(table, planned), state=RUNNING, instants=(instant,)))
+
+    def ended():
+        step, _ = services.maintain(spark, str(path), steps=["figures"]).steps
+        assert (step.step, step.state) == ("end_killed_runs", "done"), step.text
+        return step.text, NativeTable(Source(table, str(path))).timeline().pending, len(begun_clusterings(table))
+
+    text, *left = ended()
+    assert f"in its clustering {instant}, which stays until a writer of the table rolls it back" in text
+    assert left == [{instant}, 1]
+    beat = path / ".hoodie/.heartbeat" / instant
+    os.utime(beat, (beat.stat().st_mtime - 121,) * 2)
+    text, *left = ended()
+    assert f"in its clustering {instant}, which was rolled back" in text
+    assert left == [frozenset(), 0]
+    assert whole_rows(spark, path) == before
 
 
 def test_refusals(spark, path):

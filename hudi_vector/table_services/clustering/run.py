@@ -203,9 +203,13 @@ class Clustering(Compaction):
     def _ended_order(self, run: ClusteringRun) -> str:
         if self.is_in_order(run):
             return f"after its clustering {run.instants[-1]}"
-        if not run.plan.hudi or not self._is_pending(run):
+        if not self._is_pending(run):
             return "before its clustering"
         instant = run.instants[-1]
+        if not run.plan.hudi:
+            ours = [each for each in pending_ingests(self._native()) if each.requested == instant]
+            how = "was rolled back" if self._roll_back_dead(ours) else "stays until a writer of the table rolls it back"
+            return f"in its clustering {instant}, which {how}"
         try:
             end_with_hudi(self, instant, self.hudi_options)
         except WriteError as problem:
