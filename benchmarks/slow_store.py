@@ -54,6 +54,8 @@ class Request:
         status: Of the answer, or None if there was none.
         answer_bytes: Of the answer's body, as far as it was sent.
         request_bytes: Of the request's body, or 0 if it did not come whole.
+        prefix: Of the keys that a LIST asks for, or the first key of those that a POST removes.
+        agent: The first word by which the client names itself: ``Hadoop`` for s3a, ``aws-sdk-cpp/…`` for pyarrow.
     """
 
     start: int
@@ -66,6 +68,8 @@ class Request:
     status: int | None
     answer_bytes: int
     request_bytes: int
+    prefix: str = ""
+    agent: str = ""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, unquote
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 from slow_store import CODES, Faults, Request
 
@@ -61,9 +61,14 @@ class Asked:
         return unquote(bucket), unquote(key)
 
     @cached_property
+    def values(self) -> dict[str, list[str]]:
+        """The parameters behind the question mark."""
+        return parse_qs(self.target.partition("?")[2], keep_blank_values=True)
+
+    @cached_property
     def parameters(self) -> frozenset[str]:
-        """The names of the parameters behind the question mark."""
-        return frozenset(parse_qs(self.target.partition("?")[2], keep_blank_values=True))
+        """Their names."""
+        return frozenset(self.values)
 
     @cached_property
     def operation(self) -> str:
@@ -71,6 +76,14 @@ class Asked:
         bucket, key = self.place
         listing = self.method == "GET" and bucket and not key and self.parameters <= _LISTING
         return "LIST" if listing else self.method
+
+    @property
+    def prefix(self) -> str:
+        """What the keys that are listed begin with, or the first of those that are removed together."""
+        if self.operation == "LIST":
+            return self.values.get("prefix", [""])[0]
+        first = re.search(rb"<Key>([^<]*)</Key>", self.body) if "delete" in self.parameters else None
+        return unescape(first[1].decode()) if first else ""
 
     @property
     def is_of_an_object(self) -> bool:
@@ -300,6 +313,8 @@ class Exchange:
             status=answer.status if answer else None,
             answer_bytes=self.sent,
             request_bytes=len(asked.body),
+            prefix=asked.prefix,
+            agent=asked.header("user-agent").partition(" ")[0].rstrip(","),
         )
 
     async def run(self) -> bool:

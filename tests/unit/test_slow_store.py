@@ -224,6 +224,14 @@ def test_ranges_are_logged_as_answered(store: Any, connection: http.client.HTTPC
     assert [each.answer_bytes for each in seen.requests[:-1]] == [10, 10, 10, 1000]
 
 
+def test_who_asks_and_what_is_listed_or_removed_is_logged(store: Any, client: Any) -> None:
+    with store.watched() as seen:
+        client.list_objects_v2(Bucket="lake", Prefix="p=1&2/")
+        client.delete_objects(Bucket="lake", Delete={"Objects": [{"Key": "p=1&2/a"}, {"Key": "p=1&2/b"}]})
+    assert [(each.operation, each.prefix) for each in seen.requests] == [("LIST", "p=1&2/"), ("POST", "p=1&2/a")]
+    assert all(each.agent.startswith("Boto3/") for each in seen.requests)
+
+
 def test_answers_are_those_of_the_server(store: Any, client: Any) -> None:
     for name in ("head_object", "get_object"):
         found, true = (getattr(each, name)(Bucket="lake", Key="data") for each in (client, store.client))
