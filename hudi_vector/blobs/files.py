@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,8 +16,9 @@ from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.reach import Reach
 from hudi_vector.errors import InvalidBlobError, MissingDependencyError, UnsupportedTableError, first_line
 from hudi_vector.storage import Storage, StorageOptions, open_storage, scheme_of
+from hudi_vector.storage.objects import ObjectFile
 
-__all__ = ["BlobFile", "BlobFiles", "Trouble", "default_threads", "in_threads", "reason_of"]
+__all__ = ["UNASKED", "BlobFile", "BlobFiles", "Trouble", "default_threads", "in_threads", "reason_of"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,6 +27,9 @@ R = TypeVar("R")
 _KNOWN_FILES = 8192
 _MOST_VIEWS = 1024  # IOV_MAX of Linux and macOS
 _LOCAL_THREADS, _REMOTE_THREADS = 4, 32
+
+UNASKED = -1
+"""The size of a file that was not asked for."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,16 @@ class OpenLocalFile:
 
 
 class RemoteFile:
-    """A file on another file system: an open handle that takes no lock and holds no connection."""
+    """A file on another file system: an open handle that takes no lock and holds no connection.
+
+    `size` is in bytes, or `UNASKED`: then a file that is gone or too short is noticed when it is read.
+    """
 
     local = False
 
     def __init__(self, source: Any, size: int) -> None:
         self._source = source
+        self._read = source.read_part if isinstance(source, ObjectFile) else source.read_at
         self.size = size
 
     def open(self) -> RemoteFile:
@@ -89,7 +97,7 @@ class RemoteFile:
 
     def read_into(self, views: Sequence[memoryview], offset: int) -> int:
         """Fill the views in order with the bytes from `offset` on, in one request; return the number of bytes read."""
-        content = memoryview(self._source.read_at(sum(len(view) for view in views), offset))
+        content = memoryview(self._read(sum(len(view) for view in views), offset))
         done = 0
         for view in views:
             part = content[done : done + len(view)]
@@ -122,20 +130,28 @@ class BlobFiles:
         self._reach = Reach(options, table, from_remote)
         self._threads = threads or default_threads(local=False)
         self._known: OrderedDict[str, BlobFile | Trouble] = OrderedDict()
+        self._doubted: set[str] = set()
 
-    def look(self, paths: Iterable[str]) -> list[BlobFile | Trouble]:
+    def doubt(self, paths: Iterable[str]) -> None:
+        """Ask for the sizes of these files from now on, since reads of them failed."""
+        self._doubted.update(paths)
+
+    def look(self, paths: Iterable[str], unasked: Container[str] = ()) -> list[BlobFile | Trouble]:
         """Return, for each path, its file or the trouble with it.
 
-        Raises InvalidBlobError if a path is invalid, MissingDependencyError if a scheme needs a package that is not
-        installed.
+        The sizes of files in `unasked` are not asked for where a read is one request anyhow, unless there is a doubt
+        about the file. Raises InvalidBlobError if a path is invalid, MissingDependencyError if a scheme needs a package
+        that is not installed.
         """
         asked = list(paths)
-        held = {path: self._known[path] for path in asked if path in self._known}
+        trusted = {path for path in asked if path in unasked and path not in self._doubted}
+        held = {path: self._known[path] for path in asked if self._is_known(path, trusted)}
         new = [path for path in dict.fromkeys(asked) if path not in held]
         uris = [file_uri(path, self._table) for path in new]
         refused = {uri: Trouble(why) for uri in uris if (why := self._reach.refusal(uri)) is not None}
         remote = [uri for uri in uris if not uri.startswith("file:") and uri not in refused]
-        looked = in_threads(self._look_remote, remote, self._threads)
+        sized = {uri for path, uri in zip(new, uris, strict=True) if path not in trusted}
+        looked = in_threads(lambda uri: self._look_remote(uri, uri in sized), remote, self._threads)
         found: dict[str, BlobFile | Trouble] = {**refused, **dict(zip(remote, looked, strict=True))}
         for path, uri in zip(new, uris, strict=True):
             held[path] = self._known[path] = found[uri] if uri in found else _look_local(self._reach.opened(uri))
@@ -143,13 +159,18 @@ class BlobFiles:
             self._known.popitem(last=False)
         return [held[path] for path in asked]
 
-    def _look_remote(self, uri: str) -> BlobFile | Trouble:
+    def _is_known(self, path: str, trusted: Container[str]) -> bool:
+        found = self._known.get(path)
+        return found is not None and (path in trusted or isinstance(found, Trouble) or found.size != UNASKED)
+
+    def _look_remote(self, uri: str, sized: bool) -> BlobFile | Trouble:
         scheme = scheme_of(uri)
         try:
             storage = open_storage(uri, self._options)
             if _is_of_this_machine(storage):
                 return Trouble(f"'{scheme}://' names files of this machine, which a reference spells file:///…")
-            return _remote(storage, uri)
+            object_file = None if sized else storage.addressed(uri)
+            return _remote(storage, uri) if object_file is None else RemoteFile(object_file, UNASKED)
         except MissingDependencyError as absent:
             raise MissingDependencyError(f"the blob at '{uri}' cannot be read: {absent}") from absent
         except UnsupportedTableError as unsupported:

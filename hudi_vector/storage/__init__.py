@@ -259,6 +259,11 @@ class Storage:
             return file
         return self.filesystem.open_input_file(self.path(uri))
 
+    def addressed(self, uri: str) -> ObjectFile | None:
+        """Return an object that is not asked for before it is read, or None if pyarrow reads the file."""
+        objects = self._objects_for(uri)
+        return None if objects is None else ObjectFile(objects, self.path(uri), None)
+
     def whole(self, uri: str, size: int | None = None) -> pa.Buffer:
         """Return the content of a data file, mapped into memory if it is local, else by requests at once.
 

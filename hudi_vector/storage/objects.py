@@ -194,6 +194,15 @@ class ObjectFile(io.RawIOBase):
             return self._of_tail(tail)[begin - tail : end - tail]
         return self._range(begin, end)
 
+    def read_part(self, nbytes: int, offset: int) -> bytes:
+        """Return `nbytes` bytes from `offset`, fewer at the end, by one request for these bytes alone.
+
+        The size need not be known. Raises OSError if the object cannot be read or has no byte at `offset`.
+        """
+        content, size, tag = self._objects.read_range(self._path, offset, offset + nbytes)
+        self._require_same(size, tag)
+        return content
+
     def read_buffer(self, nbytes: int | None = None) -> pa.Buffer:
         """Return the next `nbytes` bytes, or all that are left; a large object is read in several parts at once."""
         if self._size is None and not self._at and nbytes is None:
@@ -243,14 +252,17 @@ class ObjectFile(io.RawIOBase):
             return self._tail
 
     def _range(self, begin: int, end: int) -> bytes:
-        content, size, tag = self._objects.read_range(self._path, begin, end)
-        known = self._tag if self._tag is not None else tag
-        if size != self._size or tag != known:
-            raise OSError("it was rewritten after it was listed")
+        content = self.read_part(end - begin, begin)
         if len(content) != end - begin:
             raise OSError(f"{len(content)} bytes came instead of {end - begin}")
-        self._tag = known
         return content
+
+    def _require_same(self, size: int, tag: str | None) -> None:
+        """Raise OSError unless an answer is about the object that was listed, or answered first."""
+        known, self._size = self._size, size if self._size is None else self._size
+        same, self._tag = self._tag, tag if self._tag is None else self._tag
+        if known not in (None, size) or same not in (None, tag):
+            raise OSError("it was rewritten after it was listed")
 
 
 def is_addressed(uri: str) -> bool:

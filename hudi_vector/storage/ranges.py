@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LOCAL_MAX_GAP", "MAX_READ", "OBJECT_STORE_MAX_GAP", "Reads", "plan_reads"]
+__all__ = ["LOCAL_MAX_GAP", "MAX_READ", "OBJECT_STORE_MAX_GAP", "Reads", "plan_reads", "sparing_gap"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -110,6 +110,32 @@ def plan_reads(
         run_target=slices.target[run_starts],
         run_size=np.add.reduceat(slices.size, run_starts) if len(run_starts) else run_starts,
     )
+
+
+def sparing_gap(file: npt.NDArray[Any], offset: Ints, length: Ints, most: int, spare: int = 0) -> int:
+    """Return the widest gap, at most `most`, with which `plan_reads` reads few bytes between ranges.
+
+    These are no more than the bytes of the ranges, or `spare` if that is more. The arguments are those of `plan_reads`;
+    bytes that several ranges share are counted once.
+
+    Example:
+        >>> file, offset = np.zeros(3, np.int64), np.array([0, 15, 60])
+        >>> sparing_gap(file, offset, np.full(3, 10), most=100)
+        29
+    """
+    some = np.flatnonzero(length > 0)
+    order = some[np.lexsort((offset[some], file[some]))]
+    slices = _Slices(file[order].astype(np.int64), order, offset[order], offset[order], length[order])
+    if len(order) < 2:
+        return most
+    reach = _reach(slices)
+    begins = slices.source[1:] - reach[:-1]
+    gaps = np.sort(begins[(slices.file[1:] == slices.file[:-1]) & (begins > 0) & (begins <= most)])
+    firsts = np.append(True, slices.file[1:] != slices.file[:-1])
+    before = np.where(firsts, slices.source, np.append(0, reach[:-1]))
+    covered = int(np.maximum(reach - np.maximum(before, slices.source), 0).sum())
+    afforded = int(np.searchsorted(np.cumsum(gaps), max(covered, spare), side="right"))
+    return most if afforded == len(gaps) else int(gaps[afforded]) - 1
 
 
 def _cut(file: npt.NDArray[Any], offset: Ints, length: Ints, target: Ints, max_read: int) -> _Slices:

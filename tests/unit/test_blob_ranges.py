@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hudi_vector.storage.ranges import Reads, plan_reads
+from hudi_vector.storage.ranges import Reads, plan_reads, sparing_gap
 
 
 def plan(ranges: list[tuple[int, int, int]], max_gap: int = 0, max_read: int = 1 << 20) -> Reads:
@@ -80,3 +82,22 @@ def test_a_container_in_key_order_is_one_run_per_read() -> None:
     reads = plan(rows, max_read=8 << 20)
     assert len(reads) == len(reads.run_size) == -(-20_000 // ((8 << 20) // 20_000))
     assert reads.run_size.sum() == 20_000 * 20_000
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 200), st.integers(0, 30)), max_size=12),
+    st.integers(0, 90),
+    st.integers(0, 99),
+)
+def test_a_sparing_gap_is_the_widest_that_reads_no_more_between_ranges_than_of_them(
+    ranges: list[tuple[int, int, int]], most: int, spare: int
+) -> None:
+    def unwanted(max_gap: int) -> int:
+        return int(plan(ranges, max_gap).length.sum()) - len(wanted)
+
+    file, offset, length = np.array(ranges, np.int64).reshape(-1, 3).T
+    wanted = {(f, byte) for f, begin, count in ranges for byte in range(begin, begin + count)}
+    gap, afforded = sparing_gap(file, offset, length, most, spare), max(len(wanted), spare)
+    assert 0 <= gap <= most
+    assert unwanted(gap) <= afforded
+    assert all(unwanted(wider) > afforded or unwanted(wider) == unwanted(gap) for wider in range(gap + 1, most + 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,16 +10,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_vector.blobs.files import BlobFiles, Trouble, default_threads
+from hudi_vector.blobs.files import UNASKED, BlobFile, BlobFiles, Trouble, default_threads
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.reading.resolve import MAX_VALUE_BYTES, Resolved, resolve
-from hudi_vector.blobs.reading.transfer import transfer
+from hudi_vector.blobs.reading.transfer import Failure, transfer
 from hudi_vector.blobs.reading.wanted import Ints, Part, Wanted, wanted_of
 from hudi_vector.blobs.struct import BlobColumns, Flags
 from hudi_vector.blobs.uploads.kept_checksums import kept_checksums
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.storage import StorageOptions, path_text
-from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, plan_reads
+from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads, sparing_gap
 
 __all__ = ["BlobFetcher", "Part"]
 
@@ -26,6 +27,8 @@ _WHOLE = Part()
 _CHANGED = "its bytes are not those that were written: they differ from the stored checksum"
 # Reads are not split below this size to share them between threads.
 _MIN_SHARE = 256 << 10
+# So many bytes between small values are read, even if they are more than those of the values.
+_SPARE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,9 @@ class BlobFetcher:
         options: Hadoop's storage settings.
         table: The base path of the table that holds the references, for relative paths; None if there is none.
         max_gap: Ranges of a file with no more than this many bytes between them are read together; None for 16 KiB on a
-            local disk and 1 MiB elsewhere.
-        threads: The largest number of threads that read at once; None for 16, or on a local disk for one while the disk
+            local disk, and elsewhere for as many that no more bytes are read between ranges than of them, or 1 MiB,
+            at most 256 KiB.
+        threads: The largest number of threads that read at once; None for 32, or on a local disk for one while the disk
             is fast and 4 otherwise.
         on_error: ``"raise"``, or ``"null"`` for NULL in place of bytes that cannot be read: the file is gone, too
             short, a directory or forbidden, or reading fails; no driver knows its scheme; a part starts past the end of
@@ -111,8 +115,7 @@ class BlobFetcher:
         wanted = wanted_of(columns)
         if part.whole and not wanted.refers.any():
             return columns.data  # inline bytes need no read; rows without a type have no data
-        resolved = self._resolved(wanted, part, files or self.files(), wanted.length != 0, MAX_VALUE_BYTES)
-        values = self._filled(resolved)
+        resolved, values = self._carried(wanted, part, files or self.files())
         return self._verified(resolved, values) if self.verify and part.whole else values
 
     def _verified(self, resolved: Resolved, values: pa.BinaryArray) -> pa.BinaryArray:
@@ -133,10 +136,28 @@ class BlobFetcher:
         lost[changed] = True
         return pc.if_else(pa.array(lost), pa.scalar(None, pa.binary()), values)
 
+    def _carried(self, wanted: Wanted, part: Part, files: BlobFiles) -> tuple[Resolved, pa.BinaryArray]:
+        """Return the ranges of all rows, and their bytes.
+
+        The size of an object is asked for only where a read of it failed: it may be gone, or too short for some rows.
+        """
+        while True:
+            resolved = self._resolved(wanted, part, files, wanted.length != 0, MAX_VALUE_BYTES, lazy=True)
+            try:
+                return resolved, self._filled(resolved)
+            except _UnaskedError as failed:
+                files.doubt(failed.paths)
+
     def _resolved(
-        self, wanted: Wanted, part: Part, files: BlobFiles, look: Flags, largest: int | None = None
+        self,
+        wanted: Wanted,
+        part: Part,
+        files: BlobFiles,
+        look: Flags,
+        largest: int | None = None,
+        lazy: bool = False,
     ) -> Resolved:
-        resolved = resolve(wanted, files, part, look=look, largest=largest)
+        resolved = resolve(wanted, files, part, look=look, largest=largest, lazy=lazy)
         if self.on_error == "raise" and resolved.failed.any():
             raise resolved.error()
         return resolved
@@ -172,8 +193,8 @@ class BlobFetcher:
         for local in (True, False):
             rows = np.flatnonzero(wanted.refers & (resolved.need > 0) & (is_local == local))
             threads = self.threads or default_threads(local=local)
-            gap = self.max_gap if self.max_gap is not None else LOCAL_MAX_GAP if local else OBJECT_STORE_MAX_GAP
             need = resolved.need[rows]
+            gap = self._gap(wanted.file[rows], resolved.begin[rows], need, local)
             reads = plan_reads(
                 wanted.file[rows],
                 resolved.begin[rows],
@@ -182,7 +203,9 @@ class BlobFetcher:
                 max_gap=gap,
                 max_read=_share(int(need.sum()), threads),
             )
-            for failure in transfer(reads, files, output, self.threads):
+            failures = transfer(reads, files, output, self.threads)
+            _require_asked(failures, reads, wanted, files)
+            for failure in failures:
                 failed = rows[reads.rows(failure.read)]
                 lost[failed] = True
                 reasons.update(dict.fromkeys(failed.tolist(), failure.reason))
@@ -190,6 +213,27 @@ class BlobFetcher:
             row = min(reasons)
             raise resolved.error_of(row, reasons[row])
         return lost
+
+    def _gap(self, file: npt.NDArray[np.int32], begin: Ints, need: Ints, local: bool) -> int:
+        """Return how many bytes between two ranges are read too."""
+        if self.max_gap is not None:
+            return self.max_gap
+        return LOCAL_MAX_GAP if local else sparing_gap(file, begin, need, OBJECT_STORE_MAX_GAP, _SPARE)
+
+
+class _UnaskedError(Exception):
+    """Reads of files failed whose sizes were not asked for."""
+
+    def __init__(self, paths: set[str]) -> None:
+        super().__init__(paths)
+        self.paths = paths
+
+
+def _require_asked(failures: Sequence[Failure], reads: Reads, wanted: Wanted, files: Sequence[BlobFile | None]) -> None:
+    numbers = {int(reads.file[failure.read]) for failure in failures}
+    unasked = {wanted.paths[number] for number in numbers if (file := files[number]) and file.size == UNASKED}
+    if unasked:
+        raise _UnaskedError(unasked)
 
 
 def _share(total: int, threads: int) -> int:

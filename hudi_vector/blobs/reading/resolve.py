@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.blobs.files import BlobFile, BlobFiles, Trouble
+from hudi_vector.blobs.files import UNASKED, BlobFile, BlobFiles, Trouble
 from hudi_vector.blobs.reading.wanted import Ints, Part, Wanted
 from hudi_vector.blobs.struct import MAX_VALUE_BYTES, Flags
 from hudi_vector.errors import BlobReadError
 
 __all__ = ["MAX_VALUE_BYTES", "Resolved", "resolve"]
 
-_UNKNOWN = -1
 _FINE, _NO_FILE, _TOO_SHORT, _PAST_END, _TOO_LARGE = range(5)
 
 
@@ -62,18 +61,20 @@ class Resolved:
         return f"the file is too short, it has {file.size} bytes"
 
 
-def resolve(wanted: Wanted, files: BlobFiles, part: Part, *, look: Flags, largest: int | None = None) -> Resolved:
+def resolve(
+    wanted: Wanted, files: BlobFiles, part: Part, *, look: Flags, largest: int | None = None, lazy: bool = False
+) -> Resolved:
     """Return the byte ranges that rows ask for, and which of them cannot be read.
 
     `part` is the requested part of each blob. `look` selects the rows whose files are looked up; it must include
     references without length, whose size only the file knows. `largest` is the largest number of bytes of one row, None
-    for no limit.
+    for no limit. With `lazy`, a file whose size no row needs may be `UNASKED`.
     """
-    found = _looked(wanted, files, look)
-    sizes = np.array([_UNKNOWN if file is None or isinstance(file, Trouble) else file.size for file in found], np.int64)
+    found = _looked(wanted, files, look, lazy)
+    sizes = np.array([UNASKED if file is None or isinstance(file, Trouble) else file.size for file in found], np.int64)
     refers = wanted.refers
     file_size = _per_row(wanted, sizes)
-    known = file_size != _UNKNOWN
+    known = file_size != UNASKED
     data_begin, _ = wanted.inline_bytes()
     open_end, needs_file = refers & (wanted.length < 0), refers & (wanted.length != 0)
     size = np.select(
@@ -105,16 +106,18 @@ def resolve(wanted: Wanted, files: BlobFiles, part: Part, *, look: Flags, larges
     )
 
 
-def _looked(wanted: Wanted, files: BlobFiles, look: Flags) -> list[BlobFile | Trouble | None]:
+def _looked(wanted: Wanted, files: BlobFiles, look: Flags, lazy: bool) -> list[BlobFile | Trouble | None]:
     """Return the file of each path, None for paths of rows that `look` does not select."""
     numbers = np.unique(wanted.file[wanted.refers & look])
+    sized = np.unique(wanted.file[wanted.refers & look & (wanted.length < 0)])
+    unasked = {wanted.paths[number] for number in np.setdiff1d(numbers, sized)} if lazy else ()
     found: list[BlobFile | Trouble | None] = [None] * len(wanted.paths)
-    for number, file in zip(numbers, files.look(wanted.paths[number] for number in numbers), strict=True):
+    for number, file in zip(numbers, files.look((wanted.paths[number] for number in numbers), unasked), strict=True):
         found[number] = file
     return found
 
 
-def _per_row(wanted: Wanted, values: Ints, otherwise: int = _UNKNOWN) -> Ints:
+def _per_row(wanted: Wanted, values: Ints, otherwise: int = UNASKED) -> Ints:
     """Return the value of each row's file, `otherwise` for rows without a file."""
     # A file number of -1 selects the appended last value.
     spread: Ints = np.append(values, otherwise)[wanted.file]
