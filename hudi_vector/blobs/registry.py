@@ -57,8 +57,9 @@ def read_registry(table: str, options: StorageOptions = _LOCAL) -> dict[str, str
         {'s3://lake/albums': 'registered'}
     """
     root = normalise(table)
-    folders = open_storage(root, options).list_folders(join(root, REGISTRY))
-    entries = (_entry(root, folder, options) for folder in sorted(folders))
+    storage = open_storage(root, options)
+    folders = sorted(storage.list_folders(join(root, REGISTRY)))
+    entries = storage.each(lambda folder: _entry(root, folder, options), folders)
     listed = [entry.value() for entry in entries if entry is not None]
     return {each.table: each.state for each in listed if each.state != LEFT}
 
@@ -83,11 +84,9 @@ def lenders(table: str, options: StorageOptions = _LOCAL) -> tuple[str, ...]:
     of this package wrote one.
     """
     root = normalise(table)
-    return tuple(
-        other
-        for other, state in sorted(read_registry(root, options).items())
-        if state == REGISTERED and _lends(other, root, options)
-    )
+    listed = [other for other, state in sorted(read_registry(root, options).items()) if state == REGISTERED]
+    lends = open_storage(root, options).each(lambda other: _lends(other, root, options), listed)
+    return tuple(other for other, is_one in zip(listed, lends, strict=True) if is_one)
 
 
 def _lends(other: str, root: str, options: StorageOptions) -> bool:

@@ -30,7 +30,7 @@ from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.recent import Recent
 
-__all__ = ["Target", "as_it_was", "resolve_frame", "resolve_name", "schema_then", "storage_options"]
+__all__ = ["Target", "as_it_was", "resolve_frame", "resolve_name", "schema_then", "storage_options", "table_named"]
 
 _QUERY_TYPE = "hoodie.datasource.query.type"
 _AS_OF = "as.of.instant"
@@ -92,6 +92,30 @@ def resolve_name(spark: SparkSession, name: str | os.PathLike[str]) -> Target:
     target = _target(spark, frame._jdf.queryExecution().analyzed(), label=name, name=name)
     _remember(spark, name, target)
     return target
+
+
+def table_named(spark: SparkSession, name: str | os.PathLike[str], look: bool = True) -> Source:
+    """Return the Hudi table of a name; Spark does not load a table on other storage whose path is given.
+
+    Without `look`, nothing is asked about such a table either: who opens it raises TableNotFoundError. Raises what
+    `resolve_name` raises, and UnsupportedTableError if the name is not directly that of a Hudi table.
+    """
+    if isinstance(spark, SparkSession):
+        require_running(spark)
+        require_known_in_session(spark)
+        path = as_text(path_text(name), "table") or ""
+        if is_path(path) and scheme_of(path) != "file":
+            source = Source(normalise(path), path, storage_options(spark, normalise(path)), path)
+            if not look or _has_commits(source):
+                return source
+    return resolve_name(spark, name).table()
+
+
+def _has_commits(source: Source) -> bool:
+    try:
+        return bool(NativeTable(source).first_timeline().commits)
+    except (HudiVectorError, OSError):
+        return False
 
 
 def resolve_frame(spark: SparkSession, plan: JavaObject, label: str) -> Target:

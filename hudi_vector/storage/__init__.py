@@ -286,6 +286,13 @@ class Storage:
         """Return the results of calls, which are made at once where the file system answers late."""
         return [call() for call in calls] if self.scheme == "file" else parallel.together(*calls)
 
+    def begun(self, call: Callable[[], R]) -> Callable[[], R]:
+        """Begin a call, and return a function that waits for its result; on a local disk that function makes the call.
+
+        The result, or the error, is the same however often it is asked for.
+        """
+        return lru_cache(maxsize=1)(call) if self.scheme == "file" else parallel.begun(call)
+
     def info(self, uri: str) -> FileInfo | None:
         """Return a file's size and modification time, or None if there is no such file."""
         if (objects := self._objects_for(uri)) is not None:
@@ -310,27 +317,27 @@ class Storage:
         except OSError as problem:
             raise DataFileError(f"the data file '{uri}' cannot be opened: {problem}") from problem
 
-    def create(self, uri: str) -> NewFile:
+    def create(self, uri: str, unique: bool = False) -> NewFile:
         """Create a file and the folders above it; raise FileExistsError if the name is taken.
 
         An existing file is never touched. An object store has no exclusive creation: existence is checked before the
-        write, so callers must use unique names.
+        write, so callers must use unique names. With `unique`, the name has random bits, and nothing is checked there.
         """
         path = self.path(uri)
         if self.scheme == "file":
             return NewFile(in_its_folder(path, lambda: open(path, "xb")), path)
-        if self.info(uri) is not None:
+        if not unique and self.info(uri) is not None:
             raise FileExistsError(f"'{uri}' is there already")
         return NewFile(self.filesystem.open_output_stream(path), None)
 
-    def publish(self, uri: str, content: bytes) -> None:
+    def publish(self, uri: str, content: bytes, unique: bool = False) -> None:
         """Write a small file durably, so that readers see either all of it or nothing.
 
         The name must be one that no other process uses, or be derived from the content. A local file of that name is
-        replaced; an object store raises FileExistsError.
+        replaced; an object store raises FileExistsError, unless it is not asked because the name is `unique`.
         """
         if self.scheme != "file":
-            file = self.create(uri)  # an object appears when it is closed, as a whole
+            file = self.create(uri, unique)  # an object appears when it is closed, as a whole
             file.write(content)
             file.close()
             return

@@ -22,11 +22,11 @@ from hudi_vector.storage.parallel import each
 from hudi_vector.storage.s3 import has_profile, s3_arguments
 from hudi_vector.storage.settings import StorageOptions
 
-__all__ = ["ObjectFile", "Objects", "is_addressed", "objects_at"]
+__all__ = ["END_BYTES", "ObjectFile", "Objects", "is_addressed", "objects_at"]
 
 _PART_BYTES = 8 << 20
 # The footer of a Hudi base file holds a Bloom filter of some 430 KB; the page index lies before it.
-_TAIL_BYTES = 512 << 10
+END_BYTES = 512 << 10
 _state = {"is_used": False, "was_forked": False}
 _UNADDRESSED = re.compile(r"[\x00-\x1f\x7f]")
 _RETRY: Mapping[str, Any] = {"max_retries": 8, "retry_timeout": timedelta(seconds=120)}
@@ -189,7 +189,7 @@ class ObjectFile(io.RawIOBase):
         begin, end = offset, min(offset + nbytes, size)
         if begin >= end:
             return b""
-        tail = size - min(size, _TAIL_BYTES)
+        tail = size - min(size, END_BYTES)
         if begin >= tail:
             return self._of_tail(tail)[begin - tail : end - tail]
         return self._range(begin, end)
@@ -202,6 +202,12 @@ class ObjectFile(io.RawIOBase):
         content, size, tag = self._objects.read_range(self._path, offset, offset + nbytes)
         self._require_same(size, tag)
         return content
+
+    def read_ahead(self) -> None:
+        """Read the end of the object, by one request; raise OSError if it cannot be read."""
+        size = self.size()
+        if size:
+            self._of_tail(size - min(size, END_BYTES))
 
     def read_buffer(self, nbytes: int | None = None) -> pa.Buffer:
         """Return the next `nbytes` bytes, or all that are left; a large object is read in several parts at once."""

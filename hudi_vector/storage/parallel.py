@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, TypeVar
 
-__all__ = ["each", "set_parallelism", "threads_named", "together", "within_memory"]
+__all__ = ["begun", "each", "set_parallelism", "threads_named", "together", "within_memory"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -55,6 +55,25 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
         [1, 'a']
     """
     return each(lambda call: call(), calls)
+
+
+def begun(call: Callable[[], R]) -> Callable[[], R]:
+    """Begin a call in a thread of this module, and return a function that waits for its result, or raises its error.
+
+    Example:
+        >>> begun(lambda: 1)()
+        1
+    """
+    level = getattr(_HERE, "level", 0)
+    if level == _LEVELS:
+        result = call()
+        return lambda: result
+
+    def calling() -> R:
+        _HERE.level = level + 1
+        return call()
+
+    return threads_named(f"hudi-vector-io-{level + 1}", _parallelism).submit(calling).result
 
 
 def within_memory(size: int) -> int:

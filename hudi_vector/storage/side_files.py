@@ -84,7 +84,7 @@ def publish(storage: Storage, folder: str, kind: str, version: int, generation: 
             "remove that file, which this package did not write"
         )
     name = f"{generation:08d}-{uuid.uuid4().hex}"
-    storage.publish(join(folder, name), seal(kind, version, body))
+    storage.publish(join(folder, name), seal(kind, version, body), unique=True)
     return name
 
 
@@ -108,9 +108,9 @@ def names_of(storage: Storage, folder: str) -> list[str]:
 
 def forget(storage: Storage, folder: str, kept: Container[str | None]) -> None:
     """Remove the files of a folder except names in `kept` and names with a leading dot, which may be half written."""
-    for info in storage.list_files(folder):
-        if info.name not in kept and not info.name.startswith("."):
-            storage.delete(info.uri)
+    listed = storage.list_files(folder)
+    gone = [info.uri for info in listed if info.name not in kept and not info.name.startswith(".")]
+    storage.each(storage.delete, gone)
 
 
 def forget_before(storage: Storage, folder: str, generation: int) -> None:

@@ -59,6 +59,10 @@ class NativeTable:
         listed = self.storage.list_files(layout.folder(self.source.uri))
         return self._timeline_of(listed)
 
+    def first_timeline(self) -> Timeline:
+        """Return the active timeline as it was listed when the table was opened, or else listed now."""
+        return self.timeline() if self._listed is None else self._timeline_of(self._listed)
+
     def _timeline_of(self, listed: Sequence[FileInfo]) -> Timeline:
         layout = self.config.layout
         return layout.timeline(((info.name, info.mtime_ns) for info in listed), self.timeline_zone(None))

@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["is_here", "locate", "locate_anyhow", "locate_here"]
 
 
-def locate(spark: SparkSession, name: str | os.PathLike[str]) -> tuple[str, str, StorageOptions]:
+def locate(spark: SparkSession, name: str | os.PathLike[str], look: bool = True) -> tuple[str, str, StorageOptions]:
     """Return a table's normalised base path, its path as Hadoop spells it, and the session's storage options.
 
-    The options cover any storage, because references may point anywhere. Raise TableNotFoundError if there is no such
+    Without `look`, nothing is asked about a path on other storage: who opens the table raises TableNotFoundError. The
+    options cover any storage, because references may point anywhere. Raise TableNotFoundError if there is no such
     table, and UnsupportedTableError for a view that does more than name a table, or if it is not a Hudi table.
     """
-    from hudi_vector.spark.resolve import resolve_name, storage_options
+    from hudi_vector.spark.resolve import storage_options, table_named
 
-    source = resolve_name(spark, name).table()
+    source = table_named(spark, name, look)
     return source.uri, source.hadoop_path, storage_options(spark)
 
 
@@ -33,8 +34,10 @@ def is_here(name: str) -> bool:
     return "/" in name and scheme_of(normalise(name)) == "file"
 
 
-def locate_here(name: Any, settings: Settings | None = None) -> tuple[str, str, StorageOptions]:
+def locate_here(name: Any, settings: Settings | None = None, look: bool = True) -> tuple[str, str, StorageOptions]:
     """Find a table by its path without a session, and return the same values as `locate`.
+
+    Without `look`, nothing is asked about a path on other storage.
 
     Raise InvalidArgumentError for a catalog name, or if there are no settings for a path on other storage, and
     TableNotFoundError if there is no such table.
@@ -43,6 +46,8 @@ def locate_here(name: Any, settings: Settings | None = None) -> tuple[str, str, 
     if not is_here(path) and (settings is None or "/" not in path):
         raise InvalidArgumentError(f"'{path}' is found by a session only; give one, or a path on this machine")
     root, options = normalise(path), StorageOptions.of({} if settings is None else settings.values)
+    if not look and scheme_of(root) != "file":
+        return root, root, options
     if open_storage(root, options).info(join(root, ".hoodie/hoodie.properties")) is None:
         raise TableNotFoundError(
             f"there is no Hudi table at '{path}': it has no .hoodie/hoodie.properties; give the table's base path"
@@ -51,7 +56,9 @@ def locate_here(name: Any, settings: Settings | None = None) -> tuple[str, str, 
 
 
 def locate_anyhow(
-    spark: SparkSession | Settings | None, name: str | os.PathLike[str]
+    spark: SparkSession | Settings | None, name: str | os.PathLike[str], look: bool = True
 ) -> tuple[str, str, StorageOptions]:
     """Find a table with `locate`, or with `locate_here` if there is no session."""
-    return locate_here(name, spark) if spark is None or isinstance(spark, Settings) else locate(spark, name)
+    if spark is None or isinstance(spark, Settings):
+        return locate_here(name, spark, look)
+    return locate(spark, name, look)

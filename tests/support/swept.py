@@ -95,11 +95,11 @@ class Death:
     def _wrap(self, patch: pytest.MonkeyPatch, name: str, is_static: bool = False) -> None:
         real = getattr(Storage, name)
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **more: Any) -> Any:
             self.steps += 1
             if self.steps > self._step or (self.steps == self._step and not self._after):
                 raise Killed
-            made = real(*arguments)
+            made = real(*arguments, **more)
             if self.steps == self._step:
                 raise Killed
             return made
@@ -126,12 +126,12 @@ def interrupted(step: int, act: Callable[[], None]) -> Iterator[None]:
     def wrap(name: str) -> None:
         real = getattr(Storage, name)
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **more: Any) -> Any:
             nonlocal steps
             steps += 1
             if steps == step:
                 act()
-            return real(*arguments)
+            return real(*arguments, **more)
 
         patch.setattr(Storage, name, call)
 

@@ -7,18 +7,23 @@ together are seen together on a busy machine.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.blob_states import DAY, BlobTable, blob, write_id
 from support.loaded import module
 
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.reading.rows import blob_rows
 from hudi_vector.blobs.struct import BlobColumns
-from hudi_vector.errors import BlobReadError
+from hudi_vector.errors import BlobReadError, TableNotFoundError
+from hudi_vector.options import Settings
 from hudi_vector.storage import StorageOptions
+from hudi_vector.table_services.cleaning.api import clean_blobs
 
 slow = module("benchmarks/slow_store.py", "late_blobs_slow_store")
 
@@ -104,3 +109,46 @@ def test_an_empty_container_has_no_bytes(store: Any) -> None:
         None,
         b"",
     ]
+
+
+OLD = time.time_ns() // 1_000_000 - 60 * DAY
+
+
+def test_no_table_is_one_sentence(store: Any) -> None:
+    with pytest.raises(TableNotFoundError, match="there is no Hudi table at 's3://lake/none'"):
+        clean_blobs(Settings(store.settings), "s3a://lake/none", dry_run=True)
+
+
+def marked_table(store: Any, path: Path, name: str, files: int, partitions: int = 1) -> str:
+    """A table with so many base files that refer to ten containers, in the store."""
+    table = BlobTable(path, OLD)
+    containers = [table.container(write_id(OLD, number)) for number in range(10)]
+    instant = table.instant()
+    for number in range(files):
+        partition = f"p{number % partitions:02d}" if partitions > 1 else ""
+        table.base(f"f{number:04d}", instant, {row: blob(path) for row, path in enumerate(containers)}, partition)
+    table.complete(instant)
+    for file in path.rglob("*"):
+        if file.is_file():
+            store.client.put_object(Bucket="lake", Key=f"{name}/{file.relative_to(path)}", Body=file.read_bytes())
+    store.warm()
+    return f"s3a://lake/{name}"
+
+
+@pytest.mark.parametrize(("files", "partitions"), [(2, 1), (60, 30), (1000, 1)])
+def test_a_mark(store: Any, tmp_path: Path, files: int, partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hudi_vector.table_services.references.kept._SETTLED_NS", -DAY * 1_000_000)
+    table = marked_table(store, tmp_path, f"marked{files}", files, partitions)
+    settings = Settings(store.settings)
+    store.set_delay(DELAY if files < 100 else 4 * DELAY)  # sending a thousand requests takes a while
+    with store.watched() as first:
+        found = clean_blobs(settings, table, dry_run=True, grace="0s")
+    with store.watched() as again:
+        same = clean_blobs(settings, table, dry_run=True, grace="0s")
+    store.set_delay(0)
+    assert (found.opened_files, same.opened_files) == (files, 0)
+    assert [each.path for each in found.kept] == [each.path for each in same.kept]
+    assert (first.heads, again.heads) == (0, 0), "sizes are listed, and new names are not looked up"
+    assert first.waves <= 15, slow.summary(first)
+    assert again.waves <= 8, slow.summary(again)
+    assert first.most_at_once >= min(files, 32)

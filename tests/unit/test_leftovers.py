@@ -17,8 +17,6 @@ from hudi_vector.blobs.names import STAGING
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.uploads import manifest
 from hudi_vector.storage import StorageOptions
-from hudi_vector.table.model import Source
-from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.cleaning.leftovers import find_leftovers, remove_leftovers
 from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
@@ -55,8 +53,7 @@ def removed(table: BlobTable, now_ms: int = NOW, grace_ms: int = DAY, *, dry_run
 
 
 def kept(table: BlobTable) -> dict[str, str | None]:
-    native = NativeTable(Source(table.uri, table.uri, LOCAL))
-    found = find_leftovers(native, lambda: manifest.list_uploads(table.uri), grace_ms=DAY, now_ms=NOW)
+    found = find_leftovers(Site(table.uri, LOCAL), lambda: manifest.list_uploads(table.uri), grace_ms=DAY, now_ms=NOW)
     return {each.path: each.kept for each in found}
 
 

@@ -155,7 +155,7 @@ def test_storage_that_fails_at_the_end_costs_only_the_wait(
     lease = lease_of(tmp_path, clock)
     lease.__enter__()
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise OSError("no network")
 
     with monkeypatch.context() as patch:

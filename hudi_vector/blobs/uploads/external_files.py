@@ -11,7 +11,7 @@ import pyarrow.fs as pafs
 from hudi_vector.blobs.uploads.manifest import Upload, uploads_folder
 from hudi_vector.blobs.uploads.side_tables import PINS, SideTable, load_table, publish_table
 from hudi_vector.errors import HudiVectorError
-from hudi_vector.storage import StorageOptions, open_storage, root_of
+from hudi_vector.storage import Storage, StorageOptions, open_storage, root_of
 
 __all__ = ["PIN_SCHEMA", "Pins", "file_infos", "pinned_paths", "was_touched"]
 
@@ -67,9 +67,22 @@ def file_infos(uris: Sequence[str], options: StorageOptions, *, lenient: bool) -
     for root in {root_of(uri) for uri in uris}:
         ours = [uri for uri in found if root_of(uri) == root]
         with contextlib.suppress(OSError, HudiVectorError) if lenient else contextlib.nullcontext():
-            storage = open_storage(root, options)
-            found.update(zip(ours, storage.filesystem.get_file_info([storage.path(uri) for uri in ours]), strict=True))
+            found.update(zip(ours, _infos(open_storage(root, options), ours), strict=True))
     return [found[uri] for uri in uris]
+
+
+def _infos(storage: Storage, uris: Sequence[str]) -> list[pafs.FileInfo]:
+    """Return what a file system shows of each file; pyarrow asks for eight objects at a time, and for folders."""
+    asked = [uri for uri in uris if storage.addressed(uri) is not None]
+    there = {
+        uri: pafs.FileInfo(storage.path(uri), pafs.FileType.File, size=info.size, mtime_ns=info.mtime_ns)
+        for uri, info in zip(asked, storage.each(storage.info, asked), strict=True)
+        if info is not None
+    }
+    others = [uri for uri in uris if uri not in there]
+    shown = storage.filesystem.get_file_info([storage.path(uri) for uri in others]) if others else []
+    there |= zip(others, shown, strict=True)
+    return [there[uri] for uri in uris]
 
 
 def was_touched(info: pafs.FileInfo | None, size: int, mtime_ns: int) -> bool:

@@ -76,7 +76,7 @@ def publish_table(storage: Storage, folder: str, kind: str, table: pa.Table) -> 
     pq.write_table(table, sink)
     content = sink.getvalue()
     name = f"{kind}-{uuid.uuid4().hex}.parquet"
-    storage.publish(join(folder, name), content)
+    storage.publish(join(folder, name), content, unique=True)
     return SideTable(name, len(content), hashlib.sha256(content).hexdigest())
 
 

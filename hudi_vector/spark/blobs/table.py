@@ -18,7 +18,7 @@ from hudi_vector.errors import InvalidTypeError, UnknownColumnError
 from hudi_vector.schema import quoted
 from hudi_vector.spark.blobs.functions import is_blob, whole
 from hudi_vector.spark.catalyst.nested_fields import column_names, field_at
-from hudi_vector.spark.resolve import resolve_name, storage_options
+from hudi_vector.spark.resolve import storage_options, table_named
 from hudi_vector.storage import StorageOptions, path_text
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.model import Source
@@ -145,7 +145,7 @@ def table_source(spark: SparkSession, name: str | os.PathLike[str]) -> Source:
     does more than name it.
     """
     shown = as_text(path_text(name), "table") or ""
-    return replace(resolve_name(spark, shown).table(), name=shown)
+    return replace(table_named(spark, shown), name=shown)
 
 
 def _blob_paths(schema: StructType, above: tuple[str, ...]) -> Iterable[tuple[str, ...]]:

@@ -7,8 +7,9 @@ Everything else runs in this process, and without a session all of it does.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hudi_vector.arguments import known_arguments
@@ -23,9 +24,9 @@ from hudi_vector.table_services.guards import require_table
 from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.marking.files import read_mark
 from hudi_vector.table_services.report_file import reported
-from hudi_vector.table_services.result import CleanResult, RestoreResult
+from hudi_vector.table_services.result import CleanFile, CleanResult, RestoreResult
 from hudi_vector.table_services.service_lease import ServiceLease
-from hudi_vector.table_services.trash.trash import restore
+from hudi_vector.table_services.trash.trash import Expired, restore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,10 +101,13 @@ def clean_blobs(
         []
     """
     require_sense(run_hudi_clean, retained_commits, dry_run)
-    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
+    place = ServiceTable.of(
+        spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index, look=run_hudi_clean
+    )
     limits, window = place.limits(max_share, max_files), CLEAN_TRASH_WINDOW.in_session(place.session, trash_window)
     done = (clean_with_hudi(place.spark, place.path, retained_commits),) if run_hudi_clean else ()
-    found = place.first_mark(done)
+    rest = _Rest(place, window, dry_run)
+    found = place.first_mark(done, rest.begin)
     reported(CleanResult.of(found, trash, dry_run=True), report)
     marks = [found]
 
@@ -113,38 +117,54 @@ def clean_blobs(
 
     result = sweep(found, again, trash=trash, dry_run=dry_run, limits=limits, options=place.options)
     # After the sweep, so that a refused sweep raises before anything is deleted for good.
-    result = _without_leftovers(_with_expired(result, place, window, marks), place, marks)
+    result = rest.without_leftovers(rest.with_expired(result, marks), marks)
     if not dry_run:
         place.forget_notes(marks[-1])
     return reported(replace(result, opened_files=place.references.opened), report)
 
 
-def _with_expired(result: CleanResult, place: ServiceTable, window_ms: int, marks: Sequence[MarkReport]) -> CleanResult:
-    """Return the result with the files that left the trash; unchanged if the real run would be refused."""
-    if result.refusal:
-        return result
-    try:
+class _Rest:
+    """The work of a run besides the sweep: it empties the trash, and removes leftovers of killed processes."""
+
+    def __init__(self, place: ServiceTable, window_ms: int, dry_run: bool) -> None:
+        self._place, self._window_ms, self._dry_run = place, window_ms, dry_run
+        self._expired: Callable[[], Expired] | None = None
+        self._leftovers: Callable[[], tuple[list[CleanFile], list[CleanFile]]] | None = None
+
+    def begin(self, found: MarkReport) -> None:
+        """Begin to look, while the mark is published; only if no second mark follows, and nothing is deleted."""
+        if self._dry_run and not found.candidates:
+            self._expired = self._place.storage.begun(partial(self._empty_trash, [found]))
+            self._leftovers = self._place.storage.begun(partial(self._place.remove_leftovers, [found], True))
+
+    def with_expired(self, result: CleanResult, marks: Sequence[MarkReport]) -> CleanResult:
+        """Return the result with the files that left the trash; unchanged if the real run would be refused."""
+        if result.refusal:
+            return result
+        try:
+            expired = (self._expired or partial(self._empty_trash, marks))()
+        except (OSError, RefusedError) as problem:
+            return replace(result, notes=(*result.notes, shown(f"the trash was not emptied: {problem}")))
+        kept = [*result.kept, *expired.kept]
+        stay = f"{len(expired.kept)} of the files in the trash stay although their time is over, since data files "
+        stay += "may refer to them; restore_blobs brings them back"
+        notes = (*result.notes, stay) if expired.kept else result.notes
+        return replace(result, expired=expired.gone, kept=kept, notes=notes)
+
+    def without_leftovers(self, result: CleanResult, marks: Sequence[MarkReport]) -> CleanResult:
+        """Return the result with the leftovers that were removed; unchanged if the real run would be refused."""
+        if result.refusal:
+            return result
+        try:
+            gone, stay = (self._leftovers or partial(self._place.remove_leftovers, marks, self._dry_run))()
+        except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
+            note = shown(f"leftovers of killed processes were not looked at: {problem}")
+            return replace(result, notes=(*result.notes, note))
+        return replace(result, leftovers=gone, failed=[*result.failed, *stay])
+
+    def _empty_trash(self, marks: Sequence[MarkReport]) -> Expired:
         # The time of the mark, so that files swept by this run stay in the trash even with a window of 0.
-        expired = place.empty_trash(window_ms, marks, marks[0].made_ms, result.dry_run)
-    except (OSError, RefusedError) as problem:
-        return replace(result, notes=(*result.notes, shown(f"the trash was not emptied: {problem}")))
-    kept = [*result.kept, *expired.kept]
-    stay = f"{len(expired.kept)} of the files in the trash stay although their time is over, since data files "
-    stay += "may refer to them; restore_blobs brings them back"
-    notes = (*result.notes, stay) if expired.kept else result.notes
-    return replace(result, expired=expired.gone, kept=kept, notes=notes)
-
-
-def _without_leftovers(result: CleanResult, place: ServiceTable, marks: Sequence[MarkReport]) -> CleanResult:
-    """Return the result with the leftovers that were removed; unchanged if the real run would be refused."""
-    if result.refusal:
-        return result
-    try:
-        gone, stay = place.remove_leftovers(marks, result.dry_run)
-    except (OSError, HudiVectorError, ValueError, LookupError, TypeError) as problem:
-        note = shown(f"leftovers of killed processes were not looked at: {problem}")
-        return replace(result, notes=(*result.notes, note))
-    return replace(result, leftovers=gone, failed=[*result.failed, *stay])
+        return self._place.empty_trash(self._window_ms, marks, marks[0].made_ms, self._dry_run)
 
 
 @known_arguments()
@@ -184,7 +204,9 @@ def mark_blobs(
         >>> hv.table_services.mark_blobs(spark, "photos").mark_id
         '...'
     """
-    place = ServiceTable.of(spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index)
+    place = ServiceTable.of(
+        spark, table, grace, other_tables, ignore_stale_pending, managed_roots, verify_index, look=False
+    )
     found = place.first_mark()
     return reported(CleanResult.of(found, None), report)
 

@@ -114,8 +114,7 @@ def remove_leftovers(
     what storage would not delete. Staged rows are one entry each, with the path of their folder. Raise OSError as
     `find_leftovers` does.
     """
-    native = NativeTable(Source(site.table, site.table, site.options))
-    found = find_leftovers(native, uploads, grace_ms=grace_ms, now_ms=now_ms, ignore_stale_pending=ignore_stale_pending)
+    found = find_leftovers(site, uploads, grace_ms=grace_ms, now_ms=now_ms, ignore_stale_pending=ignore_stale_pending)
     dead = [each for each in found if each.kept is None]
     files = [info for each in dead for info in each.files]
     gone = [True] * len(files) if dry_run else site.each(lambda info: _deleted(site, info), files)
@@ -128,7 +127,7 @@ def remove_leftovers(
 
 
 def find_leftovers(
-    native: NativeTable,
+    site: Site,
     uploads: Callable[[], Iterable[Upload]],
     *,
     grace_ms: int,
@@ -142,9 +141,10 @@ def find_leftovers(
     `ignore_stale_pending`, pending instants without a heartbeat or lease for 7 days keep nothing. Raise OSError if
     storage cannot be read or a plan or manifest is damaged, since it is then unknown what is needed.
     """
-    found = list_leftovers(native.storage, native.source.uri)
+    found = list_leftovers(site.storage, site.table)
     if not found:
         return []
+    native = NativeTable(Source(site.table, site.table, site.options))
     needs = _Needs.of(native, {each.write_id: each for each in uploads()}, now_ms - grace_ms, grace_ms)
     if ignore_stale_pending:
         writes = needs.uploads.values()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, InvalidOptionError
@@ -22,7 +22,7 @@ from hudi_vector.options import (
     Settings,
     parse_names,
 )
-from hudi_vector.storage import StorageOptions
+from hudi_vector.storage import Storage, StorageOptions, open_storage
 from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.cleaning.forget import forget_notes
 from hudi_vector.table_services.cleaning.leftovers import remove_leftovers
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["ServiceTable"]
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _DIFFERENCES = "the stored references of {} files were wrong and are replaced, the first are those of '{}'"
@@ -83,9 +85,13 @@ class ServiceTable:
         ignore_stale_pending: bool = False,
         managed_roots: Sequence[str] | None = None,
         verify_index: bool = False,
+        look: bool = True,
     ) -> ServiceTable:
-        """Find the table that a user names; settings that are not given come from the session, or are the defaults."""
-        table, path, options = locate_anyhow(spark, name)
+        """Find the table that a user names; settings that are not given come from the session, or are the defaults.
+
+        Without `look`, whether there is a table at a path on other storage is left to the first mark.
+        """
+        table, path, options = locate_anyhow(spark, name, look)
         session = Settings() if spark is None else spark
         # `writers_zone` is not set: other writers may use another time zone than this JVM.
         roots = parse_names(CLEAN_MANAGED_ROOTS.in_session(session)) if managed_roots is None else managed_roots
@@ -96,6 +102,11 @@ class ServiceTable:
         }
         grace_ms = CLEAN_GRACE.in_session(session, grace)
         return cls(session, table, path, options, grace_ms, marking, verify_index, _reader(session))
+
+    @property
+    def storage(self) -> Storage:
+        """Return the storage of the table."""
+        return open_storage(self.table, self.options)
 
     @property
     def spark(self) -> SparkSession:
@@ -122,16 +133,23 @@ class ServiceTable:
 
     def mark(self) -> MarkReport:
         """Make a mark now, and keep the references and ended writes that it read for the next one."""
+        found = self._found()
+        self.storage.together(self.keep_references, self._keep_uploads)
+        return found
+
+    def _found(self) -> MarkReport:
+        """Make a mark; what earlier ones kept is loaded while the blob area is listed."""
+        references = self.storage.begun(lambda: self.references)
+        uploads = self.storage.begun(lambda: self.uploads)
         found = find_unneeded(
             self.table,
             grace_ms=self.grace_ms,
             options=self.options,
-            reader=self.references,
-            uploads=self.uploads,
+            reader=_when_ready(references),
+            uploads=_when_ready(uploads),
             **self.marking,
         )
-        self.keep_references()
-        self._keep_uploads()
+        references(), uploads()  # raises if a newer version of this package keeps them
         return found
 
     def keep_references(self, *, forget: bool = True) -> None:
@@ -159,19 +177,25 @@ class ServiceTable:
         except (OSError, HudiVectorError) as problem:
             _LOG.warning("notes of %s that nothing needs stay until the next run: %s", self.table, problem)
 
-    def first_mark(self, done: Sequence[str] = ()) -> MarkReport:
+    def first_mark(self, done: Sequence[str] = (), begin: Callable[[MarkReport], None] | None = None) -> MarkReport:
         """Make and publish a mark whose notes begin with `done`, sentences about what ran before it.
 
-        If kept references or the kept container index turned out wrong, the last note counts the files concerned.
+        `begin` is called before the mark is published, to begin what goes on meanwhile. If kept references or the kept
+        container index turned out wrong, the last note counts the files concerned.
         """
-        found = self.mark()
-        wrong = self.references.differing
-        if self.verify_index and not found.doubts:
-            wrong = [*wrong, *verify_containers(self.table, self.references, self.options)]
+        found = self._found()
         found = replace(found, notes=(*done, *found.notes))
-        if wrong:
-            found = replace(found, notes=(*found.notes, _DIFFERENCES.format(len(wrong), wrong[0])))
-        publish_mark(found, self.options)
+        if begin is not None:
+            begin(found)
+        if self.verify_index:
+            self.storage.together(self.keep_references, self._keep_uploads)
+            wrong = list(self.references.differing)
+            wrong += [] if found.doubts else verify_containers(self.table, self.references, self.options)
+            if wrong:
+                found = replace(found, notes=(*found.notes, _DIFFERENCES.format(len(wrong), wrong[0])))
+            publish_mark(found, self.options)
+            return found
+        self.storage.together(self.keep_references, self._keep_uploads, lambda: publish_mark(found, self.options))
         return found
 
     def empty_trash(self, window_ms: int, marks: Sequence[MarkReport], now_ms: int, dry_run: bool) -> Expired:
@@ -208,6 +232,15 @@ class ServiceTable:
             return run(dry_run=True)
         with ServiceLease(self.table, CLEAN, options=self.options):
             return run()
+
+
+def _when_ready(made: Callable[[], Callable[..., T]]) -> Callable[..., T]:
+    """Return a function that calls the one that is being made."""
+
+    def call(*arguments: Any) -> T:
+        return made()(*arguments)
+
+    return call
 
 
 def keep_references(references: KeptReferences, table: str, *, forget: bool) -> None:

@@ -13,7 +13,7 @@ from hudi_vector.table_services.marking.verdict import Case, reason_of_reference
 from hudi_vector.table_services.references.places import Places
 from hudi_vector.table_services.references.referrers import Referrer, Referrers
 from hudi_vector.table_services.sites import Site, is_outside
-from hudi_vector.table_services.trash.trash import TrashedFile, list_trash
+from hudi_vector.table_services.trash.trash import TrashedFile
 
 __all__ = ["dangling_files", "dangling_notes"]
 
@@ -21,15 +21,17 @@ _BACK = "it is in the trash, from where restore_blobs brings it back"
 _GONE = "there is no such file"
 
 
-def dangling_files(site: Site, case: Case, places: Places, homes: Mapping[str, str]) -> list[KeptFile]:
+def dangling_files(
+    site: Site, case: Case, places: Places, homes: Mapping[str, str], trash: Sequence[TrashedFile]
+) -> list[KeptFile]:
     """Return the dangling files ordered by path, each with who refers to it and whether it can be restored.
 
     `homes` maps the beginning of the identities of files that the table owns to the beginning of their paths: those of
-    the blob area and of the managed roots. A file on storage that cannot be reached does not count as dangling. Raise
-    OSError if the trash cannot be listed.
+    the blob area and of the managed roots. `trash` has the files of the trash, those of the newest sweep first. A file
+    on storage that cannot be reached does not count as dangling.
     """
-    # `list_trash` has the newest sweep first. Reversed, the newest copy wins: the one that `restore` puts back.
-    trashed = {copy.path: copy for copy in reversed(list_trash(site.storage, site.table))}
+    # Reversed, the newest copy wins: the one that `restore` puts back.
+    trashed = {copy.path: copy for copy in reversed(trash)}
     wanted = dict(_own(case.referrers, {places.identity(site.uri(path)): path for path in trashed}, homes))
     infos = file_infos([site.uri(path) for path in wanted], site.options, lenient=True)
     there = {path for path, info in zip(wanted, infos, strict=True) if not _is_gone(info)}

@@ -32,7 +32,8 @@ def publish_mark(report: MarkReport, options: StorageOptions = _LOCAL) -> str:
     """
     storage, folder = open_storage(report.table, options), join(report.table, MARKS, report.mark_id)
     lists = {name: table_of(kind, getattr(report, name)) for name, kind in _LISTS.items()}
-    stored = {name: json_of(publish_table(storage, folder, name, files)) for name, files in lists.items()}
+    written = storage.each(lambda name: publish_table(storage, folder, name, lists[name]), lists)
+    stored = {name: json_of(table) for name, table in zip(lists, written, strict=True)}
     # The side file comes last: a mark without it does not count as published.
     _MARK.publish(storage, folder, report, 0, **stored)
     return report.mark_id

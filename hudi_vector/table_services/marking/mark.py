@@ -12,8 +12,8 @@ A file is unneeded only if all of these hold:
 
 Any doubt keeps every file.
 
-The order of reading makes this safe while others write: first the blob area is listed, then the manifests are read,
-then the pending instants, and last the data files, until a listing shows no file that was not read. References of a
+The order of reading makes this safe while others write: first the blob area is listed, then the manifests and the
+pending instants are read, and last the data files, until a listing shows no file that was not read. References of a
 commit that happens in between are therefore seen, and files uploaded in between are not judged.
 """
 
@@ -35,7 +35,7 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.mark_report import KeptFile, MarkReport, UnneededFile
 from hudi_vector.table_services.marking.dangling import dangling_files, dangling_notes
 from hudi_vector.table_services.marking.kept_uploads import UploadReader, all_uploads
-from hudi_vector.table_services.marking.sharers import claims_of_writes, sharing_tables
+from hudi_vector.table_services.marking.sharers import claims_of_writes, registered_tables, sharing_tables
 from hudi_vector.table_services.marking.verdict import Case, judge, reason_of_reference
 from hudi_vector.table_services.plans.compaction_files import begun_runs
 from hudi_vector.table_services.references.files import Reader, read_here
@@ -45,6 +45,7 @@ from hudi_vector.table_services.references.referrers import Referrers
 from hudi_vector.table_services.retention.pending import PendingInstant, is_stale, pending_ingests
 from hudi_vector.table_services.retention.savepoints import saved_files
 from hudi_vector.table_services.sites import Site
+from hudi_vector.table_services.trash.trash import TrashedFile, list_trash
 
 __all__ = ["find_unneeded"]
 
@@ -98,11 +99,17 @@ def find_unneeded(
     now = clock_ms() if now_ms is None else now_ms
     if grace_ms < 0:
         raise InvalidArgumentError(f"a grace of {grace_ms} ms is negative; it is the age that a file must have")
-    native = NativeTable(Source(normalise(table), table, options))
-    tables, doubts = sharing_tables(native, other_tables)
+    source = Source(normalise(table), table, options)
+    storage = open_storage(source.uri, options)
+    native, registry, listed = storage.together(
+        lambda: NativeTable(source),
+        lambda: registered_tables(source.uri, options),
+        lambda: list_below(storage, BlobArea(source.uri).uri),
+    )
+    tables, doubts = sharing_tables(native, other_tables, registry)
     roots = _require_apart(managed_roots, tables)
     mark = _Mark(native, now, grace_ms, roots, writers_zone, ignore_stale_pending, uploads)
-    return mark.report(tables, reader, doubts)
+    return mark.report(tables, reader, doubts, listed)
 
 
 @dataclass(frozen=True)
@@ -115,17 +122,29 @@ class _Mark:
     ignore_stale: bool
     read_uploads: UploadReader
 
-    def report(self, tables: Sequence[NativeTable], reader: Reader, doubts: list[str]) -> MarkReport:
-        uri, options = self.native.source.uri, self.native.source.options
+    def report(
+        self,
+        tables: Sequence[NativeTable],
+        reader: Reader,
+        doubts: list[str],
+        listed: tuple[list[FileInfo], list[str]],
+    ) -> MarkReport:
+        """Return the report; `listed` are the files of the blob area, and doubts about it."""
+        uri, options, storage = self.native.source.uri, self.native.source.options, self.native.storage
         area = BlobArea(uri)
-        files, odd = list_below(self.native.storage, area.uri)
-        below = [list_below(open_storage(root, options), root) for root in self.roots]
+        files, odd = listed
+        below = storage.each(lambda root: list_below(open_storage(root, options), root), self.roots)
         outside = [info for found, _ in below for info in found]
         doubts += [*odd, *(doubt for _, found in below for doubt in found)]
         doubts += _tables_within(self.roots, outside)
-        uploads = {each.source.uri: self._uploads(each, doubts) for each in tables}
-        compacting = self._compacting(doubts)
-        pending, notes = self._pending(tables, uploads, doubts)
+        written, compacting, ingests, saved = storage.together(
+            lambda: storage.each(lambda each: self._uploads(each, doubts), tables),
+            lambda: self._compacting(doubts),
+            lambda: storage.each(lambda each: self._ingests(each, doubts), tables),
+            lambda: self._saved(doubts),
+        )
+        uploads = {each.source.uri: found for each, found in zip(tables, written, strict=True)}
+        pending, notes = self._pending([each for found in ingests for each in found], uploads)
         places = Places()
         identities = {places.identity(info.uri): info.uri for info in [*files, *outside]}
         claiming = [upload for each in tables for upload in uploads[each.source.uri].values()]
@@ -135,9 +154,12 @@ class _Mark:
         paths = {identity: found.removeprefix(f"{uri}/") for identity, found in identities.items()}
         claims = claims_of_writes(claiming, self.now_ms - self.grace_ms, paths, places, options, doubts)
         referrers = Referrers(identities, places)
-        gathered = [gather(each, reader, referrers) for each in tables]
+        site = Site(uri, options)
+        gathered, trashed = storage.together(
+            lambda: [gather(each, reader, referrers) for each in tables], lambda: self._trashed(site, doubts)
+        )
         doubts += [doubt for each in gathered for doubt in each.doubts] + list(referrers.doubts)
-        case = Case(uri, self.now_ms, self.grace_ms, uploads[uri], pending, referrers, self._saved(doubts), {})
+        case = Case(uri, self.now_ms, self.grace_ms, uploads[uri], pending, referrers, saved, {})
         case = replace(case, named={**claims, **_named(case)}, compacting=compacting)
         home = _home(area.uri, places)
         judged = [
@@ -145,8 +167,7 @@ class _Mark:
         ]
         judged += [judge(info, case, is_ours=False) for info in outside]
         homes = {home: f"{BLOB_AREA}/", **{_home(root, places): f"{root.rstrip('/')}/" for root in self.roots}}
-        site = Site(uri, options)
-        dangling = self._dangling(site, case, places, homes, doubts)
+        dangling = [] if trashed is None else dangling_files(site, case, places, homes, trashed)
         judged += _managed_outside(
             case, (*homes, *(places.identity(site.uri(file.path)) for file in dangling)), options
         )
@@ -177,27 +198,28 @@ class _Mark:
         )
         return _doubted(report) if report.doubts else report
 
+    def _ingests(self, table: NativeTable, doubts: list[str]) -> Sequence[PendingInstant]:
+        try:
+            return pending_ingests(table, self.writers_zone)
+        except (OSError, HudiVectorError) as problem:
+            doubts.append(f"the pending instants of '{table.source.uri}' cannot be listed: {problem}")
+            return ()
+
     def _pending(
-        self, tables: Sequence[NativeTable], uploads: dict[str, dict[str, Upload]], doubts: list[str]
+        self, ingests: Sequence[PendingInstant], uploads: dict[str, dict[str, Upload]]
     ) -> tuple[PendingInstant | None, tuple[str, ...]]:
         """Return the ingest that began first, or None, and notes about stale ingests."""
         holding, notes = [], []
-        for table in tables:
-            try:
-                found = pending_ingests(table, self.writers_zone)
-            except (OSError, HudiVectorError) as problem:
-                doubts.append(f"the pending instants of '{table.source.uri}' cannot be listed: {problem}")
-                continue
-            for instant in found:
-                stale = is_stale(instant, uploads[table.source.uri].values(), self.now_ms)
-                if stale:
-                    effect = "is ignored" if self.ignore_stale else "keeps whatever is not older than it"
-                    notes.append(
-                        f"{instant.action} '{instant.requested}' of '{instant.table}' is pending, has shown neither "
-                        f"heartbeat nor lease for 7 days, and {effect}; roll it back with Hudi"
-                    )
-                if not (stale and self.ignore_stale):
-                    holding.append(instant)
+        for instant in ingests:
+            stale = is_stale(instant, uploads[instant.table].values(), self.now_ms)
+            if stale:
+                effect = "is ignored" if self.ignore_stale else "keeps whatever is not older than it"
+                notes.append(
+                    f"{instant.action} '{instant.requested}' of '{instant.table}' is pending, has shown neither "
+                    f"heartbeat nor lease for 7 days, and {effect}; roll it back with Hudi"
+                )
+            if not (stale and self.ignore_stale):
+                holding.append(instant)
         return min(holding, key=lambda instant: instant.since_ms, default=None), tuple(notes)
 
     def _compacting(self, doubts: list[str]) -> dict[str, str]:
@@ -217,14 +239,14 @@ class _Mark:
             return {}
         return {upload.write_id: upload for upload in found}
 
-    def _dangling(
-        self, site: Site, case: Case, places: Places, homes: dict[str, str], doubts: list[str]
-    ) -> list[KeptFile]:
+    @staticmethod
+    def _trashed(site: Site, doubts: list[str]) -> list[TrashedFile] | None:
+        """Return the files in the trash, None if it cannot be listed."""
         try:
-            return dangling_files(site, case, places, homes)
+            return list_trash(site.storage, site.table)
         except OSError as problem:
             doubts.append(shown(f"the trash of '{site.table}' cannot be listed: {problem}"))
-            return []
+            return None
 
     def _saved(self, doubts: list[str]) -> dict[str, str]:
         try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from hudi_vector.blobs.registry import read_registry
 from hudi_vector.blobs.uploads.external_files import pinned_paths
 from hudi_vector.blobs.uploads.manifest import UNREADABLE, Upload
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import StorageOptions, normalise
+from hudi_vector.storage.parallel import each
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.references.files import read_here
@@ -16,28 +18,43 @@ from hudi_vector.table_services.references.gather import gather
 from hudi_vector.table_services.references.places import Places
 from hudi_vector.table_services.references.referrers import Referrers
 
-__all__ = ["claims_of_writes", "named_by_others", "sharing_tables"]
+__all__ = ["claims_of_writes", "named_by_others", "registered_tables", "sharing_tables"]
 
 
-def sharing_tables(native: NativeTable, listed: Sequence[str]) -> tuple[list[NativeTable], list[str]]:
+def registered_tables(uri: str, options: StorageOptions) -> tuple[list[str], list[str]]:
+    """Return the tables in the registry of a table, and a doubt if the registry cannot be read."""
+    try:
+        return sorted(read_registry(uri, options)), []
+    except (OSError, HudiVectorError) as problem:
+        return [], [f"the registry of '{uri}' cannot be read: {problem}"]
+
+
+def sharing_tables(
+    native: NativeTable, listed: Sequence[str], registry: tuple[list[str], list[str]] | None = None
+) -> tuple[list[NativeTable], list[str]]:
     """Return a table and all tables that may share its blobs, the table itself first, and doubts.
 
-    `listed` has base paths of such tables in addition to those in the registry. A registry or table that cannot be read
-    is a doubt, and so is a table that was bootstrapped.
+    `listed` has base paths of such tables in addition to those in the registry, which is read unless it is given as
+    `registered_tables` returns it. A registry or table that cannot be read is a doubt, and so is a table that was
+    bootstrapped.
     """
     uri, options = native.source.uri, native.source.options
-    tables, doubts, registered = [native], [], []
-    try:
-        registered = sorted(read_registry(uri, options))
-    except (OSError, HudiVectorError) as problem:
-        doubts.append(f"the registry of '{uri}' cannot be read: {problem}")
-    for path in dict.fromkeys([*registered, *map(normalise, listed)]):
-        if path != uri:
-            try:
-                tables.append(NativeTable(Source(path, path, options)))
-            except (OSError, HudiVectorError) as problem:
-                mend = "; unregister_tables takes out one that is gone for good" if path in registered else ""
-                doubts.append(f"table '{path}', which may share these blobs, cannot be read: {problem}{mend}")
+    registered, unread = registry or registered_tables(uri, options)
+    tables, doubts = [native], list(unread)
+
+    def opened(path: str) -> NativeTable | str:
+        try:
+            return NativeTable(Source(path, path, options))
+        except (OSError, HudiVectorError) as problem:
+            mend = "; unregister_tables takes out one that is gone for good" if path in registered else ""
+            return f"table '{path}', which may share these blobs, cannot be read: {problem}{mend}"
+
+    others = [path for path in dict.fromkeys([*registered, *map(normalise, listed)]) if path != uri]
+    for found in native.storage.each(opened, others):
+        if isinstance(found, str):
+            doubts.append(found)
+        else:
+            tables.append(found)
     doubts += [
         f"'{table.source.uri}' was bootstrapped: rows of it lie in files outside of its folder"
         for table in tables
@@ -72,18 +89,28 @@ def claims_of_writes(
     `at_ms` is the present less the grace, milliseconds since 1970, UTC. `area` maps the identities of the judged files
     to their paths. A manifest or pins that cannot be read add a sentence to `doubts`.
     """
+    held = list(uploads)
+    doubts += [
+        f"the manifest of write '{upload.write_id}' to '{upload.table}' is damaged, so no one can say what "
+        "it refers to; remove its folder if that write has ended"
+        for upload in held
+        if upload.state == UNREADABLE
+    ]
+    waiting = [each for each in held if each.state != UNREADABLE and each.pins and each.may_commit(at_ms)]
     claims: dict[str, Upload] = {}
-    for upload in uploads:
-        if upload.state == UNREADABLE:
-            doubts.append(
-                f"the manifest of write '{upload.write_id}' to '{upload.table}' is damaged, so no one can say what "
-                "it refers to; remove its folder if that write has ended"
-            )
-        elif upload.pins and upload.may_commit(at_ms):
-            try:
-                named = [places.identities(path, upload.table) for path in set(pinned_paths(upload, options))]
-            except (OSError, HudiVectorError) as problem:
-                doubts.append(f"what write '{upload.write_id}' to '{upload.table}' refers to cannot be read: {problem}")
-                continue
-            claims |= {area[identity]: upload for found in named for identity in found if identity in area}
+    named = partial(_named_by, places=places, options=options)
+    for upload, found in zip(waiting, each(named, waiting), strict=True):
+        if isinstance(found, str):
+            doubts.append(found)
+        else:
+            claims |= {area[identity]: upload for identity in found if identity in area}
     return claims
+
+
+def _named_by(upload: Upload, places: Places, options: StorageOptions) -> list[str] | str:
+    """Return the identities of the files that a write pinned, or the doubt about it."""
+    try:
+        paths = set(pinned_paths(upload, options))
+        return [identity for path in paths for identity in places.identities(path, upload.table)]
+    except (OSError, HudiVectorError) as problem:
+        return f"what write '{upload.write_id}' to '{upload.table}' refers to cannot be read: {problem}"

@@ -119,7 +119,8 @@ def read_run(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> Comp
 
 def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[CompactionRun]:
     """Return the runs that were begun and have not ended, the oldest first."""
-    return [read_run(table, name, options) for name in _PLANS.begun(table, options)]
+    storage = open_storage(normalise(table), options)
+    return storage.each(lambda name: read_run(table, name, options), _PLANS.begun(table, options))
 
 
 def idle_compactions(table: str, before_ms: int, options: StorageOptions = _LOCAL) -> Sequence[str]:

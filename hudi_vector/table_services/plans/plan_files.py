@@ -72,11 +72,11 @@ class PlanFiles(Generic[P]):
     def _states(self, table: str, options: StorageOptions, before_ms: int | None = None) -> Iterator[tuple[str, str]]:
         root = normalise(table)
         folder = join(root, self.place)
-        for name in sorted(filter(is_write_id, open_storage(folder, options).list_folders(folder))):
-            made_ms = written_ms(name)
-            if before_ms is not None and (made_ms is None or made_ms >= before_ms):
-                continue
-            found = self._newest(root, name, options)
+        storage = open_storage(folder, options)
+        names = sorted(filter(is_write_id, storage.list_folders(folder)))
+        if before_ms is not None:
+            names = [name for name in names if (made_ms := written_ms(name)) is not None and made_ms < before_ms]
+        for name, found in zip(names, storage.each(lambda name: self._newest(root, name, options), names), strict=True):
             if found is not None:
                 yield name, found.body["state"]
 

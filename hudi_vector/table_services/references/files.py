@@ -5,12 +5,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
 from hudi_vector.blobs.files import default_threads, in_threads
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.storage.objects import END_BYTES, ObjectFile
+from hudi_vector.storage.parallel import within_memory
 from hudi_vector.table_services.progress import followed
 from hudi_vector.table_services.references.base_files import parquet_references
 from hudi_vector.table_services.references.lance_files import lance_references
@@ -21,6 +24,7 @@ from hudi_vector.table_services.retention.retained import LOG, RetainedFile
 __all__ = ["FILES_READ", "UNREADABLE", "FileReferences", "Reader", "read_here", "references_of"]
 
 _FILES_AT_ONCE = 64
+_ENDS_AT_ONCE = within_memory(END_BYTES) // 2
 FILES_READ = "data files read"
 """The progress label while references are read."""
 
@@ -68,8 +72,10 @@ Reader = Callable[[Sequence[RetainedFile], StorageOptions], Iterable[FileReferen
 """A function that reads retained files, in any order and in any process."""
 
 
-def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences:
+def references_of(file: RetainedFile, options: StorageOptions, ahead: ObjectFile | None = None) -> FileReferences:
     """Read the references of one retained file; a damaged file gives a doubt and raises nothing.
+
+    `ahead` is the open file, if it was opened before.
 
     Example:
         >>> from hudi_vector.storage import FileInfo
@@ -84,7 +90,7 @@ def references_of(file: RetainedFile, options: StorageOptions) -> FileReferences
             return FileReferences(file, lance_references(uri, options))
         storage = open_storage(uri, options)
         # With mapped memory, a file that is truncated meanwhile would kill the process.
-        with storage.open(uri, mapped=False, size=file.info.size) as source:
+        with ahead or storage.open(uri, mapped=False, size=file.info.size) as source:
             if file.kind == LOG:
                 references, torn = log_references(source)
                 return FileReferences(file, references, torn=torn)
@@ -105,7 +111,35 @@ def read_here(files: Sequence[RetainedFile], options: StorageOptions) -> Iterato
 
 
 def _read(files: Sequence[RetainedFile], options: StorageOptions) -> Iterator[FileReferences]:
-    for first in range(0, len(files), _FILES_AT_ONCE):
-        some = files[first : first + _FILES_AT_ONCE]
-        threads = default_threads(local=some[0].table.startswith("file:"))
-        yield from in_threads(lambda file: references_of(file, options), some, threads)
+    local = bool(files) and files[0].table.startswith("file:")
+    threads, step = default_threads(local=local), _FILES_AT_ONCE if local else _ENDS_AT_ONCE
+    for first in range(0, len(files), step):
+        some = files[first : first + step]
+        # Requests are sent before anything is decoded, which would make the later ones wait.
+        ahead = [None] * len(some) if local else in_threads(lambda file: _ahead(file, options), some, step)
+        read = partial(_references_of, options)
+        for begin in range(0, len(some), _FILES_AT_ONCE):
+            part = slice(begin, begin + _FILES_AT_ONCE)
+            yield from in_threads(read, list(zip(some[part], ahead[part], strict=True)), threads)
+            ahead[part] = [None] * len(ahead[part])
+
+
+def _references_of(options: StorageOptions, one: tuple[RetainedFile, ObjectFile | None]) -> FileReferences:
+    return references_of(one[0], options, one[1])
+
+
+def _ahead(file: RetainedFile, options: StorageOptions) -> ObjectFile | None:
+    """Return an object whose end has been read, None for a file of another kind, or one that cannot be read."""
+    uri = file.info.uri
+    try:
+        storage = open_storage(uri, options)
+        if uri.endswith(".lance") or (file.kind == LOG and file.info.size > END_BYTES):
+            return None
+        source = storage.open(uri, mapped=False, size=file.info.size)
+        if isinstance(source, ObjectFile):
+            source.read_ahead()
+            return source
+        source.close()
+    except UNREADABLE:  # the file is read again, for the reason
+        return None
+    return None

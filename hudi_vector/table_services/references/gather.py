@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from hudi_vector.errors import HudiVectorError
@@ -10,7 +11,7 @@ from hudi_vector.storage import FileInfo
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Timeline
 from hudi_vector.table_services.references.files import FileReferences, Reader
-from hudi_vector.table_services.retention.retained import list_retained
+from hudi_vector.table_services.retention.retained import RetainedFile, list_retained
 
 __all__ = ["Gathered", "Taker", "gather"]
 
@@ -22,7 +23,7 @@ class Gathered:
     """The outcome of reading a table's references.
 
     Attributes:
-        identity: The timeline's identity at the last listing.
+        identity: The identity of a timeline that was read before the last listing.
         doubts: What could not be read or is uncertain.
         retained_files: The number of data files at the last listing.
         opened_files: The number of data files that were read, and not known from an earlier run.
@@ -52,20 +53,24 @@ def gather(table: NativeTable, read: Reader, taker: Taker) -> Gathered:
     doubts: dict[str, None] = {}
     torn: dict[FileInfo, FileReferences] = {}
     opened, identity = 0, ""
+    before: Timeline | None = None
+    shown: tuple[RetainedFile, ...] = ()
     for _ in range(_MOST_LISTINGS):
         try:
-            timeline = table.timeline()
+            timeline, listed = table.storage.together(
+                table.timeline, partial(list_retained, table.source.uri, table.storage, shown)
+            )
         except (OSError, HudiVectorError) as problem:
             return Gathered(identity, (f"the timeline of '{table.source.uri}' cannot be read: {problem}",), 0, opened)
-        identity = timeline.identity
-        listed = list_retained(table.source.uri, table.storage)
         doubts.update(dict.fromkeys(listed.doubts))
         new = [file for file in listed.files if file.info not in seen]
-        if not new:
+        if not new and before is not None:
             # A tail that was still being written has grown since, so its `info` is no longer listed.
             cut = [torn[file.info] for file in listed.files if file.info in torn]
             lost = filter(None, (_lost(found, table, timeline) for found in cut))
-            return Gathered(identity, (*doubts, *lost), len(listed.files), opened)
+            # Both may have been listed at once. All that completed in the timeline before was there to be listed.
+            return Gathered(before.identity, (*doubts, *lost), len(listed.files), opened)
+        identity, before, shown = timeline.identity, timeline, listed.files
         for found in read(new, table.source.options):
             opened += found.was_opened and not found.is_gone
             if found.is_gone:

@@ -34,6 +34,7 @@ _FILES = pa.schema(
 )
 _MOST_SMALL = 16
 _LARGE_ROWS = 1 << 20
+_AHEAD_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,15 @@ class ReferenceShards:
         found = _SHARDS.newest(storage, folder)
         if found is not None:
             self._name = found.name
-            for shard in _stated(found):
-                self._index(shard, self._table(shard.files, _FILES))
+            shards = _stated(found)
+            # One shard is held in memory anyhow, so that a small one comes with the list of its files.
+            alone = [shards[0].folded] if len(shards) == 1 and shards[0].folded.bytes <= _AHEAD_BYTES else []
+            wanted = [(shard.files, _FILES) for shard in shards] + [(each, FOLDED) for each in alone]
+            tables = storage.each(lambda each: self._table(*each), wanted)
+            for shard, files in zip(shards, tables, strict=False):
+                self._index(shard, files)
+            if alone and tables[-1] is not None:
+                self._loaded = alone[0].name, tables[-1]
         self._published = dict(self._shards)
 
     def add(self, info: FileInfo, references: pa.Table) -> None:
@@ -182,10 +190,12 @@ class ReferenceShards:
         if shard is None:
             return None
         file = shard.folded if fold else shard.references
+        rows = self._totals[name][fold]
         if self._loaded is not None and self._loaded[0] == file.name:
-            return self._loaded[1]
-        self._loaded = None  # free it first, so that memory holds one table at a time
-        table, rows = self._table(file, FOLDED if fold else REFERENCES), self._totals[name][fold]
+            table: pa.Table | None = self._loaded[1]
+        else:
+            self._loaded = None  # free it first, so that memory holds one table at a time
+            table = self._table(file, FOLDED if fold else REFERENCES)
         if table is None or table.num_rows != rows:
             self._drop(name)
             return None
@@ -210,13 +220,12 @@ class ReferenceShards:
         counts = [(table.num_rows, fold.num_rows) for table, fold in zip(self._held.values(), folds, strict=True)]
         rows = [(info.uri, info.size, info.mtime_ns, *sizes) for info, sizes in zip(self._held, counts, strict=True)]
         files = pa.table([list(column) for column in zip(*rows, strict=True)], schema=_FILES)
-        shard = _Shard(
-            publish_table(self._storage, self._folder, "files", files),
-            publish_table(self._storage, self._folder, "references", pa.concat_tables(self._held.values())),
-            publish_table(self._storage, self._folder, "folded", pa.concat_tables(folds)),
-            len(rows),
-            self._held_rows,
+        references = pa.concat_tables(self._held.values())
+        tables = {"files": files, "references": references, "folded": pa.concat_tables(folds)}
+        written = self._storage.each(
+            lambda kind: publish_table(self._storage, self._folder, kind, tables[kind]), tables
         )
+        shard = _Shard(written[0], written[1], written[2], len(rows), self._held_rows)
         self._held, self._held_rows = {}, 0
         self._index(shard, files)
 

@@ -54,14 +54,17 @@ def pending_ingests(table: NativeTable, writers_zone: str | None = None) -> tupl
     unless the timeline is in UTC. Raise OSError if the timeline cannot be listed, and InvalidArgumentError if a
     requested time is not a time.
     """
-    pending = table.timeline().pending
+    timeline, listed, beating = table.storage.together(
+        table.timeline,
+        lambda: table.storage.list_files(table.config.layout.folder(table.source.uri)),
+        lambda: table.storage.list_files(join(table.source.uri, ".hoodie/.heartbeat")),
+    )
     files: dict[str, list[FileInfo]] = {}
-    for info in table.storage.list_files(table.config.layout.folder(table.source.uri)):
+    for info in listed:
         files.setdefault(info.name.partition(".")[0], []).append(info)
-    listed = table.storage.list_files(join(table.source.uri, ".hoodie/.heartbeat"))
-    beats = {info.name: info.mtime_ns // 1_000_000 for info in listed}
+    beats = {info.name: info.mtime_ns // 1_000_000 for info in beating}
     found = []
-    for requested in sorted(pending):
+    for requested in sorted(timeline.pending):
         actions = {_action(info.name) for info in files.get(requested, ())} - _SERVICES
         if files.get(requested) and not actions:
             continue

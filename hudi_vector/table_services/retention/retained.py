@@ -7,8 +7,9 @@ files of pending instants are all found, so nothing on storage can be missed. A 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo, Storage, join
@@ -56,8 +57,10 @@ class Retained:
     doubts: tuple[str, ...] = ()
 
 
-def list_retained(table: str, storage: Storage) -> Retained:
+def list_retained(table: str, storage: Storage, before: Iterable[RetainedFile] = ()) -> Retained:
     """Return the base files and log files of a table, given by its normalised base path.
+
+    `before` are files that an earlier listing showed: their folders are listed at the same time as the table's.
 
     ``.hoodie``, checksum files and partition metadata hold no rows and are left out. Anything else that is not a
     Parquet or Lance base file or a log file is a doubt, and so are links that lead nowhere and folders that cannot be
@@ -69,7 +72,9 @@ def list_retained(table: str, storage: Storage) -> Retained:
         Retained(files=(), doubts=())
     """
     try:
-        listed, odd = with_names(_listed(table, storage))
+        listed, odd = with_names(
+            _listed(table, storage, {file.path.partition("/")[0] for file in before if "/" in file.path})
+        )
     except (OSError, HudiVectorError) as problem:
         return Retained((), (shown(f"the folders of '{table}' cannot be listed: {problem}"),))
     files, doubts = [], [*odd, *map(shown, _links_to_nowhere(table))]
@@ -84,11 +89,15 @@ def list_retained(table: str, storage: Storage) -> Retained:
     return Retained(tuple(files), tuple(doubts))
 
 
-def _listed(table: str, storage: Storage) -> list[FileInfo]:
-    listed = storage.list_files(table)
-    for folder in storage.list_folders(table):
-        if folder != _HOODIE:
-            listed += storage.list_files(join(table, folder), recursive=True)
+def _listed(table: str, storage: Storage, known: Collection[str]) -> list[FileInfo]:
+    def below(folder: str) -> list[FileInfo]:
+        return storage.list_files(join(table, folder), recursive=True)
+
+    begun = {folder: storage.begun(partial(below, folder)) for folder in sorted(known)}
+    listed, folders = storage.list_both(table)
+    new = [folder for folder in folders if folder != _HOODIE and folder not in begun]
+    for part in [*(part() for part in begun.values()), *storage.each(below, new)]:
+        listed += part
     return listed
 
 

@@ -89,10 +89,12 @@ def list_trash(storage: Storage, table: str, sweep_id: str | None = None) -> lis
     `table` is a normalised base path. Files that belong to no sweep, have a name that is not UTF-8 or lie behind a
     symbolic link are left out.
     """
-    found = []
-    for folder in (TRASH, OUTSIDE_TRASH):
+    found, folders = [], (TRASH, OUTSIDE_TRASH)
+    places = [join(table, folder, sweep_id or "") for folder in folders]
+    for folder, listed in zip(
+        folders, storage.each(lambda place: storage.list_files(place, recursive=True), places), strict=True
+    ):
         root = join(table, folder)
-        listed = storage.list_files(root if sweep_id is None else join(root, sweep_id), recursive=True)
         for info in with_names(listed)[0]:
             sweep, _, rest = info.uri.removeprefix(f"{root}/").partition("/")
             path = join(folder, sweep, rest)
