@@ -159,9 +159,12 @@ class NewFile:
             begin_writeback(self.stream.fileno(), self._on_their_way, self._written - self._on_their_way)
             self._on_their_way = self._written
 
-    def close(self) -> None:
-        """Close the file; when this returns, a local file's content and name survive a crash of the machine."""
-        if self._local_path is None:
+    def close(self, durable: bool = True) -> None:
+        """Close the file; when this returns, a local file's content and name survive a crash of the machine.
+
+        They need not if it is not to be `durable`.
+        """
+        if self._local_path is None or not durable:
             self.stream.close()
             return
         self.stream.flush()

@@ -51,11 +51,6 @@ class Files:
             return {}
         return {entry.getPath().getName(): entry.getModificationTime() for entry in system.listStatus(where)}
 
-    def size(self, path: str) -> int:
-        """Return the total bytes of all files below a path; 0 if there are none."""
-        system, where = self._open(path)
-        return int(system.getContentSummary(where).getLength()) if system.exists(where) else 0
-
     def delete(self, path: str) -> None:
         """Remove a folder and its content, if it exists; symbolic links on a local disk are not followed.
 

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from hudi_vector.writing.blobs.staging import StagedRows
+
 __all__ = ["WritePlan", "hand_to_hudi", "plan_write", "write"]
 
 _LOG = logging.getLogger(__name__)
@@ -203,11 +205,12 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
             new = NewTable.of(files, plan.target.path, quoted_name, plan.target.existing.config)
     done: list[WriteResult] = []
 
-    def write_rows(rows: DataFrame) -> str | None:
+    def write_rows(staged: StagedRows) -> str | None:
+        rows = staged.frame
         # Staged rows are read from Parquet, which loses the DataFrame's "no NULL elements": describe the columns again.
         columns = _vector_columns(rows, request, plan.target, plan.policy)
         # For few staged rows, checks in one task are cheaper than a shuffle.
-        checked = rows.coalesce(1) if _staged_bytes(rows) <= _ONE_TASK else rows
+        checked = rows.coalesce(1) if staged.bytes <= _ONE_TASK else rows
         done.append(_checked_write(rows, checked, replace(plan, columns=columns), files))
         return done[0].instant
 
@@ -240,11 +243,6 @@ def _checked_write(df: DataFrame, checked: DataFrame, plan: WritePlan, files: Fi
         invalid=findings.invalid,
         skipped=skipped,
     )
-
-
-def _staged_bytes(rows: DataFrame) -> int:
-    """Return the size in bytes of the files that hold staged rows."""
-    return int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def _make_table(df: DataFrame, plan: WritePlan, files: Files) -> None:

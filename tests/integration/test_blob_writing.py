@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
@@ -12,7 +13,13 @@ from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors
+from hudi_vector.blobs.names import new_write_id
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan
 from hudi_vector.blobs.uploads.manifest import ABORTED, COMMITTED, list_uploads, read_checksums
+from hudi_vector.storage import StorageOptions
+from hudi_vector.writing.blobs import staged_files
+from hudi_vector.writing.blobs.staged_files import StagedFile, read_staged
+from hudi_vector.writing.blobs.staging import PARTITION, stage_rows
 
 
 @pytest.mark.parametrize("container", ["raw", "parquet", "lance"])
@@ -210,3 +217,37 @@ def test_a_table_that_another_began_to_write_to_is_kept(spark, workspace):
     assert (path / "another").is_dir()
     assert spark.read.format("hudi").load(str(path)).count() == 0
     assert [upload.state for upload in list_uploads(f"file://{path}")] == [ABORTED]
+
+
+TYPES = """
+    SELECT id, CAST(id AS BINARY) AS img, DATE'1400-02-28' + CAST(id AS INT) AS day, TIMESTAMP'1500-03-01 01:02:03.5' AS at,
+        TIMESTAMP_NTZ'1890-01-01 00:00:00.000001' AS there, CAST(id / 3 AS DECIMAL(7, 3)) AS few,
+        CAST(id / 7 AS DECIMAL(38, 20)) AS many, CAST(id AS TINYINT) AS tiny, CAST(id AS SMALLINT) AS small,
+        IF(id % 2 = 0, float('nan'), float(id)) AS f, -0.0D AS d, NULLIF(id, 3) AS gap, id > 4 AS yes,
+        named_struct('a b', id, 'c.d', ARRAY(NULL, 'x')) AS nested, MAP('k', ARRAY(id, NULL), '', NULL) AS named,
+        ARRAY(named_struct('x', 1), NULL) AS listed, CAST(NULL AS STRING) AS nothing, 'Straße' AS text
+    FROM range(0, 9, 1, 3)
+"""
+
+
+def test_staged_rows_keep_every_type(spark, tmp_path):
+    folder, options = f"file://{tmp_path}/staged", StorageOptions()
+    plan = BlobWritePlan(str(tmp_path), new_write_id(0), (BlobColumn("img"),), PARTITION)
+    given = spark.sql(TYPES)
+    staged = stage_rows(given.withColumn(PARTITION, F.lit("")), plan, folder)
+    expected = [str(row) for row in given.drop("img").orderBy("id").collect()]
+    files = [StagedFile(file.name, file.stat().st_size) for file in (tmp_path / "staged").glob("*.parquet")]
+    assert (len(files), sum(file.bytes for file in files)) == (3, staged.bytes)
+    shutil.copy(
+        tmp_path / "staged" / files[0].name, tmp_path / "staged" / "part-00000-999.parquet"
+    )  # of a failed attempt
+    again = read_staged(spark, folder, files, staged.frame.schema, options)
+    few = staged_files._read_small(staged.frame, folder, files, options)
+    for frame in (staged.frame, again, few):
+        assert frame.schema == staged.frame.schema
+        assert [str(row) for row in frame.drop("img").orderBy("id").collect()] == expected
+        assert [bytes(row.img.data) for row in frame.orderBy("id").collect()] == [
+            n.to_bytes(8, "big") for n in range(9)
+        ]
+    empty = stage_rows(given.limit(0).withColumn(PARTITION, F.lit("")), plan, f"{folder}-empty")
+    assert (empty.frame.schema, empty.frame.count(), empty.bytes) == (staged.frame.schema, 0, 0)

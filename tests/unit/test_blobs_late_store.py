@@ -13,17 +13,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.blob_states import DAY, BlobTable, blob, write_id
 from support.loaded import module
 
+from hudi_vector.blobs.names import STAGING, new_write_id
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.reading.rows import blob_rows
+from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.blobs.struct import BlobColumns
 from hudi_vector.errors import BlobReadError, TableNotFoundError
 from hudi_vector.options import Settings
-from hudi_vector.storage import StorageOptions
+from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table_services.cleaning.api import clean_blobs
+from hudi_vector.writing.blobs.staged_files import RowsFile
 
 slow = module("benchmarks/slow_store.py", "late_blobs_slow_store")
 
@@ -70,6 +76,12 @@ def test_blobs_side_by_side_are_one_request_a_container(store: Any) -> None:
     assert seen.waves <= 3, slow.summary(seen)
 
 
+def test_whole_containers_are_one_request_each(store: Any) -> None:
+    seen = watched(store, [(number, at) for number in range(CONTAINERS) for at in range(EACH)])
+    assert (len(seen.requests), seen.heads, seen.bytes) == (60, 0, CONTAINERS * EACH * SIZE), slow.summary(seen)
+    assert seen.waves <= 3, slow.summary(seen)
+
+
 def test_scattered_blobs_are_at_most_twice_their_bytes(store: Any) -> None:
     places = random.Random(2).sample([(number, at) for number in range(CONTAINERS) for at in range(EACH)], 200)
     seen = watched(store, places)
@@ -109,6 +121,32 @@ def test_an_empty_container_has_no_bytes(store: Any) -> None:
         None,
         b"",
     ]
+
+
+def test_a_task_of_a_write_sends_each_file_by_one_request(store: Any) -> None:
+    """Two containers, since one blob is large enough to have one of its own, and the staged rows."""
+    table, options = "s3a://lake/written", StorageOptions.of(store.settings)
+    settings = BlobSettings(inline_threshold=50, max_element_size=100_000)
+    plan = BlobWritePlan(table, new_write_id(0), (BlobColumn("img", settings),), options=options)
+    blobs = [CONTENT[0][:SIZE]] * 20 + [CONTENT[1][: 5 * SIZE + 1], b"inline", None]
+    folder = f"{table}/{STAGING}/{plan.write_id}"
+    with store.watched() as seen, BlobWriter(plan, TaskAttempt(3, 4)) as writer:
+        rows = RowsFile(folder, TaskAttempt(3, 4), options, "3.5.0")
+        for _ in range(2):
+            rows.write(writer.convert(pa.record_batch({"img": blobs[:21]})))
+        rows.write(writer.convert(pa.record_batch({"img": blobs[21:]})))
+        made, files = writer.close(), rows.close()
+    assert seen.count("PUT") == len(made) + len(files) == 4
+    assert (len(seen.requests), seen.heads) == (7, 3), (
+        "a container's name is looked up, that of staged rows has no need"
+    )
+    assert {each.key.rpartition("/")[2] for each in seen.requests if STAGING in each.key} == {files[0].name}
+    storage = open_storage(folder, options)
+    read = pq.read_table(pa.BufferReader(storage.read(f"s3://lake/written/{STAGING}/{plan.write_id}/{files[0].name}")))
+    assert (read.num_rows, files[0].bytes) == (
+        44,
+        storage.list_files(f"s3://lake/written/{STAGING}/{plan.write_id}")[0].size,
+    )
 
 
 OLD = time.time_ns() // 1_000_000 - 60 * DAY

@@ -25,8 +25,8 @@ __all__ = ["BlobFetcher", "Part"]
 
 _WHOLE = Part()
 _CHANGED = "its bytes are not those that were written: they differ from the stored checksum"
-# Reads are not split below this size to share them between threads.
-_MIN_SHARE = 256 << 10
+# Reads are not split below this size to share them between threads; on an object store each is a request.
+_MIN_SHARE, _MIN_REMOTE_SHARE = 256 << 10, 1 << 20
 # So many bytes between small values are read, even if they are more than those of the values.
 _SPARE = 1 << 20
 
@@ -201,7 +201,7 @@ class BlobFetcher:
                 need,
                 target[rows],
                 max_gap=gap,
-                max_read=_share(int(need.sum()), threads),
+                max_read=_share(int(need.sum()), threads, _MIN_SHARE if local else _MIN_REMOTE_SHARE),
             )
             failures = transfer(reads, files, output, self.threads)
             _require_asked(failures, reads, wanted, files)
@@ -236,9 +236,9 @@ def _require_asked(failures: Sequence[Failure], reads: Reads, wanted: Wanted, fi
         raise _UnaskedError(unasked)
 
 
-def _share(total: int, threads: int) -> int:
+def _share(total: int, threads: int, least: int) -> int:
     """Return the largest size of one read in bytes, so that the reads in progress are small against the output."""
-    return min(MAX_READ, max(_MIN_SHARE, total // (4 * threads)))
+    return min(MAX_READ, max(least, total // (4 * threads)))
 
 
 def _copy_inline(resolved: Resolved, target: Ints, output: memoryview) -> None:

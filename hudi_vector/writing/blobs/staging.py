@@ -1,7 +1,8 @@
 """Staging of rows for Hudi after their blobs are stored.
 
 The caller's DataFrame is evaluated once: its tasks write bytes into containers, and rows with references into Parquet
-files in the table's staging folder. Hudi may read these files several times (a global sort reads its input twice).
+files in the table's staging folder (`hudi_vector.writing.blobs.staged_files`). Hudi may read these files several times
+(a global sort reads its input twice).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from hudi_vector.spark.catalyst.worker_errors import from_worker, in_few_words
 from hudi_vector.storage import join
 from hudi_vector.storage.stored_values import named
 from hudi_vector.writing.blobs.columns import converted_schema
+from hudi_vector.writing.blobs.staged_files import RowsFile, read_staged
 
 if TYPE_CHECKING:
     from hudi_vector.table.config import TableConfig
@@ -36,13 +38,12 @@ __all__ = ["PARTITION", "Lists", "StagedRows", "partition_path", "stage_rows", "
 
 PARTITION = "__hudi_vector_partition"
 _UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
+_NOTHING = "nothing boolean"
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 # A batch is held in memory with all its bytes, so batches have few rows; small ones are combined, as each batch
 # costs about a millisecond.
 _ROWS = 64
 _TOGETHER = 4 << 20
-# parquet-mr checks the size of a page and a row group only after this many rows, 100 by default.
-_STAGED = {"parquet.page.size.row.check.min": "4", "parquet.block.size.row.check.min": "4", "compression": "lz4raw"}
 
 
 def staging_folder(table: str, write_id: str) -> str:
@@ -77,10 +78,11 @@ def partition_path(fields: Sequence[str], config: TableConfig | None) -> Column:
 class StagedRows:
     """Rows with blob structs, the containers they refer to, and the pins of files outside of these containers.
 
-    `lenders` are the tables to whose blobs the rows may refer.
+    `bytes` is the size of the files that hold the rows. `lenders` are the tables to whose blobs the rows may refer.
     """
 
     frame: DataFrame
+    bytes: int
     containers: tuple[WrittenContainer, ...]
     pins: tuple[SideTable, ...]
     lenders: tuple[str, ...] = ()
@@ -94,35 +96,55 @@ def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> StagedRows
     """
     spark = frame.sparkSession
     schema = converted_schema(frame.drop(PARTITION).schema, plan.columns)
-    written: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
-    pinned: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
-    staged = map_in_arrow(frame, _task(plan, written, pinned), schema)
+    made = _Made(*(spark.sparkContext.accumulator([], Lists()) for _ in range(3)))
+    stored = map_in_arrow(frame, _task(plan, folder, spark.version, made), _NOTHING)
     with _small_batches(spark):
         try:
-            staged.write.options(**_STAGED).mode("errorifexists").parquet(folder)
+            stored.write.format("noop").mode("overwrite").save()
         except (PySparkException, Py4JJavaError) as problem:
             known = from_worker(problem)
             if known is None:
                 raise
             raise known from None
+    files = made.files.value
     return StagedRows(
-        spark.read.schema(schema).parquet(folder), tuple(written.value), tuple(pinned.value), plan.lenders
+        read_staged(spark, folder, files, schema, plan.options),
+        sum(file.bytes for file in files),
+        tuple(made.containers.value),
+        tuple(made.pins.value),
+        plan.lenders,
     )
 
 
+@dataclass(frozen=True)
+class _Made:
+    """Accumulators of the staged files, containers and pins of successful tasks."""
+
+    files: Accumulator[Any]
+    containers: Accumulator[Any]
+    pins: Accumulator[Any]
+
+
 def _task(
-    plan: BlobWritePlan, written: Accumulator[Any], pinned: Accumulator[Any]
+    plan: BlobWritePlan, folder: str, spark_version: str, made: _Made
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
         attempt = TaskAttempt(context.partitionId(), context.taskAttemptId())
         with in_few_words(), BlobWriter(plan, attempt) as writer:
-            for batch in _together(batches):
-                yield writer.convert(batch).drop_columns([PARTITION])
-            written.add(writer.close())
-            pins = writer.pinned()
-            pinned.add([] if pins is None else [pins])
+            rows = RowsFile(folder, attempt, plan.options, spark_version)
+            try:
+                for batch in _together(batches):
+                    rows.write(writer.convert(batch).drop_columns([PARTITION]))
+                containers, pins, files = writer.close(), writer.pinned(), rows.close()
+            except BaseException:
+                rows.discard()
+                raise
+            made.files.add(files)
+            made.containers.add(containers)
+            made.pins.add([] if pins is None else [pins])
+        yield from ()
 
     return run
 

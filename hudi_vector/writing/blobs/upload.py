@@ -49,7 +49,7 @@ def upload_and_write(
     df: DataFrame,
     target: BlobTarget,
     files: Files,
-    write: Callable[[DataFrame], str | None],
+    write: Callable[[StagedRows], str | None],
     failed: Callable[[str], None] | None = None,
 ) -> BlobUpload:
     """Store the blobs of a DataFrame, and write the rows that refer to them; return what was uploaded.
@@ -58,7 +58,7 @@ def upload_and_write(
         df: The rows, with blobs in any form; evaluated once.
         target: The table and its blob columns.
         files: Hadoop's file systems with the session's settings.
-        write: Checks the rows with blob structs and writes them to Hudi; returns the instant, None if there was none.
+        write: Checks the staged rows and writes them to Hudi; returns the instant, None if there was none.
         failed: Called with the write's id after a failure, once the staged rows are removed; None for no call.
 
     Raises:
@@ -78,13 +78,13 @@ def upload_and_write(
             manifest = stage(target.path, upload.write_id, containers, pins=staged.pins, options=options)
             lent = borrow(manifest, staged.lenders, options)
             renew()  # raises if the lease ran out, as the containers may then be gone
-            instant = write(staged.frame)
+            instant = write(staged)
         made = BlobUpload(
             write_id=upload.write_id,
             containers=len(containers),
             blobs=sum(each.blobs for each in containers),
             bytes=sum(each.blob_bytes for each in containers),
-            staged_bytes=files.size(folder),
+            staged_bytes=staged.bytes,
         )
         _end(target.path, upload, instant, containers, options)
         if instant is not None:
