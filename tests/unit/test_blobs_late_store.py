@@ -20,6 +20,7 @@ from support.blob_states import DAY, BlobTable, blob, write_id
 from support.loaded import module
 
 from hudi_vector.blobs.names import STAGING, new_write_id
+from hudi_vector.blobs.reading.by_key import find_blobs
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.reading.rows import blob_rows
 from hudi_vector.blobs.settings import BlobSettings
@@ -27,7 +28,10 @@ from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWrit
 from hudi_vector.blobs.struct import BlobColumns
 from hudi_vector.errors import BlobReadError, TableNotFoundError
 from hudi_vector.options import Settings
+from hudi_vector.read.cache import process_cache
 from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.cleaning.api import clean_blobs
 from hudi_vector.writing.blobs.staged_files import RowsFile
 
@@ -35,6 +39,7 @@ slow = module("benchmarks/slow_store.py", "late_blobs_slow_store")
 
 DELAY = 0.25
 CONTAINERS, EACH, SIZE = 60, 33, 20_000
+OLD = time.time_ns() // 1_000_000 - 60 * DAY
 CONTENT = [np.random.default_rng(number).bytes(EACH * SIZE) for number in range(CONTAINERS)]
 
 
@@ -45,6 +50,14 @@ def store() -> Iterator[Any]:
             running.client.put_object(Bucket="lake", Key=f"containers/{number}", Body=content)
         running.warm()
         yield running
+
+
+def upload(store: Any, path: Path, name: str) -> None:
+    """Copy a table to the store, file by file."""
+    for file in path.rglob("*"):
+        if file.is_file():
+            store.client.put_object(Bucket="lake", Key=f"{name}/{file.relative_to(path)}", Body=file.read_bytes())
+    store.warm()
 
 
 Place = tuple[int, int]
@@ -123,6 +136,32 @@ def test_an_empty_container_has_no_bytes(store: Any) -> None:
     ]
 
 
+def test_blobs_by_key(store: Any, tmp_path: Path) -> None:
+    """Ten rows of two base files, whose blobs lie in ten containers."""
+    table = BlobTable(tmp_path, OLD, properties={"hoodie.table.recordkey.fields": "id"})
+    rows = {key: blob(f"s3a://lake/containers/{key % 10}", key * SIZE, SIZE) for key in range(20)}
+    instant = table.instant()
+    for number in range(2):
+        file = table.base(f"f{number}", instant, {key: rows[key] for key in range(10 * number, 10 * number + 10)})
+        pq.write_table(pq.read_table(file), file, write_page_index=True)  # as Hudi does
+    table.complete(instant)
+    upload(store, tmp_path, "keys")
+    options = StorageOptions.of(store.settings)
+    process_cache().clear()
+    store.set_delay(DELAY)
+    with store.watched() as seen:
+        taken = NativeTable(Source("s3://lake/keys", "keys", options)).snapshot()
+        found = find_blobs(taken, ("img",), {(str(key),) for key in range(5, 15)}, 64 << 20)
+        values = BlobFetcher(options, "s3://lake/keys").fetch(BlobColumns.of(found.blobs)).to_pylist()
+    store.set_delay(0)
+    assert {int(key): value for (key,), value in zip(found.keys, values, strict=True)} == {
+        key: CONTENT[key % 10][key * SIZE : (key + 1) * SIZE] for key in range(5, 15)
+    }
+    assert seen.heads == 0, slow.summary(seen)
+    assert (len(seen.requests), seen.gets) == (17, 14), "properties, commit, 2 base files, 10 containers; 3 listings"
+    assert seen.waves <= 6, slow.summary(seen)
+
+
 def test_a_task_of_a_write_sends_each_file_by_one_request(store: Any) -> None:
     """Two containers, since one blob is large enough to have one of its own, and the staged rows."""
     table, options = "s3a://lake/written", StorageOptions.of(store.settings)
@@ -149,9 +188,6 @@ def test_a_task_of_a_write_sends_each_file_by_one_request(store: Any) -> None:
     )
 
 
-OLD = time.time_ns() // 1_000_000 - 60 * DAY
-
-
 def test_no_table_is_one_sentence(store: Any) -> None:
     with pytest.raises(TableNotFoundError, match="there is no Hudi table at 's3://lake/none'"):
         clean_blobs(Settings(store.settings), "s3a://lake/none", dry_run=True)
@@ -166,10 +202,7 @@ def marked_table(store: Any, path: Path, name: str, files: int, partitions: int 
         partition = f"p{number % partitions:02d}" if partitions > 1 else ""
         table.base(f"f{number:04d}", instant, {row: blob(path) for row, path in enumerate(containers)}, partition)
     table.complete(instant)
-    for file in path.rglob("*"):
-        if file.is_file():
-            store.client.put_object(Bucket="lake", Key=f"{name}/{file.relative_to(path)}", Body=file.read_bytes())
-    store.warm()
+    upload(store, path, name)
     return f"s3a://lake/{name}"
 
 

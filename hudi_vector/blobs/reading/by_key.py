@@ -125,7 +125,7 @@ class _Lookup:
         """Return some columns of rows of a base file."""
         held = data.metadata.schema.to_arrow_schema()
         schema = pa.schema([field for field in held if field.name in names])
-        parts = base_rows(data.file, self.snapshot.source.options, rows, schema)
+        parts = base_rows(data.file, self.snapshot.source.options, rows, schema, data)
         return pa.concat_tables([schema.empty_table(), *parts])
 
     def _structs(self, data: DataFile, rows: Ints) -> pa.StructArray:

@@ -13,6 +13,7 @@ from hudi_vector.read.parquet.data_file import DataFile, reading
 from hudi_vector.read.parquet.page_file import column_pages
 from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.storage import FileInfo, StorageOptions
+from hudi_vector.storage.objects import END_BYTES
 
 __all__ = ["base_rows"]
 
@@ -20,16 +21,23 @@ _BATCH_ROWS = 8192
 _SUITED = RangeReads()
 
 
-def base_rows(file: FileInfo, options: StorageOptions, rows: Ints, schema: pa.Schema) -> Iterator[pa.Table]:
+def base_rows(
+    file: FileInfo, options: StorageOptions, rows: Ints, schema: pa.Schema, opened: DataFile | None = None
+) -> Iterator[pa.Table]:
     """Yield distinct ascending rows of a base file, one row group at a time, with the columns of `schema`.
 
-    `schema` has the columns in the types of the file. A column that is not nested is read by pages if that is faster
-    than in sequence. Raises DataFileError if the file is missing or damaged.
+    `schema` has the columns in the types of the file. `opened` is the file, if it is open and not mapped. A column that
+    is not nested is read by pages if that is faster than in sequence. Raises DataFileError if the file is missing or
+    damaged.
     """
-    # For a few ranges, mapping a file costs more than reading them.
-    whole, ranges = DataFile(file, options, mapped=True), DataFile(file, options, mapped=False)
     start = 0
-    with contextlib.closing(whole), contextlib.closing(ranges), reading(file.uri):
+    with contextlib.ExitStack() as closing:
+        # For a few ranges, mapping a file costs more than reading them.
+        ranges = opened or closing.enter_context(contextlib.closing(DataFile(file, options, mapped=False)))
+        whole = ranges
+        if not ranges.is_remote or file.size > END_BYTES:  # else one request has brought all of it
+            whole = closing.enter_context(contextlib.closing(DataFile(file, options, mapped=True)))
+        closing.enter_context(reading(file.uri))
         for group in range(whole.metadata.num_row_groups):
             count = whole.metadata.row_group(group).num_rows
             inside = rows[(rows >= start) & (rows < start + count)] - start

@@ -67,7 +67,7 @@ def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: s
         >>> hv.blobs.get(spark, "photos", ["cat", "dog"], "image")
         {'cat': b'catcat...', 'dog': b'dogdog...'}
     """
-    source = table_source(spark, table)
+    source = table_source(spark, table, look=False)
     try:
         snapshot = NativeTable(source).snapshot()
     except (DataFileError, UnsupportedTableError) as problem:

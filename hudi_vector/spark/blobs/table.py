@@ -138,14 +138,16 @@ class BlobTable:
         )
 
 
-def table_source(spark: SparkSession, name: str | os.PathLike[str]) -> Source:
+def table_source(spark: SparkSession, name: str | os.PathLike[str], look: bool = True) -> Source:
     """Return a table by catalog name, path, or view of it, with the settings of its storage.
+
+    Without `look`, whether there is a table at a path on other storage is left to who opens it.
 
     Raises TableNotFoundError if there is no such table, UnsupportedTableError if it is not a Hudi table or the view
     does more than name it.
     """
     shown = as_text(path_text(name), "table") or ""
-    return replace(table_named(spark, shown), name=shown)
+    return replace(table_named(spark, shown, look), name=shown)
 
 
 def _blob_paths(schema: StructType, above: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
