@@ -322,6 +322,18 @@ def object_store(run: Run) -> str:
     return f"{_rows(header, rows)}\n\n{said}"
 
 
+def object_store_blobs(run: Run) -> str:
+    """Steps of writes, reads and services of blobs on an object store: what was asked for, in all and by us."""
+    counts = ("requests", "of_ours", "waves", "waves_of_ours", "megabytes")
+    containers = ("of_containers", "waves_of_containers", "megabytes_of_containers")
+    rows = (
+        [row["step"], _number(row["seconds"]), *(_number(row[name]) for name in (*counts, *containers))]
+        for row in run["rows"]
+    )
+    header = ["step", "s", "requests", "ours", "waves", "ours", "MB", "of containers", "waves of these", "MB of these"]
+    return _rows(header, rows)
+
+
 def _effort(effort: Mapping[str, int]) -> str:
     return f"{effort['nprobes']} lists with {effort['refine_factor']} k candidates"
 
@@ -346,6 +358,7 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
         hybrid,
         codecs,
         object_store,
+        object_store_blobs,
     )
 }
 

@@ -222,6 +222,19 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "with it: t, 4 lists with 2 k candidates and 64 lists with 2 k candidates.",
         ],
     ),
+    "object_store_blobs": (
+        {
+            "rows": [
+                {
+                    "step": "write",
+                    "seconds": 1.5,
+                    **dict.fromkeys(("requests", "of_ours", "waves", "waves_of_ours", "megabytes"), 3),
+                    **{f"{name}of_containers": 0.25 for name in ("", "waves_", "megabytes_")},
+                }
+            ]
+        },
+        ["| write | 1.5 | 3 | 3 | 3 | 3 | 3 | 0.25 | 0.25 | 0.25 |"],
+    ),
 }
 
 

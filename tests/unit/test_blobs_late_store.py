@@ -223,3 +223,23 @@ def test_a_mark(store: Any, tmp_path: Path, files: int, partitions: int, monkeyp
     assert first.waves <= 15, slow.summary(first)
     assert again.waves <= 8, slow.summary(again)
     assert first.most_at_once >= min(files, 32)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"what": 503, "every": 3, "at_most": 20},
+        {"what": "reset", "every": 4, "operation": "GET", "at_most": 10},
+        {"what": "truncated", "every": 4, "operation": "GET", "at_most": 10},
+    ],
+    ids=str,
+)
+def test_what_a_store_refuses_is_asked_again(store: Any, tmp_path: Path, fault: dict[str, Any]) -> None:
+    table = marked_table(store, tmp_path, "refused", 4, 2)
+    expected = clean_blobs(Settings(store.settings), table, dry_run=True)
+    places = [(number, 3) for number in range(20)]
+    with store.inject(slow.Faults(**fault)):
+        found = clean_blobs(Settings(store.settings), table, dry_run=True)
+        read = fetched(store, [(f"s3a://lake/containers/{number}", at * SIZE, SIZE) for number, at in places])
+    assert (found.kept, found.doubts) == (expected.kept, ())
+    assert read == [CONTENT[number][at * SIZE : (at + 1) * SIZE] for number, at in places]

@@ -31,6 +31,8 @@ _MADE_BY = "org.apache.spark.version"
 _SMALL_BYTES = 1 << 20
 """Spark reads a file of an object store by seven requests. Files that are smaller on average are read by one each."""
 
+_READ_TOGETHER = 32
+
 
 @dataclass(frozen=True)
 class StagedFile:
@@ -133,8 +135,9 @@ def _read_small(frame: DataFrame, folder: str, files: Sequence[StagedFile], opti
 def _reading(folder: str, options: StorageOptions) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         storage = open_storage(folder, options)
-        for batch in batches:
-            for name in batch.column(0).flatten().to_pylist():
-                yield from pq.ParquetFile(pa.BufferReader(storage.read(join(folder, name)))).iter_batches()
+        uris = [join(folder, name) for batch in batches for name in batch.column(0).flatten().to_pylist()]
+        for first in range(0, len(uris), _READ_TOGETHER):
+            for content in storage.each(storage.read, uris[first : first + _READ_TOGETHER]):
+                yield from pq.ParquetFile(pa.BufferReader(content)).iter_batches()
 
     return read
