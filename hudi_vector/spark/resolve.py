@@ -105,7 +105,7 @@ def table_named(spark: SparkSession, name: str | os.PathLike[str], look: bool = 
         require_known_in_session(spark)
         path = as_text(path_text(name), "table") or ""
         if is_path(path) and scheme_of(path) != "file":
-            source = Source(normalise(path), path, storage_options(spark, normalise(path)), path)
+            source = Source(normalise(path), path, storage_options(spark, normalise(path)), path.rstrip("/"))
             if not look or _has_commits(source):
                 return source
     return resolve_name(spark, name).table()

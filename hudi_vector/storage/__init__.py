@@ -262,10 +262,13 @@ class Storage:
             return file
         return self.filesystem.open_input_file(self.path(uri))
 
-    def addressed(self, uri: str) -> ObjectFile | None:
-        """Return an object that is not asked for before it is read, or None if pyarrow reads the file."""
+    def addressed(self, uri: str, size: int | None = None) -> ObjectFile | None:
+        """Return an object that is not asked for before it is read, or None if pyarrow reads the file.
+
+        `size` is its size in bytes as it was listed, if it was.
+        """
         objects = self._objects_for(uri)
-        return None if objects is None else ObjectFile(objects, self.path(uri), None)
+        return None if objects is None else ObjectFile(objects, self.path(uri), size)
 
     def whole(self, uri: str, size: int | None = None) -> pa.Buffer:
         """Return the content of a data file, mapped into memory if it is local, else by requests at once.

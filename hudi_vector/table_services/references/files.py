@@ -131,15 +131,12 @@ def _references_of(options: StorageOptions, one: tuple[RetainedFile, ObjectFile 
 def _ahead(file: RetainedFile, options: StorageOptions) -> ObjectFile | None:
     """Return an object whose end has been read, None for a file of another kind, or one that cannot be read."""
     uri = file.info.uri
+    if uri.endswith(".lance") or (file.kind == LOG and file.info.size > END_BYTES):
+        return None
     try:
-        storage = open_storage(uri, options)
-        if uri.endswith(".lance") or (file.kind == LOG and file.info.size > END_BYTES):
-            return None
-        source = storage.open(uri, mapped=False, size=file.info.size)
-        if isinstance(source, ObjectFile):
+        source = open_storage(uri, options).addressed(uri, file.info.size)
+        if source is not None:
             source.read_ahead()
-            return source
-        source.close()
     except UNREADABLE:  # the file is read again, for the reason
         return None
-    return None
+    return source
