@@ -24,6 +24,7 @@ from hudi_vector.table_services.retention.retained import LOG, RetainedFile
 __all__ = ["FILES_READ", "UNREADABLE", "FileReferences", "Reader", "read_here", "references_of"]
 
 _FILES_AT_ONCE = 64
+# Many more than other requests: a mark sends nothing else meanwhile, and all of them are small.
 _ENDS_AT_ONCE = within_memory(END_BYTES) // 2
 FILES_READ = "data files read"
 """The progress label while references are read."""
