@@ -9,7 +9,10 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from hudi_vector.arguments import known_arguments
+from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import EVERY_ROW, SearchPlan
 from hudi_vector.read.spec import ScanCounts
 
@@ -23,11 +26,14 @@ _KEPT = 100
 class SearchReport:
     """The counts and times of one search. Its text is a few lines; a notebook shows the same.
 
+    `proved` says how many of the rows returned are certainly among the true k nearest of their query: all of them in an
+    exact search, and by an index those that are nearer than any row can be whose distance was not computed.
+
     Example:
         >>> rows = hv.search(spark, "products", "embedding", q, k=5).collect()
         >>> report = hv.last_reports()[0]
-        >>> report.k, report.returned
-        (5, 5)
+        >>> report.k, report.returned, report.proved
+        (5, 5, 5)
     """
 
     table: str
@@ -47,6 +53,7 @@ class SearchReport:
     bytes_read: int
     cached_slices: int
     returned: int
+    proved: int
     reached_k: bool
     why_fewer: str
     invalid_queries: int = 0
@@ -71,6 +78,7 @@ class SearchReport:
             f"  {execution}; slices: {slices}, {kept}",
             f"  rows: {rows}, {vectors}; {self.bytes_read} bytes read",
             f"  {reached}; {phases}",
+            f"  proved: {self.proved} of {self.returned} rows are certainly in the exact answer",
         ]
         if self.invalid_queries:
             lines.append(f"  {self.invalid_queries} query rows without a usable vector gave no rows")
@@ -90,12 +98,11 @@ class Progress:
     begun: float = field(default_factory=time.monotonic)
 
 
-def report_of(plan: SearchPlan, progress: Progress, queries: int, returned: int, fewest: int) -> SearchReport:
-    """Return the report of a search by a plan; `fewest` is the number of rows of the query that got the fewest."""
+def report_of(plan: SearchPlan, progress: Progress, queries: int, winners: Winners) -> SearchReport:
+    """Return the report of a search by a plan, which found these rows."""
     return _report(
         progress,
-        returned,
-        fewest,
+        winners,
         SearchFacts(plan.snapshot.source.name, plan.metric, plan.k, plan.max_distance, queries),
         _Execution(
             plan.snapshot.instant,
@@ -119,12 +126,9 @@ class SearchFacts:
     queries: int
 
 
-def report_of_frame(facts: SearchFacts, reason: str, progress: Progress, returned: int, fewest: int) -> SearchReport:
-    """Return the report of a search over a plan that is not a Hudi table; `reason` says why Spark searched it.
-
-    `returned` is the number of rows, `fewest` that of the query with the fewest.
-    """
-    return _report(progress, returned, fewest, facts, _Execution(None, "spark", reason, {}, 0, filtered=True))
+def report_of_frame(facts: SearchFacts, reason: str, progress: Progress, winners: Winners) -> SearchReport:
+    """Return the report of a search over a plan that is not a Hudi table; `reason` says why Spark searched it."""
+    return _report(progress, winners, facts, _Execution(None, "spark", reason, {}, 0, filtered=True))
 
 
 @dataclass(frozen=True)
@@ -139,8 +143,10 @@ class _Execution:
     filtered: bool
 
 
-def _report(progress: Progress, returned: int, fewest: int, facts: SearchFacts, run: _Execution) -> SearchReport:
-    counts, reached = progress.counts, fewest >= facts.k or facts.k >= EVERY_ROW
+def _report(progress: Progress, winners: Winners, facts: SearchFacts, run: _Execution) -> SearchReport:
+    counts = progress.counts
+    fewest = int(np.bincount(winners.query, minlength=facts.queries).min()) if facts.queries else 0
+    reached = fewest >= facts.k or facts.k >= EVERY_ROW
     return SearchReport(
         table=facts.table,
         instant=run.instant,
@@ -158,12 +164,20 @@ def _report(progress: Progress, returned: int, fewest: int, facts: SearchFacts, 
         invalid=counts.invalid,
         bytes_read=counts.bytes_read,
         cached_slices=counts.cached_slices,
-        returned=returned,
+        returned=len(winners),
+        proved=_proved(winners, counts),
         reached_k=reached,
         why_fewer="" if reached else _why_fewer(counts, facts, run),
         invalid_queries=progress.unusable_queries,
         seconds=dict(progress.seconds),
     )
+
+
+def _proved(winners: Winners, counts: ScanCounts) -> int:
+    """Return how many rows are nearer than any row whose distance was not computed."""
+    if counts.unseen is None:
+        return len(winners)
+    return int((winners.distance < counts.unseen[winners.query]).sum())
 
 
 def _why_fewer(counts: ScanCounts, facts: SearchFacts, run: _Execution) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -96,6 +96,8 @@ class ScanCounts:
         bytes_read: Bytes read from storage.
         cached_slices: File slices whose vectors came from the cache.
         uneven: Rows of `invalid` whose list has another length than the column.
+        unseen: For each query, a distance that no row is below whose distance was not computed, shape (m,); None if no
+            such row can be in the answer.
     """
 
     rows: int = 0
@@ -106,11 +108,17 @@ class ScanCounts:
     bytes_read: int = 0
     cached_slices: int = 0
     uneven: int = 0
+    unseen: npt.NDArray[np.float64] | None = field(default=None, compare=False)
 
     def add(self, other: ScanCounts) -> None:
-        """Add the counts of another scan."""
-        for name in self.__dataclass_fields__:
+        """Add the counts of another scan of other rows for the same queries."""
+        for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        if other.unseen is not None:
+            self.unseen = other.unseen if self.unseen is None else np.minimum(self.unseen, other.unseen)
+
+
+_COUNTS = tuple(each.name for each in fields(ScanCounts) if each.name != "unseen")
 
 
 class SliceReader(Protocol):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.indexed import SHAPES, rows_of, true_rows, vectors, view_of
 
+from hudi_vector.index.kinds import view as index_view
 from hudi_vector.index.kinds.kinds import KINDS
-from hudi_vector.kernels.metrics import INDEXED
+from hudi_vector.kernels.metrics import INDEXED, exact_distances
 
 ELEMENTS = st.sampled_from(["float", "double", "int8"])
 DIMENSIONS = st.sampled_from([2, 3, 8, 17, 64, 128, 300, 2048])
@@ -104,3 +107,31 @@ def test_no_row_of_the_answer_is_missing(case: dict[str, Any]) -> None:
             assert len(rows) >= min(k, len(values) if bitmap is None else int(bitmap.sum()))
         single = view.candidates(query, k, allowed=allowed)
         assert truth <= set(rows_of(single, 0, starts))
+
+
+@settings(max_examples=400)
+@given(cases(), st.sampled_from([1, 2, 7, 1000]), st.sampled_from([None, 1, 100]), st.booleans())
+def test_no_row_is_nearer_that_is_no_candidate(
+    case: dict[str, Any], nprobes: int, candidates: int | None, with_faiss: bool
+) -> None:
+    values, metric, k = case["values"], case["metric"], min(case["k"], 10)
+    parts = np.array_split(values, case["files"])
+    starts = np.cumsum([0, *(len(part) for part in parts)])[:-1]
+    view = view_of(parts, metric, case["kind"], case["element"], case["lists"], case["trained_on"], **numbers_of(case))
+    asked = queries_of(case)
+    allowed = allowed_of(case, parts, view)
+    bitmap = np.ones(len(values), np.bool_) if allowed is None else np.concatenate(allowed)
+    with pytest.MonkeyPatch.context() as patched:
+        if not with_faiss:
+            patched.setattr(index_view, "is_installed", lambda: False)
+        found = view.candidates(asked, k, certain=False, nprobes=nprobes, candidates=candidates, allowed=allowed)
+    if found.unseen is None:
+        found = replace(found, unseen=np.full(len(asked), np.inf))
+    for place, query in enumerate(asked):
+        others = bitmap.copy()
+        others[rows_of(found, place, starts)] = False
+        distances = exact_distances(values, query, metric)[others]
+        assert not np.isnan(found.unseen[place])
+        assert distances.min(initial=np.inf) >= found.unseen[place]
+        # Where all rows are candidates, nothing is left that could be nearer.
+        assert others.any() or case["kind"] == "hnsw" or found.unseen[place] == np.inf

@@ -6,9 +6,12 @@ import logging
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from hudi_vector.kernels.topk import Hits, Ints
+from hudi_vector.query.merge import SliceHits, merge_hits
 from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import Progress, SearchReport, keep_report, last_reports, report_of
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
@@ -26,9 +29,17 @@ def plan(**changes: Any) -> SearchPlan:
     return replace(made, **changes)
 
 
-def report(fewest: int = 3, changes: dict[str, Any] | None = None, **counts: int) -> SearchReport:
+def none(index: int, positions: Ints) -> None:
+    """No keys."""
+    del index, positions
+
+
+def report(fewest: int = 3, changes: dict[str, Any] | None = None, **counts: Any) -> SearchReport:
     progress = Progress(ScanCounts(**counts), {"plan": 0.001, "scan": 0.0123})
-    return report_of(plan(**(changes or {})), progress, queries=1, returned=fewest, fewest=fewest)
+    found = merge_hits(
+        [SliceHits(0, Hits(np.zeros(fewest, np.int64), np.arange(fewest) / 2, np.arange(fewest)))], 3, none
+    )
+    return report_of(plan(**(changes or {})), progress, 1, found)
 
 
 def test_the_text() -> None:
@@ -38,7 +49,17 @@ def test_the_text() -> None:
         "  local (as asked); slices: 1 parquet, 0 pruned, 1 from memory",
         "  rows: 100 seen, 0 pruned by statistics, 5 filtered out, 2 without a vector, 1 invalid; 10 bytes read",
         "  k reached; plan 1 ms, scan 12 ms",
+        "  proved: 3 of 3 rows are certainly in the exact answer",
     ]
+
+
+def test_rows_nearer_than_any_unseen_row_are_proved() -> None:
+    assert [report(unseen=np.array([limit])).proved for limit in (-np.inf, 0.0, 0.5, 0.6, np.inf)] == [0, 0, 1, 2, 3]
+    assert "proved: 2 of 3 rows are certainly in the exact answer" in str(report(unseen=np.array([0.6])))
+    counts = ScanCounts(unseen=np.array([1.0, 2.0]))
+    counts.add(ScanCounts(rows=2))
+    counts.add(ScanCounts(rows=3, unseen=np.array([3.0, 0.5])))
+    assert (counts.rows, counts.unseen.tolist()) == (5, [1.0, 0.5])
 
 
 def test_query_rows_that_gave_nothing_are_said() -> None:

@@ -43,7 +43,8 @@ class Candidates:
     """Rows that may be among the nearest, one entry per (query, row), sorted by query.
 
     `segment` is the number of the joined segment, and `position` the row in that segment's base file. `given_up` are
-    queries that exceeded the limit of candidates and have none here.
+    queries that exceeded the limit of candidates and have none here. `unseen` has a distance for each query that no
+    other allowed row is below, minus infinity if none is known; None if no other row may be among the k nearest.
     """
 
     query: Ints
@@ -52,6 +53,7 @@ class Candidates:
     probed_lists: int
     scored_codes: int
     given_up: Ints
+    unseen: Floats64 | None = None
 
     def __len__(self) -> int:
         return len(self.query)
@@ -211,4 +213,5 @@ def candidates_of(
     order = np.argsort(query, kind="stable")
     query, rows = query[order], rows[order]
     segment = np.searchsorted(bases, rows, side="right") - 1
-    return Candidates(query, segment, rows - bases[segment], found.probed_lists, found.scored_codes, found.given_up)
+    done = found.probed_lists, found.scored_codes, found.given_up, found.unseen
+    return Candidates(query, segment, rows - bases[segment], *done)

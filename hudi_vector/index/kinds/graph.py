@@ -277,9 +277,10 @@ class GraphView:
             order = np.argpartition(-rank if self.model.by_products else rank, count - 1, axis=1)
             entry = np.take_along_axis(entry, order[:, :count], axis=1)
         query = np.repeat(ask, entry.shape[1])
-        return Found(
-            np.concatenate([query, odd.query]), np.concatenate([entry.ravel(), odd.entry]), 0, scored, odd.given_up
-        )
+        unseen = np.full(len(points), np.inf)
+        unseen[ask] = -np.inf
+        every = np.concatenate([query, odd.query]), np.concatenate([entry.ravel(), odd.entry])
+        return Found(*every, 0, scored, odd.given_up, unseen)
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,13 @@ class IndexModel:
         """Return the length of `base`."""
         return float(np.linalg.norm(self.base))
 
+    @cached_property
+    def apart_length(self) -> float:
+        """Return by how much the parts that a decoded code is the sum of exceed the root of its `square` together."""
+        if self.codes != "parts":
+            return self.base_length
+        return 2 * float(np.linalg.norm(self.centroids.astype(np.float64), axis=1).max())
+
 
 def default_partitions(rows: int) -> int:
     """Return the default number of lists for a number of rows: about the square root, 1 to 4,096.

@@ -148,6 +148,37 @@ class Asked:
         lower = np.sqrt(np.maximum(middle - slack - 2 * self.floor, 0.0)) - spread
         return lower, np.sqrt(np.maximum(middle, 0.0) + slack + 2 * self.floor) + spread
 
+    def code_ranks(self, chosen: npt.NDArray[Any], products: npt.NDArray[Any]) -> Floats64:
+        """Return what `least` takes, from products of the rows with the weights of `estimating`, all of shape (h,)."""
+        ranks: Floats64 = products.astype(np.float64)
+        ranks += -self.constant[chosen] if self.is_dot else self.squares[chosen]
+        return ranks
+
+    def least(self, chosen: npt.NDArray[Any], ranks: Floats64, largest: Floats32) -> Floats64:
+        """Return the least rank that rows can have whose codes are no nearer than a code, shape (h,).
+
+        `chosen` are the queries, and `ranks` the squared distance of that code for l2 and cosine, −(y + low)·q for
+        dot_product, as computed in float32 in any order of the sums; both have shape (h,). `largest` are the largest
+        extra columns of the rows, shape (h, 3).
+        """
+        square, _, error = largest.astype(np.float64).T
+        lengths = self.norms[chosen] + np.sqrt(square) + self.model.apart_length
+        if self.is_dot:
+            reach = self.norms[chosen] * (error + 4 * self.gamma * lengths) + self.floor + np.abs(ranks) * 1e-14
+            nearest: Floats64 = ranks - reach
+            return nearest
+        slack = 4 * self.gamma * lengths**2 + 2 * self.floor
+        lengths = np.sqrt(np.maximum(ranks - slack, 0.0))
+        return np.asarray(lengths - error - 2 * self.shift[chosen], np.float64)
+
+    def distances(self, ranks: Floats64) -> Floats64:
+        """Return distances that rows of these ranks or larger ones are certainly not below."""
+        if self.is_dot:
+            products: Floats64 = np.minimum(ranks * (1 - 1e-12), ranks * (1 + 1e-12))
+            return products
+        lengths: Floats64 = np.maximum(ranks, 0.0) * (1 - 1e-12)
+        return lengths**2 / 2 - self.floor if METRICS[self.model.metric].on_sphere else lengths
+
     def centroid_ranks(self) -> Floats32:
         """Return centroid ranks, shape (m, lists), which are comparable only among the lists of one query."""
         ranks: Any = -self._centred_points().astype(np.float32) @ self.model.centred.T

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.index.kinds.faiss_lists import FaissLists
+from hudi_vector.index.kinds.largest import Largest
 from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel
 from hudi_vector.index.kinds.pool import Part, Pool
 from hudi_vector.index.kinds.prepared import EXTRA, Asked
@@ -95,13 +96,18 @@ class Codes:
 
 @dataclass(frozen=True)
 class Found:
-    """Candidate entries, each with its query, and the numbers of probed lists and scored codes."""
+    """Candidate entries, each with its query, and the numbers of probed lists and scored codes.
+
+    `unseen` has a distance for each query that no other entry is below; None if no other entry may be among the k
+    nearest.
+    """
 
     query: Ints
     entry: Ints
     probed_lists: int
     scored_codes: int
     given_up: Ints
+    unseen: Floats64 | None = None
 
 
 def everything(queries: Ints, entries: Entries, most: int | None = None) -> Found:
@@ -123,6 +129,7 @@ class Probe:
         radius: Floats32,
         entries: Entries,
         asked: Asked,
+        largest: Largest,
         by_faiss: FaissLists | None = None,
     ) -> None:
         self.codes = codes
@@ -130,13 +137,15 @@ class Probe:
         self.radius = radius
         self.entries = entries
         self.asked = asked
-        self.by_faiss = by_faiss
+        self.largest = largest
+        self.by_faiss = by_faiss if entries.in_lists else None
         self.sizes = np.diff(entries.offsets)
         self.ranks = asked.centroid_ranks()
         self.ranks[:, self.sizes == 0] = np.inf
         self.filled = np.flatnonzero(self.sizes)
         self.probed_lists = 0
         self.scored_codes = 0
+        self._probed: list[tuple[Ints, Ints, Ints]] = []
 
     @cached_property
     def _block(self) -> RowBlock:
@@ -146,9 +155,9 @@ class Probe:
     def approximate(self, k: int, nprobes: int, count: int) -> Found:
         """Return the best `count` codes of the nearest lists, probing more lists while these hold fewer than k rows."""
         odd = everything(np.flatnonzero(self.asked.beyond), self.entries)
-        score = self._best_by_faiss if self.by_faiss is not None and self.entries.in_lists else self._best_of
-        query, entry, _ = self._best(np.flatnonzero(~self.asked.beyond), k, nprobes, count, score)
-        return self._result(query, entry, odd, odd.given_up)
+        score = self._best_of if self.by_faiss is None else self._best_by_faiss
+        query, entry, products = self._best(np.flatnonzero(~self.asked.beyond), k, nprobes, count, score)
+        return self._result(query, entry, odd, odd.given_up, self._unseen(query, products))
 
     def certain(self, k: int, most: int | None) -> Found:
         """Return every entry that may be among the k nearest."""
@@ -170,13 +179,38 @@ class Probe:
         given_up.append(pool.give_up(most))
         return self._result(pool.query, pool.entry, odd, np.concatenate(given_up))
 
-    def _result(self, query: Ints, entry: Ints, odd: Found, given_up: Ints) -> Found:
+    def _unseen(self, query: Ints, products: Floats32) -> Floats64:
+        """Return for each query a distance that no entry is below which is none of the best.
+
+        `products` are those of the best entries, and `query` the query of each.
+        """
+        asked, queries = self.asked, len(self.asked)
+        least = np.full(queries, np.inf)
+        count, last = np.bincount(query, minlength=queries), np.full(queries, -np.inf, np.float32)
+        np.maximum.at(last, query, products)
+        for ask, lists, covered in self._probed:
+            more = covered > count[ask]
+            left, own = ask[more], lists[more]
+            # One row of all lists stands for as many equal ones.
+            largest = self.largest.of(own[:1] if own.shape[1] == len(self.filled) else own)
+            ranks = asked.code_ranks(left, last[left]) if self.by_faiss is None else last[left].astype(np.float64)
+            least[left] = asked.least(left, ranks, np.broadcast_to(largest, (len(left), EXTRA)))
+        if any(lists.shape[1] < len(self.filled) for _, lists, _ in self._probed):
+            bounds = asked.list_bounds(self.ranks, self.radius)
+            bounds[asked.beyond] = np.inf
+            for ask, lists, _ in self._probed:
+                bounds[ask[:, None], lists] = np.inf
+            least = np.minimum(least, bounds.min(axis=1))
+        return asked.distances(least)
+
+    def _result(self, query: Ints, entry: Ints, odd: Found, given_up: Ints, unseen: Floats64 | None = None) -> Found:
         return Found(
             np.concatenate([query, odd.query]),
             np.concatenate([entry, odd.entry]),
             self.probed_lists,
             self.scored_codes,
             np.unique(given_up),
+            unseen,
         )
 
     def _first_limits(self, ask: Ints, k: int) -> Floats64:
@@ -244,6 +278,7 @@ class Probe:
             self.codes.need(lists.ravel())
             covered = self.sizes[lists].sum(axis=1)
             enough = (covered >= k) | (probes == len(self.filled))
+            self._probed.append((ask[enough], lists[enough], covered[enough]))
             # The number of queries at once is limited, so that their scores fit in memory.
             parts = np.cumsum(covered[enough]) // _SCORES_AT_ONCE
             done.extend(
@@ -266,7 +301,7 @@ class Probe:
         self.scored_codes += int(self.sizes[lists].sum())
         rank, entry = self.by_faiss.best(self.asked.points[ask], lists, count, self.entries.chosen)
         hit = entry >= 0
-        return np.repeat(ask, hit.sum(axis=1)), entry[hit], rank[hit]
+        return np.repeat(ask, hit.sum(axis=1)), entry[hit], -rank[hit] if self.asked.is_dot else rank[hit]
 
     def _best_of(self, ask: Ints, lists: Ints, count: int) -> tuple[Ints, Ints, Floats32]:
         weights = self.asked.estimating()

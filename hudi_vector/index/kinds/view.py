@@ -24,6 +24,7 @@ from hudi_vector.index.kinds.candidates import (
 )
 from hudi_vector.index.kinds.faiss_library import is_installed
 from hudi_vector.index.kinds.faiss_lists import FaissLists
+from hudi_vector.index.kinds.largest import Largest
 from hudi_vector.index.kinds.model import Floats32, IndexModel
 from hudi_vector.index.kinds.prepared import EXTRA, Asked, extra_columns
 from hudi_vector.index.kinds.probe import Codes, Entries, Probe, everything
@@ -160,6 +161,10 @@ class IndexView:
     def _faiss_lists(self) -> FaissLists | None:
         return FaissLists(self.model, self.offsets, self.codes) if self._has_faiss else None
 
+    @cached_property
+    def _largest(self) -> Largest:
+        return Largest(self.offsets, self.extra)
+
     @property
     def _by_faiss(self) -> FaissLists | None:
         """Return the lists in faiss, made on first use, or None if numpy searches them; faiss takes all lists."""
@@ -208,6 +213,7 @@ class IndexView:
                 self.radius,
                 entries,
                 asked,
+                self._largest,
                 None if certain else self._by_faiss,
             )
             if certain:

@@ -290,7 +290,7 @@ def _search_indexed(
     keep: bool,
     each: Each,
 ) -> tuple[list[SliceHits], ScanCounts]:
-    counts = ScanCounts()
+    counts = ScanCounts(unseen=None if use.certain else np.full(len(question.vectors), np.inf))
     readers = _Readers(entries, spec, keep)
     allowed = _allowed(readers, codes, spec, counts, each)
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
@@ -307,6 +307,8 @@ def _search_indexed(
             allowed=allowed,
             most=max(_MOST_CANDIDATES, question.k * 4) if use.certain else None,
         )
+        if found.unseen is not None and counts.unseen is not None:
+            counts.unseen[part] = found.unseen
         numbers = range(len(entries)) if len(found.given_up) else np.unique(found.segment).tolist()
         scoring = _Scoring(readers, codes, found, vectors, question, known, use.reads)
         for segment, hits, bytes_read in _scored(scoring, numbers, spec, each):

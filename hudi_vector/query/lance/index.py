@@ -60,6 +60,8 @@ def search_covered(
     if allowed is not None and sum(int(mask.sum()) for mask in allowed) <= _FEW_ROWS:
         scanned = _scanned(entries, spec, question, np.arange(len(question.vectors)), bounds, keep, each)
         return [SliceHits(index, hits) for (index, _), hits in zip(entries, scanned, strict=True)], counts
+    # The index of another library proves nothing of the rows that it leaves out.
+    counts.unseen = np.full(len(question.vectors), -np.inf)
     probe = _Probe(entries, use, spec, allowed)
     for first in range(0, len(question.vectors), question.block_queries):
         question.deadline.check()
@@ -76,6 +78,7 @@ def search_covered(
         for number, (hits, nbytes) in enumerate(each(partial(_scored, spec=spec), parts)):
             found[number].append((first, hits))
             counts.bytes_read += nbytes
+        counts.unseen[first + short] = np.inf
         if len(short):
             asked = replace(question, vectors=vectors)
             for number, hits in enumerate(_scanned(entries, spec, asked, short, known, keep, each)):

@@ -54,9 +54,7 @@ class Found:
 
     def report(self, queries: int) -> SearchReport:
         """Return the report of the search and keep it among the last reports."""
-        got = np.bincount(self.winners.query, minlength=queries)
-        fewest = int(got.min()) if queries else 0
-        report = report_of(self.plan, self.progress, queries, returned=len(self.winners), fewest=fewest)
+        report = report_of(self.plan, self.progress, queries, self.winners)
         keep_report(report)
         return report
 

@@ -90,7 +90,9 @@ class _SparkRows:
         query = np.asarray(self._found.column(0), dtype=np.int64)
         distance = np.asarray(self._found.column(1), dtype=np.float64)
         hits = Hits(query, distance, np.arange(len(query)), _matrix(self._found.column(2)))
-        counts = ScanCounts(**{name: accumulator.value for name, accumulator in seen.items()})
+        counts = ScanCounts()
+        for name, accumulator in seen.items():
+            setattr(counts, name, accumulator.value)
         return [([SliceHits(0, hits)], counts)]
 
     def measured(self, asked: Asked, make: Callable[[], Measure]) -> list[Any]:  # noqa: ARG002 - no slice is opened

@@ -188,12 +188,11 @@ class TableSearch:
         else:
             winners, rows = self._direct(plan, wanted, conf, progress)
         queries = wanted.asked.queries
-        fewest = int(np.bincount(winners.query, minlength=queries).min()) if queries else 0
         if plan is None:
             facts = SearchFacts(self.target.label, self.metric, self.k, self.max_distance, queries)
-            report = report_of_frame(facts, self.target.reason or "it is a plan", progress, len(winners), fewest)
+            report = report_of_frame(facts, self.target.reason or "it is a plan", progress, winners)
         else:
-            report = report_of(plan, progress, queries, len(winners), fewest)
+            report = report_of(plan, progress, queries, winners)
         keep_report(report)
         return winners, rows
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 from pyspark.sql import SparkSession
 
 from hudi_vector import options
@@ -159,6 +158,5 @@ class _PlanSide:
             winners = run_distributed(self.spark.sparkContext, plan, question, progress)
         else:
             winners = run_local(plan, question, self.conf, progress)
-        got = np.bincount(winners.query, minlength=len(question.vectors))
-        keep_report(report_of(plan, progress, len(question.vectors), len(winners), int(got.min())))
+        keep_report(report_of(plan, progress, len(question.vectors), winners))
         return PlannedRows(plan, winners)
