@@ -285,7 +285,13 @@ def test_hashes_of_keys_change_no_answer(spark, products, workspace, monkeypatch
         expected, _ = answer(spark, str(path), query, mode="exact", metric="l2")
         spark.conf.set("hoodie.vector.cache.max.bytes", "0")
         for execution in ("local", "distributed"):
-            assert answer(spark, str(path), query, execution=execution, **asked)[0] == expected
+            found, report = answer(spark, str(path), query, execution=execution, **asked)
+            assert found == expected
+            assert (report.execution, report.proved) == (execution, 0)  # a graph proves nothing
+            sure = {**asked, "algorithm": "ivf_sq8", "nprobes": 10_000}
+            found, report = answer(spark, str(path), query, execution=execution, **sure)
+            assert found == expected
+            assert (report.execution, report.proved) == (execution, 5)
         spark.conf.unset("hoodie.vector.cache.max.bytes")
 
     whole = {segment: segment.read_bytes() for segment in indexed.segment_files(path)}

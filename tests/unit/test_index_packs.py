@@ -35,6 +35,7 @@ from hudi_vector.index.manifest import (
 from hudi_vector.index.packing import is_to_pack, packed, segments_to_repack
 from hudi_vector.index.packs import lists
 from hudi_vector.index.packs.stored import head_of, paths_in_pack, read_segments
+from hudi_vector.kernels.metrics import exact_distances
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.logs.key_hashes import KeyHashes
 from hudi_vector.read.spec import ScanSpec, VectorColumn
@@ -85,6 +86,16 @@ def found_in(view: Any, queries: Any, **asked: Any) -> list[tuple[int, int, int]
     return sorted(zip(got.query.tolist(), got.segment.tolist(), got.position.tolist(), strict=True))
 
 
+def assert_none_nearer(view: Any, rows: list[Any], queries: Any, metric: str) -> None:
+    """No row is nearer than the candidates say that the other rows are."""
+    got = view.candidates(queries, 3, certain=False, nprobes=2, candidates=5)
+    bases = np.cumsum([0, *map(len, rows)])
+    for number, query in enumerate(queries):
+        left = np.ones(bases[-1], np.bool_)
+        left[(bases[got.segment] + got.position)[got.query == number]] = False
+        assert exact_distances(np.concatenate(rows), query, metric)[left].min(initial=np.inf) >= got.unseen[number]
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_packs_hold_what_their_segments_held(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
@@ -111,6 +122,11 @@ def test_packs_hold_what_their_segments_held(tmp_path_factory: pytest.TempPathFa
             again = made.view(list(made.manifest.entries))
             joined = IndexView.join(made.model, made.segments)
             assert found_in(again, queries, **asked) == found_in(joined, queries, **asked)
+        # By the lists that were read alone, and once all are there.
+        again = made.view(list(made.manifest.entries))
+        assert_none_nearer(again, rows, queries, metric)
+        again.lists.need(None)
+        assert_none_nearer(again, rows, queries, metric)
     shutil.rmtree(folder)
 
 

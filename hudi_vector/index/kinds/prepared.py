@@ -15,6 +15,7 @@ columns, |y|², e² and e, and queries three more weights.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,11 @@ class Asked:
         """Return True if ranks are −x·q."""
         return self.model.by_products
 
+    @property
+    def lowest(self) -> float:
+        """Return the largest rank that every row reaches, whatever its vector."""
+        return -np.inf if self.is_dot else 0.0
+
     def estimating(self) -> Floats32:
         """Return weights, shape (d + 3, m), whose product orders rows by the ranks of their codes."""
         weights: Floats32 = self.weights.copy()
@@ -181,7 +187,7 @@ class Asked:
 
     def centroid_ranks(self) -> Floats32:
         """Return centroid ranks, shape (m, lists), which are comparable only among the lists of one query."""
-        ranks: Any = -self._centred_points().astype(np.float32) @ self.model.centred.T
+        ranks: Any = -self._centred_points.astype(np.float32) @ self.model.centred.T
         if not self.is_dot:
             ranks *= 2
             ranks += self.model.centred_squares
@@ -193,19 +199,18 @@ class Asked:
         `ranks` come from `centroid_ranks`; `radius` is the largest distance of a list's row from its centroid, shape
         (lists,).
         """
-        squares = self.model.centred_squares.astype(np.float64)
+        lengths = self.model.centred_lengths
         reach = radius.astype(np.float64)
         if self.is_dot:
             lost = self._lost(self.model.base_length)
-            slack = 2 * self.gamma * np.sqrt(squares) + reach * (1 + 1e-6) + lost
+            slack = 2 * self.gamma * lengths + reach * (1 + 1e-6) + lost
             ahead = self.points @ self.model.origin + self.floor
             bounds = ranks - self.norms[:, None] * slack - ahead[:, None]
         else:
-            seen = self._centred_points()
-            own = np.einsum("ij,ij->i", seen, seen)
-            low = ranks.astype(np.float64) + own[:, None] - 3 * self.gamma * (squares + own[:, None]) - self.floor
+            own = np.einsum("ij,ij->i", self._centred_points, self._centred_points)
+            low = ranks + (own * (1 - 3 * self.gamma) - self.floor)[:, None] - 3 * self.gamma * lengths**2
             # `centred` holds the centroids rounded to float32.
-            rounded = np.sqrt(squares) * 2 * _UNIT + reach * (1 + 1e-6)
+            rounded = lengths * (2 * _UNIT) + reach * (1 + 1e-6)
             bounds = np.sqrt(np.maximum(low, 0.0)) - rounded - self._lost(self.norms)[:, None]
         return np.asarray(bounds, np.float64)
 
@@ -213,5 +218,6 @@ class Asked:
         """Return the largest float64 rounding error of sums with the origin and vectors of this length."""
         return 8 * (self.model.dimension + 8) * _EPS * (length + self.model.origin_length)
 
+    @cached_property
     def _centred_points(self) -> Floats64:
         return self.points if self.is_dot else self.points - self.model.origin

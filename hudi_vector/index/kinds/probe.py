@@ -141,8 +141,9 @@ class Probe:
         self.by_faiss = by_faiss if entries.in_lists else None
         self.sizes = np.diff(entries.offsets)
         self.ranks = asked.centroid_ranks()
-        self.ranks[:, self.sizes == 0] = np.inf
         self.filled = np.flatnonzero(self.sizes)
+        if len(self.filled) < len(self.sizes):
+            self.ranks[:, self.sizes == 0] = np.inf
         self.probed_lists = 0
         self.scored_codes = 0
         self._probed: list[tuple[Ints, Ints, Ints]] = []
@@ -177,31 +178,39 @@ class Probe:
                 given_up.append(pool.give_up(most))
         pool.add(fresh)
         given_up.append(pool.give_up(most))
-        return self._result(pool.query, pool.entry, odd, np.concatenate(given_up))
+        return self._result(pool.query, pool.entry, odd, np.unique(np.concatenate(given_up)))
 
     def _unseen(self, query: Ints, products: Floats32) -> Floats64:
         """Return for each query a distance that no entry is below which is none of the best.
 
         `products` are those of the best entries, and `query` the query of each.
         """
-        asked, queries = self.asked, len(self.asked)
-        least = np.full(queries, np.inf)
-        count, last = np.bincount(query, minlength=queries), np.full(queries, -np.inf, np.float32)
+        asked, least = self.asked, self._least_elsewhere()
+        count = np.bincount(query, minlength=len(asked))
+        last = np.full(len(asked), -np.inf, np.float32)
         np.maximum.at(last, query, products)
         for ask, lists, covered in self._probed:
-            more = covered > count[ask]
+            # Where a row of another list may have any distance, the probed lists need no look.
+            more = (covered > count[ask]) & (least[ask] > asked.lowest)
+            if not more.any():
+                continue
             left, own = ask[more], lists[more]
-            # One row of all lists stands for as many equal ones.
+            # If all lists are probed, they are the same for all queries.
             largest = self.largest.of(own[:1] if own.shape[1] == len(self.filled) else own)
             ranks = asked.code_ranks(left, last[left]) if self.by_faiss is None else last[left].astype(np.float64)
-            least[left] = asked.least(left, ranks, np.broadcast_to(largest, (len(left), EXTRA)))
-        if any(lists.shape[1] < len(self.filled) for _, lists, _ in self._probed):
-            bounds = asked.list_bounds(self.ranks, self.radius)
-            bounds[asked.beyond] = np.inf
-            for ask, lists, _ in self._probed:
-                bounds[ask[:, None], lists] = np.inf
-            least = np.minimum(least, bounds.min(axis=1))
+            least[left] = np.minimum(least[left], asked.least(left, ranks, largest))
         return asked.distances(least)
+
+    def _least_elsewhere(self) -> Floats64:
+        """Return for each query the least rank that an entry can have in a list that was not probed for it."""
+        if all(lists.shape[1] == len(self.filled) for _, lists, _ in self._probed):
+            return np.full(len(self.asked), np.inf)
+        bounds = self.asked.list_bounds(self.ranks, self.radius)
+        for ask, lists, _ in self._probed:
+            bounds[ask[:, None], lists] = np.inf
+        bounds[self.asked.beyond] = np.inf
+        least: Floats64 = bounds.min(axis=1)
+        return least
 
     def _result(self, query: Ints, entry: Ints, odd: Found, given_up: Ints, unseen: Floats64 | None = None) -> Found:
         return Found(
@@ -209,7 +218,7 @@ class Probe:
             np.concatenate([entry, odd.entry]),
             self.probed_lists,
             self.scored_codes,
-            np.unique(given_up),
+            given_up,
             unseen,
         )
 
