@@ -24,7 +24,7 @@ from hudi_vector.index.packs.stored import (
     require_places,
 )
 from hudi_vector.kernels.topk import Ints
-from hudi_vector.read.cache import process_cache
+from hudi_vector.read.cache import note, process_cache
 from hudi_vector.read.logs.key_hashes import KeyHashes
 from hudi_vector.storage import Storage, StorageOptions, open_storage, scheme_of
 from hudi_vector.table.recent import Recent
@@ -56,6 +56,7 @@ def load_view(
     # Without the lock, concurrent threads would each build a view.
     with _LOADING.first(key, threading.Lock()):
         found = kept_view(folder, model_id, entries)
+        note("segments", *(entry.segment for entry in entries), is_kept=found is not None)
         if found is None:
             found = _joined(folder, model_id, entries, options, whole or scheme_of(folder) == "file")
             process_cache().put(key, found, found.nbytes)

@@ -8,10 +8,15 @@ from typing import Any, ParamSpec, TypeVar
 
 from hudi_vector.arguments import refuse_unknown
 from hudi_vector.errors import InvalidTypeError, kind_of
+from hudi_vector.index.load import kept_view
+from hudi_vector.query.execute import open_base
+from hudi_vector.query.plan import IndexUse, SearchPlan
+from hudi_vector.storage import scheme_of
 
-__all__ = ["explain", "explained_by"]
+__all__ = ["described", "explain", "explained_by"]
 
 _PLAN = "__hudi_vector_plan__"
+_PARQUET = frozenset({"index", "parquet"})
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,6 +35,36 @@ def explained_by(plan: Callable[..., str]) -> Callable[[Callable[P, R]], Callabl
     return decorated
 
 
+def described(plan: SearchPlan) -> str:
+    """Return a plan as text; of a table on an object store also what its search finds in memory.
+
+    Nothing is requested.
+    """
+    lines = [plan.describe()]
+    if scheme_of(plan.snapshot.source.uri) != "file":
+        if isinstance(plan.index, IndexUse):
+            lines.append(f"  in memory   {_of_index(plan, plan.index)}")
+        files = [access for access in plan.slices if not access.is_merged and access.file_slice.base_file is not None]
+        readers = [open_base(access, plan.spec, keep=True) for access in files if access.access in _PARQUET]
+        footers, vectors = sum(one.holds_footer() for one in readers), sum(one.holds_vectors() for one in readers)
+        lines.append(f"  in memory   footers of {footers} and vectors of {vectors} of {len(readers)} Parquet files")
+    return "\n".join(lines)
+
+
+def _of_index(plan: SearchPlan, use: IndexUse) -> str:
+    segments = sorted(
+        (access.segment for access in plan.slices if access.access == "index" and access.segment is not None),
+        key=lambda entry: entry.segment,
+    )
+    if kept_view(use.folder, use.model_id, segments) is not None:
+        return "the index; lists that no search has read are read when they are probed"
+    heads = {entry.pack.name: entry.pack.head for entry in segments if entry.pack is not None}
+    alone = [entry.bytes for entry in segments if entry.pack is None]
+    read = [f"{len(heads)} heads of packs, {sum(heads.values())} bytes, then lists"] if heads else []
+    read += [f"{len(alone)} whole segments, {sum(alone)} bytes"] if alone else []
+    return f"nothing of the index: the search reads {' and '.join(read)}"
+
+
 def explain(search: Callable[..., Any], /, *args: Any, **kwargs: Any) -> str:
     """Describe how a search would run now, without running it.
 
@@ -41,7 +76,8 @@ def explain(search: Callable[..., Any], /, *args: Any, **kwargs: Any) -> str:
 
     Returns:
         The plan as text: the instant, the index or why none is used, where the search runs and why, the file slices by
-        how they are read, and the bytes to read; for a join also its route and why other routes were not taken.
+        how they are read, and the bytes to read; of a table on an object store what of the index and the files is in
+        memory already; for a join also its route and why other routes were not taken.
 
     Raises:
         InvalidArgumentError: An argument of the search is not allowed.

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,11 +16,13 @@ from hudi_vector.arguments import known_arguments
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import EVERY_ROW, SearchPlan
 from hudi_vector.read.spec import ScanCounts
+from hudi_vector.storage.parallel import Traffic, traffic
 
 __all__ = ["Progress", "SearchFacts", "SearchReport", "keep_report", "last_reports", "report_of", "report_of_frame"]
 
 _LOG = logging.getLogger("hudi_vector.search")
 _KEPT = 100
+_NOTHING = Traffic()
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,12 @@ class SearchReport:
 
     `proved` says how many of the rows returned are certainly among the true k nearest of their query: all of them in an
     exact search, and by an index those that are nearer than any row can be whose distance was not computed.
+
+    Of a table on S3, `requests` are those that this process sent for the search, and `waves` the longest chain of them
+    that waited for one another; `bytes_received` are the bytes of objects in their answers. What Spark's executors,
+    Lance and hudi-rs ask for is not counted, nor what is asked for again after a failure. `from_memory` and
+    `from_storage` say by kind how much of what the search needed was in memory and how much was read: segments and
+    lists of the index, footers of files, and vectors and columns of row groups.
 
     Example:
         >>> rows = hv.search(spark, "products", "embedding", q, k=5).collect()
@@ -58,6 +67,11 @@ class SearchReport:
     why_fewer: str
     invalid_queries: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    requests: int = 0
+    waves: int = 0
+    bytes_received: int = 0
+    from_memory: dict[str, int] = field(default_factory=dict)
+    from_storage: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         phases = ", ".join(f"{name} {seconds * 1000:.0f} ms" for name, seconds in self.seconds.items())
@@ -80,6 +94,10 @@ class SearchReport:
             f"  {reached}; {phases}",
             f"  proved: {self.proved} of {self.returned} rows are certainly in the exact answer",
         ]
+        if self.requests or self.from_memory:
+            asked_for = f"{self.requests} requests in {self.waves} waves, {self.bytes_received} bytes received"
+            known = _listed("from memory", self.from_memory), _listed("read", self.from_storage)
+            lines.append("; ".join([f"  store: {asked_for}", *known]))
         if self.invalid_queries:
             lines.append(f"  {self.invalid_queries} query rows without a usable vector gave no rows")
         return "\n".join(lines)
@@ -96,6 +114,7 @@ class Progress:
     seconds: dict[str, float] = field(default_factory=dict)
     unusable_queries: int = 0
     begun: float = field(default_factory=time.monotonic)
+    traffic: Traffic | None = field(default_factory=traffic)
 
 
 def report_of(plan: SearchPlan, progress: Progress, queries: int, winners: Winners) -> SearchReport:
@@ -143,8 +162,19 @@ class _Execution:
     filtered: bool
 
 
+def _listed(title: str, counts: Mapping[str, int]) -> str:
+    """Return counts by kind as text.
+
+    Example:
+        >>> _listed("read", {"footers": 2, "lists": 1})
+        'read: 2 footers, 1 lists'
+    """
+    return f"{title}: " + (", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing")
+
+
 def _report(progress: Progress, winners: Winners, facts: SearchFacts, run: _Execution) -> SearchReport:
-    counts = progress.counts
+    counts, seen = progress.counts, progress.traffic or _NOTHING
+    kept, read = seen.counts()
     fewest = int(np.bincount(winners.query, minlength=facts.queries).min()) if facts.queries else 0
     reached = fewest >= facts.k or facts.k >= EVERY_ROW
     return SearchReport(
@@ -170,6 +200,11 @@ def _report(progress: Progress, winners: Winners, facts: SearchFacts, run: _Exec
         why_fewer="" if reached else _why_fewer(counts, facts, run),
         invalid_queries=progress.unusable_queries,
         seconds=dict(progress.seconds),
+        requests=len(seen.requests),
+        waves=seen.waves,
+        bytes_received=seen.nbytes,
+        from_memory=kept,
+        from_storage=read,
     )
 
 

@@ -10,7 +10,9 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
-__all__ = ["ByteCache", "process_cache"]
+from hudi_vector.storage.parallel import traffic
+
+__all__ = ["ByteCache", "is_counting", "note", "process_cache"]
 
 
 class ByteCache:
@@ -91,3 +93,15 @@ _PROCESS_CACHE = ByteCache(0)
 def process_cache() -> ByteCache:
     """Return the cache of this process."""
     return _PROCESS_CACHE
+
+
+def is_counting() -> bool:
+    """Return True if the search that runs here counts what it finds in memory."""
+    return traffic() is not None
+
+
+def note(kind: str, *keys: Hashable, is_kept: bool) -> None:
+    """Count, for the report of the search, things of a kind that were in memory or had to be read."""
+    counted = traffic()
+    if counted is not None:
+        counted.note(kind, keys, is_kept)

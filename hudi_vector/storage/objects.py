@@ -18,13 +18,15 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_vector.errors import first_line
-from hudi_vector.storage.parallel import each
+from hudi_vector.storage.parallel import Traffic, each, one_request, traffic
 from hudi_vector.storage.s3 import has_profile, s3_arguments
 from hudi_vector.storage.settings import StorageOptions
 
 __all__ = ["END_BYTES", "ObjectFile", "Objects", "is_addressed", "objects_at"]
 
 _PART_BYTES = 8 << 20
+_PAGE = 1000
+"""The most names that an answer to a listing has."""
 # The footer of a Hudi base file holds a Bloom filter of some 430 KB; the page index lies before it.
 END_BYTES = 512 << 10
 _state = {"is_used": False, "was_forked": False}
@@ -55,21 +57,35 @@ class Objects:
 
         Raises OSError, FileNotFoundError among them, if the object cannot be read.
         """
-        found = self._get(path, None)
-        size = int(found.meta["size"])
-        return (None if most is not None and size > most else self._bytes(found, path)), size
+        with one_request() as answer:
+            found = self._get(path, None)
+            size = int(found.meta["size"])
+            if most is not None and size > most:
+                return None, size
+            content = self._bytes(found, path)
+            answer.nbytes = len(content)
+        return content, size
 
-    def read_range(self, path: str, begin: int, end: int) -> tuple[bytes, int, str | None]:
-        """Return the bytes from `begin` to `end`, which must not be empty, with the object's size and its tag."""
-        found = self._get(path, (begin, end))
-        return self._bytes(found, path), int(found.meta["size"]), found.meta.get("e_tag")
+    def read_range(
+        self, path: str, begin: int, end: int, opened_by: Traffic | None = None
+    ) -> tuple[bytes, int, str | None]:
+        """Return the bytes from `begin` to `end`, which must not be empty, with the object's size and its tag.
+
+        `opened_by` counts the request if nothing does where it is sent.
+        """
+        with one_request(opened_by) as answer:
+            found = self._get(path, (begin, end))
+            content = self._bytes(found, path)
+            answer.nbytes = len(content)
+        return content, int(found.meta["size"]), found.meta.get("e_tag")
 
     def info(self, path: str) -> tuple[int, int]:
         """Return an object's size in bytes and its modification time in ns; raise OSError if it cannot be asked for."""
         import obstore
 
         bucket, _, key = path.partition("/")
-        found = self._asked(lambda: obstore.head(self._store(bucket), key), path)
+        with one_request():
+            found = self._asked(lambda: obstore.head(self._store(bucket), key), path)
         return int(found["size"]), _nanoseconds(found["last_modified"])
 
     def delete(self, path: str) -> None:
@@ -91,12 +107,14 @@ class Objects:
         bucket, _, key = path.partition("/")
         store = self._store(bucket)
         try:
-            if recursive:
-                found = self._asked(lambda: obstore.list(store, key or None, chunk_size=1000).collect(), path)
-                folders = []
-            else:
-                answer = self._asked(lambda: obstore.list_with_delimiter(store, key or None), path)
-                found, folders = answer["objects"], answer["common_prefixes"]
+            with one_request() as answer:
+                if recursive:
+                    found = self._asked(lambda: obstore.list(store, key or None, chunk_size=_PAGE).collect(), path)
+                    folders = []
+                else:
+                    listed = self._asked(lambda: obstore.list_with_delimiter(store, key or None), path)
+                    found, folders = listed["objects"], listed["common_prefixes"]
+                answer.requests = max(1, -(-(len(found) + len(folders)) // _PAGE))
         except FileNotFoundError:
             return [], []
         objects = [(f"{bucket}/{one['path']}", int(one["size"]), _nanoseconds(one["last_modified"])) for one in found]
@@ -172,6 +190,8 @@ class ObjectFile(io.RawIOBase):
         super().__init__()
         self._objects, self._path = objects, path
         self._size = size
+        # pyarrow reads in threads of its own, which do not know for which search they do so.
+        self._opened_by = traffic()
         self._tag: str | None = None
         self._at = 0
         self._tail = b""
@@ -199,7 +219,7 @@ class ObjectFile(io.RawIOBase):
 
         The size need not be known. Raises OSError if the object cannot be read or has no byte at `offset`.
         """
-        content, size, tag = self._objects.read_range(self._path, offset, offset + nbytes)
+        content, size, tag = self._objects.read_range(self._path, offset, offset + nbytes, self._opened_by)
         self._require_same(size, tag)
         return content
 

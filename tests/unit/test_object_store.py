@@ -7,10 +7,12 @@ together are seen together on a busy machine.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -199,6 +201,96 @@ def test_a_second_search_and_one_with_a_filter(store: Any, lake: Path) -> None:
     assert found == expected
     assert (len(again.requests) <= 30, again.waves <= 3) == (True, True), slow.summary(again)
     assert filtered.waves <= 5, slow.summary(filtered)
+
+
+def assert_counted(report: Any, seen: Any) -> None:
+    received = sum(request.answer_bytes for request in seen.requests if request.operation == "GET")
+    mine = (report.requests, report.waves, report.bytes_received)
+    assert mine == (len(seen.requests), seen.waves, received), slow.summary(seen)
+    if mine[0]:
+        assert f"store: {mine[0]} requests in {mine[1]} waves, {mine[2]} bytes received" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("f8", {"recall_target": 0.95}),
+        ("f8", {"mode": "exact"}),
+        ("f8", {"recall_target": 0.95, "filter": "price < 30"}),
+        ("f200", {"mode": "approximate", "nprobes": 3}),
+        ("p50", {}),
+    ],
+)
+def test_a_report_counts_what_the_store_saw(store: Any, lake: Path, name: str, asked: dict[str, Any]) -> None:
+    with opened(store, name) as table:
+        store.set_delay(DELAY)
+        reports = []
+        for number in range(2):
+            with store.watched() as seen:
+                found = table.search(np.roll(QUERY, number), 7, metric="l2", columns=["id", "name"], **asked)
+            reports.append(found.report)
+            assert_counted(found.report, seen)
+        store.set_delay(0)
+        first, second = reports
+        assert first.requests > second.requests
+        again = table.search(np.roll(QUERY, 1), 7, metric="l2", columns=["id", "name"], **asked).report
+    assert "vectors" in first.from_storage
+    assert "columns" in first.from_storage
+    if "index" in first.slices:
+        assert first.from_storage["segments"] == second.from_memory["segments"] == TABLES[name][0]
+        assert first.from_storage["lists"] >= again.from_storage.get("lists", 0) == 0
+        lists = [second.from_memory.get("lists", 0), second.from_storage.get("lists", 0)]
+        assert again.from_memory["lists"] == sum(lists) > 0
+    else:
+        assert first.from_storage["footers"] == TABLES[name][0]
+        assert again.from_memory["vectors"] == TABLES[name][0]
+    assert f"{again.from_memory['footers']} footers" in str(again)
+
+
+def test_searches_at_once_are_counted_apart(store: Any, lake: Path) -> None:
+    asked = [("f8", {"mode": "exact"}), ("f200", {"recall_target": 0.95}), ("p50", {"mode": "exact"})]
+    alone = []
+    for name, how in asked:
+        with opened(store, name) as table:
+            alone.append(table.search(QUERY, 7, metric="l2", **how).report)
+    forget()
+    tables = [opened(store, name) for name, _ in asked]
+    store.set_delay(DELAY)
+    with store.watched() as seen, ThreadPoolExecutor(3) as threads:
+        searches = [
+            threads.submit(t.search, QUERY, 7, metric="l2", **how) for t, (_, how) in zip(tables, asked, strict=True)
+        ]
+        reports = [search.result().report for search in searches]
+    store.set_delay(0)
+    assert [report.requests for report in reports] == [report.requests for report in alone]
+    assert [report.bytes_received for report in reports] == [report.bytes_received for report in alone]
+    assert sum(report.requests for report in reports) == len(seen.requests), slow.summary(seen)
+
+
+def test_a_plan_says_what_is_in_memory_and_asks_for_nothing(store: Any, lake: Path) -> None:
+    with opened(store, "f8") as table:
+        how = {"metric": "l2", "recall_target": 0.95}
+        hv.explain(table.search, QUERY, **how)
+        with store.watched() as seen:
+            before = hv.explain(table.search, QUERY, **how)
+        table.search(QUERY, 7, **how)
+        with store.watched() as later:
+            after = hv.explain(table.search, QUERY, **how)
+            table.search(QUERY, 7, mode="exact", metric="l2")
+            scan = hv.explain(table.search, QUERY, mode="exact", metric="l2")
+    assert not seen.requests
+    assert re.search(
+        r"in memory   nothing of the index: the search reads 1 heads of packs, \d+ bytes, then lists", before
+    )
+    assert "in memory   footers of 0 and vectors of 0 of 8 Parquet files" in before
+    assert "in memory   the index; lists that no search has read are read when they are probed" in after
+    assert "in memory   footers of 8 and vectors of 8 of 8 Parquet files" in scan
+    assert later.requests
+    with hv.open(str(lake / "f8"), column="emb") as local:
+        assert "in memory" not in hv.explain(local.search, QUERY, metric="l2")
+        report = local.search(QUERY, 7, metric="l2").report
+    assert (report.requests, report.from_memory, report.from_storage) == (0, {}, {})
+    assert "store:" not in str(report)
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -30,7 +30,7 @@ from hudi_vector.index.kinds.prepared import EXTRA, Asked, extra_columns
 from hudi_vector.index.kinds.probe import Codes, Entries, Probe, everything
 from hudi_vector.index.kinds.segment import Segment
 from hudi_vector.kernels.topk import Ints
-from hudi_vector.read.cache import process_cache
+from hudi_vector.read.cache import is_counting, note, process_cache
 from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable
 
@@ -208,7 +208,7 @@ class IndexView:
             found = everything(np.arange(len(asked)), entries, most)
         else:
             probe = Probe(
-                Codes(self.model, self.codes, self.offsets, None if self.lists is None else self.lists.need),
+                Codes(self.model, self.codes, self.offsets, None if self.lists is None else self._need),
                 self.extra,
                 self.radius,
                 entries,
@@ -224,6 +224,22 @@ class IndexView:
                 lists = -(-(nprobes or max(1, self.model.lists // 32)) * len(self) // len(entries))
                 found = probe.approximate(k, lists, count)
         return candidates_of(found, self.row, self.bases, len(asked), self.always, bitmap)
+
+    def _need(self, lists: Ints) -> None:
+        """Have lists in memory, and count which of them were."""
+        assert self.lists is not None
+        if is_counting():
+            known = np.full(len(lists), True) if self.lists.is_whole else self._needed[lists]
+            for is_kept in (True, False):
+                note("lists", *((id(self), each) for each in lists[known == is_kept].tolist()), is_kept=is_kept)
+        if not self.lists.is_whole:
+            self.lists.need(lists)
+            self._needed[lists] = True
+
+    @cached_property
+    def _needed(self) -> npt.NDArray[np.bool_]:
+        """Return which lists a search needed, all false at first."""
+        return np.zeros(self.model.lists, np.bool_)
 
     def without(self, segment: Ints, position: Ints) -> IndexView:
         """Return this view: rows in a list do not lead to each other."""

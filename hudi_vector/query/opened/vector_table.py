@@ -21,7 +21,7 @@ from hudi_vector.errors import (
 )
 from hudi_vector.index.catalog import Index
 from hudi_vector.query.execute import open_slice
-from hudi_vector.query.explain import explained_by
+from hudi_vector.query.explain import described, explained_by
 from hudi_vector.query.files.deleted import Deleted, checked_deleted, without_deleted
 from hudi_vector.query.files.plain_files import DeltaFiles, PlainFiles
 from hudi_vector.query.index_choice import external_directory, known_indexes
@@ -35,8 +35,8 @@ from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import SearchReport
 from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
 from hudi_vector.read.spec import ScanSpec
-from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
-from hudi_vector.storage.parallel import set_parallelism
+from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
+from hudi_vector.storage.parallel import counted, set_parallelism
 from hudi_vector.table.instants import parse_as_of
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 from hudi_vector.table.native import NativeTable
@@ -149,6 +149,7 @@ class VectorTable:
         snapshot = self._first_snapshot(source, as_of)
         vector_column(snapshot, column, name, 1)
         without_deleted(snapshot, deleted or {})
+        self._is_remote = scheme_of(snapshot.source.uri) != "file"
 
     def _first_snapshot(self, source: SnapshotSource, as_of: Any) -> Snapshot:
         """Choose the snapshot; indexes in a table on an object store are looked for at the same time."""
@@ -220,14 +221,14 @@ class VectorTable:
         asked = self._asked(vectors, k, metric, filter, as_of, max_distance, tuning)
         wanted, left_out = checked_names(columns), self._left_out(deleted)
 
-        def described(snapshot: Snapshot) -> str:
+        def answer(snapshot: Snapshot) -> str:
             for gone in left_out:
                 snapshot = without_deleted(snapshot, gone)
             if wanted is not None:
                 self._names(snapshot, wanted)
-            return asked.plan(snapshot, self._known_indexes(snapshot, tuning)).describe()
+            return described(asked.plan(snapshot, self._known_indexes(snapshot, tuning)))
 
-        return self._snapshots().answer(asked.as_of, described)
+        return self._snapshots().answer(asked.as_of, answer)
 
     @known_arguments(SearchOptions)
     @explained_by(_explained)
@@ -442,7 +443,8 @@ class VectorTable:
             none = replace(asked, vectors=np.empty((0, dimension), np.float64))
             return _hits(none.find(snapshot, ()), names, 0, batch)
 
-        return self._snapshots().answer(asked.as_of, answer)
+        with counted(self._is_remote):
+            return self._snapshots().answer(asked.as_of, answer)
 
     def _left_out(self, deleted: Any) -> list[Deleted]:
         """Return the rows that the caller declared deleted at opening and in this search; [] for Hudi and Lance tables.

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_vector.errors import DataFileError, HudiVectorError
-from hudi_vector.read.cache import process_cache
+from hudi_vector.read.cache import note, process_cache
 from hudi_vector.read.parquet.chunks import footer_bytes, footer_groups
 from hudi_vector.read.parquet.kept_footer import KeptFooter, footer_kept_of, kept_footer
 from hudi_vector.read.parquet.thrift import list_of_structs
@@ -59,11 +59,12 @@ class DataFile:
         """Return the footer, from the process cache if it is there."""
         if self._footer is None:
             self._footer = process_cache().get((self.file, "footer"))
-        if self._footer is None:
-            kept = footer_kept_of(self.file)
-            with reading(self.file.uri):
-                self._footer = self.parquet().metadata if kept is None else kept.metadata()
-            process_cache().put((self.file, "footer"), self._footer, max(self._footer.serialized_size, 1024))
+            kept = footer_kept_of(self.file) if self._footer is None else None
+            note("footers", self.file, is_kept=self._footer is not None or kept is not None)
+            if self._footer is None:
+                with reading(self.file.uri):
+                    self._footer = self.parquet().metadata if kept is None else kept.metadata()
+                process_cache().put((self.file, "footer"), self._footer, max(self._footer.serialized_size, 1024))
         return self._footer
 
     @cached_property

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
-from hudi_vector.read.cache import ByteCache, process_cache
+from hudi_vector.read.cache import ByteCache, note, process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.parquet.data_file import DataFile, held_in_memory, reading
 from hudi_vector.read.parquet.page_file import column_pages
@@ -88,6 +88,10 @@ class ParquetSlice:
     def row_count(self) -> int:
         """Return the number of rows of the file, including deleted ones."""
         return int(self._data.metadata.num_rows)
+
+    def holds_footer(self) -> bool:
+        """Return True if the footer of the file need not be read."""
+        return self._data.has_footer
 
     def holds_vectors(self) -> bool:
         """Return True if the process cache holds all vectors of the file decoded."""
@@ -289,6 +293,7 @@ class ParquetSlice:
         assert self._cache is not None
         key = self._decoded_key(group)
         found: _Decoded | None = self._cache.get(key)
+        note("vectors", key, is_kept=found is not None)
         if found is not None:
             counts.cached_slices += group == 0
             return found
@@ -331,6 +336,7 @@ class ParquetSlice:
         paged = None if decoded else known or paged_chunks(self._ranges, column.name, width)[group]
         if paged is not None:
             chosen = VectorPages(self._ranges, paged, reads, self._cache).rows(wanted - start)
+            note("vectors", self._decoded_key(group), is_kept=not chosen.bytes_read)
             counts.bytes_read += chosen.bytes_read
             counts.nulls += len(wanted) - len(chosen.values)
             block, invalid = make_block(chosen.values.view(column.dtype), wanted[chosen.valid])
@@ -359,6 +365,7 @@ class ParquetSlice:
         if column.name not in self._data.names:
             counts.nulls += int(mask.sum()) if mask is not None else self._data.metadata.row_group(group).num_rows
             return
+        note("vectors", self._decoded_key(group), is_kept=False)
         counts.bytes_read += self._data.column_bytes(group, column.name)
         batch_rows = max(64, _BLOCK_BYTES // (column.dimension * column.dtype.itemsize))
         done = 0
@@ -430,11 +437,12 @@ class ParquetSlice:
         """
         if name in self._constants:
             return self._constant(name, self._data.metadata.row_group(group).num_rows)
-        if self._cache is None:
-            return None
         field = self._spec.fields([name])[0]
         key = self._column_key(group, field)
-        found: pa.ChunkedArray | None = self._cache.get(key)
+        found: pa.ChunkedArray | None = None if self._cache is None else self._cache.get(key)
+        note("columns", key, is_kept=found is not None)
+        if self._cache is None:
+            return None
         if found is None and self._data.plain_bytes(group, name) <= most:
             rows = self._data.metadata.row_group(group).num_rows
             if name in self._data.names:

@@ -19,6 +19,7 @@ from hudi_vector.query.asking.output import Found
 from hudi_vector.query.deadline import Deadline
 from hudi_vector.query.distributed import run_distributed
 from hudi_vector.query.execute import Asked, Question
+from hudi_vector.query.explain import described
 from hudi_vector.query.index_choice import IndexNeed, choose_index, known_indexes
 from hudi_vector.query.lengths import refuse_lengths, refuse_other_length
 from hudi_vector.query.local import run_local, threads_of
@@ -38,6 +39,8 @@ from hudi_vector.spark.catalyst.predicates import Filter
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.scanned import length_in, search_frame
 from hudi_vector.spark.snapshots import forget, snapshot_for
+from hudi_vector.storage import scheme_of
+from hudi_vector.storage.parallel import counted
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Snapshot
 from hudi_vector.table.native import NativeTable
@@ -129,7 +132,7 @@ class TableSearch:
         """Describe how so many queries of a length would be answered now."""
         plan = self.plan(dimension, self.conf(), queries=queries)
         if plan is not None:
-            return plan.describe()
+            return described(plan)
         return (
             f"Search of {self.target.label}\n"
             f"  execution   spark: searched by Spark over the plan itself, because {self.target.reason}"
@@ -152,7 +155,11 @@ class TableSearch:
         Log files that only Spark merges are searched once more through Spark; where files are gone, a newer snapshot
         is searched. `unusable` is the number of query rows without a vector, for the report.
         """
-        progress = Progress(unusable_queries=unusable)
+        source = self.target.source
+        with counted(source is not None and scheme_of(source.uri) != "file"):
+            return self._answer(wanted, conf, Progress(unusable_queries=unusable))
+
+    def _answer(self, wanted: Wanted, conf: Mapping[str, str], progress: Progress) -> tuple[Winners, pa.Table]:
         plan = self._planned(wanted, conf, progress)
         for attempt in range(_ATTEMPTS):
             try:
