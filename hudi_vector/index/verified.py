@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.files import fingerprint_of
 from hudi_vector.index.manifest import ManifestEntry
-from hudi_vector.storage import FileInfo, StorageOptions, open_storage
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage, parallel
 
 __all__ = ["is_as_indexed", "verified", "was_as_indexed"]
 
@@ -48,10 +47,7 @@ def verified(index: Index, files: Sequence[FileInfo], options: StorageOptions) -
 
 def _same(covered: Sequence[tuple[FileInfo, ManifestEntry]], options: StorageOptions) -> list[bool]:
     """Return, for each file, whether its footer is the indexed one."""
-    if len(covered) < 2:
-        return [is_as_indexed(file, entry, options) for file, entry in covered]
-    with ThreadPoolExecutor(min(_THREADS, len(covered))) as threads:
-        return list(threads.map(lambda one: is_as_indexed(one[0], one[1], options), covered))
+    return parallel.each(lambda one: is_as_indexed(one[0], one[1], options), covered, most=_THREADS)
 
 
 def was_as_indexed(file: FileInfo, entry: ManifestEntry) -> bool | None:

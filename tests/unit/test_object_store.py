@@ -26,6 +26,7 @@ from support.written_table import Row, WrittenTable
 
 import hudi_vector as hv
 from hudi_vector.errors import DataFileError, TableNotFoundError
+from hudi_vector.index import verified
 from hudi_vector.index.build import Parameters, _kept_of, create_index, indexable_files
 from hudi_vector.index.files import pack_uri, path_from, save_model, segment_name
 from hudi_vector.index.kinds.model import train_model
@@ -37,7 +38,7 @@ from hudi_vector.options import Settings
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
-from hudi_vector.storage import Storage, StorageOptions, normalise, open_storage
+from hudi_vector.storage import Storage, StorageOptions, normalise, open_storage, parallel
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 
@@ -245,6 +246,39 @@ def test_a_report_counts_what_the_store_saw(store: Any, lake: Path, name: str, a
         assert first.from_storage["footers"] == TABLES[name][0]
         assert again.from_memory["vectors"] == TABLES[name][0]
     assert f"{again.from_memory['footers']} footers" in str(again)
+
+
+def test_a_report_of_files_counts_how_they_are_compared(store: Any, lake: Path) -> None:
+    files = [f"s3a://lake/p50/{file.relative_to(lake / 'p50')}" for file in (lake / "p50").rglob("*.parquet")][:12]
+    given: dict[str, Any] = {"files": files, "storage_options": store.settings}
+    hv.index.build_if_missing(None, column="emb", directory="s3a://lake/compared", metric="l2", **given)
+    forget()
+    verified._SAME.clear()
+    with hv.open(column="emb", index_directory="s3a://lake/compared", **given) as table, store.watched() as seen:
+        store.set_delay(DELAY)
+        report = table.search(QUERY, 7, metric="l2").report
+        store.set_delay(0)
+    assert report.slices == {"index": 12}
+    assert_counted(report, seen)
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=30))
+def test_waves_are_those_of_the_proxy(times: list[tuple[int, int]]) -> None:
+    requests = [slow.Request(at, at + took, "GET", "lake", "k", "GET", None, 200, 1, 0) for at, took in times]
+    assert parallel.Traffic([(at, at + took, 1) for at, took in times]).waves == slow.waves(requests)
+
+
+def test_each_page_of_a_listing_is_a_request(store: Any) -> None:
+    for number in range(1001):
+        store.client.put_object(Bucket="lake", Key=f"many names/{number}", Body=b"x")
+    storage = open_storage("s3://lake/many names", StorageOptions.of(store.settings))
+    for recursive in (False, True):
+        with store.watched() as seen, parallel.counted(True):
+            assert len(storage.list_files("s3://lake/many names", recursive)) == 1001
+            counted = parallel.traffic()
+        assert counted is not None
+        assert len(counted.requests) == counted.waves == len(seen.requests) == 2
+    assert parallel.traffic() is None
 
 
 def test_searches_at_once_are_counted_apart(store: Any, lake: Path) -> None:
