@@ -294,7 +294,7 @@ def _key(spark: SparkSession, name: str) -> Any | None:
     uri, schema = located
     options = storage_options(spark, uri)
     try:
-        identity = NativeTable(Source(uri, name, options)).timeline().identity
+        identity = NativeTable(Source(uri, name, options)).first_timeline().identity
     except (HudiVectorError, UnsupportedTableError, OSError):
         return None
     return (name, uri, schema, options, identity)
