@@ -22,7 +22,6 @@ __all__ = ["Progress", "SearchFacts", "SearchReport", "keep_report", "last_repor
 
 _LOG = logging.getLogger("hudi_vector.search")
 _KEPT = 100
-_NOTHING = Traffic()
 
 
 @dataclass(frozen=True)
@@ -173,8 +172,8 @@ def _listed(title: str, counts: Mapping[str, int]) -> str:
 
 
 def _report(progress: Progress, winners: Winners, facts: SearchFacts, run: _Execution) -> SearchReport:
-    counts, seen = progress.counts, progress.traffic or _NOTHING
-    kept, read = seen.counts()
+    counts, seen = progress.counts, progress.traffic
+    kept, read = ({}, {}) if seen is None else seen.counts()
     fewest = int(np.bincount(winners.query, minlength=facts.queries).min()) if facts.queries else 0
     reached = fewest >= facts.k or facts.k >= EVERY_ROW
     return SearchReport(
@@ -200,9 +199,9 @@ def _report(progress: Progress, winners: Winners, facts: SearchFacts, run: _Exec
         why_fewer="" if reached else _why_fewer(counts, facts, run),
         invalid_queries=progress.unusable_queries,
         seconds=dict(progress.seconds),
-        requests=len(seen.requests),
-        waves=seen.waves,
-        bytes_received=seen.nbytes,
+        requests=0 if seen is None else len(seen.requests),
+        waves=0 if seen is None else seen.waves,
+        bytes_received=0 if seen is None else seen.nbytes,
         from_memory=kept,
         from_storage=read,
     )

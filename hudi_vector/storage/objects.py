@@ -190,7 +190,7 @@ class ObjectFile(io.RawIOBase):
         super().__init__()
         self._objects, self._path = objects, path
         self._size = size
-        # pyarrow reads in threads of its own, which do not know for which search they do so.
+        # The threads in which pyarrow reads do not know for which search they do so.
         self._opened_by = traffic()
         self._tag: str | None = None
         self._at = 0

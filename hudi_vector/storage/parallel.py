@@ -121,7 +121,7 @@ def threads_named(name: str, count: int) -> ThreadPoolExecutor:
 
 @dataclass
 class Traffic:
-    """What one search asks object stores for, and what it finds in memory.
+    """The requests of one search to object stores, and the things that it finds in memory.
 
     Attributes:
         requests: The begin and the end of each request, in nanoseconds, and the bytes of an object in its answer.

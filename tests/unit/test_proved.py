@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,18 @@ from support.indexed import SHAPES, true_rows, vectors
 import hudi_vector as hv
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.kernels.metrics import INDEXED
+from hudi_vector.read.cache import process_cache
 
 OPTIONS = {"hoodie.vector.cache.max.bytes": "0"}
 EVERYTHING = {"nprobes": 10_000}
+
+
+@pytest.fixture(autouse=True)
+def _budget() -> Iterator[None]:
+    """The budget of the cache that these tests set is not that of others."""
+    before = process_cache().budget
+    yield
+    process_cache().resize(before)
 
 
 def write(folder: Path, values: Any, files: int = 3) -> list[str]:

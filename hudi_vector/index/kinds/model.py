@@ -138,11 +138,6 @@ class IndexModel:
         return np.asarray(np.einsum("ij,ij->i", self.centred, self.centred), np.float32)
 
     @cached_property
-    def centred_lengths(self) -> Floats64:
-        """Return the lengths of the centroids relative to the origin."""
-        return np.sqrt(self.centred_squares.astype(np.float64))
-
-    @cached_property
     def base(self) -> Floats64:
         """Return the vector that a code of zeros represents, shape (d,); for ``ivf_pq`` without the list's centroid."""
         return self.low.astype(np.float64) if self.codes == "ranges" else np.zeros(self.dimension)

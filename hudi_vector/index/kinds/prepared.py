@@ -24,7 +24,7 @@ import numpy.typing as npt
 from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel, working
 from hudi_vector.kernels.metrics import METRICS
 
-__all__ = ["EXTRA", "Asked", "extra_columns", "rounding"]
+__all__ = ["EXTRA", "Asked", "ListReach", "extra_columns", "rounding"]
 
 EXTRA = 3
 """The number of columns that rows have in addition to their codes."""
@@ -50,6 +50,28 @@ def extra_columns(model: IndexModel, square: Floats32, error: Floats32) -> Float
         wide = wide + np.sqrt(square) * np.float32(3 * gamma)
     columns: Floats32 = np.stack([square, wide * wide * np.float32(1 + 4 * gamma), wide], axis=1)
     return columns
+
+
+@dataclass(frozen=True)
+class ListReach:
+    """The reach of lists: how far rows are from their list's centroid at the most, and how inexact its rank is.
+
+    Attributes:
+        lengths: The largest distance of a row from the centroid, widened for rounding, shape (lists,).
+        slack: The largest error of a squared rank that grows with the centroid's length, shape (lists,).
+    """
+
+    lengths: Floats64
+    slack: Floats64
+
+    @classmethod
+    def of(cls, model: IndexModel, radius: Floats32) -> ListReach:
+        """Return the reach of lists from the largest distance of a row from its list's centroid, shape (lists,)."""
+        squares = model.centred_squares.astype(np.float64)
+        gamma, wide = rounding(model.dimension), radius.astype(np.float64) * (1 + 1e-6)
+        # `centred` holds the centroids rounded to float32.
+        lost = np.sqrt(squares) * 2 * (gamma if model.by_products else _UNIT)
+        return cls(lost + wide, 3 * gamma * squares)
 
 
 @dataclass(frozen=True)
@@ -193,26 +215,21 @@ class Asked:
             ranks += self.model.centred_squares
         return np.asarray(ranks, np.float32)
 
-    def list_bounds(self, ranks: Floats32, radius: Floats32) -> Floats64:
-        """Return the least rank that a row of each list can have, shape (m, lists).
-
-        `ranks` come from `centroid_ranks`; `radius` is the largest distance of a list's row from its centroid, shape
-        (lists,).
-        """
-        lengths = self.model.centred_lengths
-        reach = radius.astype(np.float64)
+    def list_bounds(self, ranks: Floats32, reach: ListReach) -> Floats64:
+        """Return the least rank that a row of each list can have, shape (m, lists); `ranks` are of `centroid_ranks`."""
         if self.is_dot:
-            lost = self._lost(self.model.base_length)
-            slack = 2 * self.gamma * lengths + reach * (1 + 1e-6) + lost
             ahead = self.points @ self.model.origin + self.floor
-            bounds = ranks - self.norms[:, None] * slack - ahead[:, None]
-        else:
-            own = np.einsum("ij,ij->i", self._centred_points, self._centred_points)
-            low = ranks + (own * (1 - 3 * self.gamma) - self.floor)[:, None] - 3 * self.gamma * lengths**2
-            # `centred` holds the centroids rounded to float32.
-            rounded = lengths * (2 * _UNIT) + reach * (1 + 1e-6)
-            bounds = np.sqrt(np.maximum(low, 0.0)) - rounded - self._lost(self.norms)[:, None]
-        return np.asarray(bounds, np.float64)
+            lengths = reach.lengths + self._lost(self.model.base_length)
+            bounds = ranks - self.norms[:, None] * lengths - ahead[:, None]
+            return np.asarray(bounds, np.float64)
+        own = np.einsum("ij,ij->i", self._centred_points, self._centred_points)
+        least: Floats64 = ranks + (own * (1 - 3 * self.gamma) - self.floor)[:, None]
+        least -= reach.slack
+        np.maximum(least, 0.0, out=least)
+        np.sqrt(least, out=least)
+        least -= reach.lengths
+        least -= self._lost(self.norms)[:, None]
+        return least
 
     def _lost(self, length: Any) -> Any:
         """Return the largest float64 rounding error of sums with the origin and vectors of this length."""

@@ -14,7 +14,7 @@ from hudi_vector.index.kinds.faiss_lists import FaissLists
 from hudi_vector.index.kinds.largest import Largest
 from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel
 from hudi_vector.index.kinds.pool import Part, Pool
-from hudi_vector.index.kinds.prepared import EXTRA, Asked
+from hudi_vector.index.kinds.prepared import EXTRA, Asked, ListReach
 from hudi_vector.index.kinds.row_block import RowBlock
 from hudi_vector.kernels.topk import Ints, rank_within
 
@@ -126,7 +126,7 @@ class Probe:
         self,
         codes: Codes,
         extra: Floats32,
-        radius: Floats32,
+        reach: ListReach,
         entries: Entries,
         asked: Asked,
         largest: Largest,
@@ -134,7 +134,7 @@ class Probe:
     ) -> None:
         self.codes = codes
         self.extra = extra
-        self.radius = radius
+        self.reach = reach
         self.entries = entries
         self.asked = asked
         self.largest = largest
@@ -205,7 +205,7 @@ class Probe:
         """Return for each query the least rank that an entry can have in a list that was not probed for it."""
         if all(lists.shape[1] == len(self.filled) for _, lists, _ in self._probed):
             return np.full(len(self.asked), np.inf)
-        bounds = self.asked.list_bounds(self.ranks, self.radius)
+        bounds = self.asked.list_bounds(self.ranks, self.reach)
         for ask, lists, _ in self._probed:
             bounds[ask[:, None], lists] = np.inf
         bounds[self.asked.beyond] = np.inf
@@ -242,7 +242,7 @@ class Probe:
                 if len(chosen):
                     yield [run], chosen
             return
-        bounds = self.asked.list_bounds(self.ranks, self.radius)[np.ix_(ask, self.filled)]
+        bounds = self.asked.list_bounds(self.ranks, self.reach)[np.ix_(ask, self.filled)]
         order = np.argsort(bounds.min(axis=0, initial=np.inf), kind="stable")
         bounds, lists = bounds[:, order], self.filled[order]
         ends = np.cumsum(self.sizes[lists])

@@ -26,7 +26,7 @@ from hudi_vector.index.kinds.faiss_library import is_installed
 from hudi_vector.index.kinds.faiss_lists import FaissLists
 from hudi_vector.index.kinds.largest import Largest
 from hudi_vector.index.kinds.model import Floats32, IndexModel
-from hudi_vector.index.kinds.prepared import EXTRA, Asked, extra_columns
+from hudi_vector.index.kinds.prepared import EXTRA, Asked, ListReach, extra_columns
 from hudi_vector.index.kinds.probe import Codes, Entries, Probe, everything
 from hudi_vector.index.kinds.segment import Segment
 from hudi_vector.kernels.topk import Ints
@@ -162,6 +162,10 @@ class IndexView:
         return FaissLists(self.model, self.offsets, self.codes) if self._has_faiss else None
 
     @cached_property
+    def _reach(self) -> ListReach:
+        return ListReach.of(self.model, self.radius)
+
+    @cached_property
     def _largest(self) -> Largest:
         return Largest(self.offsets, self.extra)
 
@@ -210,7 +214,7 @@ class IndexView:
             probe = Probe(
                 Codes(self.model, self.codes, self.offsets, None if self.lists is None else self._need),
                 self.extra,
-                self.radius,
+                self._reach,
                 entries,
                 asked,
                 self._largest,
