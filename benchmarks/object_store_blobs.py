@@ -1,7 +1,7 @@
 """What do blobs on an object store wait for? Writes, reads and table services, on a store that answers late.
 
     python benchmarks/object_store_blobs.py [--delay 0.03] [--parts write read get clean inventory compact]
-        [--output bench-output] [--small]
+        [--output bench-output] [--small] [--show]
 
 The store is that of `slow_store.py`: each request waits 30 ms, however many others do. A table of 2,000 blobs of 20 KB
 is written by `hv.write` in 60 tasks, so that its blobs lie in 60 containers, with two base files and without Hudi's
@@ -76,8 +76,7 @@ def main() -> None:
     with slow_store(given.delay) as store:
         rows = list(measured(store, output, size, given))
     content = {"delay": given.delay, "size": vars(size), "rows": rows}
-    if not given.show:
-        publish("object-store-blobs", given, about, content)
+    publish("object-store-blobs", given, about, content)
 
 
 def draw(output: Path, size: Size) -> None:
