@@ -33,9 +33,10 @@ class SearchReport:
 
     Of a table on S3, `requests` are those that this process sent for the search, and `waves` the longest chain of them
     that waited for one another; `bytes_received` are the bytes of objects in their answers. What Spark's executors,
-    Lance and hudi-rs ask for is not counted, nor what is asked for again after a failure. `from_memory` and
-    `from_storage` say by kind how much of what the search needed was in memory and how much was read: segments and
-    lists of the index, footers of files, and vectors and columns of row groups.
+    Lance, hudi-rs, and pyarrow with settings that only it understands ask for is not counted, nor what is asked for
+    again after a failure. Of a table on any store, `from_memory` and `from_storage` say by kind how much of what the
+    search needed was in memory and how much was read: segments and lists of the index, footers of files, and vectors
+    and columns of row groups.
 
     Example:
         >>> rows = hv.search(spark, "products", "embedding", q, k=5).collect()
@@ -93,10 +94,10 @@ class SearchReport:
             f"  {reached}; {phases}",
             f"  proved: {self.proved} of {self.returned} rows are certainly in the exact answer",
         ]
-        if self.requests or self.from_memory:
+        if self.requests or self.from_memory or self.from_storage:
             asked_for = f"{self.requests} requests in {self.waves} waves, {self.bytes_received} bytes received"
-            known = _listed("from memory", self.from_memory), _listed("read", self.from_storage)
-            lines.append("; ".join([f"  store: {asked_for}", *known]))
+            parts = [_listed("from memory", self.from_memory), _listed("read", self.from_storage)]
+            lines.append("  store: " + "; ".join([asked_for, *parts] if self.requests else parts))
         if self.invalid_queries:
             lines.append(f"  {self.invalid_queries} query rows without a usable vector gave no rows")
         return "\n".join(lines)

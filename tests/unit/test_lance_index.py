@@ -129,9 +129,11 @@ def test_a_filter_never_costs_rows(path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert recall(t, asked, metric="l2", mode="approximate", filter="price < 10") >= 0.95
     lists = recall(t, asked, metric="l2", mode="approximate", nprobes=1, filter="id < 150")
     assert lists > 0.5
+    assert t.search(asked[0], K, metric="l2", mode="approximate").report.proved == 0, "another library's index"
     few = t.search_batch(asked, K, metric="l2", mode="approximate", filter="id < 4", columns=["id"])
     assert len(few) == 4 * len(asked)
     assert not few.report.reached_k
+    assert few.report.proved == len(few), "few rows are scanned"
 
 
 def test_more_rows_than_the_lists_hold(path: Path) -> None:
