@@ -158,10 +158,9 @@ class Traffic:
 
     def counts(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return how many things of each kind were in memory, and how many were read."""
-        kept = {kind: len(keys - self.read.get(kind, set())) for kind, keys in sorted(self.kept.items())}
-        return {kind: count for kind, count in kept.items() if count}, {
-            kind: len(keys) for kind, keys in sorted(self.read.items())
-        }
+        kept = {kind: keys - self.read.get(kind, set()) for kind, keys in self.kept.items()}
+        first, second = ({kind: len(of[kind]) for kind in sorted(of) if of[kind]} for of in (kept, self.read))
+        return first, second
 
 
 _TRAFFIC: ContextVar[Traffic | None] = ContextVar("hudi_vector_traffic", default=None)
