@@ -121,7 +121,7 @@ def sparing_gap(file: npt.NDArray[Any], offset: Ints, length: Ints, most: int, s
     Example:
         >>> file, offset = np.zeros(3, np.int64), np.array([0, 15, 60])
         >>> sparing_gap(file, offset, np.full(3, 10), most=100)
-        29
+        34
     """
     some = np.flatnonzero(length > 0)
     order = some[np.lexsort((offset[some], file[some]))]
