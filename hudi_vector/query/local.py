@@ -41,6 +41,7 @@ def run_slices(plan: SearchPlan, asked: Asked, slices: Slices, progress: Progres
     """Search the slices of a plan and merge what is found; `progress` gets counts and seconds."""
     begun = time.perf_counter()
     asked = asked.by(plan.deadline(progress.begun))
+    progress.deadline = asked.deadline
     bounds = asked.bounds()
     gathered = Gathered(plan, bounds)
     for hits, counts in asked.found(slices, bounds):
@@ -50,6 +51,7 @@ def run_slices(plan: SearchPlan, asked: Asked, slices: Slices, progress: Progres
     winners = gathered.winners()
     progress.seconds["scan"] = scanned - begun
     progress.seconds["merge"] = time.perf_counter() - scanned
+    progress.deadline.check()
     return winners
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hudi_vector.arguments import known_arguments
+from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import EVERY_ROW, SearchPlan
 from hudi_vector.read.spec import ScanCounts
@@ -108,12 +109,13 @@ class SearchReport:
 
 @dataclass
 class Progress:
-    """The counts and times of a running search so far; `begun` is a time of `time.monotonic`."""
+    """The counts and times of a running search so far, and its time limit; `begun` is a time of `time.monotonic`."""
 
     counts: ScanCounts = field(default_factory=ScanCounts)
     seconds: dict[str, float] = field(default_factory=dict)
     unusable_queries: int = 0
     begun: float = field(default_factory=time.monotonic)
+    deadline: Deadline = NEVER
     traffic: Traffic | None = field(default_factory=traffic)
 
 

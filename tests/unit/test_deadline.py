@@ -24,6 +24,7 @@ from hudi_vector.query.hybrid.run import HybridAsked
 from hudi_vector.query.join.held import HeldSide, as_content
 from hudi_vector.query.join.sides import PlannedSide
 from hudi_vector.query.local import run_local
+from hudi_vector.query.opened.request import Found
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.query.report import Progress
 from hudi_vector.query.tuning import checked_tuning
@@ -101,6 +102,15 @@ def test_each_way_to_run_a_plan_looks_at_it(plan: SearchPlan) -> None:
             run()
     without = replace(plan, timeout=None)
     assert len(run_local(without, question, {}, Progress())) == 3
+
+
+def test_columns_of_the_rows_found_are_read_within_it(plan: SearchPlan, clock: list[float]) -> None:
+    in_time, progress = replace(plan, timeout=5.0), Progress(begun=clock[0])
+    found = Found(in_time, run_local(in_time, Question(ASKED, "l2", 3), {}, progress), progress, {})
+    assert len(found.columns(["id"])["id"]) == 3
+    clock[0] += 6
+    with pytest.raises(SearchTimeoutError, match="within 5 seconds; 2 of 2 file slices and 40 rows were searched"):
+        found.columns(["id"])
 
 
 def test_a_slice_is_left_within_it_and_not_behind_it(plan: SearchPlan, clock: list[float]) -> None:

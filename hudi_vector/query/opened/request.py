@@ -50,6 +50,7 @@ class Found:
         begun = time.perf_counter()
         fetched = fetch_rows(self.plan, self.winners, names, keep=True, threads=threads_of(self.conf))
         self.progress.seconds["rows"] = time.perf_counter() - begun
+        self.progress.deadline.check()
         return {name: fetched.column(name) for name in names}
 
     def report(self, queries: int) -> SearchReport:

@@ -218,6 +218,7 @@ class TableSearch:
             refuse_other_length(plan, len(winners), progress.counts, dense)
         rows = named_rows(plan, winners, wanted.names, physical, threads_of(conf))
         progress.seconds["rows"] = time.perf_counter() - begun
+        progress.deadline.check()
         return winners, rows
 
     def _by_spark(self, plan: SearchPlan | None, wanted: Wanted, progress: Progress) -> tuple[Winners, pa.Table]:
