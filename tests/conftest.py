@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
 # A process for each core tests already. The threads of numpy and faiss would wait for each other by going round in
 # circles, which takes three quarters of the time of tests of the index. Numpy reads this once: when it is imported.
@@ -14,12 +13,12 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 from collections.abc import Iterator  # noqa: E402
 from dataclasses import replace  # noqa: E402
 from pathlib import Path  # noqa: E402
-from typing import TYPE_CHECKING, Any  # noqa: E402
+from typing import TYPE_CHECKING  # noqa: E402
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 from support.processes import alone  # noqa: E402
-from support.soak import RECORD, Soak  # noqa: E402
+from support.soak import LONG_TESTS, RECORD, Record, Soak, file_of, longest_ago_first  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,12 +27,16 @@ if TYPE_CHECKING:
 settings.register_profile("project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("project")
 
-SOAK, BEGUN = Soak.told(), time.monotonic()
+SOAK = Soak.told()
 
 collect_ignore_glob: list[str] = []
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[LONG_TESTS] = [item.nodeid for item in items if item.get_closest_marker("soak") is not None]
+    if config.getoption("-m") == "soak":
+        _long_tests_begin(config, items)
     if config.getoption("-m"):
         return
     kept = [item for item in items if item.get_closest_marker("soak") is None]
@@ -57,12 +60,19 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return f"random histories: SOAK_SEED={SOAK.seed} SOAK_MINUTES={'' if SOAK.minutes is None else SOAK.minutes}"
 
 
-def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    options, named = config.option, config.args_source is not pytest.Config.ArgsSource.TESTPATHS
-    ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not options.collectonly
-    if ended and SOAK.is_whole(options.markexpr, options.keyword, named):
-        counts = {name: len(reports) for name, reports in terminalreporter.stats.items()}
-        SOAK.record(RECORD, counts, time.monotonic() - BEGUN)
+def _long_tests_begin(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the file first whose tests ran longest ago: a run may be cut short."""
+    long = config.stash[LONG_TESTS]
+    files: dict[str, list[str]] = {file_of(item.nodeid): [] for item in items}
+    for test in long:
+        files[file_of(test)].append(test)
+    record = Record(RECORD, SOAK.seed)
+    order = {file: place for place, file in enumerate(longest_ago_first(files, record.rows()))}
+    items.sort(key=lambda item: order[file_of(item.nodeid)])
+    if SOAK.minutes is None and not config.option.collectonly:
+        config.pluginmanager.register(record)
+        if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+            record.begin(long)
 
 
 @pytest.fixture(scope="session")

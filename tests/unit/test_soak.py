@@ -58,19 +58,33 @@ def test_a_history_that_needs_nothing_becomes_empty() -> None:
     assert minimal([], lambda steps: True, tries=50) == []
 
 
-def test_the_last_whole_run_is_on_record() -> None:
+def test_each_long_test_is_on_record(request: pytest.FixtureRequest) -> None:
+    """A new one is put there by `make soak`, which begins with what has not run."""
     noted = json.loads(RECORD.read_text("utf-8"))
-    assert list(noted) == ["date", "seed", "commit", "result", "minutes", "tests"]
-    assert noted["result"] in ("passed", "failed", "never run whole")
-    assert (noted["date"] is None) == (noted["result"] == "never run whole")
+    assert noted["whole"] == soak.whole(noted["tests"])
+    for row in noted["tests"].values():
+        assert list(row) == list(soak.NOT_RUN)
+        assert row["result"] in ("passed", "failed", "skipped", "not run")
+        assert (row["date"] is None) == (row["result"] == "not run")
+    assert set(request.config.stash[soak.LONG_TESTS]) <= set(noted["tests"])
 
 
-def test_a_run_of_a_part_is_not_put_on_record() -> None:
-    whole = {"marks": "soak", "words": "", "names_places": False}
-    assert Soak(1).is_whole(**whole)
-    assert not Soak(1, minutes=30).is_whole(**whole)
-    for part in ({"marks": ""}, {"words": "history"}, {"names_places": True}):
-        assert not Soak(1).is_whole(**{**whole, **part})
+def test_all_have_run_since_the_oldest_row() -> None:
+    rows = {
+        name: {**soak.NOT_RUN, "date": date, "result": "passed", "minutes": 1.5}
+        for name, date in zip("abc", "213", strict=True)
+    }
+    assert soak.whole(rows) == {"since": "1", "results": {"passed": 3}, "minutes": 4.5}
+    assert soak.whole({**rows, "d": soak.NOT_RUN}) == {
+        "since": None, "results": {"not run": 1, "passed": 3}, "minutes": 4.5,
+    }  # fmt: skip
+    assert soak.whole({})["since"] is None
+
+
+def test_what_ran_longest_ago_comes_first() -> None:
+    files = {"new.py": ["a", "b"], "none.py": [], "never.py": ["c", "d"], "old.py": ["e"]}
+    rows = {name: {**soak.NOT_RUN, "date": date} for name, date in (("a", "5"), ("b", "4"), ("d", "9"), ("e", "3"))}
+    assert soak.longest_ago_first(files, rows) == ["never.py", "old.py", "new.py", "none.py"]
 
 
 PROJECT = """
@@ -98,16 +112,16 @@ def test_short():
 @pytest.mark.parametrize(
     ("more", "holds", "expected"),
     [
-        ([], True, {"result": "passed", "tests": {"passed": 2, "failed": 0, "error": 0, "skipped": 0}}),
-        ([], False, {"result": "failed", "tests": {"passed": 1, "failed": 1, "error": 0, "skipped": 0}}),
-        (["-k", "long"], True, None),
-        (["tests/test_it.py"], True, None),
+        ([], True, {"test_long": "passed", "test_other": "passed"}),
+        ([], False, {"test_long": "passed", "test_other": "failed"}),
+        (["-k", "long"], True, {"test_long": "passed", "test_other": "not run"}),
+        (["tests/test_it.py"], True, {"test_gone": "passed", "test_long": "passed", "test_other": "passed"}),
+        (["tests/test_it.py::test_long"], True, {"test_gone": "passed", "test_long": "passed"}),
+        (["--collect-only"], True, {"test_gone": "passed"}),
     ],
 )
-def test_a_whole_run_puts_itself_on_record(
-    tmp_path: Path, more: list[str], holds: bool, expected: dict[str, object] | None
-) -> None:
-    """The hooks of this project over a project of three tests, whose record is then beside them."""
+def test_a_run_puts_its_tests_on_record(tmp_path: Path, more: list[str], holds: bool, expected: dict[str, str]) -> None:
+    """The hooks of this project over a project of three tests, whose record knows of one that is gone."""
     here = Path(__file__).parents[1]
     support = tmp_path / "tests/support"
     support.mkdir(parents=True)
@@ -116,17 +130,19 @@ def test_a_whole_run_puts_itself_on_record(
     (tmp_path / "tests/conftest.py").write_text((here / "conftest.py").read_text("utf-8"))
     (tmp_path / "pytest.ini").write_text(PROJECT + "pythonpath = tests\n")
     (tmp_path / "tests/test_it.py").write_text(LONG.format(holds))
+    record = tmp_path / "tests/soak.json"
+    gone = {"date": "2020-01-01T00:00:00Z", "seed": 1, "commit": None, "result": "passed", "minutes": 1.0}
+    record.write_text(json.dumps({"tests": {"tests/test_it.py::test_gone": gone}}))
     variables = {"PATH": "/usr/bin:/bin", "SOAK_SEED": "11"}
     command = [sys.executable, "-m", "pytest", "-q", "-m", "soak", *more]
     ran = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
     assert ran.returncode == (0 if holds else 1), ran.stdout + ran.stderr
-    record = tmp_path / "tests/soak.json"
-    assert record.exists() == (expected is not None)
-    if expected is not None:
-        noted = json.loads(record.read_text("utf-8"))
-        assert {key: noted[key] for key in expected} == expected
-        assert (noted["seed"], noted["commit"]) == (11, None)
-        assert noted["date"].endswith("Z")
+    rows = json.loads(record.read_text("utf-8"))["tests"]
+    assert {test.partition("::")[2]: row["result"] for test, row in rows.items()} == expected
+    for test, row in rows.items():
+        if row["result"] != "not run" and test != "tests/test_it.py::test_gone":
+            assert (row["seed"], row["commit"]) == (11, None)
+            assert row["date"].endswith("Z")
 
 
 def test_the_commit_is_told_with_what_was_changed_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
