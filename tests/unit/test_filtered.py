@@ -105,3 +105,20 @@ def test_columns_in_memory_are_looked_at_by_one_call(tmp_path: Path, monkeypatch
     monkeypatch.setattr(ParquetSlice, "allowed", refuse)
     again = allowed_rows([ParquetSlice(file, spec, True) for file in files], spec, ScanCounts())
     assert [mask.tolist() for mask in again] == [mask.tolist() for mask in first] == [[True, False, False] * 4] * 20
+
+
+@pytest.mark.usefixtures("_cache")
+def test_a_large_filter_column_is_read_in_batches(tmp_path: Path) -> None:
+    """More than eight megabytes in a row group are not kept in memory."""
+    rows = 90_000
+    days = pa.array([f"{'d' * 100}{number % 1000:03d}" for number in range(rows)])
+    embs = pa.array([[0.0]] * rows, SCHEMA.field("emb").type)
+    table = pa.table({"id": range(rows), "price": pa.array([0.5] * rows), "emb": embs, "day": days})
+    pq.write_table(table, tmp_path / "large.parquet", row_group_size=rows, use_dictionary=False)
+    status = os.stat(tmp_path / "large.parquet")
+    file = FileInfo(f"file://{tmp_path}/large.parquet", status.st_size, status.st_mtime_ns)
+    predicate = parse("day LIKE '%7' AND id >= 10", SCHEMA)
+    spec = ScanSpec(f"file://{tmp_path}", SCHEMA, VectorColumn("emb", 1, "float", False), predicate)
+    expected = [number >= 10 and number % 10 == 7 for number in range(rows)]
+    for keep in (True, False):
+        assert ParquetSlice(file, spec, keep).allowed(ScanCounts()).tolist() == expected

@@ -262,11 +262,10 @@ class ParquetSlice:
         spec = self._spec
         assert spec.predicate is not None
         names = spec.filter_columns
-        if self._cache is not None:
+        if self._cache is not None and names:
             held = [self._kept_column(group, name) for name in names]
-            table = pa.Table.from_arrays(held, names=list(names)) if names else None
-            if table is not None:
-                return evaluate(spec.predicate, table, spec.zone)
+            if all(column is not None for column in held):
+                return evaluate(spec.predicate, pa.Table.from_arrays(held, names=list(names)), spec.zone)
         mask = np.empty(rows, np.bool_)
         done = 0
         for batch in self._batches(group, names, rows if not names else 1 << 16):
