@@ -364,7 +364,7 @@ INDEX_READ_MAX_GAP: Option[int] = Option(
     0,
     BYTES,
     "Vectors of candidates that are no further apart in a file are read by one request; 0 means 4 KiB on local "
-    "disk and 1 MiB on an object store.",
+    "disk and 256 KiB on an object store.",
     minimum=0,
 )
 INDEX_READ_THREADS: Option[int] = Option(
@@ -372,7 +372,7 @@ INDEX_READ_THREADS: Option[int] = Option(
     0,
     "threads",
     "Threads that read vectors of candidates from one file; 0 means 1 on local disk, where several files are read "
-    "at once already, and 16 on an object store.",
+    "at once already, and on an object store as many as hoodie.vector.io.parallelism allows.",
     minimum=0,
 )
 JOIN_TEMP_DIR: Option[str] = Option(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 from hudi_vector.errors import SearchTimeoutError
+from hudi_vector.storage.parallel import while_wanted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -57,6 +58,10 @@ class Deadline:
             f"the search of '{self._table}' did not end within {self._seconds:g} seconds{done}; give it more time by "
             "hoodie.vector.search.timeout or the argument timeout, or less to read by an index or a filter"
         )
+
+    def limiting(self) -> AbstractContextManager[Any]:
+        """Return a block in which object stores are sent requests until the time is over, and none after the block."""
+        return while_wanted(None if self._ends is None else self.check)
 
     @contextmanager
     def cancelling(self, context: SparkContext) -> Iterator[None]:

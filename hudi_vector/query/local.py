@@ -44,11 +44,12 @@ def run_slices(plan: SearchPlan, asked: Asked, slices: Slices, progress: Progres
     progress.deadline = asked.deadline
     bounds = asked.bounds()
     gathered = Gathered(plan, bounds)
-    for hits, counts in asked.found(slices, bounds):
-        gathered.add(hits)
-        progress.counts.add(counts)
-    scanned = time.perf_counter()
-    winners = gathered.winners()
+    with asked.deadline.limiting():
+        for hits, counts in asked.found(slices, bounds):
+            gathered.add(hits)
+            progress.counts.add(counts)
+        scanned = time.perf_counter()
+        winners = gathered.winners()
     progress.seconds["scan"] = scanned - begun
     progress.seconds["merge"] = time.perf_counter() - scanned
     progress.deadline.check()
@@ -107,11 +108,12 @@ def _search_group(
     def keys(place: int, positions: Ints) -> pa.Table | None:
         return tie_keys(open_slice(access_of[place], spec, keep), spec, positions)
 
-    for hits, counts in search_slices(group, index, spec, asked, bounds, keep):
-        total.add(counts)
-        found += hits
-        if asked.is_final:
-            found = merge_hits(found, asked.k, keys).parts()
+    with asked.deadline.limiting():
+        for hits, counts in search_slices(group, index, spec, asked, bounds, keep):
+            total.add(counts)
+            found += hits
+            if asked.is_final:
+                found = merge_hits(found, asked.k, keys).parts()
     return found, total
 
 

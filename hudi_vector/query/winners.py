@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +43,7 @@ def fetch_rows(
     each: Each = map
     if not all(isinstance(reader, ParquetSlice) and reader.holds(names) for reader in readers):
         is_remote = any(isinstance(reader, ParquetSlice) and not reader.is_local for reader in readers)
-        each = parallel.each if is_remote else threads.map if threads else map
+        each = partial(parallel.each, decodes=True) if is_remote else threads.map if threads else map
     parts = list(each(read, range(len(places))))
     back = np.empty(len(winners), np.int64)
     back[np.concatenate(places)] = np.arange(len(winners))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -39,7 +40,7 @@ def allowed_rows(
     left = [number for number in range(len(readers)) if number not in masks]
     step = max(1, len(left) // _TASKS)
     if not all(readers[number].is_local for number in left):
-        step, each = 1, parallel.each
+        step, each = 1, partial(parallel.each, decodes=True)
     for found, own in each(read, [left[start : start + step] for start in range(0, len(left), step)]):
         masks |= found
         counts.add(own)

@@ -242,7 +242,7 @@ class Storage:
             content, _ = objects.read(self.path(uri), most)
             if content is None:
                 raise DataFileError(f"'{uri}' has more than {most} bytes, and no file of its kind is so large")
-            return content
+            return bytes(content)
         pieces, held = [], 0
         with self.filesystem.open_input_stream(self.path(uri)) as stream:
             while piece := stream.read(_PIECE_BYTES if held else _FIRST_PIECE_BYTES):

@@ -22,7 +22,7 @@ from hudi_vector.storage.parallel import Traffic, each, one_request, traffic
 from hudi_vector.storage.s3 import has_profile, s3_arguments
 from hudi_vector.storage.settings import StorageOptions
 
-__all__ = ["END_BYTES", "ObjectFile", "Objects", "is_addressed", "objects_at"]
+__all__ = ["END_BYTES", "ObjectFile", "Objects", "PositionedFile", "is_addressed", "objects_at"]
 
 _PART_BYTES = 8 << 20
 _PAGE = 1000
@@ -52,7 +52,7 @@ class Objects:
         self._stores: dict[str, Any] = {}
         self._lock = threading.Lock()
 
-    def read(self, path: str, most: int | None = None) -> tuple[bytes | None, int]:
+    def read(self, path: str, most: int | None = None) -> tuple[pa.Buffer | None, int]:
         """Return the content and the size of an object, by one request; no content if it has more than `most` bytes.
 
         Raises OSError, FileNotFoundError among them, if the object cannot be read.
@@ -63,12 +63,12 @@ class Objects:
             if most is not None and size > most:
                 return None, size
             content = self._bytes(found, path)
-            answer.nbytes = len(content)
+            answer.nbytes = content.size
         return content, size
 
     def read_range(
         self, path: str, begin: int, end: int, opened_by: Traffic | None = None
-    ) -> tuple[bytes, int, str | None]:
+    ) -> tuple[pa.Buffer, int, str | None]:
         """Return the bytes from `begin` to `end`, which must not be empty, with the object's size and its tag.
 
         `opened_by` counts the request if nothing does where it is sent.
@@ -76,7 +76,7 @@ class Objects:
         with one_request(opened_by) as answer:
             found = self._get(path, (begin, end))
             content = self._bytes(found, path)
-            answer.nbytes = len(content)
+            answer.nbytes = content.size
         return content, int(found.meta["size"]), found.meta.get("e_tag")
 
     def info(self, path: str) -> tuple[int, int]:
@@ -130,8 +130,8 @@ class Objects:
         options: Any = None if part is None else {"range": part}
         return self._asked(lambda: obstore.get(self._store(bucket), key, options=options), path)
 
-    def _bytes(self, found: Any, path: str) -> bytes:
-        return bytes(self._asked(found.bytes, path))
+    def _bytes(self, found: Any, path: str) -> pa.Buffer:
+        return pa.py_buffer(self._asked(found.bytes, path))
 
     def _asked(self, request: Any, path: str) -> Any:
         from obstore.exceptions import BaseError, InvalidPathError, PermissionDeniedError, UnauthenticatedError
@@ -179,68 +179,21 @@ class _Keys:
         }
 
 
-class ObjectFile(io.RawIOBase):
-    """One object, open for reads at any place by any number of threads, as pyarrow and this package read files.
+class PositionedFile(io.RawIOBase):
+    """A file of which only reads at a place have to be written; those from the present place follow from them."""
 
-    The end of an object whose size is known is read in one piece and kept: it holds what describes the rest.
-    """
-
-    def __init__(self, objects: Objects, path: str, size: int | None) -> None:
-        """Keep the object's path; nothing is requested. `size` is its size in bytes as it was listed, if it was."""
+    def __init__(self) -> None:
+        """Begin at the first byte."""
         super().__init__()
-        self._objects, self._path = objects, path
-        self._size = size
-        # The threads in which pyarrow reads do not know for which search they do so.
-        self._opened_by = traffic()
-        self._tag: str | None = None
         self._at = 0
-        self._tail = b""
-        self._lock = threading.Lock()
 
     def size(self) -> int:
         """Return the size in bytes."""
-        if self._size is None:
-            self._size = self._objects.info(self._path)[0]
-        return self._size
+        raise NotImplementedError
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
         """Return `nbytes` bytes from `offset`, fewer at the end; raise OSError if they cannot be read."""
-        size = self.size()
-        begin, end = offset, min(offset + nbytes, size)
-        if begin >= end:
-            return b""
-        tail = size - min(size, END_BYTES)
-        if begin >= tail:
-            return self._of_tail(tail)[begin - tail : end - tail]
-        return self._range(begin, end)
-
-    def read_part(self, nbytes: int, offset: int) -> bytes:
-        """Return `nbytes` bytes from `offset`, fewer at the end, by one request for these bytes alone.
-
-        The size need not be known. Raises OSError if the object cannot be read or has no byte at `offset`.
-        """
-        content, size, tag = self._objects.read_range(self._path, offset, offset + nbytes, self._opened_by)
-        self._require_same(size, tag)
-        return content
-
-    def read_ahead(self) -> None:
-        """Read the end of the object, by one request; raise OSError if it cannot be read."""
-        size = self.size()
-        if size:
-            self._of_tail(size - min(size, END_BYTES))
-
-    def read_buffer(self, nbytes: int | None = None) -> pa.Buffer:
-        """Return the next `nbytes` bytes, or all that are left; a large object is read in several parts at once."""
-        if self._size is None and not self._at and nbytes is None:
-            content, self._size = self._objects.read(self._path)
-            assert content is not None
-            self._at = self._size
-            return pa.py_buffer(content)
-        end = self.size() if nbytes is None else min(self._at + nbytes, self.size())
-        begins = range(self._at, end, _PART_BYTES)
-        parts = each(lambda begin: self.read_at(min(_PART_BYTES, end - begin), begin), begins)
-        self._at = max(self._at, end)
-        return pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))
+        raise NotImplementedError
 
     def readinto(self, buffer: Any) -> int:
         """Fill a buffer from the present place; return the number of bytes, 0 at the end."""
@@ -271,16 +224,88 @@ class ObjectFile(io.RawIOBase):
         """Return True."""
         return True
 
-    def _of_tail(self, begin: int) -> bytes:
+
+class ObjectFile(PositionedFile):
+    """One object, open for reads at any place by any number of threads, as pyarrow and this package read files.
+
+    The end of an object whose size is known is read in one piece and kept where its last byte is asked for: it holds
+    what describes the rest.
+    """
+
+    def __init__(self, objects: Objects, path: str, size: int | None) -> None:
+        """Keep the object's path; nothing is requested. `size` is its size in bytes as it was listed, if it was."""
+        super().__init__()
+        self._objects, self._path = objects, path
+        self._size = size
+        # The threads in which pyarrow reads do not know for which search they do so.
+        self._opened_by = traffic()
+        self._tag: str | None = None
+        self._tail: pa.Buffer | None = None
+        self._lock = threading.Lock()
+
+    def size(self) -> int:
+        """Return the size in bytes."""
+        if self._size is None:
+            self._size = self._objects.info(self._path)[0]
+        return self._size
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        """Return `nbytes` bytes from `offset`, fewer at the end; raise OSError if they cannot be read."""
+        content: bytes = self.buffer_at(nbytes, offset).to_pybytes()
+        return content
+
+    def buffer_at(self, nbytes: int, offset: int) -> pa.Buffer:
+        """Return what `read_at` does, without a copy."""
+        size = self.size()
+        begin, end = offset, min(offset + nbytes, size)
+        if begin >= end:
+            return pa.py_buffer(b"")
+        tail = size - min(size, END_BYTES)
+        if begin >= tail and (end == size or not tail or self._tail is not None):
+            return self._of_tail(tail).slice(begin - tail, end - begin)
+        return self._range(begin, end)
+
+    def read_part(self, nbytes: int, offset: int) -> bytes:
+        """Return `nbytes` bytes from `offset`, fewer at the end, by one request for these bytes alone.
+
+        The size need not be known. Raises OSError if the object cannot be read or has no byte at `offset`.
+        """
+        content: bytes = self._part(offset, offset + nbytes).to_pybytes()
+        return content
+
+    def read_ahead(self) -> None:
+        """Read the end of the object, by one request; raise OSError if it cannot be read."""
+        size = self.size()
+        if size:
+            self._of_tail(size - min(size, END_BYTES))
+
+    def read_buffer(self, nbytes: int | None = None) -> pa.Buffer:
+        """Return the next `nbytes` bytes, or all that are left; a large object is read in several parts at once."""
+        if self._size is None and not self._at and nbytes is None:
+            content, self._size = self._objects.read(self._path)
+            self._at = self._size
+            return content
+        end = self.size() if nbytes is None else min(self._at + nbytes, self.size())
+        begins = range(self._at, end, _PART_BYTES)
+        parts = each(lambda begin: self.buffer_at(min(_PART_BYTES, end - begin), begin), begins)
+        self._at = max(self._at, end)
+        return parts[0] if len(parts) == 1 else pa.py_buffer(b"".join(parts))
+
+    def _of_tail(self, begin: int) -> pa.Buffer:
         with self._lock:
-            if not self._tail:
+            if self._tail is None:
                 self._tail = self._range(begin, self.size())
             return self._tail
 
-    def _range(self, begin: int, end: int) -> bytes:
-        content = self.read_part(end - begin, begin)
-        if len(content) != end - begin:
-            raise OSError(f"{len(content)} bytes came instead of {end - begin}")
+    def _range(self, begin: int, end: int) -> pa.Buffer:
+        content = self._part(begin, end)
+        if content.size != end - begin:
+            raise OSError(f"{content.size} bytes came instead of {end - begin}")
+        return content
+
+    def _part(self, begin: int, end: int) -> pa.Buffer:
+        content, size, tag = self._objects.read_range(self._path, begin, end, self._opened_by)
+        self._require_same(size, tag)
         return content
 
     def _require_same(self, size: int, tag: str | None) -> None:

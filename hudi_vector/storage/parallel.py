@@ -1,6 +1,8 @@
 """Threads that wait for storage: a task of many small reads sends them at once, since each waits for its first byte.
 
-They count what the search asks for that they work for, however many searches run at once.
+No more requests are under way than the parallelism of this process allows. More work than that may be begun, where it
+also decodes what it reads: then the requests of some work are sent while other work decodes. Requests are counted for
+the search that they are sent for, however many searches run at once, and none is sent for a search that is over.
 """
 
 from __future__ import annotations
@@ -8,25 +10,30 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 __all__ = [
     "Answer",
+    "NotSentError",
     "Traffic",
     "begun",
     "counted",
     "each",
     "one_request",
+    "room",
     "set_parallelism",
     "threads_named",
     "together",
     "traffic",
+    "turn",
+    "while_wanted",
     "within_memory",
 ]
 
@@ -36,6 +43,9 @@ R = TypeVar("R")
 _USUAL = 32
 _IN_FLIGHT_BYTES = 256 << 20
 _LEVELS = 4
+_AHEAD = 4
+"""So much work that decodes is begun for each request that may be under way."""
+_LOOK_SECONDS = 0.1
 _HERE = threading.local()
 _parallelism = _USUAL
 
@@ -46,24 +56,144 @@ def set_parallelism(requests: int) -> None:
     _parallelism = requests
 
 
-def each(work: Callable[[T], R], items: Iterable[T], most: int | None = None) -> list[R]:
+class NotSentError(BaseException):
+    """A request was not sent, since what it was for is over.
+
+    It ends work whose result is not awaited any more, and is no `Exception`, so that it passes what handles errors of
+    storage. Where a check has found that it is too late, `while_wanted` raises the error of the check in its place.
+    """
+
+
+class _Purpose:
+    """A search that requests are sent for, or one of its rounds of work; `check` raises an error once it is late.
+
+    Attributes:
+        is_over: Whether no request is sent any more.
+        late: The error of the check, once there is one.
+    """
+
+    def __init__(self, above: _Purpose | None, check: Callable[[], Any] | None) -> None:
+        self._above, self._check = above, check
+        self.is_over = False
+        self.late: Exception | None = None
+
+    def require(self) -> None:
+        """Raise NotSentError if this or what it is for is over or late."""
+        if self._check is not None and self.late is None:
+            try:
+                self._check()
+            except Exception as late:  # noqa: BLE001 - `while_wanted` raises it
+                self.late = late
+        if self.is_over or self.late is not None:
+            raise NotSentError("what this was read for is over")
+        if self._above is not None:
+            self._above.require()
+
+
+_PURPOSE: ContextVar[_Purpose | None] = ContextVar("hudi_vector_purpose", default=None)
+
+
+@contextmanager
+def while_wanted(check: Callable[[], Any] | None = None) -> Iterator[Callable[[], None]]:
+    """Send requests, here and by the threads that work for the block, only until the block ends.
+
+    `check` is called before each of them, and raises an error if it is too late, which the block then raises. The
+    function that is yielded ends the sending before the block does.
+
+    Example:
+        >>> with while_wanted() as end:
+        ...     end()
+    """
+    purpose = _Purpose(_PURPOSE.get(), check)
+
+    def end() -> None:
+        purpose.is_over = True
+
+    before = _PURPOSE.set(purpose)
+    try:
+        yield end
+    except NotSentError:
+        if purpose.late is not None:
+            raise purpose.late from None
+        raise
+    finally:
+        end()
+        _PURPOSE.reset(before)
+
+
+def _require_wanted() -> None:
+    purpose = _PURPOSE.get()
+    if purpose is not None:
+        purpose.require()
+
+
+def each(work: Callable[[T], R], items: Iterable[T], most: int | None = None, *, decodes: bool = False) -> list[R]:
     """Return the results of `work` for all items, in their order; threads of this module do the work at once.
 
-    At most `most` items are worked on at a time, where it is less than the parallelism of this process. Work that
-    itself calls `each` gets other threads, so that none waits for a thread that waits for it; at the fifth level, items
-    are worked on one after another. After an error no further work is begun, and the error is raised.
+    At most `most` items are worked on at a time, where it is less than the parallelism of this process. Of work that
+    `decodes` what it reads, more is begun, so that requests do not wait for it. Work that itself calls `each` gets
+    other threads, so that none waits for a thread that waits for it; at the fifth level, items are worked on one after
+    another. The first error ends all: it is raised at once, no further work is begun and no further request sent.
     """
     wanted = list(items)
     level = getattr(_HERE, "level", 0)
     if len(wanted) < 2 or level == _LEVELS:
         return [work(item) for item in wanted]
-    threads = _parallelism if most is None else max(1, min(most, _parallelism))
+    at_once = _parallelism * (_AHEAD if decodes and _parallelism > 1 else 1)
+    return _Round(work, wanted, level + 1).results(at_once if most is None else max(1, min(most, at_once)))
 
-    def working(item: T) -> R:
-        _HERE.level = level + 1
-        return work(item)
 
-    return list(threads_named(f"hudi-vector-io-{level + 1}", threads).map(working, wanted))
+class _Round(Generic[T, R]):
+    """Work for some items that is done by the threads of one level."""
+
+    def __init__(self, work: Callable[[T], R], items: Sequence[T], level: int) -> None:
+        self._work, self._items, self._level = work, items, level
+        self._results: list[Any] = [None] * len(items)
+        self._begun = self._done = 0
+        self._failed: BaseException | None = None
+        self._lock, self._ended = threading.Lock(), threading.Event()
+
+    def results(self, at_once: int) -> list[R]:
+        """Do the work, so many items at a time, and return the results."""
+        # A power of two, so that there are few pools; rounds of few items share those of a usual size.
+        self._threads = threads_named(f"hudi-vector-io-{self._level}", 1 << (at_once - 1).bit_length())
+        with while_wanted() as self._end:
+            for _ in range(min(at_once, len(self._items))):
+                self._begin()
+            while not self._ended.wait(_LOOK_SECONDS):
+                _require_wanted()
+        if self._failed is not None:
+            raise self._failed
+        return self._results
+
+    def _begin(self) -> None:
+        with self._lock:
+            number = self._begun
+            if number == len(self._items) or self._failed is not None:
+                return
+            self._begun += 1
+        self._threads.submit(self._run, number)
+
+    def _run(self, number: int) -> None:
+        _HERE.level = self._level
+        try:
+            _require_wanted()
+            self._results[number] = self._work(self._items[number])
+        except BaseException as problem:  # noqa: BLE001 - the caller raises it
+            self._stop(problem)
+            return
+        with self._lock:
+            self._done += 1
+            if self._done == len(self._items):
+                self._ended.set()
+        # Not in a loop, so that work of other searches that waits for a thread comes in between.
+        self._begin()
+
+    def _stop(self, problem: BaseException) -> None:
+        with self._lock:
+            self._failed = self._failed or problem
+        self._end()
+        self._ended.set()
 
 
 def together(*calls: Callable[[], Any]) -> list[Any]:
@@ -103,6 +233,78 @@ def within_memory(size: int) -> int:
         (2, 0)
     """
     return _IN_FLIGHT_BYTES // max(size, 1)
+
+
+class _Limit:
+    """Lets threads hold parts of something of which there is only so much, in the order in which they come.
+
+    `most` returns how much there is. A thread that wants more gets it when no other holds a part.
+    """
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._held = 0
+        self._waiting: deque[tuple[int, threading.Event]] = deque()
+
+    @contextmanager
+    def part(self, wanted: int) -> Iterator[None]:
+        """Hold a part during the block."""
+        own = (wanted, threading.Event())
+        with self._lock:
+            self._waiting.append(own)
+            self._grant()
+        try:
+            own[1].wait()
+            yield
+        finally:
+            with self._lock:
+                if own[1].is_set():
+                    self._held -= wanted
+                else:
+                    self._waiting.remove(own)
+                self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting and (not self._held or self._held + self._waiting[0][0] <= self._most()):
+            wanted, granted = self._waiting.popleft()
+            self._held += wanted
+            granted.set()
+
+
+def _limits() -> tuple[_Limit, _Limit, _Limit]:
+    processors = len(os.sched_getaffinity(0))
+    return _Limit(lambda: _parallelism), _Limit(lambda: _IN_FLIGHT_BYTES), _Limit(lambda: processors)
+
+
+_REQUESTS, _BYTES, _TURNS = _limits()
+
+
+@contextmanager
+def turn() -> Iterator[None]:
+    """Compute in the block, which waits for nothing: of the threads of this module only as many do as processors."""
+    if getattr(_HERE, "level", 0):
+        with _TURNS.part(1):
+            yield
+    else:
+        yield
+
+
+@contextmanager
+def room(nbytes: int) -> Iterator[None]:
+    """Hold so many bytes of answers in the block; it waits while all threads hold 256 MiB.
+
+    A thread that holds some already does not wait for more.
+    """
+    if getattr(_HERE, "has_room", False):
+        yield
+        return
+    with _BYTES.part(nbytes):
+        _HERE.has_room = True
+        try:
+            yield
+        finally:
+            _HERE.has_room = False
 
 
 class _Threads(ThreadPoolExecutor):
@@ -173,13 +375,17 @@ def traffic() -> Traffic | None:
 
 @contextmanager
 def counted(is_wanted: bool) -> Iterator[None]:
-    """Count, if that is wanted, what is asked for in the block, here and by the threads that work for it."""
+    """Count, if that is wanted, what is asked for in the block, here and by the threads that work for it.
+
+    These send no request any more when the block has ended.
+    """
     if not is_wanted:
         yield
         return
     before = _TRAFFIC.set(Traffic())
     try:
-        yield
+        with while_wanted():
+            yield
     finally:
         _TRAFFIC.reset(before)
 
@@ -194,7 +400,22 @@ class Answer:
 
 @contextmanager
 def one_request(opened_by: Traffic | None = None) -> Iterator[Answer]:
-    """Count the block as a request; if nothing is counted here, for the search that opened the file."""
+    """Count the block as a request; if nothing is counted here, for the search that opened the file.
+
+    A thread of this module waits until fewer requests are under way than may be. Raises NotSentError if the answer is
+    not wanted any more.
+    """
+    if getattr(_HERE, "level", 0):
+        with _REQUESTS.part(1), _noted(opened_by) as answer:
+            yield answer
+    else:
+        with _noted(opened_by) as answer:
+            yield answer
+
+
+@contextmanager
+def _noted(opened_by: Traffic | None) -> Iterator[Answer]:
+    _require_wanted()
     answer, begun = Answer(), time.monotonic_ns()
     try:
         yield answer
@@ -206,5 +427,11 @@ def one_request(opened_by: Traffic | None = None) -> Iterator[Answer]:
             seen.requests.append((begun + (answer.requests - 1) * step, ended, answer.nbytes))
 
 
-# A process that was forked has the pools, and none of their threads.
-os.register_at_fork(after_in_child=threads_named.cache_clear)
+def _forget_threads() -> None:
+    """Make new pools and limits in a process that was forked: it has those of its parent, but none of the threads."""
+    global _REQUESTS, _BYTES, _TURNS
+    threads_named.cache_clear()
+    _REQUESTS, _BYTES, _TURNS = _limits()
+
+
+os.register_at_fork(after_in_child=_forget_threads)

@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -25,7 +26,7 @@ from support.loaded import module
 from support.written_table import Row, WrittenTable
 
 import hudi_vector as hv
-from hudi_vector.errors import DataFileError, TableNotFoundError
+from hudi_vector.errors import DataFileError, SearchTimeoutError, TableNotFoundError
 from hudi_vector.index import verified
 from hudi_vector.index.build import Parameters, _kept_of, create_index, indexable_files
 from hudi_vector.index.files import pack_uri, path_from, save_model, segment_name
@@ -147,12 +148,13 @@ def answer(table: Any, **asked: Any) -> list[tuple[int, str, float]]:
 @pytest.mark.parametrize(
     ("name", "asked", "requests", "waves"),
     [
-        ("f8", {"recall_target": 0.95}, 30, 9),
-        ("f200", {"recall_target": 0.95}, 60, 10),
-        ("p50", {"recall_target": 0.95}, 100, 12),
-        ("f8", {"recall_target": 1.0}, 40, 10),
-        ("f8", {"mode": "exact"}, 30, 8),
-        ("f200", {"mode": "exact"}, 240, 18),
+        ("f8", {"recall_target": 0.95}, 25, 8),
+        ("f200", {"recall_target": 0.95}, 45, 8),
+        ("p50", {"recall_target": 0.95}, 90, 9),
+        ("f8", {"recall_target": 1.0}, 25, 8),
+        ("f8", {"mode": "exact"}, 24, 7),
+        ("f200", {"mode": "exact"}, 220, 13),
+        ("f200", {"mode": "exact", "filter": "price < 90"}, 220, 13),
     ],
 )
 def test_a_first_search(store: Any, lake: Path, name: str, asked: dict[str, Any], requests: int, waves: int) -> None:
@@ -200,8 +202,54 @@ def test_a_second_search_and_one_with_a_filter(store: Any, lake: Path) -> None:
         store.set_delay(0)
         found.append(answer(table, filter="price < 20", recall_target=0.95))
     assert found == expected
-    assert (len(again.requests) <= 30, again.waves <= 3) == (True, True), slow.summary(again)
-    assert filtered.waves <= 5, slow.summary(filtered)
+    assert (len(again.requests) <= 10, again.waves <= 2) == (True, True), slow.summary(again)
+    assert filtered.waves <= 3, slow.summary(filtered)
+
+
+def test_filter_columns_of_many_files_are_read_at_once(store: Any, lake: Path) -> None:
+    asked = {"filter": "price < 5", "recall_target": 0.95}
+    with hv.open(str(lake / "f200"), column="emb") as local:
+        expected = answer(local, **asked)
+    forget()
+    with opened(store, "f200") as table:
+        answer(table, recall_target=0.95)
+        store.set_delay(DELAY)
+        with store.watched() as seen:
+            found = answer(table, **asked)
+        store.set_delay(0)
+    assert found == expected
+    assert (len(seen.requests) <= 90, seen.waves <= 5) == (True, True), slow.summary(seen)
+    assert seen.most_at_once <= 32
+
+
+def test_a_search_that_took_too_long_sends_nothing_more(store: Any, lake: Path) -> None:
+    slowly = {"hoodie.vector.io.parallelism": "4"}
+    with hv.open("s3a://lake/f200", column="emb", storage_options=store.settings, options=slowly) as table:
+        store.set_delay(DELAY)
+        with store.watched() as seen:
+            with pytest.raises(SearchTimeoutError, match=r"within 1 seconds; \d+ of 200 file slices"):
+                answer(table, mode="exact", timeout="1s")
+            # Those under way have ended.
+            time.sleep(4 * DELAY)
+        with store.watched() as later:
+            time.sleep(4 * DELAY)
+        store.set_delay(0)
+    assert 4 < len(seen.requests) <= 4 * 6, slow.summary(seen)
+    assert not later.requests
+
+
+def test_a_search_that_failed_sends_nothing_more(store: Any, lake: Path) -> None:
+    upload(store, lake / "f200", "torn")
+    slowly = {"hoodie.vector.io.parallelism": "4"}
+    with hv.open("s3a://lake/torn", column="emb", storage_options=store.settings, options=slowly) as table:
+        found = store.client.list_objects_v2(Bucket="lake", Prefix="torn/g00/")["Contents"]
+        for key in sorted(found, key=lambda each: -each["Size"])[20:]:
+            store.client.delete_object(Bucket="lake", Key=key["Key"])
+        with store.watched() as seen:
+            with pytest.raises(DataFileError, match=r"cannot be (read|opened): there is no object"):
+                answer(table, mode="exact")
+            time.sleep(4 * DELAY)
+    assert 20 < len(seen.requests) < 40, slow.summary(seen)
 
 
 def assert_counted(report: Any, seen: Any) -> None:

@@ -18,7 +18,6 @@ from hudi_vector.errors import DataFileError
 from hudi_vector.read.logs.record_keys import hashes_of_file, keys_of_file
 from hudi_vector.read.parquet.data_file import DataFile
 from hudi_vector.read.parquet.page_file import column_pages
-from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.storage import FileInfo, StorageOptions
 from hudi_vector.table_services.erasure.key_rows import KeyScan
 from hudi_vector.table_services.references.base_files import parquet_references
@@ -47,7 +46,7 @@ def read_by_pages(file: FileInfo) -> pa.Table:
     data = DataFile(file, LOCAL, mapped=False)
     pages = column_pages(data, "_hoodie_record_key", 0)
     assert pages is not None
-    return pages.rows(data, np.arange(1), RangeReads())
+    return pages.rows(data, np.arange(1))
 
 
 WAYS: dict[str, tuple[str, Callable[[FileInfo], Any]]] = {

@@ -21,7 +21,6 @@ from hudi_vector.read.parquet.data_file import DataFile
 from hudi_vector.read.parquet.page_file import column_pages
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.parquet.thrift import read_struct
-from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.storage import FileInfo, StorageOptions
 
@@ -125,12 +124,10 @@ def test_only_the_pages_of_the_rows_are_read(tmp_path: Path) -> None:
     assert pages is not None
     rows = np.array([3, 5, 30_000, 49_999])
     file.taken = 0
-    assert pages.rows(file, rows, RangeReads()).column(0).to_pylist() == [texts[row] for row in rows]
+    assert pages.rows(file, rows).column(0).to_pylist() == [texts[row] for row in rows]
     assert file.taken == pages.bytes_of(pages.pages_of(rows)) < 400_000
     assert pages.are_faster_read(rows)
     assert not pages.are_faster_read(np.array([3, 5])), "a scan ends with the first page"
-    together = pages.rows(file, rows, RangeReads(threads=3))
-    assert together.column(0).to_pylist() == [texts[row] for row in rows]
 
 
 def test_a_file_that_was_cut_short_is_named(tmp_path: Path) -> None:
@@ -147,7 +144,7 @@ def test_a_file_that_was_cut_short_is_named(tmp_path: Path) -> None:
     held[begin : begin + 40] = b"\xff" * 40
     path.write_bytes(held)
     with pytest.raises(DataFileError, match=r"f\.parquet' cannot be read"):
-        pages.rows(file, np.array([int(pages.places.first_row[2])]), RangeReads())
+        pages.rows(file, np.array([int(pages.places.first_row[2])]))
 
 
 def test_structs_are_read_as_they_were_written() -> None:

@@ -125,7 +125,7 @@ def _scanning(entries: Sequence[Entry], each: Each) -> Each:
     if all(base is None or scheme_of(base.uri) == "file" for base in bases):
         return each
     largest = max(entry[1].file_slice.size for entry in entries)
-    return partial(parallel.each, most=max(_LEAST_AT_ONCE, parallel.within_memory(largest)))
+    return partial(parallel.each, most=max(_LEAST_AT_ONCE, parallel.within_memory(largest)), decodes=True)
 
 
 def _together(entries: Sequence[Entry], is_final: bool) -> Iterator[Sequence[Entry]]:
@@ -383,7 +383,8 @@ def _scored(scoring: _Scoring, segments: Sequence[int], spec: ScanSpec, each: Ea
 
         yield from each(score, segments)
     elif segments:
-        apart = map if all(scoring.readers[segment].is_local for segment in segments) else parallel.each
+        is_local = all(scoring.readers[segment].is_local for segment in segments)
+        apart = map if is_local else partial(parallel.each, decodes=True)
         yield from _scored_together(list(apart(partial(_read, scoring), segments)), scoring, spec)
 
 

@@ -81,10 +81,13 @@ class PlannedSide:
         question = question.by(plan.deadline())
         bounds = Bounds.of(len(question.vectors), question.max_distance)
         gathered, counts = Gathered(plan, bounds), ScanCounts()
-        for hits, seen in search_slices(list(enumerate(plan.slices)), plan.index, plan.spec, question, bounds, True):
-            gathered.add(hits)
-            counts.add(seen)
-        winners = gathered.winners()
+        with question.deadline.limiting():
+            for hits, seen in search_slices(
+                list(enumerate(plan.slices)), plan.index, plan.spec, question, bounds, True
+            ):
+                gathered.add(hits)
+                counts.add(seen)
+            winners = gathered.winners()
         if len(question.vectors):
             refuse_other_length(plan, len(winners), counts)
         return PlannedRows(plan, winners, self.physical)

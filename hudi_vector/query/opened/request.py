@@ -48,7 +48,8 @@ class Found:
     def columns(self, names: list[str]) -> dict[str, Any]:
         """Read columns of the rows, in the rows' order, by name."""
         begun = time.perf_counter()
-        fetched = fetch_rows(self.plan, self.winners, names, keep=True, threads=threads_of(self.conf))
+        with self.progress.deadline.limiting():
+            fetched = fetch_rows(self.plan, self.winners, names, keep=True, threads=threads_of(self.conf))
         self.progress.seconds["rows"] = time.perf_counter() - begun
         self.progress.deadline.check()
         return {name: fetched.column(name) for name in names}

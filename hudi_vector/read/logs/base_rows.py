@@ -11,14 +11,12 @@ import pyarrow.parquet as pq
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.parquet.data_file import DataFile, reading
 from hudi_vector.read.parquet.page_file import column_pages
-from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.storage import FileInfo, StorageOptions
 from hudi_vector.storage.objects import END_BYTES
 
 __all__ = ["base_rows"]
 
 _BATCH_ROWS = 8192
-_SUITED = RangeReads()
 
 
 def base_rows(
@@ -46,13 +44,14 @@ def base_rows(
                 columns = {name: found for name in schema.names if (found := _paged(ranges, group, inside, name))}
                 left = [name for name in schema.names if name not in columns]
                 if left:
-                    columns |= _gone_through(whole.parquet(), group, inside, left)
+                    with whole.ahead(whole.ranges(group, left) if whole is not ranges else []):
+                        columns |= _gone_through(whole.parquet(), group, inside, left)
                 yield pa.table({name: columns[name] for name in schema.names}).cast(schema)
 
 
 def _paged(ranges: DataFile, group: int, inside: Ints, name: str) -> pa.ChunkedArray | None:
     pages = column_pages(ranges, name, group)
-    return pages.rows(ranges, inside, _SUITED).column(0) if pages and pages.are_faster_read(inside) else None
+    return pages.rows(ranges, inside).column(0) if pages and pages.are_faster_read(inside) else None
 
 
 def _gone_through(source: pq.ParquetFile, group: int, inside: Ints, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:

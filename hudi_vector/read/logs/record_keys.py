@@ -24,7 +24,9 @@ def keys_of_file(file: FileInfo, options: StorageOptions) -> pa.ChunkedArray:
     """
     data = DataFile(file, options, mapped=True, checked=True)
     with reading(file.uri), contextlib.closing(data):
-        return data.parquet().read(columns=[_KEY], use_threads=False).column(_KEY).cast(pa.string())
+        groups = range(data.metadata.num_row_groups)
+        with data.ahead([one for group in groups for one in data.ranges(group, [_KEY])]):
+            return data.parquet().read(columns=[_KEY], use_threads=False).column(_KEY).cast(pa.string())
 
 
 def hashes_of_file(file: FileInfo, options: StorageOptions) -> KeyHashes | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.read.cache import note, process_cache
 from hudi_vector.read.parquet.chunks import footer_bytes, footer_groups
+from hudi_vector.read.parquet.fetched import FetchedFile, Range
 from hudi_vector.read.parquet.kept_footer import KeptFooter, footer_kept_of, kept_footer
 from hudi_vector.read.parquet.thrift import list_of_structs
 from hudi_vector.read.parquet.values import ByteSource
-from hudi_vector.storage import FileInfo, StorageOptions, open_storage, scheme_of
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage, parallel, scheme_of
 
 __all__ = ["DataFile", "held_in_memory", "held_stream", "reading"]
 
@@ -34,9 +35,9 @@ _HELD: dict[FileInfo, pa.Buffer] = {}
 class DataFile:
     """One Parquet file, opened for one search.
 
-    With `mapped`, a local file is mapped into memory and column chunks are read whole, each by one request if the file
-    is an object; otherwise pages are read as they are needed, so that at most one block is held. With `checked`, page
-    checksums are verified, which costs about one second per GB.
+    With `mapped`, a local file is mapped into memory and column chunks are read whole; otherwise pages are read as they
+    are needed, so that at most one block is held. Chunks of an object are read in few requests where `ahead` names
+    them. With `checked`, page checksums are verified, which costs about one second per GB.
     """
 
     def __init__(self, file: FileInfo, options: StorageOptions, mapped: bool, checked: bool = False) -> None:
@@ -133,7 +134,7 @@ class DataFile:
             if source.size() != self.file.size:
                 source.close()
                 raise OSError("it was rewritten after it was listed")
-        return source
+        return FetchedFile(source, self.file.size) if self.is_remote else source
 
     def parquet(self) -> pq.ParquetFile:
         """Return pyarrow's reader of the file; raise DataFileError if it is missing or not a complete Parquet file."""
@@ -145,12 +146,39 @@ class DataFile:
                 self._parquet = pq.ParquetFile(
                     source,
                     metadata=self._footer,
-                    pre_buffer=self.is_remote and self._mapped,
+                    pre_buffer=False,
                     buffer_size=0 if self._mapped else _REMOTE_BUFFER_BYTES if self.is_remote else _PAGE_BUFFER_BYTES,
                     coerce_int96_timestamp_unit="us",
                     page_checksum_verification=self._checked,
                 )
         return self._parquet
+
+    @contextlib.contextmanager
+    def ahead(self, ranges: Sequence[Range]) -> Iterator[None]:
+        """Have ranges of an object in memory during the block, read at once in few requests; a local file has them.
+
+        Raises DataFileError if they cannot be read.
+        """
+        with contextlib.ExitStack() as held:
+            if ranges and isinstance(source := self.source(), FetchedFile):
+                with reading(self.file.uri):
+                    held.enter_context(source.ahead(ranges))
+            yield
+
+    def ranges(self, group: int, names: Sequence[str]) -> list[Range]:
+        """Return where the stored bytes of columns lie in an object, for `ahead`; none of a local file."""
+        if not self.is_remote:
+            return []
+        found = []
+        for chunk in (chunk for name in names for chunk in self._chunks(group, name)):
+            begin = chunk.dictionary_page_offset or chunk.data_page_offset
+            found.append((begin, begin + chunk.total_compressed_size))
+        return found
+
+    def columns(self, group: int, names: Sequence[str]) -> pa.Table:
+        """Return whole columns of a row group that the file has; raise DataFileError if they cannot be read."""
+        with reading(self.file.uri), self.ahead(self.ranges(group, names)), parallel.turn():
+            return self.parquet().read_row_group(group, columns=list(names), use_threads=False)
 
     def column_bytes(self, group: int, name: str) -> int:
         """Return the stored (compressed) bytes of a column in a row group."""
@@ -203,11 +231,12 @@ def held_in_memory(file: FileInfo, options: StorageOptions) -> Iterator[None]:
     if scheme_of(file.uri) == "file" or file.size > _MOST_HELD or file in _HELD:
         yield
         return
-    _HELD[file] = open_storage(file.uri, options).whole(file.uri, file.size)
-    try:
-        yield
-    finally:
-        _HELD.pop(file, None)
+    with parallel.room(file.size):
+        _HELD[file] = open_storage(file.uri, options).whole(file.uri, file.size)
+        try:
+            yield
+        finally:
+            _HELD.pop(file, None)
 
 
 def held_stream(file: FileInfo) -> pa.BufferReader | None:

@@ -15,12 +15,10 @@ from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.parquet.data_file import DataFile, reading
 from hudi_vector.read.parquet.page_file import leaf_pages
-from hudi_vector.read.parquet.vector_pages import RangeReads
 
 __all__ = ["key_rows", "struct_rows"]
 
 _KEY = "_hoodie_record_key"
-_SUITED = RangeReads()
 
 
 def key_rows(file: DataFile, keys: Collection[str]) -> tuple[Ints, list[str]]:
@@ -92,7 +90,7 @@ def _leaf(file: DataFile, number: int, group: int, rows: Ints) -> pa.Array:
     pages = leaf_pages(file, number, group)
     if pages is None:
         raise UnsupportedTableError(f"single pages of '{file.metadata.schema.column(number).path}' cannot be found")
-    return _whole(pages.rows(file, rows, _SUITED).column(0))
+    return _whole(pages.rows(file, rows).column(0))
 
 
 def _joined(parts: Sequence[pa.Array]) -> pa.Array:

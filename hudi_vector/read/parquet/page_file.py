@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.parquet.chunks import Chunk, Places, column_chunks, page_places
 from hudi_vector.read.parquet.data_file import DataFile, reading
+from hudi_vector.read.parquet.fetched import Range
+from hudi_vector.read.parquet.kept_footer import footer_kept_of
 from hudi_vector.read.parquet.thrift import STRUCT, Written, binary, i32, i64, listed, read_struct, struct_of
-from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.storage import scheme_of
 
-__all__ = ["ColumnPages", "column_pages", "leaf_pages"]
+__all__ = ["ColumnPages", "column_pages", "leaf_pages", "unread_index"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -34,7 +35,7 @@ _HEADER_AHEAD = 16 << 10
 _PACKED, _PLAIN = 2, 6
 # Field numbers of parquet.thrift: of SchemaElement, then of ColumnMetaData and ColumnChunk.
 _REPETITION, _NAME, _CHILDREN = 3, 4, 5
-_TYPE, _ENCODINGS, _PATH, _CODEC, _INDEX_OFFSET, _META = 1, 2, 3, 4, 4, 3
+_TYPE, _ENCODINGS, _PATH, _CODEC, _INDEX_OFFSET, _INDEX_LENGTH, _META = 1, 2, 3, 4, 4, 5, 3
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class ColumnPages:
     def _dictionary_bytes(self) -> int:
         return int(self.places.begin[0]) - self.chunk.begin
 
-    def rows(self, file: DataFile, rows: Ints, reads: RangeReads) -> pa.Table:
+    def rows(self, file: DataFile, rows: Ints) -> pa.Table:
         """Return the values of ascending rows of the row group as a table of one column, in the type of the file.
 
         A leaf within structs is returned within these structs, which have no other field. Raises DataFileError if the
@@ -86,25 +87,29 @@ class ColumnPages:
         before = np.cumsum(counts) - counts
         place = np.searchsorted(first[pages], rows, side="right") - 1
         with reading(file.file.uri):
-            made = self._file(self._read(file, pages, reads.at(file.file.uri)), int(counts.sum()))
+            made = self._file(self._read(file, pages), int(counts.sum()))
             file_of_pages = pq.ParquetFile(
                 made, coerce_int96_timestamp_unit="us", pre_buffer=False, page_checksum_verification=True
             )
             held = file_of_pages.read(use_threads=False)
             return held.take(pa.array(rows - first[pages][place] + before[place]))
 
-    def _read(self, file: DataFile, pages: Ints, reads: RangeReads) -> list[bytes]:
-        """Return the bytes of the dictionary, if there is one, and of the pages; adjacent pages share one read.
-
-        Raises EOFError if the file is too short.
-        """
+    def ranges(self, pages: Ints) -> list[Range]:
+        """Return where the dictionary, if there is one, and the pages lie in the file; adjacent pages are one range."""
         begin, end = self.places.begin[pages], self.places.end[pages]
         apart = begin[1:] != end[:-1]
         begins, ends = begin[np.append(True, apart)].tolist(), end[np.append(apart, True)].tolist()
-        if self._dictionary_bytes:
-            begins, ends = [self.chunk.begin, *begins], [int(self.places.begin[0]), *ends]
-        source = file.source()
-        pieces = list(reads.each(lambda i: source.read_at(ends[i] - begins[i], begins[i]), range(len(begins))))
+        dictionary = [(self.chunk.begin, int(self.places.begin[0]))] if self._dictionary_bytes else []
+        return [*dictionary, *zip(begins, ends, strict=True)]
+
+    def _read(self, file: DataFile, pages: Ints) -> list[bytes]:
+        """Return the bytes of the dictionary, if there is one, and of the pages.
+
+        Raises EOFError if the file is too short.
+        """
+        ranges = self.ranges(pages)
+        with file.ahead(ranges):
+            pieces = [file.source().read_at(end - begin, begin) for begin, end in ranges]
         if sum(map(len, pieces)) < self.bytes_of(pages):
             raise EOFError
         return pieces
@@ -143,6 +148,23 @@ def column_pages(file: DataFile, name: str, group: int) -> ColumnPages | None:
     number = next((i for i in range(len(schema)) if schema.column(i).path == name), None)
     found = None if number is None else leaf_pages(file, number, group)
     return found if found is not None and len(found.elements) == 1 else None
+
+
+def unread_index(file: DataFile, name: str, group: int) -> list[Range] | None:
+    """Return where the page index lies that `column_pages` would read; nothing where it is in memory.
+
+    Return None if there are no pages to find: the column is missing, nested or repeated, or the file has no index.
+    """
+    schema = file.metadata.schema
+    number = next((i for i in range(len(schema)) if schema.column(i).path == name), None)
+    if number is None or schema.column(number).max_repetition_level:
+        return None
+    column = file.groups[group][1][number]
+    offset, size = column.get(_INDEX_OFFSET), column.get(_INDEX_LENGTH)
+    if not offset or not size:
+        return None
+    at_hand = footer_kept_of(file.file) or process_cache().get((file.file, "leaf pages", number, group))
+    return [] if at_hand else [(offset, offset + size)]
 
 
 def leaf_pages(file: DataFile, number: int, group: int) -> ColumnPages | None:

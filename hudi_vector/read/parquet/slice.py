@@ -17,14 +17,16 @@ from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
 from hudi_vector.read.cache import ByteCache, note, process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.parquet.data_file import DataFile, held_in_memory, reading
-from hudi_vector.read.parquet.page_file import column_pages
+from hudi_vector.read.parquet.fetched import Range
+from hudi_vector.read.parquet.page_file import column_pages, unread_index
 from hudi_vector.read.parquet.page_table import PagedChunk, PageTable, paged_chunks
 from hudi_vector.read.parquet.vector_pages import RangeReads, VectorPages
 from hudi_vector.read.predicate.form import evaluate
 from hudi_vector.read.predicate.prune import ColumnStats, may_match, row_group_stats
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vectors import block_of, chosen_of, joined, rows_within
-from hudi_vector.storage import FileInfo, parallel
+from hudi_vector.storage import FileInfo
+from hudi_vector.storage.ranges import MAX_READ, OBJECT_STORE_MAX_GAP
 from hudi_vector.table.deleted_rows import DeletedRows
 
 __all__ = ["ParquetSlice"]
@@ -34,6 +36,7 @@ _FETCH_BATCH_ROWS = 4096
 # Columns up to this size are decoded whole and cached, so that further result rows of the file cost nothing.
 _KEPT_COLUMN_BYTES = 8 << 20
 _SMALL_BYTES = 1 << 20
+_FEW_BYTES = 64 << 10
 _SUITED = RangeReads()
 
 
@@ -263,7 +266,9 @@ class ParquetSlice:
         assert spec.predicate is not None
         names = spec.filter_columns
         if self._cache is not None and names:
-            held = [self._kept_column(group, name) for name in names]
+            absent = [] if self.is_local else self._absent(group, names, _KEPT_COLUMN_BYTES)
+            with self._data.ahead(self._data.ranges(group, absent)):
+                held = [self._kept_column(group, name) for name in names]
             if all(column is not None for column in held):
                 return evaluate(spec.predicate, pa.Table.from_arrays(held, names=list(names)), spec.zone)
         mask = np.empty(rows, np.bool_)
@@ -300,8 +305,7 @@ class ParquetSlice:
         column = self._spec.column.name
         positions = np.arange(start, start + rows, dtype=np.int64)
         if column in self._data.names:
-            with reading(self._file.uri):
-                held = self._data.parquet().read_row_group(group, columns=[column], use_threads=False).column(column)
+            held = self._data.columns(group, [column]).column(column)
             counts.bytes_read += self._data.column_bytes(group, column)
             array = held.combine_chunks() if held.num_chunks != 1 else held.chunk(0)
             block = block_of(array, self._spec.column, positions, own)
@@ -382,14 +386,13 @@ class ParquetSlice:
         """Return columns of one row group at ascending positions in the row group."""
         chosen = pa.array(inside)
 
-        def single(name: str) -> pa.ChunkedArray | None:
-            kept = self._kept_column(group, name, -1 if self._data.is_remote else _KEPT_COLUMN_BYTES)
-            return self._paged_rows(group, inside, name) if kept is None else kept.take(chosen)
-
-        if self._data.is_remote:
-            self._data.source()  # opened here, before several threads do it at once
-        found = parallel.each(single, names) if self._data.is_remote else map(single, names)
-        columns = {name: column for name, column in zip(names, found, strict=True) if column is not None}
+        with self._data.ahead(self._wanted_ranges(group, inside, names) if self._data.is_remote else []):
+            columns = dict[str, pa.ChunkedArray]()
+            for name in names:
+                kept = self._kept_column(group, name, self._kept_bytes(group, name))
+                column = self._paged_rows(group, inside, name) if kept is None else kept.take(chosen)
+                if column is not None:
+                    columns[name] = column
         large = [name for name in names if name not in columns]
         if large:
             picked = self._picked(group, inside, large)
@@ -397,12 +400,45 @@ class ParquetSlice:
         fields = self._spec.fields(names)
         return pa.table([columns[name] for name in names], schema=pa.schema([(f.name, f.type) for f in fields]))
 
+    def _kept_bytes(self, group: int, name: str) -> int:
+        """Return how many bytes a column may have that is read whole, and kept, although a few rows are wanted.
+
+        Of an object it is read whole where its pages cannot be found, or where it is not worth to look for them.
+        """
+        if self.is_local:
+            return _KEPT_COLUMN_BYTES
+        index = unread_index(self._ranges, name, group)
+        if index is None:
+            return _KEPT_COLUMN_BYTES
+        few = OBJECT_STORE_MAX_GAP if index else _FEW_BYTES
+        return _KEPT_COLUMN_BYTES if self._data.column_bytes(group, name) <= few else -1
+
+    def _wanted_ranges(self, group: int, inside: Ints, names: Sequence[str]) -> list[Range]:
+        """Return where in an object the bytes lie that rows of a row group need: of whole columns, or of pages."""
+        absent = self._absent(group, names)
+        paged = [name for name in absent if self._cache is None or self._kept_bytes(group, name) < 0]
+        with self._data.ahead([one for name in paged for one in unread_index(self._ranges, name, group) or ()]):
+            pages = [column_pages(self._ranges, name, group) for name in paged]
+        found = self._data.ranges(group, [name for name in absent if name not in paged])
+        return found + [one for each in pages if each is not None for one in each.ranges(each.pages_of(inside))]
+
+    def _absent(self, group: int, names: Sequence[str], most: int | None = None) -> list[str]:
+        """Return the columns of the file that are not in memory; with `most`, those of up to so many plain bytes."""
+        return [
+            field.name
+            for field in self._spec.fields(names)
+            if field.name in self._data.names
+            and field.name not in self._constants
+            and (most is None or self._data.plain_bytes(group, field.name) <= most)
+            and (self._cache is None or self._cache.get(self._column_key(group, field)) is None)
+        ]
+
     def _paged_rows(self, group: int, inside: Ints, name: str) -> pa.ChunkedArray | None:
         """Return a large column of a few rows from their pages, or None if reading the column in sequence is faster."""
         pages = column_pages(self._ranges, name, group)
         if pages is None or not (self._data.is_remote or pages.are_faster_read(inside)):
             return None
-        return conform(pages.rows(self._ranges, inside, _SUITED), self._spec.fields([name])).column(0)
+        return conform(pages.rows(self._ranges, inside), self._spec.fields([name])).column(0)
 
     def _picked(self, group: int, inside: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         parts, done = [], 0
@@ -424,7 +460,10 @@ class ParquetSlice:
                 count = min(rows, total - start)
                 yield pa.RecordBatch.from_arrays([pa.nulls(count)], names=["\0"])
             return
-        with reading(self._file.uri):
+        stored = sum(self._data.column_bytes(group, name) for name in held)
+        # Without a cache no more than a read is held.
+        ranges = self._data.ranges(group, held) if self._cache is not None or stored <= MAX_READ else []
+        with reading(self._file.uri), self._data.ahead(ranges):
             yield from self._data.parquet().iter_batches(
                 batch_size=rows, row_groups=[group], columns=held, use_threads=False
             )
@@ -445,9 +484,7 @@ class ParquetSlice:
         if found is None and self._data.plain_bytes(group, name) <= most:
             rows = self._data.metadata.row_group(group).num_rows
             if name in self._data.names:
-                with reading(self._file.uri):
-                    read = self._data.parquet().read_row_group(group, columns=[name], use_threads=False)
-                found = conform(read, [field]).column(0)
+                found = conform(self._data.columns(group, [name]), [field]).column(0)
             else:
                 found = pa.chunked_array([pa.nulls(rows, field.type)])
             self._cache.put(key, found, found.nbytes + 256)

@@ -24,8 +24,7 @@ from hudi_vector.read.parquet.page_table import PagedChunk
 from hudi_vector.read.parquet.pages import PLAIN, PageHeader, open_page, read_header
 from hudi_vector.read.parquet.snappy_literals import Literals, page_literals, ranges_of
 from hudi_vector.read.parquet.values import Window
-from hudi_vector.storage import scheme_of
-from hudi_vector.storage.parallel import threads_named
+from hudi_vector.storage import parallel, scheme_of
 from hudi_vector.storage.ranges import MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads
 
 __all__ = ["ChosenRows", "RangeReads", "VectorPages"]
@@ -34,7 +33,6 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 _LOCAL_MAX_GAP = 4 << 10
-_OBJECT_STORE_THREADS = 16
 _SNAPPY = "snappy"
 _PEEK = 256
 _FEW_RANGES = 16
@@ -47,7 +45,7 @@ class RangeReads:
 
     Attributes:
         max_gap: The largest gap in bytes between two ranges that are joined to one read; 0 for the default.
-        threads: The number of threads; 0 for the default.
+        threads: The number of threads; 0 for the default: those of `parallel.each` on an object store, else one.
     """
 
     max_gap: int = 0
@@ -59,15 +57,17 @@ class RangeReads:
         return cls(options.INDEX_READ_MAX_GAP.read(conf), options.INDEX_READ_THREADS.read(conf))
 
     def at(self, uri: str) -> RangeReads:
-        """Return a copy whose zeros are replaced by the defaults for local files or for object stores."""
+        """Return a copy with the defaults for local files or for object stores."""
         local = scheme_of(uri) == "file"
         gap = self.max_gap or (_LOCAL_MAX_GAP if local else OBJECT_STORE_MAX_GAP)
-        return RangeReads(gap, self.threads or (1 if local else _OBJECT_STORE_THREADS))
+        return RangeReads(gap, self.threads or int(local))
 
     def each(self, work: Callable[[int], Any], items: Iterable[int]) -> Iterable[Any]:
-        """Map a function over numbers with the configured threads; results keep the order of the numbers."""
+        """Map a function over numbers with these threads; results keep the order of the numbers."""
+        if not self.threads:
+            return parallel.each(work, items)
         # Separate threads: those that search file slices wait for these.
-        threads = threads_named("hudi-vector-read", self.threads) if self.threads > 1 else None
+        threads = parallel.threads_named("hudi-vector-read", self.threads) if self.threads > 1 else None
         return threads.map(work, items) if threads else map(work, items)
 
 

@@ -100,7 +100,8 @@ class HybridFinder:
         progress = Progress()
         won = run_hybrid(plan, question, [entries] if entries else [], map, True, progress)
         refuse_other_length(plan, len(won.winners.query), progress.counts, question.dense)
-        rows = named_rows(plan, won.winners, names, dict(self.physical))
+        with progress.deadline.limiting():
+            rows = named_rows(plan, won.winners, names, dict(self.physical))
         added = added_columns(self.distances, won.distances, won.score)
         return Found(won.winners.query, won.winners.distance, won.winners.rank, rows, added)
 

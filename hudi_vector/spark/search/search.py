@@ -216,7 +216,8 @@ class TableSearch:
         if asked.queries:
             dense = [replace(column, name=physical[column.name]) for column in wanted.dense]
             refuse_other_length(plan, len(winners), progress.counts, dense)
-        rows = named_rows(plan, winners, wanted.names, physical, threads_of(conf))
+        with progress.deadline.limiting():
+            rows = named_rows(plan, winners, wanted.names, physical, threads_of(conf))
         progress.seconds["rows"] = time.perf_counter() - begun
         progress.deadline.check()
         return winners, rows
