@@ -222,6 +222,21 @@ def test_filter_columns_of_many_files_are_read_at_once(store: Any, lake: Path) -
     assert seen.most_at_once <= 32
 
 
+def test_many_queries_read_vectors_and_columns_of_many_files_at_once(store: Any, lake: Path) -> None:
+    queries = np.random.default_rng(0).normal(size=(500, 4))
+    asked: dict[str, Any] = {"metric": "l2", "columns": ["id", "name"], "recall_target": 0.95}
+    with hv.open(str(lake / "f200"), column="emb") as local:
+        expected = local.search_batch(queries, 7, **asked).to_pylist()
+    forget()
+    with opened(store, "f200") as table:
+        store.set_delay(DELAY)
+        with store.watched() as seen:
+            found = table.search_batch(queries, 7, **asked).to_pylist()
+        store.set_delay(0)
+    assert found == expected
+    assert (len(seen.requests) <= 410, seen.waves <= 20) == (True, True), slow.summary(seen)
+
+
 def test_a_search_that_took_too_long_sends_nothing_more(store: Any, lake: Path) -> None:
     slowly = {"hoodie.vector.io.parallelism": "4"}
     with hv.open("s3a://lake/f200", column="emb", storage_options=store.settings, options=slowly) as table:

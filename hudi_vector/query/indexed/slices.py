@@ -6,7 +6,7 @@ the table's own vectors with the arithmetic of a scan, so that the answer is the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -124,8 +124,16 @@ def _scanning(entries: Sequence[Entry], each: Each) -> Each:
     bases = [entry[1].file_slice.base_file for entry in entries]
     if all(base is None or scheme_of(base.uri) == "file" for base in bases):
         return each
-    largest = max(entry[1].file_slice.size for entry in entries)
-    return partial(parallel.each, most=max(_LEAST_AT_ONCE, parallel.within_memory(largest)), decodes=True)
+    return _for_scans([entry[1].file_slice.size for entry in entries])
+
+
+def _for_scans(sizes: Iterable[int]) -> Each:
+    """Return the function that maps a scan over files of an object store: several at once, within memory."""
+    return partial(parallel.each, most=max(_LEAST_AT_ONCE, parallel.within_memory(max(sizes))), decodes=True)
+
+
+_for_ranges: Each = partial(parallel.each, decodes=True)
+"""Maps a read of a few ranges over files of an object store."""
 
 
 def _together(entries: Sequence[Entry], is_final: bool) -> Iterator[Sequence[Entry]]:
@@ -372,19 +380,23 @@ class _Rows:
 
 def _scored(scoring: _Scoring, segments: Sequence[int], spec: ScanSpec, each: Each) -> Iterator[tuple[int, Hits, int]]:
     """Yield the hits of each segment, and the number of bytes read for them."""
-    if len(scoring.found.given_up) or len(scoring.found) > _FEW:
+    if not segments:
+        return
+    is_local = all(scoring.readers[segment].is_local for segment in segments)
+    given_up = len(scoring.found.given_up) > 0
+    if given_up or len(scoring.found) > _FEW:
 
         def score(segment: int) -> tuple[int, Hits, int]:
             ((_, hits, count),) = _scored_together([_read(scoring, segment)], scoring, spec)
-            if not len(scoring.found.given_up):
+            if not given_up:
                 return segment, hits, count
             others, more = _scanned(scoring, segment, spec)
             return segment, joined([(0, hits), (0, others)]), count + more
 
-        yield from each(score, segments)
-    elif segments:
-        is_local = all(scoring.readers[segment].is_local for segment in segments)
-        apart = map if is_local else partial(parallel.each, decodes=True)
+        at_once = _for_scans([scoring.readers[segment].size for segment in segments]) if given_up else _for_ranges
+        yield from (each if is_local else at_once)(score, segments)
+    else:
+        apart = map if is_local else _for_ranges
         yield from _scored_together(list(apart(partial(_read, scoring), segments)), scoring, spec)
 
 

@@ -122,6 +122,11 @@ class ParquetSlice:
         return self._file.uri
 
     @property
+    def size(self) -> int:
+        """Return the size of the file in bytes."""
+        return self._file.size
+
+    @property
     def is_local(self) -> bool:
         """Return True if the file is on a local file system, where a read costs no more than its system call."""
         return not self._data.is_remote
