@@ -231,12 +231,11 @@ def held_in_memory(file: FileInfo, options: StorageOptions) -> Iterator[None]:
     if scheme_of(file.uri) == "file" or file.size > _MOST_HELD or file in _HELD:
         yield
         return
-    with parallel.room(file.size):
-        _HELD[file] = open_storage(file.uri, options).whole(file.uri, file.size)
-        try:
-            yield
-        finally:
-            _HELD.pop(file, None)
+    _HELD[file] = open_storage(file.uri, options).whole(file.uri, file.size)
+    try:
+        yield
+    finally:
+        _HELD.pop(file, None)
 
 
 def held_stream(file: FileInfo) -> pa.BufferReader | None:
