@@ -11,8 +11,9 @@ where the index is packed. Beside each lies Lance's copy of the same rows, in on
 Every contestant searches in new processes, in rounds of changing order. A process loads all modules that a search
 needs, then waits; each of its three steps begins when it is asked for, and its requests alone are counted: open and
 search, search again with another query, and a third query with a filter that one row in a hundred passes. k is 10, the
-metric l2, the columns two. Before the rounds a process of each asks 100 queries, with the filter and without it, of the
-same store without the delay, for the recall. Lance gets the least effort whose recall is at least 0.95; ours is asked
+metric l2, the columns two. A session of Spark asks the same by `spark.sql`; it has started before the first step.
+Before the rounds a process of each asks 100 queries, with the filter and without it, of the same store without the
+delay, for the recall. Lance gets the least effort whose recall is at least 0.95; ours is asked
 for this recall, or for the exact rows.
 
 LanceDB is measured where ``HUDI_VECTOR_LANCEDB`` names an interpreter that has it, or the one that runs this does.
@@ -151,8 +152,10 @@ def write_all(cases: Sequence[Case]) -> None:
         copy(case)
 
 
-def measure(store: SlowStore, case: Case, delay: float, rounds: int, lancedb: str) -> dict[str, Any]:
-    """Copy a table and Lance's copy to the store, and let all contestants search them."""
+def measure(
+    store: SlowStore, case: Case, delay: float, rounds: int, lancedb: str, by_sql: bool = True
+) -> dict[str, Any]:
+    """Copy a table and Lance's copy to the store, and let all contestants search them, Spark's statements `by_sql`."""
     for folder in (case.table, case.copy):
         for file in files_of(folder):
             store.client.upload_file(str(file), BUCKET, str(file.relative_to(case.folder)))
@@ -163,7 +166,7 @@ def measure(store: SlowStore, case: Case, delay: float, rounds: int, lancedb: st
     print(f"{case.said}; efforts of Lance, the second with a filter: {efforts}", flush=True)
     ready, recalls, versions = [], {}, {}
     store.set_delay(0)
-    for who in contestants(store, case, efforts, lancedb):
+    for who in contestants(store, case, efforts, lancedb, by_sql):
         queries = case.queries()[:QUERIES]
         with process_of(who) as (process, version):
             found = {condition: process.search(queries, condition, modules=True) for condition in (None, FILTER)}
@@ -177,7 +180,9 @@ def measure(store: SlowStore, case: Case, delay: float, rounds: int, lancedb: st
     return {"table": about, "rows": rows, "versions": versions}
 
 
-def contestants(store: SlowStore, case: Case, efforts: Sequence[dict[str, int]], lancedb: str) -> list[Contestant]:
+def contestants(
+    store: SlowStore, case: Case, efforts: Sequence[dict[str, int]], lancedb: str, by_sql: bool
+) -> list[Contestant]:
     """Who searches a table: with an index, and without one."""
     keys = store.settings
     settings = {
@@ -205,6 +210,9 @@ def contestants(store: SlowStore, case: Case, efforts: Sequence[dict[str, int]],
         Contestant("ours, ivf_sq8", "index", task("hudi_vector", target, target)),
         Contestant("Lance, IVF_PQ", "index", task("lance", efforts[0], efforts[1])),
     ]
+    if by_sql:
+        statements = {**task("hudi_vector", target, target), "by_sql": True}
+        found.append(Contestant("ours, spark.sql", "index", statements))
     if has_lancedb(lancedb):
         found.append(Contestant("LanceDB, IVF_PQ", "index", task("lancedb", efforts[0], efforts[1]), lancedb))
     if case.has_exact:

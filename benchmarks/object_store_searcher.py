@@ -3,9 +3,9 @@
     python benchmarks/object_store_searcher.py
 
 It reads lines of JSON and answers each by one. The first says who searches and what; before its answer the modules that
-it names are loaded, and nothing is opened. Each further one is a step: queries and a filter. The first step opens. When
-there are no more lines, the process ends. It imports nothing of this folder, since LanceDB may be in an environment
-without the package.
+it names are loaded, a SparkSession started where one is needed, and nothing is opened. Each further one is a step:
+queries and a filter. The first step opens. When there are no more lines, the process ends. It imports nothing of this
+folder but for Spark's sake, since LanceDB may be in an environment without the package.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import contextlib
 import importlib
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ class Task:
 
     Attributes:
         library: ``hudi_vector``, ``lance`` or ``lancedb``.
+        by_sql: Whether a session of Spark searches, by statements.
         place: URI of the table.
         settings: How the library reaches the store.
         columns: Of the rows found, the number of the row first.
@@ -47,9 +50,12 @@ class Task:
     effort: dict[str, Any]
     filtered_effort: dict[str, Any]
     modules: list[str]
+    by_sql: bool = False
 
     def opened(self) -> Find:
         """Open the table; a search gives the rows found."""
+        if self.by_sql:
+            return self._statement
         return {"hudi_vector": self._hudi, "lance": self._lance, "lancedb": self._lancedb}[self.library]()
 
     def effort_of(self, condition: str | None) -> dict[str, Any]:
@@ -65,6 +71,18 @@ class Task:
             return table.search(query, K, metric="l2", **asked)
 
         return find
+
+    def _statement(self, query: Any, condition: str | None) -> Any:
+        import pyarrow as pa
+        from pyspark.sql import SparkSession
+
+        vector = ", ".join(f"{value!r}D" for value in query.tolist())
+        more = {"filter": condition, **self.effort_of(condition)}
+        named = "".join(f", {name} => {value!r}" for name, value in more.items() if value is not None)
+        columns = ", ".join([*self.columns, "_distance"])
+        called = f"hudi_vector_search('{self.place}', 'emb', ARRAY({vector}), {K}, metric => 'l2'{named})"
+        rows = SparkSession.active().sql(f"SELECT {columns} FROM {called}").collect()
+        return pa.Table.from_pylist([row.asDict() for row in rows])
 
     def _lance(self) -> Find:
         import lance
@@ -95,8 +113,12 @@ class Task:
 
 
 def load(task: Task) -> str:
-    """Import the library and the modules of a search, and return the library's version."""
+    """Import the library and the modules of a search, start Spark for statements, and return the library's version."""
     library = importlib.import_module(task.library)
+    if task.by_sql:
+        from common import session
+
+        session(Path(tempfile.mkdtemp()), "2g", {f"spark.hadoop.{key}": text for key, text in task.settings.items()})
     for name in task.modules:
         with contextlib.suppress(Exception):  # what an earlier process had may not be found by its name alone
             importlib.import_module(name)

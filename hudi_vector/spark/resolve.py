@@ -22,6 +22,7 @@ from hudi_vector.options import ALLOWED_BLOBS, require_known_in_session
 from hudi_vector.spark.catalyst.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, option_value, simple_name
 from hudi_vector.spark.catalyst.handles import frame_of, handles_of
+from hudi_vector.spark.relation_schema import relation_schema
 from hudi_vector.spark.unwrap import Peeled, peel
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
 from hudi_vector.storage.settings import HADOOP_KEYS
@@ -85,13 +86,27 @@ def resolve_name(spark: SparkSession, name: str | os.PathLike[str]) -> Target:
     require_running(spark)
     require_known_in_session(spark)
     name = as_text(path_text(name), "table") or ""
-    known = _known(spark, name)
+    opened = _opened(spark, name)
+    known = None if opened is None else _TARGETS.get(opened.key)
     if known is not None:
-        return known[1]
+        return known
+    target = None if opened is None else _unloaded(spark, name, opened.table)
+    if opened is not None and target is not None:
+        _TARGETS.put(opened.key, target)
+        return target
     frame = _load(spark, name)
     target = _target(spark, frame._jdf.queryExecution().analyzed(), label=name, name=name)
     _remember(spark, name, target)
     return target
+
+
+def _unloaded(spark: SparkSession, path: str, table: NativeTable) -> Target | None:
+    """Return the target of a path whose columns are known without loading it, else None."""
+    schema = None if not is_path(path) or _is_relative(path) else relation_schema(spark, table)
+    if schema is None:
+        return None
+    source = replace(table.source, spelled=path.rstrip("/"))
+    return Target(path, schema, source, tuple((name, name) for name in schema.names), name=path)
 
 
 def table_named(spark: SparkSession, name: str | os.PathLike[str], look: bool = True) -> Source:
@@ -268,36 +283,36 @@ def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptio
 _TARGETS: Recent[Any, Target] = Recent(256)
 
 
-def _known(spark: SparkSession, name: str) -> tuple[Any, Target] | None:
-    key = _key(spark, name)
-    target = _TARGETS.get(key) if key is not None else None
-    return None if target is None else (key, target)
+@dataclass(frozen=True)
+class _Opened:
+    """A table that was opened, and all that a target of its name depends on: place, schema, settings and timeline."""
+
+    key: Any
+    table: NativeTable
 
 
 def _remember(spark: SparkSession, name: str, target: Target) -> None:
     # The plan, a JVM object, is not kept: frame() loads it again by name.
     if target.source is None or target.as_of is not None:
         return
-    key = _key(spark, name)
-    if key is not None:
-        _TARGETS.put(key, replace(target, plan=None))
+    opened = _opened(spark, name)
+    if opened is not None:
+        _TARGETS.put(opened.key, replace(target, plan=None))
 
 
-def _key(spark: SparkSession, name: str) -> Any | None:
-    """Return all that a resolved target depends on: the table's place, schema, settings and timeline.
-
-    Return None for views and for tables whose timeline cannot be read.
-    """
+def _opened(spark: SparkSession, name: str) -> _Opened | None:
+    """Open the table of a name; return None for views and for tables whose timeline cannot be read."""
     located = (normalise(name), "") if is_path(name) else catalog_location(spark, name)
     if located is None:
         return None
     uri, schema = located
     options = storage_options(spark, uri)
     try:
-        identity = NativeTable(Source(uri, name, options)).first_timeline().identity
+        table = NativeTable(Source(uri, name, options))
+        identity = table.first_timeline().identity
     except (HudiVectorError, UnsupportedTableError, OSError):
         return None
-    return (name, uri, schema, options, identity)
+    return _Opened((name, uri, schema, options, identity), table)
 
 
 def catalog_location(spark: SparkSession, name: str) -> tuple[str, str] | None:

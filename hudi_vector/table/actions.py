@@ -20,9 +20,18 @@ from hudi_vector.errors import DataFileError
 from hudi_vector.storage import Storage
 from hudi_vector.table.avro_schema import require_finite
 
-__all__ = ["earliest_retained", "evolved_schema", "parse_action", "read_action", "replaced_file_ids", "written_schema"]
+__all__ = [
+    "earliest_retained",
+    "evolved_schema",
+    "is_service",
+    "parse_action",
+    "read_action",
+    "replaced_file_ids",
+    "written_schema",
+]
 
 _AVRO_MAGIC = b"Obj\x01"
+_SERVICES = ("CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT")
 # The errors that decoders raise on unexpected bytes.
 _UNREADABLE = (
     ValueError,
@@ -79,6 +88,23 @@ def replaced_file_ids(action: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
 def written_schema(action: Mapping[str, Any]) -> str | None:
     """Return the Avro schema, as JSON, of the rows that a commit wrote, or None if it recorded none."""
     return (action.get("extraMetadata") or {}).get("schema") or None
+
+
+def is_service(action: Mapping[str, Any]) -> bool:
+    """Return True if a table service wrote a commit, whose schema is not the table's (Hudi's `canUpdateSchema`)."""
+    return str(action.get("operationType") or "").upper() in _SERVICES
+
+
+def smallest_base_file(action: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return the path below the table, and the bytes, of the smallest Parquet file that a commit wrote, or None."""
+    statistics = [one for several in (action.get("partitionToWriteStats") or {}).values() for one in several or ()]
+    files = [(one.get("path"), one.get("fileSizeInBytes")) for one in statistics]
+    kept = [(size, path) for path, size in files if _is_base_file(path) and isinstance(size, int) and size > 0]
+    return (min(kept)[1], min(kept)[0]) if kept else None
+
+
+def _is_base_file(path: Any) -> bool:
+    return isinstance(path, str) and path.endswith(".parquet") and not {"", ".", ".."} & set(path.split("/"))
 
 
 def evolved_schema(action: Mapping[str, Any]) -> str | None:

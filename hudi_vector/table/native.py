@@ -152,6 +152,17 @@ class NativeTable:
             return _arrow_schema(self.config.create_schema, True)
         raise UnsupportedTableError(f"'{self.source.name}' has no commit yet and no schema; write to it first")
 
+    def last_write(self, visible: Timeline) -> Mapping[str, Any] | None:
+        """Return the record of the last completed commit of a writer, whose schema Hudi takes for the table's.
+
+        Table services do not change the schema. It is None if no commit of a writer recorded one.
+        """
+        for instant in sorted(visible.commits, key=lambda entry: entry.completed, reverse=True):
+            action = self._action(instant)
+            if not actions.is_service(action) and actions.written_schema(action):
+                return action
+        return None
+
     def instant_of_other_schema(self, as_of: AsOf, writers_zone: str | None = None) -> str | None:
         """Return the last instant at a point in the table's history if its schema differed from today's, else None.
 

@@ -16,6 +16,7 @@ from hudi_vector.index.build import Parameters, create_index
 from hudi_vector.index.locations import in_directory
 from hudi_vector.query.opened.request import vector_column
 from hudi_vector.read.spec import ScanSpec
+from hudi_vector.spark.relation_schema import relation_schema
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 
@@ -41,6 +42,9 @@ SOAK = (
 )
 
 
+MADE_BY_HUDI = ("empty-created", "log_only-changed", "log_only-inserted", "no_meta_fields-base", "no_meta_fields-logs")
+
+
 @pytest.fixture(
     params=[pytest.param(each, marks=pytest.mark.soak) if str(each) in SOAK else each for each in layouts.CASES],
     ids=str,
@@ -62,6 +66,15 @@ def test_the_search_equals_the_oracle(spark, shared, case):
         native = f"SELECT * FROM hudi_vector_search_native('{path}', '{case.column}', {array}, 5, 'l2')"
         found = spark.sql(native).withColumnRenamed("_hudi_distance", "_distance").collect()
         searched.assert_found(found, expected.nearest(QUERY, 5, "l2", filtered=False))
+
+
+def test_the_columns_are_those_of_hudis_relation(spark, shared, case):
+    """Where they are known without making one; the others are listed by name."""
+    path = layouts.path_of(spark, shared, case.history, case.stage)
+    known = relation_schema(spark, NativeTable(Source(f"file://{path}", path)))
+    assert (known is None) == (str(case) in MADE_BY_HUDI)
+    if known is not None:
+        assert known.jsonValue() == spark.read.format("hudi").load(path).schema.jsonValue()
 
 
 def test_explain_says_how_each_slice_is_read(spark, shared, case):

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.lake import forget, upload
 from support.loaded import module
 from support.written_table import Row, WrittenTable
 
@@ -36,7 +37,6 @@ from hudi_vector.index.locations import in_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, PackPlace, publish_manifest
 from hudi_vector.index.packs.layout import pack_content
 from hudi_vector.options import Settings
-from hudi_vector.read.cache import process_cache
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
 from hudi_vector.storage import Storage, StorageOptions, normalise, open_storage, parallel
@@ -114,26 +114,10 @@ def written_in_one_pack(path: Path) -> None:
     publish_manifest(storage, folder, IndexManifest.of("emb", model, {}, entries))
 
 
-def upload(store: Any, path: Path, name: str) -> None:
-    for file in path.rglob("*"):
-        if file.is_file():
-            store.client.put_object(Bucket="lake", Key=f"{name}/{file.relative_to(path)}", Body=file.read_bytes())
-
-
 @pytest.fixture(autouse=True)
 def _cold() -> None:
     """Each test begins as a new process does."""
     forget()
-
-
-def forget() -> None:
-    from hudi_vector.index import manifest
-    from hudi_vector.table import native
-
-    process_cache().clear()
-    native._SLICES.forget(lambda _: True)
-    native._action.cache_clear()
-    manifest._READ.forget(lambda _: True)
 
 
 def opened(store: Any, name: str) -> Any:

@@ -50,7 +50,7 @@ def test_steps_are_counted_apart_and_answers_are_those_of_lance(bench: Any, tmp_
     write(case)
     bench.data.copy(case)
     with bench.main.slow_store(DELAY) as store:
-        measured = bench.main.measure(store, case, DELAY, rounds=1, lancedb="/bin/false")
+        measured = bench.main.measure(store, case, DELAY, rounds=1, lancedb="/bin/false", by_sql=False)
     rows = {(row["way"], row["step"]): row for row in measured["rows"]}
     steps = [step for step, _ in bench.main.STEPS]
     ways = ("ours, ivf_sq8", "Lance, IVF_PQ", "ours, exact", "Lance, exact")

@@ -1,0 +1,25 @@
+"""A bucket with a table, searched as a process that has just begun does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hudi_vector.index import manifest
+from hudi_vector.read.cache import process_cache
+from hudi_vector.table import native
+
+
+def upload(store: Any, path: Path, name: str) -> None:
+    """Copy a table to the store."""
+    for file in path.rglob("*"):
+        if file.is_file():
+            store.client.put_object(Bucket="lake", Key=f"{name}/{file.relative_to(path)}", Body=file.read_bytes())
+
+
+def forget() -> None:
+    """Keep nothing that was read before."""
+    process_cache().clear()
+    native._SLICES.forget(lambda _: True)
+    native._action.cache_clear()
+    manifest._READ.forget(lambda _: True)
