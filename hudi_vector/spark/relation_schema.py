@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,10 +25,8 @@ from hudi_vector.storage import join
 from hudi_vector.table import actions
 from hudi_vector.table.avro_schema import META_FIELDS
 from hudi_vector.table.config import TableConfig
-from hudi_vector.table.model import Snapshot
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.recent import Recent
-from hudi_vector.table.timeline import Timeline
 
 __all__ = ["relation_schema"]
 
@@ -44,32 +43,15 @@ def relation_schema(spark: SparkSession, table: NativeTable) -> StructType | Non
         return None
     try:
         timeline = table.first_timeline()
-        # The columns of a file are asked for while the files are listed.
-        snapshot, written = table.storage.together(table.snapshot, lambda: _last_write(table, timeline))
-        if written is None or timeline.identity != snapshot.identity or not _is_as_written(table, snapshot, written):
+        action = table.last_write(timeline)
+        schema = None if action is None else actions.written_schema(action)
+        if action is None or schema is None or table.evolves_on_read(timeline) or _has_operations(table, action):
             return None
         java = handles_of(spark)
-        made = java.made("relation", written.schema, lambda: _struct(java, written.schema))
+        made = java.made("relation", schema, lambda: _struct(java, schema))
         return _with_meta_columns(java, StructType.fromJson(json.loads(made.json())))
     except (HudiVectorError, OSError, pa.ArrowException, Py4JError):
         return None  # Hudi says what is wrong
-
-
-@dataclass(frozen=True)
-class _Written:
-    """The last commit of a writer: its Avro schema, and the columns of a base file that it wrote, None without one."""
-
-    schema: str
-    columns: frozenset[str] | None
-
-
-def _last_write(table: NativeTable, timeline: Timeline) -> _Written | None:
-    action = table.last_write(timeline)
-    schema = None if action is None else actions.written_schema(action)
-    if action is None or schema is None:
-        return None
-    file = actions.smallest_base_file(action)
-    return _Written(schema, None if file is None else _stored_columns(table, join(table.source.uri, file[0]), file[1]))
 
 
 def _reads_change(spark: SparkSession) -> bool:
@@ -93,20 +75,14 @@ def _is_plain(config: TableConfig) -> bool:
     )
 
 
-def _is_as_written(table: NativeTable, snapshot: Snapshot, written: _Written) -> bool:
-    """Return True if no schema history, no odd partition path and no column of operations changes the columns."""
-    deep = len(snapshot.config.partition_fields)
-    if snapshot.instant is None or snapshot.evolves_on_read:
-        return False
-    # Hudi reads a table of several partition columns without them if the values in a path are more or fewer.
-    if deep > 1 and any(part.partition_path.count("/") + 1 != deep for part in snapshot.file_slices):
-        return False
-    columns = written.columns
-    if columns is None:
-        bases = [part.base_file for part in snapshot.file_slices if part.base_file is not None]
-        smallest = min(bases, key=lambda file: (file.size, file.uri), default=None)
-        columns = None if smallest is None else _stored_columns(table, smallest.uri, smallest.size)
-    return columns is not None and _OPERATION not in columns
+def _has_operations(table: NativeTable, action: Mapping[str, Any]) -> bool:
+    """Return True if rows may have the column of Flink's changelogs, which no schema of a commit names."""
+    written = actions.smallest_base_file(action)
+    if written is not None:
+        return _OPERATION in _stored_columns(table, join(table.source.uri, written[0]), written[1])
+    bases = [part.base_file for part in table.snapshot().file_slices if part.base_file is not None]
+    smallest = min(bases, key=lambda file: (file.size, file.uri), default=None)
+    return smallest is None or _OPERATION in _stored_columns(table, smallest.uri, smallest.size)
 
 
 _COLUMNS: Recent[str, frozenset[str]] = Recent(256)

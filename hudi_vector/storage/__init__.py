@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -222,6 +222,19 @@ class Storage:
         if self.scheme == "file":
             return self.list_files(uri), self.list_folders(uri)
         return self._listed(uri, recursive=False)
+
+    def list_except(self, uri: str, hidden: str) -> list[FileInfo]:
+        """Return the files below a folder without those in one folder of it.
+
+        Of an object store the first 1,000 files come by one request, those of further folders by one for each, all sent
+        at once.
+        """
+        objects = self._objects_for(uri)
+        if objects is not None:
+            with suppress(ValueError):
+                return self._listed_except(objects, uri, hidden)
+        listed, folders = self.list_both(uri)
+        return listed + self._below(uri, [folder for folder in folders if folder != hidden])
 
     def list_folders(self, uri: str) -> list[str]:
         """Return the names of the folders in a folder; a missing folder has none."""
@@ -473,6 +486,28 @@ class Storage:
             # Closing the output stream on an error publishes a partial object.
             self.delete(target)
             raise
+
+    def _listed_except(self, objects: Objects, uri: str, hidden: str) -> list[FileInfo]:
+        path = self.path(uri)
+        listed: list[FileInfo]
+        # In the order of keys everything in the hidden folder lies before the character behind "/".
+        (listed, folders), (first, is_all) = self.together(
+            lambda: self._listed(uri, recursive=False), lambda: objects.first_below(path, f"{hidden}0")
+        )
+        known = [FileInfo(self.uri(place), size, mtime_ns) for place, size, mtime_ns in first]
+        folder_of = {info.uri: info.uri[len(uri) + 1 :].partition("/") for info in known}
+        last = None if is_all or not known else folder_of[known[-1].uri][0]
+        inside = [info for info in known if folder_of[info.uri][1] and folder_of[info.uri][0] != last]
+        whole = {folder_of[info.uri][0] for info in inside}
+        left = [name for name in folders if name != hidden and name not in whole]
+        return listed + inside + self._below(uri, left)
+
+    def _below(self, uri: str, folders: Sequence[str]) -> list[FileInfo]:
+        """Return the files below some folders of a folder."""
+        parts: list[list[FileInfo]] = self.each(
+            lambda folder: self.list_files(join(uri, folder), recursive=True), folders
+        )
+        return [info for part in parts for info in part]
 
     def _listed(self, uri: str, recursive: bool) -> tuple[list[FileInfo], list[str]]:
         """Return the files in a folder that is not local, or below it, and the names of the folders in it."""

@@ -11,7 +11,7 @@ import io
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -122,6 +122,27 @@ class Objects:
         if recursive and any(not size for _, size, _ in objects):
             raise ValueError(f"an empty object below '{path}'")
         return [one for one in objects if one[0] != path], [f"{bucket}/{folder}" for folder in folders]
+
+    def first_below(self, path: str, after: str) -> tuple[Sequence[tuple[str, int, int]], bool]:
+        """Return the first objects below a folder whose names follow `after`, by one request, and whether they are all.
+
+        Objects are in the order of their keys, at most 1,000, each with path, size and modification time in ns. Raises
+        OSError and ValueError as `list` does.
+        """
+        import obstore
+
+        bucket, _, key = path.partition("/")
+        store, offset = self._store(bucket), f"{key}/{after}" if key else after
+        try:
+            with one_request():
+                pages = iter(obstore.list(store, key or None, offset=offset, chunk_size=_PAGE))
+                found = self._asked(lambda: next(pages, []), path)
+        except FileNotFoundError:
+            return [], True
+        objects = [(f"{bucket}/{one['path']}", int(one["size"]), _nanoseconds(one["last_modified"])) for one in found]
+        if any(not size for _, size, _ in objects):
+            raise ValueError(f"an empty object below '{path}'")
+        return objects, len(objects) < _PAGE
 
     def _get(self, path: str, part: tuple[int, int] | None) -> Any:
         import obstore

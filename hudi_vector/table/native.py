@@ -111,7 +111,7 @@ class NativeTable:
             schema=schema,
             file_slices=slices,
             as_of=as_of.given if as_of else None,
-            evolves_on_read=self._evolves_on_read(visible),
+            evolves_on_read=self.evolves_on_read(visible),
             commits=frozenset(entry.requested for entry in commits),
             older_schemas=self._older_schemas(slices, visible, schema),
         )
@@ -175,6 +175,11 @@ class NativeTable:
             return None
         return visible.commits[-1].requested
 
+    def evolves_on_read(self, visible: Timeline) -> bool:
+        """Return True if the newest commit carries the schema history that evolution on read needs."""
+        newest = max(visible.commits, key=lambda entry: entry.completed, default=None)
+        return newest is not None and actions.evolved_schema(self._action(newest)) is not None
+
     def archived_since(self) -> str | None:
         """Return the earliest completion time of the archived actions, as 17 digits, or None if nothing was archived.
 
@@ -184,11 +189,6 @@ class NativeTable:
         if not layout.keeps_completion_times:
             return "" if self.storage.list_files(layout.archive(self.source.uri), recursive=True) else None
         return min(_ArchivedCompletions(self).read().values(), default=None)
-
-    def _evolves_on_read(self, visible: Timeline) -> bool:
-        """Return True if the newest commit carries the schema history that evolution on read needs."""
-        newest = max(visible.commits, key=lambda entry: entry.completed, default=None)
-        return newest is not None and actions.evolved_schema(self._action(newest)) is not None
 
     def _visible(self, whole: Timeline, as_of: AsOf | None, writers_zone: str | None) -> tuple[Timeline, str | None]:
         if as_of is None:
@@ -262,12 +262,8 @@ class NativeTable:
         return slices
 
     def _data_files(self) -> list[FileInfo]:
-        listed, folders = self.storage.list_both(self.source.uri)
-        below = [join(self.source.uri, folder) for folder in folders if folder != _HOODIE]
-        files = [info for info in listed if not info.name.endswith(".crc")]
-        for part in self.storage.each(lambda folder: self.storage.list_files(folder, recursive=True), below):
-            files += part
-        return files
+        listed = self.storage.list_except(self.source.uri, _HOODIE)
+        return [info for info in listed if not info.name.endswith(".crc")]
 
     def _read_ahead(self, visible: Timeline) -> None:
         """Read at once, into the cache, the actions that slices and schema will ask for one after another."""

@@ -82,7 +82,7 @@ def test_a_session_that_reads_another_way_makes_the_relation(
     [
         ("operations", "part", ("a",), OPERATION, None),
         ("by_time", "ts", ("a",), BY_TIME, None),
-        ("deeper", "part,day", ("x/y", "z"), {}, None),
+        ("deeper", "part,day", ("x/y", "z"), {}, "its own"),
         ("two_parts", "part,day", ("x", "z"), {}, "its own"),
         ("unpartitioned", "", ("a",), {}, "its own"),
     ],

@@ -328,6 +328,31 @@ def test_each_page_of_a_listing_is_a_request(store: Any) -> None:
     assert parallel.traffic() is None
 
 
+@pytest.mark.parametrize(
+    ("folders", "requests"),
+    [
+        ({"": 3, ".hoodie": 5, "a": 2, "b/c": 2, "z": 1}, 2),
+        ({"": 1, ".hoodie": 5, "!": 1, ".hoodie-a": 2, ".hoodie_x": 2, ".hoodie/x": 3, "g": 1}, 4),
+        ({"": 2, "a": 1, "b": 990, "c/d": 30, "e": 1}, 4),
+        ({".hoodie": 1}, 2),
+        ({}, 2),
+    ],
+)
+def test_all_folders_but_one_are_listed_by_few_requests(store: Any, folders: dict[str, int], requests: int) -> None:
+    root = f"many folders/{sorted(folders.items())}"
+    for folder, files in folders.items():
+        for number in range(files):
+            key = "/".join(filter(None, [root, folder, f"{number:04d}"]))
+            store.client.put_object(Bucket="lake", Key=key, Body=b"x")
+    uri = f"s3://lake/{root}"
+    storage = open_storage(uri, StorageOptions.of(store.settings))
+    expected = [info for info in storage.list_files(uri, recursive=True) if not info.uri.startswith(f"{uri}/.hoodie/")]
+    with store.watched() as seen:
+        found = storage.list_except(uri, ".hoodie")
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+    assert len(seen.requests) == requests, slow.summary(seen)
+
+
 def test_searches_at_once_are_counted_apart(store: Any, lake: Path) -> None:
     asked = [("f8", {"mode": "exact"}), ("f200", {"recall_target": 0.95}), ("p50", {"mode": "exact"})]
     alone = []
@@ -375,7 +400,7 @@ def test_a_plan_says_what_is_in_memory_and_asks_for_nothing(store: Any, lake: Pa
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_snapshot_takes_four_waves(store: Any, lake: Path, name: str) -> None:
+def test_a_snapshot_takes_three_waves(store: Any, lake: Path, name: str) -> None:
     local = NativeTable(Source(normalise(str(lake / name)), name)).snapshot()
     forget()
     store.set_delay(DELAY)
@@ -387,9 +412,8 @@ def test_a_snapshot_takes_four_waves(store: Any, lake: Path, name: str) -> None:
         (s.partition_path, s.file_id, s.size) for s in local.file_slices
     ]
     assert snapshot.identity == local.identity
-    partitions = TABLES[name][1]
-    assert len(seen.requests) == 5 + partitions, slow.summary(seen)
-    assert seen.waves <= 4 + partitions // 32, slow.summary(seen)
+    assert len(seen.requests) == 6, slow.summary(seen)
+    assert seen.waves <= 3, slow.summary(seen)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from hudi_vector.spark.catalyst.predicates import Filter
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.scanned import length_in, search_frame
 from hudi_vector.spark.snapshots import forget, snapshot_for
-from hudi_vector.storage import scheme_of
+from hudi_vector.storage import open_storage, scheme_of
 from hudi_vector.storage.parallel import counted
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Snapshot
@@ -117,10 +117,12 @@ class TableSearch:
         source = self.target.source
         if source is None:
             return None
-        snapshot = snapshot_for(self.spark, source, self.as_of)
         request = self.request(dimension, why_spark, queries)
-        indexes = known_indexes(source, request.column.name, conf, self.tuning)
-        return make_plan(snapshot.with_fields(self.sparks_fields()), request, conf, indexes)
+        storage = open_storage(source.uri, source.options)
+        indexes = storage.begun(partial(known_indexes, source, request.column.name, conf, self.tuning))
+        # In this thread: Spark tells only it which statement runs.
+        snapshot = snapshot_for(self.spark, source, self.as_of)
+        return make_plan(snapshot.with_fields(self.sparks_fields()), request, conf, indexes())
 
     def _deadline(self, plan: SearchPlan | None, progress: Progress) -> Deadline:
         """Return the deadline of a search that is running, also where Spark searches a plan that is not a table."""
