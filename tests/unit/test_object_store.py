@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +41,7 @@ from hudi_vector.index.packs.layout import pack_content
 from hudi_vector.options import Settings
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
-from hudi_vector.storage import Storage, StorageOptions, normalise, open_storage, parallel
+from hudi_vector.storage import FileInfo, Storage, StorageOptions, normalise, open_storage, parallel
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 
@@ -204,6 +206,37 @@ def test_filter_columns_of_many_files_are_read_at_once(store: Any, lake: Path) -
     assert found == expected
     assert (len(seen.requests) <= 90, seen.waves <= 5) == (True, True), slow.summary(seen)
     assert seen.most_at_once <= 32
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("has_index", [True, False])
+def test_columns_of_rows_are_read_once(store: Any, tmp_path: Path, keep: bool, has_index: bool) -> None:
+    """Large and small ones, flat and nested, with a page index and without one."""
+    count = 100_000
+    table = pa.table(
+        {
+            "id": range(count),
+            "text": [f"{number:0120d}" for number in range(count)],
+            "tags": [[number] * 12 for number in range(count)],
+            "few": [number % 3 for number in range(count)],
+        }
+    )
+    pq.write_table(table, tmp_path / "f.parquet", compression="none", use_dictionary=["few"],
+                   write_page_index=has_index, row_group_size=90_000)  # fmt: skip
+    content = (tmp_path / "f.parquet").read_bytes()
+    store.client.put_object(Bucket="lake", Key="columns.parquet", Body=content)
+    store.warm()
+    options = StorageOptions.of(store.settings)
+    spec = ScanSpec("s3://lake", table.schema, VectorColumn("emb", 4, "float"), None, options=options)
+    process_cache().resize(1 << 30)
+    reader = ParquetSlice(FileInfo("s3://lake/columns.parquet", len(content), 1), spec, keep)
+    rows = np.array([95_000, 5, 99_999, 6, 31])
+    with store.watched() as seen:
+        found = reader.rows(rows, table.column_names)
+    assert found == table.take(pa.array(rows))
+    # A nested column is read whole; of a flat one the pages of the rows, where an index tells them.
+    assert seen.bytes < (0.6 if has_index else 1.05) * len(content), slow.summary(seen)
+    assert len(seen.requests) <= 6, slow.summary(seen)
 
 
 def test_many_queries_read_vectors_and_columns_of_many_files_at_once(store: Any, lake: Path) -> None:

@@ -178,13 +178,15 @@ class ParquetSlice:
         rows_within(positions, metadata.num_rows, self._file.uri)
         order = np.argsort(positions, kind="stable")
         ordered = positions[order]
-        parts, start = [], 0
+        wanted, start = list[tuple[int, Ints]](), 0
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group).num_rows
             inside = ordered[(ordered >= start) & (ordered < start + rows)] - start
             if len(inside):
-                parts.append(self._group_rows(group, inside, names))
+                wanted.append((group, inside))
             start += rows
+        with self._data.ahead([] if self.is_local else self._wanted_ranges(wanted, names)):
+            parts = [self._group_rows(group, inside, names) for group, inside in wanted]
         self.close()
         fields = self._spec.fields(names)
         if not parts:
@@ -391,13 +393,12 @@ class ParquetSlice:
         """Return columns of one row group at ascending positions in the row group."""
         chosen = pa.array(inside)
 
-        with self._data.ahead(self._wanted_ranges(group, inside, names) if self._data.is_remote else []):
-            columns = dict[str, pa.ChunkedArray]()
-            for name in names:
-                kept = self._kept_column(group, name, self._kept_bytes(group, name))
-                column = self._paged_rows(group, inside, name) if kept is None else kept.take(chosen)
-                if column is not None:
-                    columns[name] = column
+        columns = dict[str, pa.ChunkedArray]()
+        for name in names:
+            kept = self._kept_column(group, name, self._kept_bytes(group, name))
+            column = self._paged_rows(group, inside, name) if kept is None else kept.take(chosen)
+            if column is not None:
+                columns[name] = column
         large = [name for name in names if name not in columns]
         if large:
             picked = self._picked(group, inside, large)
@@ -418,14 +419,22 @@ class ParquetSlice:
         few = OBJECT_STORE_MAX_GAP if index else _FEW_BYTES
         return _KEPT_COLUMN_BYTES if self._data.column_bytes(group, name) <= few else -1
 
-    def _wanted_ranges(self, group: int, inside: Ints, names: Sequence[str]) -> list[Range]:
-        """Return where in an object the bytes lie that rows of a row group need: of whole columns, or of pages."""
-        absent = self._absent(group, names)
-        paged = [name for name in absent if self._cache is None or self._kept_bytes(group, name) < 0]
-        with self._data.ahead([one for name in paged for one in unread_index(self._ranges, name, group) or ()]):
-            pages = [column_pages(self._ranges, name, group) for name in paged]
-        found = self._data.ranges(group, [name for name in absent if name not in paged])
-        return found + [one for each in pages if each is not None for one in each.ranges(each.pages_of(inside))]
+    def _wanted_ranges(self, rows: Sequence[tuple[int, Ints]], names: Sequence[str]) -> list[Range]:
+        """Return where in an object the bytes lie that rows need: of whole columns, or of pages.
+
+        The rows are given by row group.
+        """
+        found, paged = list[Range](), list[tuple[str, int, Ints]]()
+        for group, inside in rows:
+            for name in self._absent(group, names):
+                if self._cache is None or self._kept_bytes(group, name) < 0:
+                    paged.append((name, group, inside))
+                else:
+                    found += self._data.ranges(group, [name])
+        indexes = [one for name, group, _ in paged for one in unread_index(self._ranges, name, group) or ()]
+        with self._data.ahead(indexes):
+            pages = [(column_pages(self._ranges, name, group), inside) for name, group, inside in paged]
+        return found + [one for each, inside in pages if each is not None for one in each.ranges(each.pages_of(inside))]
 
     def _absent(self, group: int, names: Sequence[str], most: int | None = None) -> list[str]:
         """Return the columns of the file that are not in memory; with `most`, those of up to so many plain bytes."""
