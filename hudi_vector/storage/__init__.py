@@ -297,9 +297,12 @@ class Storage:
         except OSError as problem:
             raise DataFileError(f"the data file '{uri}' cannot be read: {problem}") from problem
 
-    def each(self, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Return the results of `work` for all items; it is done at once where the file system answers late."""
-        return [work(item) for item in items] if self.scheme == "file" else parallel.each(work, items)
+    def each(self, work: Callable[[T], R], items: Iterable[T], most: int | None = None) -> list[R]:
+        """Return the results of `work` for all items; it is done at once where the file system answers late.
+
+        Then at most `most` items are worked on at a time, as by `parallel.each`.
+        """
+        return [work(item) for item in items] if self.scheme == "file" else parallel.each(work, items, most)
 
     def together(self, *calls: Callable[[], Any]) -> list[Any]:
         """Return the results of calls, which are made at once where the file system answers late."""

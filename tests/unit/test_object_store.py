@@ -593,6 +593,20 @@ def test_files_are_indexed_several_at_once(store: Any, lake: Path) -> None:
         assert found == answer(table, mode="exact")
 
 
+def test_an_index_with_separate_segments_is_verified_at_once(store: Any, lake: Path) -> None:
+    upload(store, lake / "f200", "separate")  # only the copy in the store was packed
+    store.warm()
+    forget()
+    store.set_delay(2 * DELAY)
+    with store.watched() as seen:
+        found = hv.index.verify(Settings(store.settings), "s3a://lake/separate", "emb")
+    store.set_delay(0)
+    assert found == []
+    assert len(seen.requests) >= 400, "each segment, and the footer of each base file"
+    assert seen.heads == 2, "whether there is a table"
+    assert seen.waves <= 30, slow.summary(seen)
+
+
 def test_listings_are_those_of_pyarrow(store: Any) -> None:
     """With the marks of folders that Hadoop makes, and names that only pyarrow lists."""
     storage = open_storage("s3://lake/listed", StorageOptions.of(store.settings))

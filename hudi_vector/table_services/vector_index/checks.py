@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,13 +23,15 @@ from hudi_vector.index.build import indexable_files
 from hudi_vector.index.calibration.held_out import sampled_vectors
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.files import load_model
+from hudi_vector.index.kinds.model import IndexModel
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.index.packs.stored import packs_of, read_segments
 from hudi_vector.index.recall_history import note_recall
 from hudi_vector.index.verified import is_as_indexed
 from hudi_vector.query.tuning import Tuning
-from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.storage.leases import clock_ms
+from hudi_vector.storage.parallel import within_memory
 from hudi_vector.table_services.vector_index.places import IndexSource, IndexSubject, the_index
 
 if TYPE_CHECKING:
@@ -226,24 +229,53 @@ def verify(
     except HudiVectorError as problem:
         remedy = "make the index again with hudi_vector.index.create"
         return [IndexProblem("", index.manifest.model_id, f"{problem}; {remedy}")]
-    found, mended = [], {entry.file.path for _, entry in index.covered(indexable_files(at.snapshot))}
+    files = indexable_files(at.snapshot)
+    listed, mended = {file.uri: file for file in files}, {entry.file.path for _, entry in index.covered(files)}
     singly = ([entry] for entry in index.manifest.entries if entry.pack is None)
     groups = [*packs_of(index.manifest.entries).values(), *singly]
-    for group in groups:
-        read = read_segments(storage, index.folder, model, group)
-        rewritten = storage.each(lambda entry: _was_rewritten(index, entry, at.spec.options), group)
-        for entry, was_rewritten in zip(group, rewritten, strict=True):
-            one, path = read[entry.segment], entry.file.path
-            if isinstance(one, DataFileError):
-                found.append(IndexProblem(path, entry.segment, f"{one}{_REMEDY if path in mended else ''}"))
-            elif isinstance(one, UnsupportedTableError):
-                found.append(IndexProblem(path, entry.segment, str(one)))
-            elif was_rewritten:
-                found.append(IndexProblem(path, entry.segment, "the base file was rewritten since it was indexed"))
-    return sorted(found, key=lambda problem: problem.file)
+    largest = max((_bytes_of(group) for group in groups), default=0)
+    found = storage.each(
+        lambda group: _problems(index, model, group, listed, mended, at.spec.options), groups, within_memory(largest)
+    )
+    return sorted((problem for problems in found for problem in problems), key=lambda problem: problem.file)
 
 
-def _was_rewritten(index: Index, entry: ManifestEntry, options: StorageOptions) -> bool:
+def _bytes_of(group: Sequence[ManifestEntry]) -> int:
+    """Return the bytes of the file in which the segments of a group lie."""
+    pack = group[0].pack
+    return group[0].bytes if pack is None else pack.bytes
+
+
+def _problems(
+    index: Index,
+    model: IndexModel,
+    group: Sequence[ManifestEntry],
+    listed: Mapping[str, FileInfo],
+    mended: Container[str],
+    options: StorageOptions,
+) -> list[IndexProblem]:
+    """Read the segments of one pack, or a single one, and return what is wrong with them and their base files.
+
+    `listed` are the base files of the newest snapshot by URI. `mended` are the paths of those whose segments `refresh`
+    makes again.
+    """
+    storage, found = open_storage(index.folder, options), []
+    read, rewritten = storage.together(
+        lambda: read_segments(storage, index.folder, model, group),
+        lambda: storage.each(lambda entry: _was_rewritten(index, entry, listed, options), group),
+    )
+    for entry, was_rewritten in zip(group, rewritten, strict=True):
+        one, path = read[entry.segment], entry.file.path
+        if isinstance(one, DataFileError):
+            found.append(IndexProblem(path, entry.segment, f"{one}{_REMEDY if path in mended else ''}"))
+        elif isinstance(one, UnsupportedTableError):
+            found.append(IndexProblem(path, entry.segment, str(one)))
+        elif was_rewritten:
+            found.append(IndexProblem(path, entry.segment, "the base file was rewritten since it was indexed"))
+    return found
+
+
+def _was_rewritten(index: Index, entry: ManifestEntry, listed: Mapping[str, FileInfo], options: StorageOptions) -> bool:
     uri = index.uri_of(entry.file.path)
-    file = open_storage(uri, options).info(uri)
+    file = listed.get(uri) or open_storage(uri, options).info(uri)
     return file is not None and not is_as_indexed(file, entry, options)
