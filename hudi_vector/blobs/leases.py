@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hudi_vector.storage import Storage, join
 from hudi_vector.storage.records import Record
+from hudi_vector.storage.side_files import names_of
 
 __all__ = ["CLEAN", "COMPACT", "LEASE", "LEASES", "HeldLease", "read_lease"]
 
@@ -36,20 +37,27 @@ class HeldLease:
 LEASE = Record("lease", 1, HeldLease, elsewhere=("generation",))
 
 
-def read_lease(storage: Storage, table: str, service: str) -> HeldLease | None:
+def read_lease(
+    storage: Storage, table: str, service: str, held: tuple[str, HeldLease] | None = None
+) -> HeldLease | None:
     """Return the newest whole state of a service's lease, or None if there is none.
 
-    The lease may have expired: the state then names its last holder. `table` is the normalised base path. Raises
-    DataFileError if the content is not that of a lease.
+    The lease may have expired: the state then names its last holder. `table` is the normalised base path. `held` is the
+    name and the content of a state that is known, which is not read if it is still the newest. Raises DataFileError if
+    the content is not that of a lease.
     """
     for _ in range(_LOOKS - 1):
         try:
-            return _look(storage, table, service)
+            return _look(storage, table, service, held)
         except FileNotFoundError:  # a newer state replaced the file between the listing and the read
             continue
-    return _look(storage, table, service)
+    return _look(storage, table, service, held)
 
 
-def _look(storage: Storage, table: str, service: str) -> HeldLease | None:
-    found = LEASE.newest(storage, join(table, LEASES, service))
+def _look(storage: Storage, table: str, service: str, held: tuple[str, HeldLease] | None) -> HeldLease | None:
+    folder = join(table, LEASES, service)
+    names = names_of(storage, folder)
+    if held is not None and names[:1] == [held[0]]:
+        return held[1]
+    found = LEASE.newest(storage, folder, names)
     return None if found is None else found.value()

@@ -418,17 +418,36 @@ class Storage:
             return False
         return True
 
+    def remove_all(self, uris: Iterable[str]) -> None:
+        """Remove files permanently, at once where the file system answers late; it is no error if one is gone.
+
+        As `delete` does, but no object is asked for first.
+        """
+        objects = self._objects
+
+        def remove(uri: str) -> None:
+            if objects is not None and is_addressed(uri):
+                objects.delete(self.path(uri))
+            else:
+                self.delete(uri)
+
+        self.each(remove, uris)
+
     def remove_folder(self, uri: str, root: str = "") -> bool:
         """Remove a folder with its content and return True, or return False if there was none.
 
-        Links are not followed; DataFileError is raised if the folder is a symbolic link or one is in the path to it.
-        The folder must be within another folder. See `move` for `root`.
+        Objects are removed singly, all at once: not every store that speaks S3 removes many by one request. Links are
+        not followed; DataFileError is raised if the folder is a symbolic link or one is in the path to it. The folder
+        must be within another folder. See `move` for `root`.
         """
         path = self.path(uri)
         assert path.strip("/").count("/") >= 1, "a folder within another"
         try:
             if self.scheme == "file":
                 remove_tree(path, self._reached_from(uri, root))
+            elif (objects := self._objects_for(uri)) is not None and (found := objects.named_below(path)) is not None:
+                self.each(objects.delete, found)
+                return bool(found)
             else:
                 self.filesystem.delete_dir(path)
         except FileNotFoundError:

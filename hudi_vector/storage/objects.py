@@ -144,6 +144,13 @@ class Objects:
             raise ValueError(f"an empty object below '{path}'")
         return objects, len(objects) < _PAGE
 
+    def named_below(self, path: str) -> Sequence[str] | None:
+        """Return the paths of all objects below a folder, or None if only pyarrow can name them, as `list` says."""
+        try:
+            return [name for name, _, _ in self.list(path, recursive=True)[0]]
+        except ValueError:
+            return None
+
     def _get(self, path: str, part: tuple[int, int] | None) -> Any:
         import obstore
 

@@ -5,7 +5,7 @@ A kind of side files is declared once, as a `Record`, next to the dataclass that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -60,12 +60,13 @@ class Record(Generic[T]):
         body = {name: json_of(getattr(value, name)) for name in held}
         return publish(storage, folder, self.kind, self.version, generation, body | more)
 
-    def newest(self, storage: Storage, folder: str) -> Entry[T] | None:
+    def newest(self, storage: Storage, folder: str, names: Sequence[str] | None = None) -> Entry[T] | None:
         """Return the newest whole file of a folder, or None if no file is whole.
 
-        Raises UnsupportedTableError if a newer file has another version.
+        `names` is what `side_files.names_of` returned, if the folder has been listed. Raises UnsupportedTableError if a
+        newer file has another version.
         """
-        found = newest(storage, folder, self.kind, self.version)
+        found = newest(storage, folder, self.kind, self.version, names)
         return None if found is None else Entry(self, join(folder, found[0]), found[1])
 
     def read(self, storage: Storage, uri: str) -> Entry[T] | None:

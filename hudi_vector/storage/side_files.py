@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
@@ -88,12 +88,15 @@ def publish(storage: Storage, folder: str, kind: str, version: int, generation: 
     return name
 
 
-def newest(storage: Storage, folder: str, kind: str, version: int) -> tuple[str, dict[str, Any]] | None:
+def newest(
+    storage: Storage, folder: str, kind: str, version: int, names: Sequence[str] | None = None
+) -> tuple[str, dict[str, Any]] | None:
     """Return name and body of the newest whole side file of a folder, or None if no file is whole.
 
-    Raises UnsupportedTableError if a file newer than the newest whole one has another version.
+    `names` is what `names_of` returned, if the folder has been listed. Raises UnsupportedTableError if a file newer
+    than the newest whole one has another version.
     """
-    for name in names_of(storage, folder):
+    for name in names_of(storage, folder) if names is None else names:
         uri = join(folder, name)
         body = unseal(kind, version, storage.read(uri), uri)
         if body is not None:
@@ -110,20 +113,18 @@ def forget(storage: Storage, folder: str, kept: Container[str | None]) -> None:
     """Remove the files of a folder except names in `kept` and names with a leading dot, which may be half written."""
     listed = storage.list_files(folder)
     gone = [info.uri for info in listed if info.name not in kept and not info.name.startswith(".")]
-    storage.each(storage.delete, gone)
+    storage.remove_all(gone)
 
 
 def forget_before(storage: Storage, folder: str, generation: int) -> None:
     """Remove the side files of generations below `generation`; other files may be in the middle of being written."""
-    for info in storage.list_files(folder):
-        if is_side_file(info.name) and generation_of(info.name) < generation:
-            storage.delete(info.uri)
+    listed = storage.list_files(folder)
+    storage.remove_all(info.uri for info in listed if is_side_file(info.name) and generation_of(info.name) < generation)
 
 
 def remove(storage: Storage, folder: str) -> None:
     """Remove a folder of side files permanently, the newest file last."""
-    for name in reversed(names_of(storage, folder)[1:]):
-        storage.delete(join(folder, name))
+    storage.remove_all(join(folder, name) for name in reversed(names_of(storage, folder)[1:]))
     storage.remove_folder(folder)
 
 

@@ -18,7 +18,7 @@ from hudi_vector.blobs.leases import LEASE, LEASES, HeldLease, read_lease
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.leases import Renewals, clock_ms, this_process
-from hudi_vector.storage.side_files import is_side_file
+from hudi_vector.storage.side_files import names_of
 
 __all__ = ["LEASE_MS", "ServiceLease"]
 
@@ -65,6 +65,7 @@ class ServiceLease:
         self._now = now_ms
         self._owner = uuid.uuid4().hex
         self._until = 0
+        self._held: tuple[str, HeldLease] | None = None  # the newest state that this run has published
         self._lost: str | None = None
         self._renewals = Renewals(f"the lease of the {service} of {self._table}", self.renew, lease_ms)
 
@@ -117,19 +118,21 @@ class ServiceLease:
             )
 
     def _release(self) -> None:
-        found = self._newest()
-        if found is None or found.owner != self._owner:
+        names = names_of(self._storage, self._folder)
+        if self._held is None:
             return
-        name = self._publish(found.generation + 1, 0)
-        for info in self._storage.list_files(self._folder):
-            if is_side_file(info.name) and info.name < name:  # other files may be in the middle of being written
-                self._storage.delete(info.uri)
+        if names[:1] != [self._held[0]]:
+            found = LEASE.newest(self._storage, self._folder, names)
+            if found is None or found.value().owner != self._owner:
+                return
+        generation, older = self._held[1].generation + 1, [join(self._folder, name) for name in reversed(names)]
+        # No state at all is a free lease too, so the order of the two does not matter.
+        self._storage.together(lambda: self._publish(generation, 0), lambda: self._storage.remove_all(older))
 
-    def _publish(self, generation: int, until_ms: int) -> str:
+    def _publish(self, generation: int, until_ms: int) -> None:
         lease = HeldLease(generation, self._owner, this_process(), until_ms)
         name = LEASE.publish(self._storage, self._folder, lease, generation)
-        self._until = until_ms
-        return name
+        self._held, self._until = (name, lease), until_ms
 
     def _newest(self) -> HeldLease | None:
-        return read_lease(self._storage, self._table, self._service)
+        return read_lease(self._storage, self._table, self._service, self._held)

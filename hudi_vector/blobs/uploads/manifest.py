@@ -61,6 +61,7 @@ from hudi_vector.errors import BlobWriteError, DataFileError, HudiVectorError, I
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.records import Record
+from hudi_vector.storage.side_files import generation_of, names_of
 from hudi_vector.storage.stored_values import PathBelow, named, one_of
 
 __all__ = [
@@ -75,14 +76,19 @@ __all__ = [
     "StagedContainer",
     "Upload",
     "abort",
+    "current",
     "finish",
+    "finish_known",
     "list_uploads",
     "open_upload",
+    "prolong",
     "read_checksums",
     "read_upload",
     "read_uploads",
     "renew_lease",
+    "require_running",
     "stage",
+    "stage_known",
     "upload_ids",
     "uploads_folder",
 ]
@@ -215,7 +221,12 @@ def renew_lease(table: str, write_id: str, *, now_ms: int | None = None, options
 
     Raises BlobWriteError if the write has ended or its lease ran out, as its containers may then be gone.
     """
-    upload, now = _require_running(table, write_id, now_ms, options)
+    return prolong(read_upload(table, write_id, options=options), now_ms=now_ms, options=options)
+
+
+def prolong(upload: Upload, *, now_ms: int | None = None, options: StorageOptions = _LOCAL) -> Upload:
+    """Extend the lease of a write whose state is known, as `renew_lease` does."""
+    now = require_running(upload, now_ms)
     prolonged = _prolonged(upload, now)
     return upload if prolonged == upload else _publish(prolonged, options)
 
@@ -234,7 +245,20 @@ def stage(
     `containers` and `pins` are those of the successful task attempts. Raises BlobWriteError if the write has ended or
     its lease ran out.
     """
-    upload, now = _require_running(table, write_id, now_ms, options)
+    upload = read_upload(table, write_id, options=options)
+    return stage_known(upload, containers, pins=pins, now_ms=now_ms, options=options)
+
+
+def stage_known(
+    upload: Upload,
+    containers: Iterable[WrittenContainer],
+    *,
+    pins: Iterable[SideTable] = (),
+    now_ms: int | None = None,
+    options: StorageOptions = _LOCAL,
+) -> Upload:
+    """Publish what `stage` publishes, for a write whose state is known."""
+    now = require_running(upload, now_ms)
     written = sorted(containers, key=lambda container: container.path)
     staged = tuple(
         StagedContainer(made.path, made.partition, made.column, made.bytes, made.blobs, made.blob_bytes)
@@ -252,7 +276,11 @@ def finish(table: str, write_id: str, instant: str, *, options: StorageOptions =
 
     Raises BlobWriteError if the write was aborted, or committed by another instant.
     """
-    upload = read_upload(table, write_id, options=options)
+    return finish_known(read_upload(table, write_id, options=options), instant, options=options)
+
+
+def finish_known(upload: Upload, instant: str, *, options: StorageOptions = _LOCAL) -> Upload:
+    """Mark a write whose state is known as committed, as `finish` does."""
     if upload.state == COMMITTED and upload.instant == instant:
         return upload
     if upload.state in (COMMITTED, ABORTED):
@@ -283,6 +311,19 @@ def read_upload(table: str, write_id: str, *, options: StorageOptions = _LOCAL) 
     if found is None:
         raise InvalidArgumentError(f"'{table}' has no upload '{write_id}'; list_uploads names those it has")
     return found
+
+
+def current(upload: Upload, *, options: StorageOptions = _LOCAL) -> Upload:
+    """Return the state that a write has now; its manifest is listed, and read only if another one is newer.
+
+    `upload` is the state that the only process which runs the write has published last. Raises InvalidArgumentError if
+    the manifest is gone.
+    """
+    storage = _open(upload.table, options)
+    names = names_of(storage, uploads_folder(upload.table, upload.write_id))
+    if names and generation_of(names[0]) == upload.generation:
+        return upload
+    return read_upload(upload.table, upload.write_id, options=options)
 
 
 def list_uploads(table: str, *, options: StorageOptions = _LOCAL) -> list[Upload]:
@@ -355,16 +396,18 @@ def _publish(upload: Upload, options: StorageOptions) -> Upload:
     return replace(upload, generation=generation)
 
 
-def _require_running(table: str, write_id: str, now_ms: int | None, options: StorageOptions) -> tuple[Upload, int]:
-    upload, now = read_upload(table, write_id, options=options), clock_ms() if now_ms is None else now_ms
+def require_running(upload: Upload, now_ms: int | None = None) -> int:
+    """Return the time, milliseconds since 1970, UTC; raise BlobWriteError if a write has ended or its lease ran out."""
+    now = clock_ms() if now_ms is None else now_ms
     if upload.state in (COMMITTED, ABORTED, UNREADABLE):
         raise BlobWriteError(f"{_named(upload)} and cannot go on")
     if not upload.may_commit(now):
         raise BlobWriteError(
-            f"the lease of upload '{write_id}' to '{upload.table}' ran out {now - upload.lease_until_ms} ms ago, "
-            "so its blobs may have been cleaned; repeat the write, with a longer hoodie.blob.write.lease"
+            f"the lease of upload '{upload.write_id}' to '{upload.table}' ran out "
+            f"{now - upload.lease_until_ms} ms ago, so its blobs may have been cleaned; repeat the write, with a "
+            "longer hoodie.blob.write.lease"
         )
-    return upload, now
+    return now
 
 
 def _prolonged(upload: Upload, now: int) -> Upload:

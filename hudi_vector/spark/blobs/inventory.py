@@ -21,10 +21,10 @@ from hudi_vector.blobs.files import BlobFiles
 from hudi_vector.blobs.stored_blobs import StoredBlobs
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
-from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.storage.listed import with_names
 
-__all__ = ["inventory"]
+__all__ = ["inventory", "inventory_of"]
 
 _HELD_ROWS = 1 << 18
 _TYPES = {pa.string(): StringType(), pa.int64(): LongType(), pa.bool_(): BooleanType()}
@@ -68,21 +68,25 @@ def inventory(spark: SparkSession, table: str | os.PathLike[str]) -> DataFrame:
         >>> hv.blobs.inventory(spark, "photos").groupBy("kind").sum("blobs", "bytes", "dead_bytes").show()
     """
     found = BlobTable.of(spark, table)
+    storage = open_storage(found.area.uri, found.options)
+    return inventory_of(found, with_names(storage.list_files(found.area.uri, recursive=True))[0])
+
+
+def inventory_of(found: BlobTable, listed: Iterable[FileInfo]) -> DataFrame:
+    """Return the inventory of an opened table; `listed` are the files of its blob area whose names a row can hold."""
     counted = found.frame.select(
         found.partition().alias("partition"),
         *(found.placement(column).alias(str(number)) for number, column in enumerate(found.columns)),
     ).mapInArrow(_Count(found.columns, found.area), _spark_schema(TALLY))
-    by_file = counted.unionByName(_listed(spark, found)).repartition("file").sortWithinPartitions("file")
+    by_file = counted.unionByName(_tally(found, listed)).repartition("file").sortWithinPartitions("file")
     return by_file.mapInArrow(_Summarise(found.area, found.options), _spark_schema(SUMMARY))
 
 
-def _listed(spark: SparkSession, table: BlobTable) -> DataFrame:
-    """Return the tally of the listed files of the blob area, without files whose names a row cannot hold."""
-    storage = open_storage(table.area.uri, table.options)
+def _tally(table: BlobTable, listed: Iterable[FileInfo]) -> DataFrame:
+    """Return the tally of the listed files of the blob area."""
     nothing = (None, None, 0, 0, False, 0)
-    files, _ = with_names(storage.list_files(table.area.uri, recursive=True))
-    rows = [(info.uri, *nothing, info.size) for info in files]
-    return spark.createDataFrame(rows, _spark_schema(TALLY))
+    rows = [(info.uri, *nothing, info.size) for info in listed]
+    return table.frame.sparkSession.createDataFrame(rows, _spark_schema(TALLY))
 
 
 @dataclass(frozen=True)

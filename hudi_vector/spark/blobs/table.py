@@ -60,10 +60,13 @@ class BlobTable:
         # References may lead to another storage than the table's.
         source = replace(table_source(spark, name), options=storage_options(spark))
         # The catalog's relation may be older than the table, and a view may hide columns.
-        path = source.hadoop_path
-        frame = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot").load(path)
-        columns = tuple(".".join(parts) for parts in _blob_paths(frame.schema, ()))
-        return cls(source, frame, BlobArea.of(source.uri), columns, NativeTable(source).config)
+        frame = _newest(spark, source)
+        return cls(source, frame, BlobArea.of(source.uri), _blob_columns(frame), NativeTable(source).config)
+
+    def again(self) -> BlobTable:
+        """Return the table as it is now, without looking for it or reading its properties again."""
+        frame = _newest(self.frame.sparkSession, self.source)
+        return replace(self, frame=frame, columns=_blob_columns(frame))
 
     def chosen(self, columns: str | Iterable[str] | None) -> list[str]:
         """Return the BLOB columns that a user named, in any case, or all for None.
@@ -148,6 +151,16 @@ def table_source(spark: SparkSession, name: str | os.PathLike[str], look: bool =
     """
     shown = as_text(path_text(name), "table") or ""
     return replace(table_named(spark, shown, look), name=shown)
+
+
+def _newest(spark: SparkSession, source: Source) -> DataFrame:
+    """Return the rows of a table's newest snapshot."""
+    reader = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot")
+    return reader.load(source.hadoop_path)
+
+
+def _blob_columns(frame: DataFrame) -> tuple[str, ...]:
+    return tuple(".".join(parts) for parts in _blob_paths(frame.schema, ()))
 
 
 def _blob_paths(schema: StructType, above: tuple[str, ...]) -> Iterable[tuple[str, ...]]:

@@ -61,10 +61,15 @@ def forget_plans(table: str, *, now_ms: int, keep: str = "", options: StorageOpt
     be removed.
     """
     root, before_ms = normalise(table), now_ms - NOTES_KEPT_MS
-    needed = {keep, *(run.plan.compaction.plan_id for run in begun_clusterings(root, options))}
-    idle = [(CLUSTERINGS, name) for name in idle_clusterings(root, before_ms, options)]
-    idle += [(COMPACTIONS, name) for name in idle_compactions(root, before_ms, options)]
-    return _removed(open_storage(root, options), root, [join(*each) for each in idle if each[1] not in needed])
+    storage = open_storage(root, options)
+    begun, clusterings, compactions = storage.together(
+        lambda: begun_clusterings(root, options),
+        lambda: idle_clusterings(root, before_ms, options),
+        lambda: idle_compactions(root, before_ms, options),
+    )
+    needed = {keep, *(run.plan.compaction.plan_id for run in begun)}
+    idle = [(CLUSTERINGS, name) for name in clusterings] + [(COMPACTIONS, name) for name in compactions]
+    return _removed(storage, root, [join(*each) for each in idle if each[1] not in needed])
 
 
 class _Notes:
@@ -120,6 +125,5 @@ class _Notes:
 
 
 def _removed(storage: Storage, root: str, folders: list[str]) -> list[str]:
-    for folder in folders:
-        remove(storage, join(root, folder))
+    storage.each(lambda folder: remove(storage, join(root, folder)), folders)
     return folders

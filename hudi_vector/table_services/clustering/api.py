@@ -19,6 +19,7 @@ from hudi_vector.table_services.plans.clustering_files import (
     read_clustering,
 )
 from hudi_vector.table_services.plans.clustering_result import ClusterResult
+from hudi_vector.table_services.plans.compaction_files import read_run
 from hudi_vector.table_services.report_file import reported
 from hudi_vector.table_services.service_lease import ServiceLease
 
@@ -161,7 +162,8 @@ def _with_blobs(work: Clustering, run: ClusteringRun, lease: ServiceLease) -> Cl
         work = work.reopened()
         done = replace(done, moved_out=sized.moved_out, moved_in=sized.moved_in, restored_rows=sized.restored)
     if plan.compaction.candidates:
-        done = replace(done, compaction=replace(work.run(plan.compaction, lease), plan_id=""))
+        planned = read_run(plan.table, plan.compaction.plan_id, work.storage_options)
+        done = replace(done, compaction=replace(work.run(planned, lease), plan_id=""))
     return done
 
 

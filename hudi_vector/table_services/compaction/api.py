@@ -23,7 +23,13 @@ from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.arguments import hudi_settings
 from hudi_vector.table_services.compaction.state import container_states
 from hudi_vector.table_services.plans.compaction import CompactionPlan, Thresholds, choose
-from hudi_vector.table_services.plans.compaction_files import COMPACTIONS, publish_plan, read_run
+from hudi_vector.table_services.plans.compaction_files import (
+    COMPACTIONS,
+    CompactionRun,
+    new_run,
+    publish_plan,
+    read_run,
+)
 from hudi_vector.table_services.plans.compaction_result import CompactResult
 from hudi_vector.table_services.report_file import reported
 from hudi_vector.table_services.service_lease import ServiceLease
@@ -122,14 +128,16 @@ def compact_blobs(
     wanted = None if plan is not None else Wanted(spark, live_threshold, target_size, small_threshold, group_size)
     chosen = work.table.chosen(columns)
 
-    def decided() -> CompactionPlan:
+    def decided() -> CompactionPlan | CompactionRun:
+        """Return a new plan, or the run of the plan that was named."""
         if wanted is None:
             assert plan is not None
-            return read_run(work.table.source.uri, plan, work.storage_options).plan
+            return read_run(work.table.source.uri, plan, work.storage_options)
         return wanted.plan(work, tuple(chosen), deduplicate=deduplicate)
 
     if dry_run:
-        made = decided()
+        found = decided()
+        made = found.plan if isinstance(found, CompactionRun) else found
         if plan is None:
             publish(made, work)
         result = replace(of_plan(made), dry_run=True, refusal=refusal)
@@ -138,12 +146,14 @@ def compact_blobs(
         raise RefusedError(refusal)
     with ServiceLease(work.table.source.uri, COMPACT, options=work.storage_options) as lease:
         notes = work.end_begun_runs(lease)
-        made = decided()
-        if plan is None:
-            publish(made, work)
+        found = decided()
+        made = found.plan if isinstance(found, CompactionRun) else found
         reported(of_plan(made), report)
-        done = work.run(made, lease) if made.candidates else of_plan(made)
-        work.forget_old_plans(keep=made.plan_id)
+        if made.candidates:
+            done = work.run(found if isinstance(found, CompactionRun) else new_run(made, work.storage_options), lease)
+        else:
+            done = of_plan(made)
+            work.forget_old_plans(keep=made.plan_id)
     return reported(replace(done, notes=(*notes, *done.notes)), report)
 
 
@@ -192,7 +202,7 @@ class Wanted:
 
         now, limits = clock_ms(), replace(self._limits, disorder_percent=_DISORDER_PERCENT if order else None)
         work.tell("counting references")
-        states = container_states(work.spark, work.table, columns, order=order) if columns else []
+        states = container_states(work.table, columns, work.uploads_of, order=order) if columns else []
         return CompactionPlan(
             plan_id=new_write_id(now),
             table=work.table.source.uri,

@@ -1,7 +1,7 @@
 """A run of blob compaction: each group of containers has a separate upload, copy and commit.
 
-    open manifest → note upload and commit → write containers and references → staged manifest → Hudi's commit →
-    committed manifest → restore overwritten rows of other writers → clear the note
+    open manifest → note upload and commit → write containers and references → staged manifest, note of the references
+    → Hudi's commit → committed manifest → restore overwritten rows of other writers → clear the note
 
 After a run was killed, the next run looks for the noted commit by its token. If there is no such commit, the upload is
 aborted; otherwise the steps that follow a commit are completed.
@@ -9,31 +9,32 @@ aborted; otherwise the steps that follow a commit are completed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hudi_vector.blobs.copies.copying import Copier
+from hudi_vector.blobs.names import ContainerName
 from hudi_vector.blobs.uploads.manifest import (
     ABORTED,
     COMMITTED,
+    Upload,
     abort,
     finish,
-    list_uploads,
     open_upload,
     read_upload,
-    renew_lease,
-    stage,
+    read_uploads,
 )
+from hudi_vector.blobs.uploads.running import RunningUpload
 from hudi_vector.errors import DataFileError, HudiVectorError, RefusedError
-from hudi_vector.storage import StorageOptions, join
-from hudi_vector.storage.leases import Renewals, clock_ms
+from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.cleaning.forget import forget_plans
 from hudi_vector.table_services.compaction.dead_writes import roll_back_dead
 from hudi_vector.table_services.compaction.state import require_suitable, settings_of
-from hudi_vector.table_services.marking.sharers import named_by_others
+from hudi_vector.table_services.marking.sharers import named_by_others, registered_tables
 from hudi_vector.table_services.plans.compaction import CompactionPlan, PlannedContainer, containers_of
 from hudi_vector.table_services.plans.compaction_files import (
     COMPACTIONS,
@@ -43,7 +44,6 @@ from hudi_vector.table_services.plans.compaction_files import (
     PendingCommit,
     begun_runs,
     publish_run,
-    read_run,
 )
 from hudi_vector.table_services.plans.compaction_result import CompactResult
 from hudi_vector.table_services.plans.plan_files import ENDED, RUNNING
@@ -51,7 +51,7 @@ from hudi_vector.table_services.retention.pending import PendingInstant, pending
 from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from hudi_vector.blobs.settings import BlobSettings
     from hudi_vector.spark.blobs.table import BlobTable
@@ -74,6 +74,8 @@ class _Done:
     deduplicated: int = 0
     references: int = 0
     restored: int = 0
+    folders: list[str] = field(default_factory=list)  # of staged rows, to be removed
+    stored: list[DataFrame] = field(default_factory=list)  # what groups have stored, as in `equal_blobs.STORED`
     commits: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -91,6 +93,7 @@ class Compaction:
         hudi_options: Hudi's settings for the commits, including the session's lock settings.
         tell: A function that is called with a sentence at each step.
         alone: Whether no other process writes to the table during the run.
+        uploads: The uploads of the table that were read, by id.
     """
 
     spark: SparkSession
@@ -100,6 +103,7 @@ class Compaction:
     hudi_options: Mapping[str, str]
     tell: Callable[[str], None]
     alone: bool
+    uploads: dict[str, Upload] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -133,6 +137,18 @@ class Compaction:
         """Return the options to open storage."""
         return self.table.options
 
+    @property
+    def storage(self) -> Storage:
+        """Return the storage of the table."""
+        return open_storage(self.table.source.uri, self.storage_options)
+
+    def uploads_of(self, write_ids: Iterable[str]) -> Mapping[str, Upload]:
+        """Return the uploads of writes by their ids, as far as there are any; each is read once."""
+        missing = sorted({*write_ids} - self.uploads.keys())
+        found = read_uploads(self.table.source.uri, missing, options=self.storage_options)
+        self.uploads.update((each.write_id, each) for each in found)
+        return self.uploads
+
     def why_refused(self) -> str | None:
         """Return why rows of concurrent writers could be lost, or None."""
         from hudi_vector.writing.rewriting.rewrite import is_concurrent
@@ -152,23 +168,28 @@ class Compaction:
             "job writes, give assume_single_writer"
         )
 
-    def run(self, plan: CompactionPlan, lease: ServiceLease) -> CompactResult:
-        """Repack the candidates of a published plan, group by group; the caller holds `lease`."""
-        run = publish_run(
-            replace(read_run(plan.table, plan.plan_id, self.storage_options), state=RUNNING), self.storage_options
-        )
-        done = _Done()
-        groups = plan.groups
-        uploads = {each.write_id: each for each in list_uploads(plan.table, options=self.storage_options)}
+    def run(self, run: CompactionRun, lease: ServiceLease) -> CompactResult:
+        """Repack the candidates of a plan, group by group, and end its run; the caller holds `lease`."""
+        plan, groups, done = run.plan, run.plan.groups, _Done()
+        writes = (ContainerName.parse(plan.table, join(plan.table, each.path)) for each in plan.candidates)
+        uploads = self.uploads_of({name.write_id for name in writes if name})
         for number, members in enumerate(groups, 1):
             lease.check()
-            tell = _numbered(self.tell, number, len(groups))
+            tell, is_last = _numbered(self.tell, number, len(groups)), number == len(groups)
             settings = settings_of(self.spark, self.table, plan, members, uploads)
             run = self._group(run, members, settings, lease, done, tell)
-        self._end(run)
+            run = publish_run(replace(run, state=ENDED if is_last else RUNNING, pending=None), self.storage_options)
+            if not is_last:
+                self._remove_staged(done.folders.pop())
+        done.folders += [plan.plan_id] if done.stored else []
+        registry, *_ = self.storage.together(
+            lambda: registered_tables(plan.table, self.storage_options),
+            lambda: self.forget_old_plans(keep=plan.plan_id),
+            *(partial(self._remove_staged, folder) for folder in done.folders),
+        )
         left = self._referred(plan.candidates)
         released = [each for each in plan.candidates if each.path not in left]
-        lent = named_by_others(self._native(), [join(plan.table, each.path) for each in released])
+        lent = named_by_others(self.table.source, [join(plan.table, each.path) for each in released], registry)
         released = [each for each in released if join(plan.table, each.path) not in lent]
         done.notes += [f"another table refers to '{uri}', which stays" for uri in sorted(lent)]
         done.doubts += [f"{count} rows still refer to '{path}', which stays" for path, count in sorted(left.items())]
@@ -226,6 +247,7 @@ class Compaction:
         members: Sequence[PlannedContainer],
         settings: Mapping[str, BlobSettings],
         write_id: str,
+        stored: Sequence[DataFrame],
     ) -> Copied:
         """Copy the bytes of a group to new containers, and return them with the new place of each reference."""
         from hudi_vector.writing.rewriting.equal_blobs import copy_equal_once
@@ -235,19 +257,15 @@ class Compaction:
         references = referring(self._rewriting.opened(), sizes)
         copier = Copier(self.path, write_id, tuple(settings.items()), self.storage_options)
         asked = references, copier, plan.target_size, containers_of(members, plan.target_size), self._folder(write_id)
-        return copy_equal_once(*asked, self._stored(plan)) if plan.deduplicate else copy_ranges(*asked)
+        return copy_equal_once(*asked, self._known(plan, stored)) if plan.deduplicate else copy_ranges(*asked)
 
-    def _stored(self, plan: CompactionPlan) -> Any:
-        """Return a DataFrame of the blobs that earlier groups stored, with digests; None if there is one group."""
-        from hudi_vector.writing.files import Files
+    def _known(self, plan: CompactionPlan, stored: Sequence[DataFrame]) -> DataFrame | None:
+        """Return the blobs that earlier groups stored, with digests; None if there is one group."""
         from hudi_vector.writing.rewriting.equal_blobs import STORED
 
         if len(plan.groups) == 1:
             return None
-        folder = self._folder(plan.plan_id)
-        if Files(self.spark).is_empty(folder):
-            return self.spark.createDataFrame([], STORED)
-        return self.spark.read.schema(STORED).parquet(folder)
+        return reduce(lambda one, other: one.unionByName(other), stored, self.spark.createDataFrame([], STORED))
 
     def _end(self, run: CompactionRun) -> None:
         self._remove_staged(run.plan.plan_id)
@@ -262,86 +280,122 @@ class Compaction:
         done: _Done,
         tell: Callable[[str], None],
     ) -> CompactionRun:
+        """Repack a group of containers; return the run, in which the group's commit is still noted."""
         from hudi_vector.writing.commits import new_token
         from hudi_vector.writing.rewriting.repack import targets_of
-        from hudi_vector.writing.rewriting.rewrite import committed_now, rewrite_rows
+        from hudi_vector.writing.rewriting.rewrite import committed_now
 
         plan, options = run.plan, self.storage_options
         lease_ms = min(each.lease_ms for each in settings.values())
-        upload = open_upload(self.path, settings, lease_ms=lease_ms, options=options)
-        folder = self._folder(upload.write_id)
-        try:
-            renew = partial(renew_lease, upload.table, upload.write_id, options=options)
-            with Renewals(f"the lease of upload {upload.write_id}", renew, upload.lease_ms):
-                pending = PendingCommit(upload.write_id, new_token(), tuple(sorted(committed_now(self.table))))
-                run = publish_run(replace(run, pending=pending), options)
-                tell("copying")
-                copied = self._copied(plan, members, settings, upload.write_id)
-                targets = targets_of(copied.moves, self.path, columns=len(self.table.columns))
-                stage(self.path, upload.write_id, copied.containers, options=options)
-                tell("looking at the rows once more")
-
-                def before_commit() -> None:
-                    lease.check()
-                    renew()  # raises if the lease ran out, since the copied bytes may then be gone
-                    self._require_quiet()
-                    tell("committing")
-
-                commit = rewrite_rows(self._rewriting, targets, pending.token, before_commit)
-        except Exception:
-            # This process still runs, so it ends the noted commit itself; after a kill the next run has to.
-            if run.pending is not None:
-                self._settle(run.pending)
-                self._end(run)
-            raise
-        moved, lost = _counted(copied.moves)
-        if lost:
-            done.doubts.append(
-                f"{lost} blobs cannot be read, or differ from what was written, and stay where "
-                "they are; hudi_vector.blobs.verify(…, deep=True) lists them"
-            )
-        if commit is None:
-            self._drop(upload.write_id)
-            done.notes.append("all rows of a group were changed meanwhile, so that its commit was not needed")
-        else:
-            self._after(commit, pending, targets, folder, done, tell)
-            if copied.stored is not None:
-                copied.stored.write.mode("append").parquet(self._folder(plan.plan_id))
-            done.bytes += sum(each.blob_bytes for each in copied.containers)
-            done.blobs += sum(each.blobs for each in copied.containers)
-            done.containers += len(copied.containers)
-            done.deduplicated += copied.shared_bytes
-            done.references += moved
-        run = publish_run(replace(run, pending=None), options)
-        self._remove_staged(upload.write_id)
+        upload, seen = self.storage.together(
+            lambda: open_upload(self.path, settings, lease_ms=lease_ms, options=options),
+            lambda: committed_now(self.table),
+        )
+        running = RunningUpload(upload, options)
+        done.folders.append(upload.write_id)
+        with ExitStack() as held:
+            try:
+                with running.renewals():
+                    pending = PendingCommit(upload.write_id, new_token(), tuple(sorted(seen)))
+                    run = publish_run(replace(run, state=RUNNING, pending=pending), options)
+                    tell("copying")
+                    copied = self._copied(plan, members, settings, upload.write_id, done.stored)
+                    moves = held.enter_context(copied.moves.held())
+                    targets = targets_of(moves, self.path, columns=len(self.table.columns))
+                    commit = self._rewritten(targets, pending, copied, running, lease, tell)
+            except Exception:
+                # This process still runs, so it ends the noted commit itself; after a kill the next run has to.
+                if run.pending is not None:
+                    self._settle(run.pending)
+                    self._end(run)
+                raise
+            moved, lost = _counted(moves)
+            if lost:
+                done.doubts.append(
+                    f"{lost} blobs cannot be read, or differ from what was written, and stay where "
+                    "they are; hudi_vector.blobs.verify(…, deep=True) lists them"
+                )
+            if commit is None:
+                self._drop(upload.write_id)
+                done.notes.append("all rows of a group were changed meanwhile, so that its commit was not needed")
+                return run
+            self._after(commit, pending, targets, done, tell, running.finish)
+            self._add(done, copied, moved, plan)
         return run
+
+    def _rewritten(
+        self,
+        targets: DataFrame,
+        pending: PendingCommit,
+        copied: Copied,
+        running: RunningUpload,
+        lease: ServiceLease,
+        tell: Callable[[str], None],
+    ) -> Commit | None:
+        """Point rows to what was copied, with one commit; return it, or None if no row needs it any more."""
+        from hudi_vector.writing.rewriting.rewrite import rewrite_rows
+
+        noted = self.storage.begun(
+            lambda: self.storage.together(lambda: running.stage(copied.containers), copied.moves.note)
+        )
+        tell("looking at the rows once more")
+
+        def before_commit() -> None:
+            lease.check()
+            noted()
+            is_held = self.storage.begun(running.require_held)
+            self._require_quiet()
+            is_held()
+            tell("committing")
+
+        commit = rewrite_rows(self._rewriting, targets, pending.token, before_commit)
+        noted()
+        return commit
+
+    def _add(self, done: _Done, copied: Copied, moved: int, plan: CompactionPlan) -> None:
+        """Add what a group has copied to the totals, and keep what it stored for the groups after it."""
+        from hudi_vector.writing.blobs.staged_files import stage_list
+
+        if copied.stored is not None:
+            folder = f"{self._folder(plan.plan_id)}/{len(done.stored)}"
+            done.stored.append(stage_list(copied.stored, folder, self.storage_options).frame)
+        done.bytes += sum(each.blob_bytes for each in copied.containers)
+        done.blobs += sum(each.blobs for each in copied.containers)
+        done.containers += len(copied.containers)
+        done.deduplicated += copied.shared_bytes
+        done.references += moved
 
     def _after(
         self,
         commit: Commit,
         pending: PendingCommit,
-        targets: Any,
-        folder: str,
+        targets: DataFrame,
         done: _Done,
         tell: Callable[[str], None],
+        finish_upload: Callable[[str], object],
     ) -> None:
         """Do what follows a commit: finish the upload, and restore rows of other writers that the commit overwrote."""
-        from hudi_vector.writing.rewriting.rewrite import reapply_overwritten
+        from hudi_vector.writing.rewriting.rewrite import committed_now, reapply_overwritten
 
         tell(f"committed {commit.instant}")
-        if pending.kind == REPACKING:  # a commit of the other kind has finished its upload itself
-            finish(self.path, pending.write_id, commit.instant, options=self.storage_options)
+
+        def finish_it() -> None:
+            if pending.kind == REPACKING:  # a commit of the other kind has finished its upload itself
+                finish_upload(commit.instant)
+
+        _, completed = self.storage.together(finish_it, lambda: committed_now(self.table))
         done.commits.append(commit.instant)
-        seen = frozenset(pending.seen)
-        done.restored += reapply_overwritten(self._rewriting, targets, seen, commit.instant, folder)
+        seen, folder = frozenset(pending.seen), self._folder(pending.write_id)
+        done.restored += reapply_overwritten(self._rewriting, targets, seen, commit.instant, folder, completed)
         tell("looked after other writers")
 
     def _settle(self, pending: PendingCommit) -> str:
         """Find out whether a noted commit was made, complete or abort it, and return the outcome in words."""
+        from hudi_vector.writing.blobs.staged_files import noted_list
         from hudi_vector.writing.commits import find_commit
         from hudi_vector.writing.files import Files
-        from hudi_vector.writing.rewriting.by_size import BY_SIZE
-        from hudi_vector.writing.rewriting.repack import MOVES, targets_of
+        from hudi_vector.writing.rewriting.by_size import BY_SIZE, BY_SIZE_SCHEMA
+        from hudi_vector.writing.rewriting.repack import MOVES, MOVES_SCHEMA, targets_of
 
         commit = find_commit(Files(self.spark), self.path, self.table.config, frozenset(pending.seen), pending.token)
         if commit is None:
@@ -349,14 +403,14 @@ class Compaction:
                 self._drop(pending.write_id)
             self._remove_staged(pending.write_id)
             return "before its commit, and nothing refers to what it copied"
-        folder = self._folder(pending.write_id)
+        done, folder, options = _Done(), self._folder(pending.write_id), self.storage_options
         if pending.kind == RESIZING:
-            targets = self.spark.read.parquet(f"{folder}/{BY_SIZE}")
+            targets = noted_list(self.spark, f"{folder}/{BY_SIZE}", BY_SIZE_SCHEMA, options)
         else:
-            moves = self.spark.read.parquet(f"{folder}/{MOVES}")
+            moves = noted_list(self.spark, f"{folder}/{MOVES}", MOVES_SCHEMA, options)
             targets = targets_of(moves, self.path, columns=len(self.table.columns))
-        done = _Done()
-        self._after(commit, pending, targets, folder, done, self.tell)
+        finish_upload = partial(finish, self.path, pending.write_id, options=options)
+        self._after(commit, pending, targets, done, self.tell, finish_upload)
         self._remove_staged(pending.write_id)
         return f"after its commit {commit.instant}, which was looked after" + (
             f"; {done.restored} rows of other writers were restored" if done.restored else ""
@@ -375,15 +429,13 @@ class Compaction:
         return staging_folder(self.path, write_id)
 
     def _remove_staged(self, write_id: str) -> None:
-        from hudi_vector.writing.files import Files
-
-        Files(self.spark).delete(self._folder(write_id))
+        self.storage.remove_folder(normalise(self._folder(write_id)))
 
     @property
     def _rewriting(self) -> Any:
         from hudi_vector.writing.rewriting.rewrite import Rewriting
 
-        return Rewriting(self.spark, self.name, self.hudi_options, self.alone)
+        return Rewriting(self.spark, self.name, self.table, self.hudi_options, self.alone)
 
     def _require_quiet(self) -> None:
         """Raise RefusedError if a write without a lock is pending, because our rows could hide its rows.

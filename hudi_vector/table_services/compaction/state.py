@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.counts.tally import MANAGED
 from hudi_vector.blobs.names import ContainerName
 from hudi_vector.blobs.settings import BlobSettings
-from hudi_vector.blobs.uploads.manifest import Upload, list_uploads
+from hudi_vector.blobs.uploads.manifest import Upload
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.storage import join, open_storage
 from hudi_vector.storage.listed import list_below
@@ -28,37 +28,40 @@ _CHECKSUMS = ("none", "crc32", "sha256")
 
 
 def container_states(
-    spark: SparkSession, table: BlobTable, columns: Sequence[str], *, order: Order | None = None
+    table: BlobTable,
+    columns: Sequence[str],
+    uploads_of: Callable[[Iterable[str]], Mapping[str, Upload]],
+    *,
+    order: Order | None = None,
 ) -> list[ContainerState]:
     """Return the state of each container of the given columns that rows of the newest snapshot refer to.
 
-    With `order`, the planned order of the rows, the states are those after the rows were put in that order, which reads
-    the references a second time. Raise DataFileError if the rows cannot be read.
+    `uploads_of` reads the uploads of some writes by their ids. With `order`, the planned order of the rows, the states
+    are those after the rows were put in that order, which reads the references a second time. Raise DataFileError if
+    the rows cannot be read.
     """
-    from hudi_vector.spark.blobs.inventory import inventory
+    from hudi_vector.spark.blobs.inventory import inventory_of
     from hudi_vector.writing.failures import in_one_sentence
     from hudi_vector.writing.rewriting.row_order import laid_out
 
-    area = table.area
-    files, _ = list_below(open_storage(area.uri, table.options), area.uri)
+    area, storage = table.area, open_storage(table.area.uri, table.options)
+    files, _ = list_below(storage, area.uri)
     sizes = {info.uri: info.size for info in files}
-    payloads = {
-        container.path: container.blob_bytes
-        for upload in list_uploads(area.table, options=table.options)
-        for container in upload.containers
-    }
+    names = {uri: ContainerName.parse(area.table, uri) for uri in sizes}
+    reading = storage.begun(lambda: uploads_of({name.write_id for name in names.values() if name}))
     totals: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    counted = inventory(spark, table.source.name).where(f"kind = '{MANAGED}' AND container IS NOT NULL")
+    counted = inventory_of(table.again(), files).where(f"kind = '{MANAGED}' AND container IS NOT NULL")
     with in_one_sentence(f"counting the blobs of '{table.label}' failed", DataFileError):
         rows = counted.collect()
     for row in rows:
         for count in ("blobs", "shared", "dead_bytes", "dangling"):
             totals[row["container"]][count] += row[count]
+    payloads = {made.path: made.blob_bytes for upload in reading().values() for made in upload.containers}
     laid = laid_out(table, {uri: sizes[uri] for uri in totals if uri in sizes}, order) if order else {}
     found = []
     for uri, total in totals.items():
-        name = ContainerName.parse(area.table, uri)
-        if name is None or name.column not in columns or not total["blobs"] or uri not in sizes:
+        name = names.get(uri)
+        if name is None or name.column not in columns or not total["blobs"]:
             continue
         lies = laid.get(uri)
         if lies and not lies.ranges:

@@ -63,12 +63,14 @@ def sharing_tables(
     return tables, doubts
 
 
-def named_by_others(native: NativeTable, uris: Collection[str]) -> set[str]:
-    """Return those of the given files that retained files of the tables in the registry refer to.
+def named_by_others(source: Source, uris: Collection[str], registry: tuple[list[str], list[str]]) -> set[str]:
+    """Return those of the given files that retained files of the tables in a table's registry refer to.
 
-    Tables that cannot be read are skipped.
+    `registry` is what `registered_tables` returned. Tables that cannot be read are skipped.
     """
-    others = sharing_tables(native, ())[0][1:]
+    if not set(registry[0]) - {source.uri}:
+        return set()
+    others = sharing_tables(NativeTable(source), (), registry)[0][1:]
     places = Places()
     referrers = Referrers({places.identity(uri): uri for uri in uris} if others else {}, places)
     for other in others:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hudi_vector.storage import StorageOptions, normalise
-from hudi_vector.storage.records import Record
+from hudi_vector.storage import StorageOptions, normalise, open_storage
+from hudi_vector.storage.records import Entry, Record
 from hudi_vector.storage.stored_values import value_of
 from hudi_vector.table_services.plans.clustering import ClusteringPlan
 from hudi_vector.table_services.plans.compaction_files import publish_plan, read_run
@@ -69,7 +69,10 @@ def read_clustering(table: str, plan_id: str, options: StorageOptions = _LOCAL) 
     Raise InvalidArgumentError if the table has no such plan or no whole one, DataFileError if the plan is damaged or
     its list of containers is gone or damaged, and UnsupportedTableError if another version of this package wrote it.
     """
-    root, found = normalise(table), _PLANS.read(table, plan_id, options)
+    return _run_of(normalise(table), _PLANS.read(table, plan_id, options), options)
+
+
+def _run_of(root: str, found: Entry[ClusteringPlan], options: StorageOptions) -> ClusteringRun:
     state = found.body.pop("state")
     instants = value_of(tuple[str, ...], found.body.pop("instants", None), found.uri, "instants")
     compaction = read_run(root, found.body.pop("compaction", None), options).plan
@@ -78,7 +81,8 @@ def read_clustering(table: str, plan_id: str, options: StorageOptions = _LOCAL) 
 
 def begun_clusterings(table: str, options: StorageOptions = _LOCAL) -> Sequence[ClusteringRun]:
     """Return the clusterings that were begun and have not ended, the oldest first."""
-    return [read_clustering(table, name, options) for name in _PLANS.begun(table, options)]
+    root, begun = normalise(table), _PLANS.begun(table, options)
+    return open_storage(root, options).each(lambda found: _run_of(root, found[1], options), begun)
 
 
 def idle_clusterings(table: str, before_ms: int, options: StorageOptions = _LOCAL) -> Sequence[str]:

@@ -15,11 +15,11 @@ from typing import Annotated
 from hudi_vector.blobs.names import WRITE_ID
 from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, publish_table, rows_of, table_of
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
-from hudi_vector.storage.records import Record, json_of
+from hudi_vector.storage.records import Entry, Record, json_of
 from hudi_vector.storage.stored_values import has_form, one_of, shaped, value_of
 from hudi_vector.table.timeline import Instant
 from hudi_vector.table_services.plans.compaction import CompactionPlan, PlannedContainer
-from hudi_vector.table_services.plans.plan_files import PLANNED, PlanFiles
+from hudi_vector.table_services.plans.plan_files import PLANNED, RUNNING, PlanFiles
 
 __all__ = [
     "COMPACTIONS",
@@ -29,6 +29,7 @@ __all__ = [
     "PendingCommit",
     "begun_runs",
     "idle_compactions",
+    "new_run",
     "publish_plan",
     "publish_run",
     "read_run",
@@ -90,9 +91,17 @@ def publish_plan(plan: CompactionPlan, options: StorageOptions = _LOCAL) -> Comp
         >>> read_run(table, plan.plan_id) == made
         True
     """
+    return publish_run(replace(new_run(plan, options), state=PLANNED), options)
+
+
+def new_run(plan: CompactionPlan, options: StorageOptions = _LOCAL) -> CompactionRun:
+    """Make the containers of a new plan durable, and return its run, to be published with its first commit.
+
+    Until then no other process knows of the plan.
+    """
     storage, folder = open_storage(plan.table, options), join(plan.table, COMPACTIONS, plan.plan_id)
     containers = publish_table(storage, folder, _CONTAINERS, table_of(PlannedContainer, plan.containers))
-    return publish_run(CompactionRun(plan, PLANNED, None, containers, -1), options)
+    return CompactionRun(plan, RUNNING, None, containers, -1)
 
 
 def publish_run(run: CompactionRun, options: StorageOptions = _LOCAL) -> CompactionRun:
@@ -109,7 +118,10 @@ def read_run(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> Comp
     Raise InvalidArgumentError if the table has no such plan or no whole one, DataFileError if the plan is damaged or
     its list of containers is gone or damaged, and UnsupportedTableError if another version of this package wrote it.
     """
-    root, found = normalise(table), _PLANS.read(table, plan_id, options)
+    return _run_of(normalise(table), plan_id, _PLANS.read(table, plan_id, options), options)
+
+
+def _run_of(root: str, plan_id: str, found: Entry[CompactionPlan], options: StorageOptions) -> CompactionRun:
     body, folder = found.body, join(root, COMPACTIONS, plan_id)
     state, pending = body.pop("state"), value_of(PendingCommit | None, body.pop("pending", None), found.uri, "pending")
     files = shaped(SideTable, body.pop(_CONTAINERS, None), found.uri)
@@ -119,8 +131,8 @@ def read_run(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> Comp
 
 def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[CompactionRun]:
     """Return the runs that were begun and have not ended, the oldest first."""
-    storage = open_storage(normalise(table), options)
-    return storage.each(lambda name: read_run(table, name, options), _PLANS.begun(table, options))
+    root, begun = normalise(table), _PLANS.begun(table, options)
+    return open_storage(root, options).each(lambda found: _run_of(root, found[0], found[1], options), begun)
 
 
 def idle_compactions(table: str, before_ms: int, options: StorageOptions = _LOCAL) -> Sequence[str]:

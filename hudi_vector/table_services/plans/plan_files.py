@@ -58,18 +58,21 @@ class PlanFiles(Generic[P]):
             )
         return found
 
-    def begun(self, table: str, options: StorageOptions) -> Sequence[str]:
-        """Return the ids of the plans whose runs were begun and have not ended, the oldest first."""
-        return [name for name, state in self._states(table, options) if state == RUNNING]
+    def begun(self, table: str, options: StorageOptions) -> Sequence[tuple[str, Entry[P]]]:
+        """Return the plans whose runs were begun and have not ended, by id, with their newest side file."""
+        return [(name, found) for name, found in self._found(table, options) if found.body["state"] == RUNNING]
 
     def idle(self, table: str, before_ms: int, options: StorageOptions) -> Sequence[str]:
         """Return the ids of plans made before `before_ms` that are not running, the oldest first.
 
         `before_ms` is in milliseconds since 1970, UTC.
         """
-        return [name for name, state in self._states(table, options, before_ms) if state != RUNNING]
+        found = self._found(table, options, before_ms)
+        return [name for name, entry in found if entry.body["state"] != RUNNING]
 
-    def _states(self, table: str, options: StorageOptions, before_ms: int | None = None) -> Iterator[tuple[str, str]]:
+    def _found(
+        self, table: str, options: StorageOptions, before_ms: int | None = None
+    ) -> Iterator[tuple[str, Entry[P]]]:
         root = normalise(table)
         folder = join(root, self.place)
         storage = open_storage(folder, options)
@@ -78,7 +81,7 @@ class PlanFiles(Generic[P]):
             names = [name for name in names if (made_ms := written_ms(name)) is not None and made_ms < before_ms]
         for name, found in zip(names, storage.each(lambda name: self._newest(root, name, options), names), strict=True):
             if found is not None:
-                yield name, found.body["state"]
+                yield name, found
 
     def _newest(self, root: str, plan_id: str, options: StorageOptions) -> Entry[P] | None:
         """Return a plan's newest side file, or None if none is whole.

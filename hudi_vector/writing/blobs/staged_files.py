@@ -1,55 +1,83 @@
-"""The files in which rows wait for Hudi: each task writes one, under its final name, and says so when it is whole.
+"""The files in which rows wait for Hudi or for a later step: each task writes one, under its final name, and names it.
 
 Files that no successful task named are left-overs of failed attempts: they are not read, and go with their folder.
+Spark's own writer would rename each file several times, which an object store does by a hundred requests in turn.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark import Accumulator, AccumulatorParam, TaskContext
 from pyspark.sql.types import StructType
 
 from hudi_vector.blobs.containers.pool import TaskAttempt
+from hudi_vector.errors import DataFileError
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.local_rows import no_rows
+from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage, scheme_of
+from hudi_vector.storage.records import json_of
+from hudi_vector.storage.side_files import seal, unseal
+from hudi_vector.storage.stored_values import has_form, value_of
+from hudi_vector.writing.failures import in_one_sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["RowsFile", "StagedFile", "read_staged"]
+__all__ = ["NOTHING", "Lists", "RowsFile", "StagedFile", "StagedList", "noted_list", "read_staged", "stage_list"]
 
 _MADE_BY = "org.apache.spark.version"
 _SMALL_BYTES = 1 << 20
 """Spark reads a file of an object store by seven requests. Files that are smaller on average are read by one each."""
 
 _READ_TOGETHER = 32
+_NOTE, _KIND, _VERSION = "_files", "staged-list", 1  # Spark reads no file whose name begins with _
+_LEAST_TASKS = "spark.sql.files.minPartitionNum"
+_LEAST_OF_LEAVES = "spark.sql.leafNodeDefaultParallelism"
+_FILE = re.compile(r"part-\d{5,}-\d+(-[0-9a-f]{32})?\.parquet", re.ASCII)
+NOTHING = "nothing boolean"
+"""The schema of a stage that yields no rows."""
 
 
 @dataclass(frozen=True)
 class StagedFile:
     """A whole file of staged rows: its name, and its size in bytes."""
 
-    name: str
+    # The process that ends a killed one reads files of these names.
+    name: Annotated[str, has_form("staged file", _FILE)]
     bytes: int
 
 
 class RowsFile:
     """The file of one task attempt, in its write's staging folder; it is made with the first rows."""
 
-    def __init__(self, folder: str, task: TaskAttempt, options: StorageOptions, spark_version: str) -> None:
-        """Keep the names; no file is made. `folder` is the staging folder, in any spelling."""
-        self._name = f"part-{task.partition:05d}-{task.attempt}.parquet"
+    def __init__(
+        self, folder: str, task: TaskAttempt, options: StorageOptions, spark_version: str, token: str | None = None
+    ) -> None:
+        """Keep the names; no file is made.
+
+        Args:
+            folder: The staging folder, in any spelling.
+            task: The task attempt.
+            options: Hadoop's storage settings.
+            spark_version: The version of Spark that reads the file.
+            token: A text for the file's name, where other processes may have left files in the folder; such a file is
+                still there after a crash of the machine, so that another process can go on.
+        """
+        self._name = f"part-{task.partition:05d}-{task.attempt}{f'-{token}' if token else ''}.parquet"
         self._uri = join(normalise(folder), self._name)
-        self._options, self._version = options, spark_version
+        self._options, self._version, self._durable = options, spark_version, token is not None
         self._file: Any = None
         self._writer: Any = None
 
@@ -71,7 +99,7 @@ class RowsFile:
             return []
         self._writer.close()
         size = int(self._file.stream.tell())
-        self._file.close(durable=False)  # no one can go on after a crash of the machine
+        self._file.close(self._durable)
         return [StagedFile(self._name, size)]
 
     def discard(self) -> None:
@@ -101,15 +129,104 @@ def _nullable_field(field: pa.Field) -> pa.Field:
     return field.with_type(kind).with_nullable(True)
 
 
+class Lists(AccumulatorParam[Any]):
+    """An accumulator of lists that tasks append to; lists of failed attempts do not count."""
+
+    def zero(self, value: Any) -> Any:  # noqa: ARG002 - Spark's signature
+        """Return an empty list."""
+        return []
+
+    def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802 - Spark's name
+        """Return the concatenation of both lists."""
+        return value1 + value2
+
+
+@dataclass(frozen=True)
+class StagedList:
+    """The rows of a job, kept in a folder; `frame` reads them, so that they are computed only once."""
+
+    frame: DataFrame
+    folder: str
+    files: tuple[StagedFile, ...]
+    options: StorageOptions
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[DataFrame]:
+        """Keep the rows in Spark's memory, or on its disks, within the block, unless they lie on a local disk."""
+        if scheme_of(self.folder) == "file":
+            yield self.frame
+            return
+        self.frame.persist()
+        try:
+            yield self.frame
+        finally:
+            self.frame.unpersist()
+
+    def note(self) -> None:
+        """Make durable which files the list has, so that `noted_list` finds them after this process was killed."""
+        uri = join(normalise(self.folder), _NOTE)
+        content = seal(_KIND, _VERSION, {"files": json_of(self.files)})
+        open_storage(uri, self.options).publish(uri, content, unique=True)
+
+
+def stage_list(frame: DataFrame, folder: str, options: StorageOptions) -> StagedList:
+    """Compute the rows of a frame and keep them in a folder, durable on return; other files in the folder stay.
+
+    Raises BlobWriteError if one of its tasks could not store bytes, WriteError if the rows could not be written.
+    """
+    spark = frame.sparkSession
+    made: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
+    kept = map_in_arrow(frame, _keeping(folder, options, spark.version, uuid.uuid4().hex, made), NOTHING)
+    with in_one_sentence(f"rows could not be kept in '{folder}'"):
+        kept.write.format("noop").mode("overwrite").save()
+    files = tuple(made.value)
+    return StagedList(read_staged(spark, folder, files, frame.schema, options), folder, files, options)
+
+
+def noted_list(spark: SparkSession, folder: str, schema: StructType, options: StorageOptions) -> DataFrame:
+    """Return the rows of a list that a killed process had noted; raise DataFileError if it has no whole note."""
+    uri = join(normalise(folder), _NOTE)
+    try:
+        body = unseal(_KIND, _VERSION, open_storage(uri, options).read(uri), uri)
+    except OSError as problem:
+        raise DataFileError(f"the list of rows '{uri}' cannot be read: {problem}") from problem
+    if body is None:
+        raise DataFileError(f"the list of rows '{uri}' is damaged")
+    files = value_of(tuple[StagedFile, ...], body.get("files"), uri, "files")
+    return read_staged(spark, folder, files, schema, options)
+
+
+def _keeping(
+    folder: str, options: StorageOptions, spark_version: str, token: str, made: Accumulator[Any]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        attempt = TaskAttempt(context.partitionId(), context.taskAttemptId())
+        rows = RowsFile(folder, attempt, options, spark_version, token)
+        with in_few_words():
+            try:
+                for batch in batches:
+                    rows.write(batch)
+                files = rows.close()
+            except BaseException:
+                rows.discard()
+                raise
+        made.add(files)
+        yield from ()
+
+    return run
+
+
 def read_staged(
     spark: SparkSession, folder: str, files: Sequence[StagedFile], schema: StructType, options: StorageOptions
 ) -> DataFrame:
     """Return the rows of staged files, and of no other file in the folder."""
     if not files:
         return no_rows(spark, _nullable(spark, schema))
-    frame = spark.read.schema(schema).parquet(folder)
     if scheme_of(folder) != "file" and sum(file.bytes for file in files) <= _SMALL_BYTES * len(files):
-        return _read_small(frame, folder, files, options)
+        return _read_small(spark, folder, files, _nullable(spark, schema), options)
+    frame = spark.read.schema(schema).parquet(folder)
     names = {file.name for file in files}
     if {unquote(uri).rpartition("/")[2] for uri in frame.inputFiles()} != names:
         return spark.read.schema(schema).parquet(*(join(folder, name) for name in sorted(names)))
@@ -122,14 +239,31 @@ def _nullable(spark: SparkSession, schema: StructType) -> StructType:
     return StructType.fromJson(json.loads(read.json()))
 
 
-def _read_small(frame: DataFrame, folder: str, files: Sequence[StagedFile], options: StorageOptions) -> DataFrame:
-    """Return the rows of small objects, in as many tasks as Spark would read them in."""
-    spark = frame.sparkSession
-    count = min(max(frame.rdd.getNumPartitions(), 1), len(files))
+def _read_small(
+    spark: SparkSession, folder: str, files: Sequence[StagedFile], schema: StructType, options: StorageOptions
+) -> DataFrame:
+    """Return the rows of small objects, in as many tasks as Spark would read them in; the folder is not listed."""
     by_size = sorted(files, key=lambda file: (-file.bytes, file.name))
+    count = _tasks(spark, [file.bytes for file in by_size])
     groups = [([file.name for file in by_size[first::count]],) for first in range(count)]
     wanted = spark.createDataFrame(spark.sparkContext.parallelize(groups, count), "names array<string>")
-    return map_in_arrow(wanted, _reading(normalise(folder), options), frame.schema)
+    return map_in_arrow(wanted, _reading(normalise(folder), options), schema)
+
+
+def _tasks(spark: SparkSession, sizes: Sequence[int]) -> int:
+    """Return in how many tasks Spark would read files of these sizes, of which the largest come first."""
+    conf = spark._jsparkSession.sessionState().conf()
+    opening = int(conf.filesOpenCostInBytes())
+    given = spark.conf.get(_LEAST_TASKS, None) or spark.conf.get(_LEAST_OF_LEAVES, None)
+    least = int(given or spark.sparkContext.defaultParallelism)
+    share = sum(size + opening for size in sizes) // max(1, least)
+    most = min(int(conf.filesMaxPartitionBytes()), max(opening, share))
+    tasks, held = 1, 0
+    for size in sizes:
+        if held and held + size > most:
+            tasks, held = tasks + 1, 0
+        held += size + opening
+    return tasks
 
 
 def _reading(folder: str, options: StorageOptions) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

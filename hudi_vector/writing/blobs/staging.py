@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark import Accumulator, AccumulatorParam, TaskContext
+from pyspark import Accumulator, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
@@ -29,16 +29,15 @@ from hudi_vector.spark.catalyst.worker_errors import from_worker, in_few_words
 from hudi_vector.storage import join
 from hudi_vector.storage.stored_values import named
 from hudi_vector.writing.blobs.columns import converted_schema
-from hudi_vector.writing.blobs.staged_files import RowsFile, read_staged
+from hudi_vector.writing.blobs.staged_files import NOTHING, Lists, RowsFile, read_staged
 
 if TYPE_CHECKING:
     from hudi_vector.table.config import TableConfig
 
-__all__ = ["PARTITION", "Lists", "StagedRows", "partition_path", "stage_rows", "staging_folder"]
+__all__ = ["PARTITION", "StagedRows", "partition_path", "stage_rows", "staging_folder"]
 
 PARTITION = "__hudi_vector_partition"
 _UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
-_NOTHING = "nothing boolean"
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 # A batch is held in memory with all its bytes, so batches have few rows; small ones are combined, as each batch
 # costs about a millisecond.
@@ -97,7 +96,7 @@ def stage_rows(frame: DataFrame, plan: BlobWritePlan, folder: str) -> StagedRows
     spark = frame.sparkSession
     schema = converted_schema(frame.drop(PARTITION).schema, plan.columns)
     made = _Made(*(spark.sparkContext.accumulator([], Lists()) for _ in range(3)))
-    stored = map_in_arrow(frame, _task(plan, folder, spark.version, made), _NOTHING)
+    stored = map_in_arrow(frame, _task(plan, folder, spark.version, made), NOTHING)
     with _small_batches(spark):
         try:
             stored.write.format("noop").mode("overwrite").save()
@@ -161,18 +160,6 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             held, bytes_held = [], 0
     if held:
         yield pa.concat_batches(held)
-
-
-class Lists(AccumulatorParam[Any]):
-    """An accumulator of lists that tasks append to; lists of failed attempts do not count."""
-
-    def zero(self, value: Any) -> Any:  # noqa: ARG002 - Spark's signature
-        """Return an empty list."""
-        return []
-
-    def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802 - Spark's name
-        """Return the concatenation of both lists."""
-        return value1 + value2
 
 
 @contextmanager

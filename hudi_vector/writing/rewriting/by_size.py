@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from hudi_vector.blobs.names import BLOB_AREA, reference_base
 from hudi_vector.blobs.settings import BlobSettings
@@ -16,17 +17,25 @@ from hudi_vector.schema import blob_struct
 from hudi_vector.spark.blobs.api import read_blob
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.table.timeline import Instant
+from hudi_vector.writing.blobs.staged_files import stage_list
 from hudi_vector.writing.commits import TOKEN_KEY
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.rewriting.references import blob_at, moved_blob, with_blob
-from hudi_vector.writing.rewriting.repack import key_columns, staged
+from hudi_vector.writing.rewriting.repack import key_columns
 from hudi_vector.writing.rewriting.rewrite import Rewriting, committed_now, reapply_overwritten, same_rows, still_there
 from hudi_vector.writing.writer import write
 
-__all__ = ["BY_SIZE", "BySize", "count_by_size", "store_by_size"]
+__all__ = ["BY_SIZE", "BY_SIZE_SCHEMA", "BySize", "count_by_size", "store_by_size"]
 
 BY_SIZE = "by-size"
 """The subfolder with the keys of the rows that change, which are targets of `rewrite.reapply_overwritten`."""
+BY_SIZE_SCHEMA = StructType(
+    [
+        *(StructField(name, StringType()) for name in ("key", "partition", "version")),
+        *(StructField(name, IntegerType()) for name in ("out", "into")),
+    ]
+)
+"""The columns of that list: a row, and how many of its blobs leave it and move into it."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +90,9 @@ def store_by_size(
     out, into = _flags(table, settings)
     number = {"out": _count(out), "into": _count(into)}
     marked = table.frame.select(*key_columns(table), *(count.alias(name) for name, count in number.items()))
-    targets = staged(marked.where("out + into > 0"), f"{folder}/{BY_SIZE}")
+    kept = stage_list(marked.where("out + into > 0"), f"{folder}/{BY_SIZE}", table.options)
+    kept.note()
+    targets = kept.frame
     with in_one_sentence(_failed(table), DataFileError):
         moved = targets.agg(F.sum("out"), F.sum("into")).first()
         left = still_there(table, targets) if moved and (moved[0] or moved[1]) else None

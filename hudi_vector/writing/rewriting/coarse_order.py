@@ -19,7 +19,8 @@ from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import quoted
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
-from hudi_vector.writing.rewriting.repack import key_columns, staged
+from hudi_vector.writing.blobs.staged_files import stage_list
+from hudi_vector.writing.rewriting.repack import key_columns
 
 __all__ = ["centres_of", "numbered", "ordered", "with_numbers"]
 
@@ -58,7 +59,7 @@ def numbered(table: BlobTable, columns: Sequence[VectorColumn], folder: str) -> 
     schema = "key STRING, partition STRING, version STRING" + "".join(f", {name} INT" for name in named)
     centres = {name: centres_of(table, column) for column, name in zip(columns, named, strict=True)}
     rows = map_in_arrow(table.frame.select(*key_columns(table), *vectors), _Numbers(centres), schema)
-    return staged(rows, f"{folder}/clusters")
+    return stage_list(rows, f"{folder}/clusters", table.options).frame
 
 
 def ordered(

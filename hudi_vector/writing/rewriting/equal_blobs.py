@@ -16,7 +16,8 @@ from hudi_vector.blobs.copies.copying import Copier, digests
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.storage import StorageOptions
-from hudi_vector.writing.rewriting.repack import MOVES, RANGE, REFERENCE, ROW, Copied, copy_ranges, schema_of, staged
+from hudi_vector.writing.blobs.staged_files import stage_list
+from hudi_vector.writing.rewriting.repack import MOVES, RANGE, REFERENCE, ROW, Copied, copy_ranges, schema_of
 
 __all__ = ["STORED", "copy_equal_once"]
 
@@ -47,24 +48,25 @@ def copy_equal_once(
     Raises:
         BlobWriteError: Bytes could not be stored.
     """
-    kept = staged(references, f"{folder}/references")
+    kept = stage_list(references, f"{folder}/references", copier.options).frame
     first = F.min(F.struct("column", *ROW)).alias("first")
     ranges = kept.groupBy(*RANGE).agg(first).select("first.*", *RANGE)
     hashed = _hashed(ranges, copier, every=known is not None)
     stored = known if known is not None else kept.sparkSession.createDataFrame([], STORED)
-    alike = staged(_with_original(hashed.join(stored, _CONTENT, "left")), f"{folder}/alike")
+    with_original = _with_original(hashed.join(stored, _CONTENT, "left"))
+    alike = stage_list(with_original, f"{folder}/alike", copier.options).frame
     rows = kept.join(alike.select(*RANGE, "original", *_PLACES), RANGE)
     led = rows.withColumns({"file": F.col("original.file"), "begin": F.col("original.begin")})
     copied = copy_ranges(
         led.where("new_path IS NULL").select(kept.columns), copier, target_size, expected, f"{folder}/copied"
     )
     found = led.where("new_path IS NOT NULL").select(*REFERENCE, *RANGE, *_PLACES)
-    moves = staged(copied.moves.unionByName(found), f"{folder}/{MOVES}")
+    moves = stage_list(copied.moves.frame.unionByName(found), f"{folder}/{MOVES}", copier.options)
     saved = alike.where(f"new_path IS NOT NULL OR NOT ({_IS_ORIGINAL})").agg(F.sum("count")).first()
     fresh = alike.where(f"new_path IS NULL AND digest IS NOT NULL AND {_IS_ORIGINAL}").select(
         "column", "digest", *RANGE
     )
-    places = copied.moves.where("new_path IS NOT NULL").select(*RANGE, *_PLACES).distinct()
+    places = copied.moves.frame.where("new_path IS NOT NULL").select(*RANGE, *_PLACES).distinct()
     made = None if known is None else fresh.join(places, RANGE).select(*_CONTENT, *_PLACES)
     return Copied(moves, copied.containers, int((saved and saved[0]) or 0), made)
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark import Accumulator, TaskContext
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.containers.container import WrittenContainer
@@ -28,12 +29,12 @@ from hudi_vector.schema import quoted
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
-from hudi_vector.writing.blobs.staging import Lists
-from hudi_vector.writing.failures import in_one_sentence
+from hudi_vector.writing.blobs.staged_files import Lists, StagedList, stage_list
 from hudi_vector.writing.rewriting.spark_hash import hash_int
 
 __all__ = [
     "MOVES",
+    "MOVES_SCHEMA",
     "RANGE",
     "REFERENCE",
     "ROW",
@@ -42,7 +43,6 @@ __all__ = [
     "key_columns",
     "referring",
     "schema_of",
-    "staged",
     "targets_of",
     "version_column",
 ]
@@ -60,6 +60,15 @@ RANGE = ["file", "begin", "count"]
 """The columns with the bytes a reference points to."""
 ROW = ["partition", "file_group", "position"]
 """The columns with the position of a reference's row."""
+MOVES_SCHEMA = StructType(
+    [
+        *(StructField(name, StringType()) for name in (*REFERENCE, "file")),
+        *(StructField(name, LongType()) for name in ("begin", "count")),
+        StructField("new_path", StringType()),
+        StructField("new_begin", LongType()),
+    ]
+)
+"""The columns of the moves: a reference, its range, and where its bytes are now."""
 _PLACE = ["column", "partition", "chunk"]
 _ORDER = ["first", *RANGE]
 _TASKS_PER_CORE = 8
@@ -70,12 +79,13 @@ _CONTAINERS_PER_TASK = 4
 class Copied:
     """The result of copying ranges.
 
-    `moves` are the references with their copied range and its new place, `new_path` and `new_begin`, NULL where the
-    bytes could not be read. `shared_bytes` counts the bytes that were not stored again. `stored` has the places to
-    which later groups of the run may refer, as in `equal_blobs.STORED`; None if not asked for.
+    `moves` are, as in `MOVES_SCHEMA`, the references with their copied range and its new place, `new_path` and
+    `new_begin`, NULL where the bytes could not be read. `shared_bytes` counts the bytes that were not stored again.
+    `stored` has the places to which later groups of the run may refer, as in `equal_blobs.STORED`; None if not asked
+    for.
     """
 
-    moves: DataFrame
+    moves: StagedList
     containers: tuple[WrittenContainer, ...]
     shared_bytes: int = 0
     stored: DataFrame | None = None
@@ -178,7 +188,8 @@ def copy_ranges(references: DataFrame, copier: Copier, target_size: int, expecte
     written: Accumulator[Any] = spark.sparkContext.accumulator([], Lists())
     schema = f"{schema_of(asked)}, new_path STRING, new_begin BIGINT"
     done = map_in_arrow(asked, _copy_task(copier, written), schema)
-    moves = staged(done.select("reference.*", *RANGE, "new_path", "new_begin"), f"{folder}/{MOVES}")
+    rows = done.select("reference.*", *RANGE, "new_path", "new_begin")
+    moves = stage_list(rows, f"{folder}/{MOVES}", copier.options)
     return Copied(moves, tuple(written.value))
 
 
@@ -258,14 +269,3 @@ def targets_of(moves: DataFrame, table: str, *, columns: int) -> DataFrame:
     grouped = changed.groupBy(*row).agg(F.collect_list("change").alias("changes"))
     distinct = grouped.where(F.size(F.array_distinct(F.col("changes")["key"])) == F.size("changes"))
     return distinct.withColumn("changes", F.map_from_entries("changes"))
-
-
-def staged(frame: DataFrame, folder: str) -> DataFrame:
-    """Write a frame to a folder and return it as read from there, so that it is computed once.
-
-    Raises BlobWriteError if one of its tasks could not store bytes, WriteError if the rows could not be written.
-    """
-    spark: SparkSession = frame.sparkSession
-    with in_one_sentence(f"rows could not be kept in '{folder}'"):
-        frame.write.mode("overwrite").parquet(folder)
-    return spark.read.schema(frame.schema).parquet(folder)

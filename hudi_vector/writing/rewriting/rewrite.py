@@ -19,6 +19,7 @@ from hudi_vector.errors import RefusedError
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Instant
+from hudi_vector.writing.blobs.staged_files import stage_list
 from hudi_vector.writing.commits import Commit, new_token
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.files import Files
@@ -69,19 +70,20 @@ _KEY, _PARTITION, _VERSION, _CHANGES = (f"__hudi_vector_{name}" for name in ("ke
 
 @dataclass(frozen=True)
 class Rewriting:
-    """A table, by name, whose references are rewritten, and Hudi's settings for the commits.
+    """A table whose references are rewritten, by name and as it was opened, and Hudi's settings for the commits.
 
     `alone` says that no other process writes: Hudi then rolls back what an earlier writer left unfinished.
     """
 
     spark: SparkSession
     table: str
+    known: BlobTable
     options: Mapping[str, str]
     alone: bool = False
 
     def opened(self) -> BlobTable:
         """Return the table in its present state."""
-        return BlobTable.of(self.spark, self.table)
+        return self.known.again()
 
     def settings(self) -> dict[str, str]:
         """Return the settings of a commit; the caller's options override all others."""
@@ -102,7 +104,7 @@ def is_concurrent(options: Mapping[str, str]) -> bool:
 
 def committed_now(table: BlobTable) -> frozenset[Instant]:
     """Return the completed instants that changed data files, from a new listing."""
-    return frozenset(NativeTable(table.source).timeline().commits)
+    return frozenset(NativeTable(table.source).first_timeline().commits)
 
 
 def rewrite_rows(work: Rewriting, targets: DataFrame, token: str, before_commit: Callable[[], None]) -> Commit | None:
@@ -184,7 +186,12 @@ def _commit(work: Rewriting, rows: DataFrame, table: BlobTable, token: str) -> C
 
 
 def reapply_overwritten(
-    work: Rewriting, targets: DataFrame, seen: frozenset[Instant], instant: str, folder: str
+    work: Rewriting,
+    targets: DataFrame,
+    seen: frozenset[Instant],
+    instant: str,
+    folder: str,
+    completed: frozenset[Instant] | None = None,
 ) -> int:
     """Write again the rows of other writers that our commit overwrote; return their number, including deleted rows.
 
@@ -194,13 +201,14 @@ def reapply_overwritten(
         seen: The instants that were completed before the rows were read.
         instant: Our commit.
         folder: The folder for intermediate rows.
+        completed: The instants that were completed after our commit, if they have been listed.
 
     Raises:
         RefusedError: Other writers came in between in each of five rounds.
         WriteError: Spark or Hudi failed.
     """
     with in_one_sentence(_failed(work)):
-        return _reapply(work, targets, seen, instant, folder)
+        return _reapply(work, targets, seen, instant, folder, completed)
 
 
 def is_conflict(problem: Py4JJavaError) -> bool:
@@ -212,14 +220,21 @@ def _failed(work: Rewriting) -> str:
     return f"the rewrite of references of '{work.table}' failed"
 
 
-def _reapply(work: Rewriting, targets: DataFrame, seen: frozenset[Instant], instant: str, folder: str) -> int:
+def _reapply(
+    work: Rewriting,
+    targets: DataFrame,
+    seen: frozenset[Instant],
+    instant: str,
+    folder: str,
+    completed: frozenset[Instant] | None,
+) -> int:
     restored = 0
     for number in range(_ROUNDS):
-        table = work.opened()
-        earlier = [commit for commit in committed_now(table) if commit.requested < instant]
-        if not set(earlier) - seen or not table.config.populates_meta_fields:
+        listed = committed_now(work.known) if completed is None else completed
+        completed, earlier = None, [commit for commit in listed if commit.requested < instant]
+        if not set(earlier) - seen or not work.known.config.populates_meta_fields:
             return restored
-        seen = committed_now(table)
+        table, seen = work.opened(), listed
         prior = max(commit.requested for commit in earlier)
         lost = _overwritten(work, table, targets, instant, prior, f"{folder}/overwritten-{number}")
         count = lost.count()
@@ -258,8 +273,7 @@ def _overwritten(
     before = _as_of(work, table, prior).select(*keys).withColumnRenamed("version", "before")
     compared = targets.join(ours, ["key", "partition"]).join(before, ["key", "partition"], "left")
     lost = compared.where(~F.col("before").eqNullSafe(F.col("version"))).select("key", "partition", "before", "now")
-    lost.write.mode("overwrite").parquet(folder)
-    return work.spark.read.schema(lost.schema).parquet(folder)
+    return stage_list(lost, folder, table.options).frame
 
 
 def _remove(work: Rewriting, table: BlobTable, gone: DataFrame) -> None:
