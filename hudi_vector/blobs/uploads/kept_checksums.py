@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ from hudi_vector.blobs.containers.container import CHECKSUMS
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
 from hudi_vector.blobs.uploads.manifest import read_checksums, read_upload
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.storage import StorageOptions
+from hudi_vector.storage import StorageOptions, open_storage
 
 __all__ = ["KeptChecksums", "WrittenChecksums", "kept_checksums"]
 
@@ -78,8 +78,12 @@ class KeptChecksums:
         rows: list[Ints] = [np.empty(0, np.int64)]
         found = [_NOTHING]
         # Sorted by write, so that each write is loaded once even if the cache holds few.
-        for (table, write, path), code in sorted((home, code) for home, code in homes if home):
-            kept = self._of_write(table, write)
+        wanted = sorted((home, code) for home, code in homes if home)
+        held: dict[tuple[str, str], _Write | None] = {}
+        for (table, write, path), code in wanted:
+            if (table, write) not in held:
+                held = self._next((table, write), wanted)
+            kept = held[table, write]
             if kept is None or path not in kept.containers:
                 continue
             asked = np.flatnonzero(codes == code)
@@ -90,6 +94,16 @@ class KeptChecksums:
         together = pa.concat_tables(found).take(pa.array(ascending)).combine_chunks()
         methods, checksums = (_whole(together[name]) for name in ("method", "checksum"))
         return WrittenChecksums(np.concatenate(rows)[ascending], methods, checksums)
+
+    def _next(
+        self, first: tuple[str, str], wanted: Sequence[tuple[tuple[str, str, str], int]]
+    ) -> dict[tuple[str, str], _Write | None]:
+        """Return the checksums of a write and of those that follow it, as many as the cache holds, read at once."""
+        writes = list(dict.fromkeys((table, write) for (table, write, _), _ in wanted))
+        begin = writes.index(first)
+        some = writes[begin : begin + _WRITES_HELD]
+        storage = open_storage(first[0], self._options)
+        return dict(zip(some, storage.each(lambda write: self._of_write(*write), some), strict=True))
 
     def _load(self, table: str, write_id: str) -> _Write | None:
         try:

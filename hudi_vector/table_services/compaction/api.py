@@ -26,7 +26,6 @@ from hudi_vector.table_services.plans.compaction import CompactionPlan, Threshol
 from hudi_vector.table_services.plans.compaction_files import (
     COMPACTIONS,
     CompactionRun,
-    new_run,
     publish_plan,
     read_run,
 )
@@ -150,7 +149,7 @@ def compact_blobs(
         made = found.plan if isinstance(found, CompactionRun) else found
         reported(of_plan(made), report)
         if made.candidates:
-            done = work.run(found if isinstance(found, CompactionRun) else new_run(made, work.storage_options), lease)
+            done = work.run(found, lease)
         else:
             done = of_plan(made)
             work.forget_old_plans(keep=made.plan_id)

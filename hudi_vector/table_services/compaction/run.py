@@ -43,6 +43,7 @@ from hudi_vector.table_services.plans.compaction_files import (
     CompactionRun,
     PendingCommit,
     begun_runs,
+    new_run,
     publish_run,
 )
 from hudi_vector.table_services.plans.compaction_result import CompactResult
@@ -168,17 +169,25 @@ class Compaction:
             "job writes, give assume_single_writer"
         )
 
-    def run(self, run: CompactionRun, lease: ServiceLease) -> CompactResult:
-        """Repack the candidates of a plan, group by group, and end its run; the caller holds `lease`."""
-        plan, groups, done = run.plan, run.plan.groups, _Done()
+    def run(self, planned: CompactionPlan | CompactionRun, lease: ServiceLease) -> CompactResult:
+        """Repack the candidates of a plan, group by group, and end its run; the caller holds `lease`.
+
+        A plan that was not published is given as it is, another one with its run.
+        """
+        plan = planned.plan if isinstance(planned, CompactionRun) else planned
+        groups, done, options = plan.groups, _Done(), self.storage_options
+        begun: Callable[[], CompactionRun] = self.storage.begun(
+            lambda: planned if isinstance(planned, CompactionRun) else new_run(planned, options)
+        )
         writes = (ContainerName.parse(plan.table, join(plan.table, each.path)) for each in plan.candidates)
         uploads = self.uploads_of({name.write_id for name in writes if name})
         for number, members in enumerate(groups, 1):
             lease.check()
             tell, is_last = _numbered(self.tell, number, len(groups)), number == len(groups)
             settings = settings_of(self.spark, self.table, plan, members, uploads)
-            run = self._group(run, members, settings, lease, done, tell)
-            run = publish_run(replace(run, state=ENDED if is_last else RUNNING, pending=None), self.storage_options)
+            noted = self._group(plan, begun, members, settings, lease, done, tell)
+            run = publish_run(replace(noted, state=ENDED if is_last else RUNNING, pending=None), options)
+            begun = partial(replace, run)
             if not is_last:
                 self._remove_staged(done.folders.pop())
         done.folders += [plan.plan_id] if done.stored else []
@@ -273,19 +282,23 @@ class Compaction:
 
     def _group(
         self,
-        run: CompactionRun,
+        plan: CompactionPlan,
+        begun: Callable[[], CompactionRun],
         members: Sequence[PlannedContainer],
         settings: Mapping[str, BlobSettings],
         lease: ServiceLease,
         done: _Done,
         tell: Callable[[str], None],
     ) -> CompactionRun:
-        """Repack a group of containers; return the run, in which the group's commit is still noted."""
+        """Repack a group of containers; return the run, in which the group's commit is still noted.
+
+        `begun` returns the run as it was before.
+        """
         from hudi_vector.writing.commits import new_token
         from hudi_vector.writing.rewriting.repack import targets_of
         from hudi_vector.writing.rewriting.rewrite import committed_now
 
-        plan, options = run.plan, self.storage_options
+        options, noted = self.storage_options, None
         lease_ms = min(each.lease_ms for each in settings.values())
         upload, seen = self.storage.together(
             lambda: open_upload(self.path, settings, lease_ms=lease_ms, options=options),
@@ -297,7 +310,7 @@ class Compaction:
             try:
                 with running.renewals():
                     pending = PendingCommit(upload.write_id, new_token(), tuple(sorted(seen)))
-                    run = publish_run(replace(run, state=RUNNING, pending=pending), options)
+                    noted = publish_run(replace(begun(), state=RUNNING, pending=pending), options)
                     tell("copying")
                     copied = self._copied(plan, members, settings, upload.write_id, done.stored)
                     moves = held.enter_context(copied.moves.held())
@@ -305,9 +318,9 @@ class Compaction:
                     commit = self._rewritten(targets, pending, copied, running, lease, tell)
             except Exception:
                 # This process still runs, so it ends the noted commit itself; after a kill the next run has to.
-                if run.pending is not None:
-                    self._settle(run.pending)
-                    self._end(run)
+                if noted is not None:
+                    self._settle(pending)
+                    self._end(noted)
                 raise
             moved, lost = _counted(moves)
             if lost:
@@ -318,10 +331,10 @@ class Compaction:
             if commit is None:
                 self._drop(upload.write_id)
                 done.notes.append("all rows of a group were changed meanwhile, so that its commit was not needed")
-                return run
+                return noted
             self._after(commit, pending, targets, done, tell, running.finish)
             self._add(done, copied, moved, plan)
-        return run
+        return noted
 
     def _rewritten(
         self,
