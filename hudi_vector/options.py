@@ -157,7 +157,7 @@ class Settings:
         values: Settings of this package (``hoodie.…``) and of Hadoop's storage (``fs.…``), as keys and texts.
 
     Raises:
-        InvalidOptionError: A key of this package is misspelt.
+        InvalidOptionError: A key of this package is misspelt, or the number of requests at once is not allowed.
 
     Example:
         >>> CLEAN_GRACE.in_session(Settings({"hoodie.blob.clean.grace": "2h"}))
@@ -168,6 +168,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         require_known(self.values)
+        IO_PARALLELISM.read(self.values)  # storage is opened with it
 
     def __repr__(self) -> str:
         return f"Settings({', '.join(key + '=***' for key in sorted(self.values))})"
@@ -277,7 +278,8 @@ IO_PARALLELISM: Option[int] = Option(
     "hoodie.vector.io.parallelism",
     32,
     "requests",
-    "Requests that a process sends to an object store at once: while one waits for its first byte, the others do too.",
+    "Requests that a process, the driver or a Python worker of Spark, sends to an object store at once: while one waits "
+    "for its first byte, the others do too.",
     minimum=1,
 )
 CACHE_MAX_BYTES: Option[int] = Option(

@@ -15,8 +15,9 @@ import pyarrow.fs as pafs
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.reach import Reach
 from hudi_vector.errors import InvalidBlobError, MissingDependencyError, UnsupportedTableError, first_line
-from hudi_vector.storage import Storage, StorageOptions, open_storage, scheme_of
+from hudi_vector.storage import Storage, StorageOptions, follow_settings, open_storage, scheme_of
 from hudi_vector.storage.objects import ObjectFile
+from hudi_vector.storage.parallel import parallelism
 
 __all__ = ["UNASKED", "BlobFile", "BlobFiles", "Trouble", "default_threads", "in_threads", "reason_of"]
 
@@ -26,7 +27,7 @@ R = TypeVar("R")
 # Handles of remote files take memory, so their number is bounded; containers are looked up many times.
 _KNOWN_FILES = 8192
 _MOST_VIEWS = 1024  # IOV_MAX of Linux and macOS
-_LOCAL_THREADS, _REMOTE_THREADS = 4, 32
+_LOCAL_THREADS = 4
 
 UNASKED = -1
 """The size of a file that was not asked for."""
@@ -125,6 +126,7 @@ class BlobFiles:
     def __init__(
         self, options: StorageOptions, table: str | None, threads: int | None = None, *, from_remote: bool = False
     ) -> None:
+        follow_settings(options)
         self._options = options
         self._table = table
         self._reach = Reach(options, table, from_remote)
@@ -182,7 +184,7 @@ class BlobFiles:
 
 def default_threads(*, local: bool) -> int:
     """Return how many threads read at once: few saturate a disk, while requests to an object store mostly wait."""
-    return _LOCAL_THREADS if local else _REMOTE_THREADS
+    return _LOCAL_THREADS if local else parallelism()
 
 
 def in_threads(function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:

@@ -56,10 +56,12 @@ def on_executors(context: SparkContext, at_once: int = 1) -> Each:
 
         if not items:
             return []
+        together = min(at_once, parallel.parallelism())
         # To begin a task takes longer than to read a small file.
         tasks = min(len(items), _MOST_TASKS_PER_CORE * max(1, context.defaultParallelism))
         rows = context.parallelize(items, tasks)
-        done = rows.map(guarded) if at_once == 1 else rows.mapPartitions(partial(parallel.each, guarded, most=at_once))
+        several = partial(parallel.each, guarded, most=together)
+        done = rows.map(guarded) if together == 1 else rows.mapPartitions(several)
         outcomes = _of_workers(done)
         for outcome in outcomes:
             if isinstance(outcome, HudiVectorError):

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.arguments import as_text
 from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError, first_line
-from hudi_vector.options import ALLOWED_BLOBS, require_known_in_session
+from hudi_vector.options import ALLOWED_BLOBS, IO_PARALLELISM, require_known_in_session
 from hudi_vector.spark.catalyst.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, option_value, simple_name
 from hudi_vector.spark.catalyst.handles import frame_of, handles_of
@@ -268,7 +268,8 @@ def _not_direct(relation: JavaObject) -> str | None:
 def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptions:
     """Return the session's Hadoop settings for the storage of `uri`, or for every storage if it is None.
 
-    A local `uri` needs none. ``hoodie.blob.read.allowed``, the places that references may name, is always included.
+    A local `uri` needs none. ``hoodie.blob.read.allowed``, the places that references may name, is always included, and
+    ``hoodie.vector.io.parallelism`` is for other storage than a local disk.
     """
     allowed = ALLOWED_BLOBS.in_session(spark)
     ours = {ALLOWED_BLOBS.key: allowed} if allowed else {}
@@ -276,6 +277,7 @@ def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptio
         return StorageOptions.of(ours)
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     values = conf.getValByRegex(HADOOP_KEYS)
+    ours[IO_PARALLELISM.key] = str(IO_PARALLELISM.in_session(spark))
     return StorageOptions.of({**{str(key): str(values.get(key)) for key in values.keySet().toArray()}, **ours})
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "NewFile",
     "Storage",
     "StorageOptions",
+    "follow_settings",
     "hudi_rs_options",
     "is_half_published",
     "join",
@@ -566,10 +567,19 @@ def root_of(uri: str) -> str:
 def open_storage(uri: str, options: StorageOptions) -> Storage:
     """Return the file system of a URI, opened once per process and settings.
 
+    From now on the process sends as many requests at once as the settings say, if they say so.
+
     Raises MissingDependencyError if the scheme needs a package that is not installed, and UnsupportedTableError if only
     Spark can open the scheme, or if a setting has no counterpart here.
     """
+    follow_settings(options)
     return _opened(root_of(uri), options.at(uri))
+
+
+def follow_settings(options: StorageOptions) -> None:
+    """Let this process send as many requests at once as the settings say, if they say so; Spark's tasks do so too."""
+    if options.parallelism is not None:
+        parallel.set_parallelism(options.parallelism)
 
 
 @lru_cache(maxsize=64)

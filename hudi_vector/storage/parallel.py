@@ -27,6 +27,7 @@ __all__ = [
     "counted",
     "each",
     "one_request",
+    "parallelism",
     "room",
     "set_parallelism",
     "threads_named",
@@ -54,6 +55,11 @@ def set_parallelism(requests: int) -> None:
     """Set how many requests this process sends at once, as ``hoodie.vector.io.parallelism`` says."""
     global _parallelism  # noqa: PLW0603 - one number for the process, like the budget of its cache
     _parallelism = requests
+
+
+def parallelism() -> int:
+    """Return how many requests this process sends at once."""
+    return _parallelism
 
 
 class NotSentError(BaseException):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
-__all__ = ["HADOOP_KEYS", "S3A", "StorageOptions", "bucket_settings"]
+__all__ = ["HADOOP_KEYS", "PARALLELISM", "S3A", "StorageOptions", "bucket_settings"]
 
 HADOOP_KEYS = (
     r"(fs\.(s3a|gs|azure|hdfs)\..*)|(dfs\.(nameservices|ha\.namenodes|namenode\.rpc-address)(\..*)?)"
@@ -14,7 +14,10 @@ HADOOP_KEYS = (
 )
 """Regular expression of the Hadoop configuration keys that storage is opened with."""
 
-_KEPT = ("fs.", "dfs.", "hadoop.security.credential.provider.path", "hoodie.blob.read.allowed")
+PARALLELISM = "hoodie.vector.io.parallelism"
+"""The setting of how many requests a process sends at once."""
+
+_KEPT = ("fs.", "dfs.", "hadoop.security.credential.provider.path", "hoodie.blob.read.allowed", PARALLELISM)
 S3A = "fs.s3a."
 _BUCKET = S3A + "bucket."
 
@@ -23,8 +26,9 @@ _BUCKET = S3A + "bucket."
 class StorageOptions:
     """Hadoop's storage settings, as ``fs.…`` and ``dfs.…`` keys and values; their text form is masked.
 
-    The setting of which places references may name (``hoodie.blob.read.allowed``) is included, so that whatever opens
-    storage has it.
+    Two settings of this package are included, so that whatever opens storage has them, also in Spark's tasks: which
+    places references may name (``hoodie.blob.read.allowed``), and how many requests a process sends at once
+    (``hoodie.vector.io.parallelism``).
     """
 
     values: tuple[tuple[str, str], ...] = ()
@@ -44,6 +48,12 @@ class StorageOptions:
         if not scheme.lower().startswith("s3") or not any(key.startswith(_BUCKET) for key, _ in self.values):
             return self
         return StorageOptions(bucket_settings(self.values, rest.partition("/")[0]))
+
+    @cached_property
+    def parallelism(self) -> int | None:
+        """Return how many requests the process that opens storage sends at once; None if nothing is said of it."""
+        said = self.get(PARALLELISM)
+        return None if said is None else int(said)
 
     def get(self, key: str) -> str | None:
         """Return the value of a key, or None."""

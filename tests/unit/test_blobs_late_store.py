@@ -27,9 +27,9 @@ from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.blobs.struct import BlobColumns
 from hudi_vector.errors import BlobReadError, TableNotFoundError
-from hudi_vector.options import Settings
+from hudi_vector.options import IO_PARALLELISM, Settings
 from hudi_vector.read.cache import process_cache
-from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.storage import StorageOptions, open_storage, parallel
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.cleaning.api import clean_blobs
@@ -87,6 +87,20 @@ def test_blobs_side_by_side_are_one_request_a_container(store: Any) -> None:
     seen = watched(store, random.Random(1).sample(places, len(places)))
     assert (len(seen.requests), seen.heads, seen.bytes) == (60, 0, 200 * SIZE), slow.summary(seen)
     assert seen.waves <= 3, slow.summary(seen)
+
+
+def test_no_more_requests_at_once_than_the_settings_say(store: Any) -> None:
+    options = StorageOptions.of({**store.settings, IO_PARALLELISM.key: "3"})
+    blobs = BlobColumns.of(blob_rows([(f"s3a://lake/containers/{number}", 0, SIZE) for number in range(12)]))
+    store.set_delay(DELAY)
+    try:
+        with store.watched() as seen:
+            found = BlobFetcher(options).fetch(blobs).to_pylist()
+    finally:
+        parallel.set_parallelism(IO_PARALLELISM.default)
+        store.set_delay(0)
+    assert found == [CONTENT[number][:SIZE] for number in range(12)]
+    assert (len(seen.requests), seen.most_at_once) == (12, 3), slow.summary(seen)
 
 
 def test_whole_containers_are_one_request_each(store: Any) -> None:
