@@ -278,8 +278,8 @@ IO_PARALLELISM: Option[int] = Option(
     "hoodie.vector.io.parallelism",
     32,
     "requests",
-    "Requests that a process, the driver or a Python worker of Spark, sends to an object store at once: while one waits "
-    "for its first byte, the others do too.",
+    "Requests that a process (the driver, or a Python worker of Spark) sends to an object store at once: while one "
+    "waits for its first byte, the others do too.",
     minimum=1,
 )
 CACHE_MAX_BYTES: Option[int] = Option(

@@ -39,6 +39,7 @@ from hudi_vector.index.locations import in_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, PackPlace, publish_manifest
 from hudi_vector.index.packs.layout import pack_content
 from hudi_vector.options import Settings
+from hudi_vector.read.cache import process_cache
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, normalise, open_storage, parallel
