@@ -271,6 +271,18 @@ def test_a_search_that_took_too_long_sends_nothing_more(store: Any, lake: Path) 
     assert not later.requests
 
 
+def test_a_search_does_not_wait_longer_than_it_may_for_a_silent_store(store: Any, lake: Path) -> None:
+    with hv.open(str(lake / "f8"), column="emb") as local:
+        expected = answer(local, mode="exact")
+    forget()
+    with opened(store, "f8") as table:
+        too_long = pytest.raises(SearchTimeoutError, match=r"within 1 seconds; 0 of 8 file slices and 0 rows")
+        with store.inject(slow.Faults("silence", operation="GET")), store.watched() as seen, too_long:
+            answer(table, mode="exact", timeout="1s")
+        assert not seen.requests, "none was answered by then"
+        assert answer(table, mode="exact") == expected
+
+
 def test_a_search_that_failed_sends_nothing_more(store: Any, lake: Path) -> None:
     upload(store, lake / "f200", "torn")
     slowly = {"hoodie.vector.io.parallelism": "4"}

@@ -55,7 +55,7 @@ def test_steps_are_counted_apart_and_answers_are_those_of_lance(bench: Any, tmp_
     steps = [step for step, _ in bench.main.STEPS]
     ways = ("ours, ivf_sq8", "Lance, IVF_PQ", "ours, exact", "Lance, exact")
     assert list(rows) == [(way, step) for way in ways for step in steps]
-    for step, requests, waves in zip(steps, (60, 30, 40), (12, 4, 6), strict=True):
+    for step, requests, waves in zip(steps, (30, 12, 4), (8, 3, 2), strict=True):
         assert rows["ours, exact", step]["found"] == rows["Lance, exact", step]["found"]
         assert rows["ours, exact", step]["recall"] == rows["Lance, exact", step]["recall"] == 1
         assert rows["ours, ivf_sq8", step]["recall"] >= bench.data.RECALL
