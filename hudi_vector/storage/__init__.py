@@ -224,13 +224,13 @@ class Storage:
             return self.list_files(uri), self.list_folders(uri)
         return self._listed(uri, recursive=False)
 
-    def list_except(self, uri: str, hidden: str) -> list[FileInfo]:
+    def list_except(self, uri: str, hidden: str, is_deep: bool = True) -> list[FileInfo]:
         """Return the files below a folder without those in one folder of it.
 
-        Of an object store the first 1,000 files come by one request, those of further folders by one for each, all sent
-        at once.
+        If the files lie in folders of it (`is_deep`), the first 1,000 come from an object store by one request, which
+        is sent with that for the folder itself; those of further folders come by one for each, all sent at once.
         """
-        objects = self._objects_for(uri)
+        objects = self._objects_for(uri) if is_deep else None
         if objects is not None:
             with suppress(ValueError):
                 return self._listed_except(objects, uri, hidden)

@@ -262,7 +262,7 @@ class NativeTable:
         return slices
 
     def _data_files(self) -> list[FileInfo]:
-        listed = self.storage.list_except(self.source.uri, _HOODIE)
+        listed = self.storage.list_except(self.source.uri, _HOODIE, is_deep=bool(self.config.partition_fields))
         return [info for info in listed if not info.name.endswith(".crc")]
 
     def _read_ahead(self, visible: Timeline) -> None:
