@@ -26,13 +26,16 @@ from hudi_vector.blobs.reading.rows import blob_rows
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.blobs.struct import BlobColumns
-from hudi_vector.errors import BlobReadError, TableNotFoundError
+from hudi_vector.blobs.uploads.manifest import abort, open_upload
+from hudi_vector.blobs.uploads.running import RunningUpload
+from hudi_vector.errors import BlobReadError, BlobWriteError, RefusedError, TableNotFoundError
 from hudi_vector.options import IO_PARALLELISM, Settings
 from hudi_vector.read.cache import process_cache
 from hudi_vector.storage import StorageOptions, open_storage, parallel
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.cleaning.api import clean_blobs
+from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.writing.blobs.staged_files import RowsFile
 
 slow = module("benchmarks/slow_store.py", "late_blobs_slow_store")
@@ -205,6 +208,46 @@ def test_a_task_of_a_write_sends_each_file_by_one_request(store: Any) -> None:
 def test_no_table_is_one_sentence(store: Any) -> None:
     with pytest.raises(TableNotFoundError, match="there is no Hudi table at 's3://lake/none'"):
         clean_blobs(Settings(store.settings), "s3a://lake/none", dry_run=True)
+
+
+def test_what_a_process_has_published_itself_it_does_not_read(store: Any) -> None:
+    table, options = "s3://lake/leased", StorageOptions.of(store.settings)
+    with store.watched() as seen:
+        upload = RunningUpload(open_upload(table, {"img": BlobSettings()}, lease_ms=60_000, options=options), options)
+        upload.stage([])
+        upload.require_held()
+        upload.renew()
+        upload.finish("1")
+        with ServiceLease(table, "compact", options=options) as lease:
+            lease.renew()
+    assert (seen.gets, seen.heads) == (0, 0), slow.summary(seen)
+    assert (seen.count("PUT"), seen.lists, seen.count("DELETE")) == (7, 7, 2), slow.summary(seen)
+    with ServiceLease(table, "compact", options=options), pytest.raises(RefusedError, match="another compact"):
+        ServiceLease(table, "compact", options=options).__enter__()
+
+
+def test_an_upload_that_another_process_has_ended_does_not_go_on(store: Any) -> None:
+    table, options = "s3://lake/ended", StorageOptions.of(store.settings)
+    upload = RunningUpload(open_upload(table, {"img": BlobSettings()}, lease_ms=60_000, options=options), options)
+    abort(table, upload.upload.write_id, options=options)
+    upload.stage([])
+    for act in (upload.require_held, upload.renew, lambda: upload.finish("1")):
+        with pytest.raises(BlobWriteError, match="is aborted and cannot"):
+            act()
+
+
+def test_a_folder_is_removed_in_two_waves(store: Any) -> None:
+    storage = open_storage("s3://lake/folder", StorageOptions.of(store.settings))
+    for number in range(20):
+        storage.publish(f"s3://lake/folder/{number % 3}/{number}", b"x", unique=True)
+    store.set_delay(DELAY)
+    with store.watched() as seen:
+        assert storage.remove_folder("s3://lake/folder")
+    store.set_delay(0)
+    assert (seen.lists, seen.count("DELETE"), len(seen.requests)) == (1, 20, 21), slow.summary(seen)
+    assert seen.waves <= 3, slow.summary(seen)
+    assert storage.list_files("s3://lake/folder", recursive=True) == []
+    assert not storage.remove_folder("s3://lake/folder")
 
 
 def marked_table(store: Any, path: Path, name: str, files: int, partitions: int = 1) -> str:
