@@ -76,7 +76,7 @@ def fetched(store: Any, places: list[tuple[str, int | None, int | None]], **sett
 def watched(store: Any, places: list[Place]) -> Any:
     """Read blobs, check their bytes, and return what was asked for."""
     wanted = [(f"s3a://lake/containers/{number}", at * SIZE, SIZE) for number, at in places]
-    store.set_delay(DELAY)
+    store.set_delay(2 * DELAY)  # up to a hundred requests are sent
     with store.watched() as seen:
         found = fetched(store, wanted)
     store.set_delay(0)
