@@ -40,3 +40,11 @@ def test_single_values_of_both_sizes(tmp_path):
     seconds = run(tmp_path, "blobs.py", "--parts", "singles")["seconds"]
     assert list(seconds) == ["ten of 200 rows", "ten of 10,000 rows"]
     assert all(times for ways in seconds.values() for times in ways.values())
+
+
+def test_a_compaction_on_an_object_store_waits_for_few_rounds_of_ours(tmp_path):
+    """The rest is Hudi's, which opens the table and commits; Spark writes and renames nothing for us."""
+    *_, done = run(tmp_path, "object_store_blobs.py", "--parts", "compact")["rows"]
+    assert (done["step"], done["containers"], done["new_containers"], done["blobs"]) == ("compaction", 5, 1, 60)
+    assert done["waves_of_ours"] <= 36
+    assert done["of_ours"] <= 70
