@@ -242,12 +242,13 @@ def test_staged_rows_keep_every_type(spark, tmp_path):
         tmp_path / "staged" / files[0].name, tmp_path / "staged" / "part-00000-999.parquet"
     )  # of a failed attempt
     again = read_staged(spark, folder, files, staged.frame.schema, options)
-    few = staged_files._read_small(staged.frame, folder, files, options)
+    few = staged_files._read_small(spark, folder, files, staged.frame.schema, options)
     for frame in (staged.frame, again, few):
         assert frame.schema == staged.frame.schema
         assert [str(row) for row in frame.drop("img").orderBy("id").collect()] == expected
         assert [bytes(row.img.data) for row in frame.orderBy("id").collect()] == [
             n.to_bytes(8, "big") for n in range(9)
         ]
+    assert few.rdd.getNumPartitions() == again.rdd.getNumPartitions()
     empty = stage_rows(given.limit(0).withColumn(PARTITION, F.lit("")), plan, f"{folder}-empty")
     assert (empty.frame.schema, empty.frame.count(), empty.bytes) == (staged.frame.schema, 0, 0)
