@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import os
 import sys
 import tempfile
 import time
@@ -127,7 +128,8 @@ def load(task: Task) -> str:
 
 def main() -> None:
     """Answer each line by one."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries and the JVM print is no answer
 
     def answer(**values: Any) -> None:
         answers.write(json.dumps(values) + "\n")
