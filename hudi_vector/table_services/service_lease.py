@@ -118,21 +118,24 @@ class ServiceLease:
             )
 
     def _release(self) -> None:
-        names = names_of(self._storage, self._folder)
         if self._held is None:
             return
+        names, generation = names_of(self._storage, self._folder), self._held[1].generation
         if names[:1] != [self._held[0]]:
             found = LEASE.newest(self._storage, self._folder, names)
             if found is None or found.value().owner != self._owner:
                 return
-        generation, older = self._held[1].generation + 1, [join(self._folder, name) for name in reversed(names)]
-        # No state at all is a free lease too, so the order of the two does not matter.
-        self._storage.together(lambda: self._publish(generation, 0), lambda: self._storage.remove_all(older))
+            generation = found.generation
+        # Not both at once: another run that saw no state at all would take the lease, and this state would end it.
+        freed = self._publish(generation + 1, 0)
+        # Later files may be in the middle of being written.
+        self._storage.remove_all(join(self._folder, name) for name in reversed(names) if name < freed)
 
-    def _publish(self, generation: int, until_ms: int) -> None:
+    def _publish(self, generation: int, until_ms: int) -> str:
         lease = HeldLease(generation, self._owner, this_process(), until_ms)
         name = LEASE.publish(self._storage, self._folder, lease, generation)
         self._held, self._until = (name, lease), until_ms
+        return name
 
     def _newest(self) -> HeldLease | None:
         return read_lease(self._storage, self._table, self._service, self._held)

@@ -226,6 +226,22 @@ def test_what_a_process_has_published_itself_it_does_not_read(store: Any) -> Non
         ServiceLease(table, "compact", options=options).__enter__()
 
 
+def test_a_lease_is_free_before_its_older_states_are_removed(store: Any) -> None:
+    """A run that sees no state at all takes the lease, which the state of who gives it back would then end."""
+    table, options = "s3://lake/given-back", StorageOptions.of(store.settings)
+    with ServiceLease(table, "compact", options=options) as lease:
+        lease.renew()
+        store.set_delay(DELAY)
+        watched = store.watched()
+        seen = watched.__enter__()
+    watched.__exit__(None, None, None)
+    store.set_delay(0)
+    (put,) = (request for request in seen.requests if request.method == "PUT")
+    removed = [request for request in seen.requests if request.method == "DELETE"]
+    assert len(removed) == 2
+    assert all(request.start >= put.end for request in removed), slow.summary(seen)
+
+
 def test_an_upload_that_another_process_has_ended_does_not_go_on(store: Any) -> None:
     table, options = "s3://lake/ended", StorageOptions.of(store.settings)
     upload = RunningUpload(open_upload(table, {"img": BlobSettings()}, lease_ms=60_000, options=options), options)
