@@ -26,6 +26,7 @@ from hudi_vector.table_services.plans.compaction import CompactionPlan, Threshol
 from hudi_vector.table_services.plans.compaction_files import (
     COMPACTIONS,
     CompactionRun,
+    plan_of,
     publish_plan,
     read_run,
 )
@@ -135,8 +136,7 @@ def compact_blobs(
         return wanted.plan(work, tuple(chosen), deduplicate=deduplicate)
 
     if dry_run:
-        found = decided()
-        made = found.plan if isinstance(found, CompactionRun) else found
+        made = plan_of(decided())
         if plan is None:
             publish(made, work)
         result = replace(of_plan(made), dry_run=True, refusal=refusal)
@@ -146,7 +146,7 @@ def compact_blobs(
     with ServiceLease(work.table.source.uri, COMPACT, options=work.storage_options) as lease:
         notes = work.end_begun_runs(lease)
         found = decided()
-        made = found.plan if isinstance(found, CompactionRun) else found
+        made = plan_of(found)
         reported(of_plan(made), report)
         if made.candidates:
             done = work.run(found, lease)

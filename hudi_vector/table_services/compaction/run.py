@@ -44,6 +44,7 @@ from hudi_vector.table_services.plans.compaction_files import (
     PendingCommit,
     begun_runs,
     new_run,
+    plan_of,
     publish_run,
 )
 from hudi_vector.table_services.plans.compaction_result import CompactResult
@@ -174,7 +175,7 @@ class Compaction:
 
         A plan that was not published is given as it is, another one with its run.
         """
-        plan = planned.plan if isinstance(planned, CompactionRun) else planned
+        plan = plan_of(planned)
         groups, done, options = plan.groups, _Done(), self.storage_options
         begun: Callable[[], CompactionRun] = self.storage.begun(
             lambda: planned if isinstance(planned, CompactionRun) else new_run(planned, options)
@@ -361,7 +362,12 @@ class Compaction:
             is_held()
             tell("committing")
 
-        commit = rewrite_rows(self._rewriting, targets, pending.token, before_commit)
+        try:
+            commit = rewrite_rows(self._rewriting, targets, pending.token, before_commit)
+        except BaseException:
+            with suppress(HudiVectorError, OSError):
+                noted()  # or it would publish the upload while it is aborted
+            raise
         noted()
         return commit
 

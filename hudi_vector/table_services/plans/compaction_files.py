@@ -30,6 +30,7 @@ __all__ = [
     "begun_runs",
     "idle_compactions",
     "new_run",
+    "plan_of",
     "publish_plan",
     "publish_run",
     "read_run",
@@ -102,6 +103,11 @@ def new_run(plan: CompactionPlan, options: StorageOptions = _LOCAL) -> Compactio
     storage, folder = open_storage(plan.table, options), join(plan.table, COMPACTIONS, plan.plan_id)
     containers = publish_table(storage, folder, _CONTAINERS, table_of(PlannedContainer, plan.containers))
     return CompactionRun(plan, RUNNING, None, containers, -1)
+
+
+def plan_of(planned: CompactionPlan | CompactionRun) -> CompactionPlan:
+    """Return the plan of what is a plan, or a run of one."""
+    return planned.plan if isinstance(planned, CompactionRun) else planned
 
 
 def publish_run(run: CompactionRun, options: StorageOptions = _LOCAL) -> CompactionRun:
