@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -21,7 +20,7 @@ from pyspark.sql.types import StructType
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import Handles, handles_of
-from hudi_vector.storage import join
+from hudi_vector.storage import FileInfo, join
 from hudi_vector.table import actions
 from hudi_vector.table.avro_schema import META_FIELDS
 from hudi_vector.table.config import TableConfig
@@ -91,8 +90,7 @@ _COLUMNS: Recent[str, frozenset[str]] = Recent(256)
 def _stored_columns(table: NativeTable, uri: str, size: int) -> frozenset[str]:
     known = _COLUMNS.get(uri)
     if known is None:
-        with table.storage.open(uri, size=size) as opened:
-            known = frozenset(pq.read_schema(opened).names)
+        known = frozenset(table.columns_of(FileInfo(uri, size, 0)))
         _COLUMNS.put(uri, known)
     return known
 

@@ -27,6 +27,8 @@ __all__ = [
     "parse_action",
     "read_action",
     "replaced_file_ids",
+    "smallest_base_file",
+    "write_statistics",
     "written_schema",
 ]
 
@@ -95,10 +97,19 @@ def is_service(action: Mapping[str, Any]) -> bool:
     return str(action.get("operationType") or "").upper() in _SERVICES
 
 
+def write_statistics(action: Mapping[str, Any]) -> list[Any]:
+    """Return what a commit says of each file that it wrote.
+
+    Example:
+        >>> write_statistics({"partitionToWriteStats": {"a": [{"path": "a/f"}], "b": None}})
+        [{'path': 'a/f'}]
+    """
+    return [one for several in (action.get("partitionToWriteStats") or {}).values() for one in several or ()]
+
+
 def smallest_base_file(action: Mapping[str, Any]) -> tuple[str, int] | None:
     """Return the path below the table, and the bytes, of the smallest Parquet file that a commit wrote, or None."""
-    statistics = [one for several in (action.get("partitionToWriteStats") or {}).values() for one in several or ()]
-    files = [(one.get("path"), one.get("fileSizeInBytes")) for one in statistics]
+    files = [(one.get("path"), one.get("fileSizeInBytes")) for one in write_statistics(action)]
     kept = [(size, path) for path, size in files if _is_base_file(path) and isinstance(size, int) and size > 0]
     return (min(kept)[1], min(kept)[0]) if kept else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -124,14 +124,15 @@ class NativeTable:
         def is_older(instant: str) -> bool:
             text = actions.written_schema(self._action(commits[instant])) if instant in commits else None
             # If the commit was archived or recorded no schema, the file's own schema is read.
-            held = _columns(_arrow_schema(text, True)) if text else set(self._columns_of(bases[instant]))
+            held = _columns(_arrow_schema(text, True)) if text else set(self.columns_of(bases[instant]))
             return held != (_columns(schema) if text else set(schema.names))
 
         return frozenset(
             instant for instant, older in zip(bases, self.storage.each(is_older, bases), strict=True) if older
         )
 
-    def _columns_of(self, file: FileInfo) -> list[str]:
+    def columns_of(self, file: FileInfo) -> list[str]:
+        """Return the names of the columns that a base file holds; none if it is no Parquet file."""
         if not file.name.endswith(".parquet"):
             return []
         with self.storage.open(file.uri, size=file.size) as opened:
@@ -144,8 +145,8 @@ class NativeTable:
         Without such a commit, the schema in the table's properties is returned. Raises UnsupportedTableError if neither
         has a schema.
         """
-        for instant in sorted(visible.commits, key=lambda entry: entry.completed, reverse=True):
-            text = actions.written_schema(self._action(instant))
+        for action in self._newest_first(visible):
+            text = actions.written_schema(action)
             if text:
                 return _arrow_schema(text, True)
         if self.config.create_schema:
@@ -157,11 +158,8 @@ class NativeTable:
 
         Table services do not change the schema. It is None if no commit of a writer recorded one.
         """
-        for instant in sorted(visible.commits, key=lambda entry: entry.completed, reverse=True):
-            action = self._action(instant)
-            if not actions.is_service(action) and actions.written_schema(action):
-                return action
-        return None
+        written = (each for each in self._newest_first(visible) if not actions.is_service(each))
+        return next((each for each in written if actions.written_schema(each)), None)
 
     def instant_of_other_schema(self, as_of: AsOf, writers_zone: str | None = None) -> str | None:
         """Return the last instant at a point in the table's history if its schema differed from today's, else None.
@@ -177,8 +175,13 @@ class NativeTable:
 
     def evolves_on_read(self, visible: Timeline) -> bool:
         """Return True if the newest commit carries the schema history that evolution on read needs."""
-        newest = max(visible.commits, key=lambda entry: entry.completed, default=None)
-        return newest is not None and actions.evolved_schema(self._action(newest)) is not None
+        newest = next(self._newest_first(visible), None)
+        return newest is not None and actions.evolved_schema(newest) is not None
+
+    def _newest_first(self, visible: Timeline) -> Iterator[Mapping[str, Any]]:
+        """Yield the records of the commits, the one that was completed last first; each is read when it is wanted."""
+        for instant in sorted(visible.commits, key=lambda entry: entry.completed, reverse=True):
+            yield self._action(instant)
 
     def archived_since(self) -> str | None:
         """Return the earliest completion time of the archived actions, as 17 digits, or None if nothing was archived.

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.table.actions import parse_action
+from hudi_vector.table.actions import parse_action, write_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ def commit_counts(instant: str, record: Mapping[str, Any]) -> Commit:
         >>> commit_counts("20260101000000000", {}).inserted
         0
     """
-    statistics = [one for several in (record.get("partitionToWriteStats") or {}).values() for one in several or ()]
+    statistics = write_statistics(record)
 
     def total(key: str) -> int:
         return sum(int(one.get(key) or 0) for one in statistics)
