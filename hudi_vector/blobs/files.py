@@ -46,12 +46,12 @@ class LocalFile:
     local = True
 
     def __init__(self, path: str, size: int) -> None:
-        self._path = path
+        self.path = path
         self.size = size
 
     def open(self) -> OpenLocalFile:
         """Open the file; the caller must close the result. Raises OSError."""
-        return OpenLocalFile(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC))
+        return OpenLocalFile(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
 
 
 class OpenLocalFile:

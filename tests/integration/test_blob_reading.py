@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -15,14 +16,19 @@ from support import tables
 
 import hudi_vector as hv
 from hudi_vector import errors
+from hudi_vector.blobs.reading.places import Places
+from hudi_vector.spark.blobs.functions import bytes_column
+from hudi_vector.spark.catalyst.worker_errors import from_worker
 
 PRUNING = "spark.sql.optimizer.nestedSchemaPruning.enabled"
-CONTENT = bytes(range(256)) * 4
+# Whole, it is a large value, which the JVM reads; short parts of it are read by Python.
+CONTENT = np.random.default_rng(5).bytes(300 << 10)
+END = len(CONTENT)
 
 
 @pytest.fixture(scope="module")
 def file(workspace):
-    """A file of 1,024 bytes that references point into."""
+    """A file that references point into."""
     path = workspace / "blob file %41.bin"
     path.write_bytes(CONTENT)
     return str(path)
@@ -43,8 +49,9 @@ def photos(request, spark, workspace, file):
         "3, 1L, NULL",
         f"4, 1L, blob_ref('{file}')",
         "5, 1L, to_blob(X'')",
-        f"6, 1L, blob_ref('{file}', 1000L, 24L, true)",
-        f"7, 1L, blob_ref('{file}', 1024L, 0L)",
+        f"6, 1L, blob_ref('{file}', 1000L, {END - 1000}L, true)",
+        f"7, 1L, blob_ref('{file}', {END}L, 0L)",
+        f"8, 1L, blob_ref('{file}', {END - 24}L, 24L)",
     ]
     spark.sql(f"INSERT INTO {name} " + " UNION ALL ".join(f"SELECT {row}" for row in rows))
     spark.sql(f"UPDATE {name} SET ts = 2L, img = to_blob(CAST('world!' AS BINARY)) WHERE id = 2")
@@ -52,7 +59,7 @@ def photos(request, spark, workspace, file):
     return name
 
 
-EXPECTED = {1: CONTENT[20:23], 2: b"world!", 3: None, 4: CONTENT, 5: b"", 6: CONTENT[1000:], 7: b""}
+EXPECTED = {1: CONTENT[20:23], 2: b"world!", 3: None, 4: CONTENT, 5: b"", 6: CONTENT[1000:], 7: b"", 8: CONTENT[-24:]}
 
 
 def answer(frame):
@@ -86,7 +93,7 @@ def test_columns_are_called_as_they_are_written(spark, photos, file):
         "SELECT length(read_blob(img)) AS n, count(*) FROM named_blobs WHERE blob_length(img) >= 0 OR "
         "blob_length(img) IS NULL GROUP BY length(read_blob(img)) HAVING n > 3 ORDER BY n"
     )
-    assert [tuple(row) for row in kept.collect()] == [(6, 1), (24, 1), (1024, 1)]
+    assert [tuple(row) for row in kept.collect()] == [(6, 1), (24, 1), (END - 1000, 1), (END, 1)]
     assert spark.sql("SELECT to_blob(path) FROM named_blobs").schema[0].metadata["hudi_type"] == "BLOB"
 
 
@@ -103,11 +110,12 @@ def test_it_is_hudis_own_answer(spark, photos):
 
 
 def test_only_places_that_are_listed_are_read(spark, photos, file, clean_session):
-    """The reference of id 1 leads out of the table; ids 2 and 5 lie in their rows."""
-    key, rows = "hoodie.blob.read.allowed", spark.table(photos).select("id", "img").where("id IN (1, 2, 5)")
-    wanted = {id_: EXPECTED[id_] for id_ in (1, 2, 5)}
+    """The references of ids 1 and 4 lead out of the table, 4 to a large value; ids 2 and 5 lie in their rows."""
+    key, rows = "hoodie.blob.read.allowed", spark.table(photos).select("id", "img").where("id IN (1, 2, 4, 5)")
+    wanted = {id_: EXPECTED[id_] for id_ in (1, 2, 4, 5)}
     refusals = {
         "SQL": lambda: spark.sql(f"SELECT read_blob(img) FROM {photos} WHERE id = 1").collect(),
+        "a large value": lambda: spark.sql(f"SELECT read_blob(img) FROM {photos} WHERE id = 4").collect(),
         "a part": lambda: spark.sql(f"SELECT read_blob(img, 0L, 1L) FROM {photos} WHERE id = 1").collect(),
         "a column": lambda: rows.select(hv.read_blob("img")).collect(),
         "read_blobs": lambda: hv.read_blobs(rows, "img").collect(),
@@ -122,18 +130,19 @@ def test_only_places_that_are_listed_are_read(spark, photos, file, clean_session
             call()
         last = str(refused.value).strip().splitlines()[-1]
         assert f"it is in none of the places that {key} lists" in last, name
-    assert answer(spark.sql(f"SELECT id, try_read_blob(img) FROM {photos} WHERE id IN (1, 2, 5)")) == {
+    assert answer(spark.sql(f"SELECT id, try_read_blob(img) FROM {photos} WHERE id IN (1, 2, 4, 5)")) == {
         **wanted,
         1: None,
+        4: None,
     }
     assert "unreachable" in {row["problem"] for row in hv.blobs.verify(spark, photos).collect()}
 
 
 def test_lengths_and_locations(spark, photos, file):
-    lengths = {1: 3, 2: 6, 3: None, 4: None, 5: 0, 6: 24, 7: 0}
+    lengths = {1: 3, 2: 6, 3: None, 4: None, 5: 0, 6: END - 1000, 7: 0, 8: 24}
     assert answer(spark.sql(f"SELECT id, blob_length(img) FROM {photos}")) == lengths
     assert answer(spark.table(photos).select("id", hv.blob_length("img"))) == lengths
-    places = {key: file if key in (1, 4, 6, 7) else None for key in EXPECTED}
+    places = {key: file if key in (1, 4, 6, 7, 8) else None for key in EXPECTED}
     assert answer(spark.sql(f"SELECT id, blob_location(img) FROM {photos}")) == places
     assert answer(spark.table(photos).select("id", hv.blob_location("img"))) == places
 
@@ -143,6 +152,8 @@ def test_parts_of_blobs(spark, photos):
     assert parts == {key: EXPECTED[key] and EXPECTED[key][1:3] for key in (1, 2, 3, 4)}
     by_column = spark.table(photos).where("id < 5").select("id", hv.read_blob("img", F.col("id") - 1, 2))
     assert answer(by_column) == {key: EXPECTED[key] and EXPECTED[key][key - 1 : key + 1] for key in (1, 2, 3, 4)}
+    large = spark.sql(f"SELECT id, read_blob(img, 2, {END - 10}) FROM {photos} WHERE id IN (2, 4, 6)")
+    assert answer(large) == {2: b"rld!", 4: CONTENT[2 : END - 8], 6: CONTENT[1002:]}
     past = spark.sql(f"SELECT id, try_read_blob(img, 6, 2) FROM {photos} WHERE id < 5")
     assert answer(past) == {1: None, 2: b"", 3: None, 4: CONTENT[6:8]}
 
@@ -172,7 +183,7 @@ def test_places_in_a_query(spark, photos, query):
 
 def test_single_fields_are_right_under_log_files(spark, photos, file, clean_session):
     paths = answer(spark.sql(f"SELECT id, img.reference.external_path FROM {photos}"))
-    assert paths == {key: file if key in (1, 4, 6, 7) else None for key in EXPECTED}
+    assert paths == {key: file if key in (1, 4, 6, 7, 8) else None for key in EXPECTED}
     new = spark.newSession()
     assert new.conf.get(PRUNING) == "false"
     assert (
@@ -287,7 +298,12 @@ def test_wrong_arguments_are_one_sentence(spark, expression, message):
             "blob_ref('/nowhere/x', 0L, 3L)",
             "the blob at '/nowhere/x' (offset 0, length 3) cannot be read: the file is gone",
         ),
-        ("blob_ref('{file}', 1000L, 25L)", "(offset 1000, length 25) cannot be read"),
+        (
+            "blob_ref('/nowhere/x', 0L, 300000L)",
+            "the blob at '/nowhere/x' (offset 0, length 300000) cannot be read: the file is gone",
+        ),
+        ("blob_ref('{file}', 307190L, 25L)", "(offset 307190, length 25) cannot be read: the file is too short"),
+        ("blob_ref('{file}', 1000L, 307000L)", "(offset 1000, length 307000) cannot be read: the file is too short"),
         ("blob_ref('{file}', -1L, 5L)", "-1"),
         ("blob_ref('relative/x', 0L, 5L)", "relative/x"),
         ("blob_ref('nosuch://x/y', 0L, 5L)", "nosuch"),
@@ -303,6 +319,44 @@ def test_bytes_that_cannot_be_had_are_one_sentence(spark, file, expression, mess
     last = str(refused.value).strip().splitlines()[-1]
     assert message in last
     assert "resolved.error()" not in str(refused.value)  # no frame of ours
+
+
+@pytest.fixture(params=["compiled", "interpreted"])
+def evaluation(request, spark):
+    """How Spark evaluates expressions; it cannot list its settings while it interprets."""
+    settings = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
+    for key, value in settings.items() if request.param == "interpreted" else ():
+        spark.conf.set(key, value)
+    yield
+    for key in settings:
+        spark.conf.unset(key)
+
+
+@pytest.mark.usefixtures("evaluation")
+def test_a_file_that_changes_before_the_jvm_reads_it(spark, workspace):
+    """Python found the values readable; then one file became shorter, and one is gone."""
+    shorter = tables.fresh_path(workspace, "shorter")
+    shorter.write_bytes(CONTENT[:1000])
+
+    def found(batch):  # of paths and of ids
+        paths, length = pa.array(batch[0], pa.string()), np.full(len(batch[0]), 500, np.int64)
+        yield Places(paths, np.arange(len(paths)) * 400, length).piece(pa.nulls(len(paths), pa.binary()))
+
+    def values(on_error, *paths):
+        rows = spark.createDataFrame([(number, str(path)) for number, path in enumerate(paths)], "id INT, path STRING")
+        return answer(
+            rows.coalesce(1).select("id", bytes_column(found, [F.col("path"), F.col("id")], "read_blob", on_error))
+        )
+
+    assert values("raise", shorter, shorter) == {0: CONTENT[:500], 1: CONTENT[400:900]}
+    assert values("null", shorter, "/nowhere/x", shorter) == {0: CONTENT[:500], 1: None, 2: None}
+    for paths, place in (([shorter] * 3, f"'file://{shorter}' (offset 800,"), (["/gone"], "'file:///gone' (offset 0,")):
+        with pytest.raises(Py4JJavaError) as failed:
+            values("raise", *paths)
+        problem = from_worker(failed.value)
+        assert isinstance(problem, errors.BlobReadError)
+        said = f"the blob at {place} length 500) cannot be read: the file is gone or became shorter while it was read"
+        assert str(problem) == said
 
 
 @pytest.mark.parametrize("function", ["read_blob", "try_read_blob"])
@@ -335,7 +389,8 @@ def places(spark, workspace, file):
     """A table on this machine, and one with the same rows behind a file system of another scheme; and the latter's URI."""
     here, away = tables.fresh_name("here"), tables.fresh_name("away")
     path = tables.fresh_path(workspace, "referring")
-    rows = spark.sql(f"SELECT id, blob_ref('{file}', 10L, 5L) AS img FROM VALUES (1), (2) AS t(id)")
+    lengths = f"VALUES (1, 5L), (2, {END - 10}L)"
+    rows = spark.sql(f"SELECT id, blob_ref('{file}', 10L, length) AS img FROM {lengths} AS t(id, length)")
     rows.coalesce(1).write.parquet(str(path))
     settings = spark.sparkContext._jsc.hadoopConfiguration()
     settings.set("fs.viewfs.mounttable.lake.link./t", f"file://{path}")
@@ -352,6 +407,7 @@ def test_rows_of_an_object_store_name_no_file_of_this_machine(spark, places, cle
     both = spark.table(here).join(spark.read.parquet(uri).withColumnRenamed("img", "theirs"), "id")
     from_sql = {
         "by name": f"SELECT read_blob(img) FROM {away}",
+        "a large value": f"SELECT read_blob(img) FROM {away} WHERE id = 2",
         "renamed": f"SELECT read_blob(a.img) FROM {away} a",
         "a path": f"SELECT read_blob(img) FROM parquet.`{uri}`",
         "a CTE": f"WITH c AS (SELECT img FROM {away}) SELECT read_blob(img) FROM c",
@@ -388,4 +444,4 @@ def test_rows_of_this_machine_may_name_its_files_beside_an_object_store(spark, p
         spark.table(here).join(spark.table(away).select("id"), "id").select("id", hv.read_blob("img")),
         hv.read_blobs(both, "img").select("id", "img"),
     ):
-        assert answer(frame) == {1: CONTENT[10:15], 2: CONTENT[10:15]}
+        assert answer(frame) == {1: CONTENT[10:15], 2: CONTENT[10:]}

@@ -276,13 +276,13 @@ class Stubborn(LocalFile):
     """A file that is there when it is looked at, and not what it was when it is read."""
 
     def __init__(self, file: LocalFile, problem: OSError | None) -> None:
-        super().__init__(file._path, file.size)
+        super().__init__(file.path, file.size)
         self._problem = problem
 
     def open(self) -> OpenLocalFile:
         if self._problem is not None:
             raise self._problem
-        os.truncate(self._path, 100)
+        os.truncate(self.path, 100)
         return super().open()
 
 

@@ -75,7 +75,8 @@ def references(file: FileInfo) -> list[dict[str, Any] | None]:
 def read(references: list[Any], budget: int = 1 << 20, **settings: Any) -> list[bytes | None]:
     fetcher = BlobFetcher(**settings)
     columns = LazyColumns.of(pa.array(references, LAZY_TYPE))
-    pieces = list(lazy_pieces(fetcher, columns, BaseFiles(fetcher.options, kept=10_000), budget))
+    read = lazy_pieces(fetcher, columns, BaseFiles(fetcher.options, kept=10_000), budget)
+    pieces = [piece.field("bytes") for piece in read]
     assert all(len(piece) == 1 or sum(len(value.as_py() or b"") for value in piece) <= budget for piece in pieces)
     return [value for piece in pieces for value in piece.to_pylist()]
 

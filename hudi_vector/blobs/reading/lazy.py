@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from hudi_vector.blobs.files import BlobFiles
 from hudi_vector.blobs.reading.base_files import BaseFiles
-from hudi_vector.blobs.reading.fetch import BlobFetcher
+from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
+from hudi_vector.blobs.reading.places import places_of
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns, as_flags
 from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError
 
@@ -95,8 +96,8 @@ class LazyColumns:
             )
 
 
-def lazy_pieces(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, budget: int) -> Iterator[pa.BinaryArray]:
-    """Yield the bytes of all references in order, as ``binary`` arrays of at most `budget` bytes.
+def lazy_pieces(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, budget: int) -> Iterator[pa.StructArray]:
+    """Yield the values of all references in order, as arrays of `PIECE_TYPE` with at most `budget` bytes.
 
     A value above the budget is a separate piece. A page of a base file is read once for each piece. `bases` holds the
     open base files. Raises BlobReadError if bytes cannot be read and the fetcher's `on_error` is ``"raise"``,
@@ -104,11 +105,14 @@ def lazy_pieces(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, bu
     """
     columns.check()
     files = fetcher.files()
+    places = places_of(fetcher, columns.blobs(), Part(), files)
+    columns = replace(columns, path=places.others(columns.path))
     ends = np.cumsum(np.where(columns.in_pages, columns.sizes, _sizes(fetcher, columns, bases, files)))
     start, done = 0, 0
     while start < len(columns):
         stop = max(start + 1, int(np.searchsorted(ends, done + budget, side="right")))
-        yield _fetched(fetcher, columns.slice(start, stop), bases, files)
+        values = _fetched(fetcher, columns.slice(start, stop), bases, files)
+        yield places.slice(start, stop).piece(values)
         start, done = stop, int(ends[stop - 1])
 
 

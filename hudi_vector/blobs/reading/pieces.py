@@ -7,16 +7,20 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from hudi_vector.blobs.files import BlobFiles
 from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
 from hudi_vector.blobs.struct import BlobColumns
 
 __all__ = ["pieces"]
 
 
-def pieces(fetcher: BlobFetcher, columns: BlobColumns, part: Part, budget: int) -> Iterator[pa.BinaryArray]:
+def pieces(
+    fetcher: BlobFetcher, columns: BlobColumns, part: Part, budget: int, *, files: BlobFiles | None = None
+) -> Iterator[pa.BinaryArray]:
     """Yield the bytes of all blobs in order, as ``binary`` arrays of at most `budget` bytes.
 
-    A value above the budget is a separate piece. `part` is the requested part of each blob.
+    A value above the budget is a separate piece. `part` is the requested part of each blob. `files` is a cache from
+    `BlobFetcher.files` that was used for these blobs before.
 
     Example:
         >>> from hudi_vector.blobs.struct import blob_array
@@ -24,7 +28,7 @@ def pieces(fetcher: BlobFetcher, columns: BlobColumns, part: Part, budget: int) 
         >>> [piece.to_pylist() for piece in pieces(BlobFetcher(), blobs, Part(), 3)]
         [[b'aa'], [b'bb', b'c']]
     """
-    files = fetcher.files()
+    files = files or fetcher.files()
     ends = np.cumsum(fetcher.sizes(columns, part, files=files))
     start, done = 0, 0
     while start < len(columns):

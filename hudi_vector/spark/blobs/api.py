@@ -44,7 +44,8 @@ def read_blobs(
 
     Bytes of INLINE blobs never leave the JVM. Tasks read references in few, large, parallel reads: ranges of one file
     that are close to each other are one read. The Python process of a task holds the bytes of one piece
-    (`memory_budget`) at a time, or of one value that is larger.
+    (`memory_budget`) at a time, or of one value that is larger. Values of 256 KiB to 64 MiB in local files do not pass
+    through Python: the JVM reads them, one at a time, where Python found them readable.
 
     Args:
         df: Rows with BLOB columns from a table, a view or a search, or rows with references from `blob_references`.
@@ -52,7 +53,8 @@ def read_blobs(
         as_: Names of new columns for the bytes, by column; a column that is not named is replaced by its bytes.
         memory_budget: Bytes of one piece, as a number or a text like ``"64MB"``.
         max_gap: Ranges of a file with at most this many bytes between them are read together; None chooses by storage.
-        threads: The number of reads that a task runs at once; None chooses by storage.
+        threads: The number of reads that a Python process runs at once, of large values in local files too; None
+            chooses by storage.
         on_error: ``"raise"``, or ``"null"`` for NULL in place of bytes that cannot be read.
         table: The base path of the table that relative references start from.
         verify: Whether bytes are compared with the checksums kept when they were written; None follows

@@ -1,8 +1,9 @@
 """The SQL functions on BLOB columns: expressions of Spark, with Python only for OUT_OF_LINE bytes.
 
 ``read_blob`` takes the bytes of INLINE blobs inside the JVM. Of each other row, a few small values go to Python, and
-the bytes come back. Every function takes the blob as a whole, through ``element_at(array(blob), 1)``: where a file
-slice has log files, Hudi 1.2 reads single fields of a BLOB by position and returns wrong fields.
+the bytes come back, or the place of a large value in a local file, which the JVM reads. Every function takes the blob
+as a whole, through ``element_at(array(blob), 1)``: where a file slice has log files, Hudi 1.2 reads single fields of a
+BLOB by position and returns wrong fields.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
-from pyspark.sql.types import BinaryType, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
-from hudi_vector.blobs.reading.pieces import pieces
+from hudi_vector.blobs.reading.places import PIECE_TYPE, placed_pieces
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.errors import BlobReadError, InvalidArgumentError, InvalidTypeError
 from hudi_vector.options import VERIFY_BLOBS, require_known_in_session
 from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
 from hudi_vector.spark.blobs.origin import argument_is_of_object_stores
+from hudi_vector.spark.catalyst.file_range import range_of_file
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
@@ -37,8 +39,8 @@ __all__ = [
     "blob_length",
     "blob_location",
     "blob_ref",
+    "bytes_column",
     "bytes_of",
-    "bytes_udf",
     "is_blob",
     "numbers_of",
     "read_blob",
@@ -52,6 +54,22 @@ NO_NUMBER = -(2**63)
 """The substitute for NULL in integers that go to pandas, which would convert a column with NULLs to floats."""
 
 _BUDGET = 64 << 20
+
+_PIECE = StructType(
+    [
+        StructField("bytes", BinaryType()),
+        StructField("path", StringType()),
+        StructField("offset", LongType()),
+        StructField("length", LongType()),
+    ]
+)
+"""Spark's type for `PIECE_TYPE`."""
+
+_LOST = (
+    f"{BlobReadError.__module__}.BlobReadError: the blob at 'file://%s' (offset %d, length %d) cannot be read: "
+    "the file is gone or became shorter while it was read"
+)
+"""The text of an error of the JVM, in the form that errors of Python workers have."""
 
 COPIES = 8
 """The assumed number of copies of bytes on their way to Spark: as read, as Python values, as Arrow values, in the
@@ -163,36 +181,48 @@ def bytes_of(
         *(F.coalesce(F.when(asked, number), F.lit(NO_NUMBER)) for number in numbers),
     ]
     inside = F.coalesce(inside, F.lit(False))
-    return F.when(inside, value).otherwise(bytes_udf(partial(_read_batch, fetcher, budget), name)(*arguments))
+    read = partial(_read_batch, fetcher, budget)
+    return F.when(inside, value).otherwise(bytes_column(read, arguments, name, fetcher.on_error))
 
 
-def bytes_udf(
-    read_batch: Callable[[Sequence[pd.Series]], Iterator[pa.BinaryArray]], name: str
-) -> Callable[..., Column]:
-    """Return a function that takes columns and returns a BINARY column whose bytes Python reads.
+def bytes_column(
+    read_batch: Callable[[Sequence[pd.Series]], Iterator[pa.StructArray]],
+    arguments: Sequence[Column],
+    name: str,
+    on_error: str,
+) -> Column:
+    """Return a BINARY column whose bytes Python reads, or the JVM at a place that Python names.
 
-    `read_batch` yields the values of a batch of rows, one for each row, in arrays of bounded size. `name` is the name
-    of the Python stage in Spark's plan.
+    Args:
+        read_batch: Yields the values of a batch of rows, one for each row, in arrays of `PIECE_TYPE` of bounded size.
+        arguments: The columns of these batches.
+        name: The name of the Python stage in Spark's plan.
+        on_error: ``"raise"``, or ``"null"`` for NULL where the JVM cannot read what Python found readable.
     """
 
-    def read(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+    def read(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.DataFrame]:
         for batch in batches:
             with in_few_words():
                 for values in read_batch(batch):
                     # Spark uses Arrow values directly; Python bytes would take two more copies.
-                    yield pd.Series(pd.arrays.ArrowExtensionArray(values))
+                    fields = zip(PIECE_TYPE.names, values.flatten(), strict=True)
+                    yield pd.DataFrame({field: pd.arrays.ArrowExtensionArray(array) for field, array in fields})
 
     read.__name__ = name
-    read.__annotations__ = {"batches": Iterator[tuple[pd.Series, ...]], "return": Iterator[pd.Series]}
-    made: Callable[..., Column] = F.pandas_udf(read, BinaryType())  # type: ignore[attr-defined,call-overload]
-    return made
+    read.__annotations__ = {"batches": Iterator[tuple[pd.Series, ...]], "return": Iterator[pd.DataFrame]}
+    value = F.pandas_udf(read, _PIECE)(*arguments)  # type: ignore[attr-defined,call-overload]
+    path, offset, length = (value[field] for field in ("path", "offset", "length"))
+    found = range_of_file(path, offset, length)
+    if on_error == "raise":
+        found = F.coalesce(found, F.raise_error(F.format_string(_LOST, path, offset, length)))
+    return F.when(path.isNotNull(), found).otherwise(value["bytes"])
 
 
-def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -> Iterator[pa.BinaryArray]:
-    """Yield the bytes of one batch of rows, in arrays of bounded size."""
+def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -> Iterator[pa.StructArray]:
+    """Yield the values of one batch of rows, in arrays of bounded size."""
     kind, data, path, offset, length, *part = batch
     if kind.isna().all():
-        yield pa.nulls(len(kind), pa.binary())
+        yield pa.nulls(len(kind), PIECE_TYPE)
         return
     columns = BlobColumns(
         pa.array(kind, pa.string(), from_pandas=True),
@@ -202,7 +232,7 @@ def _read_batch(fetcher: BlobFetcher, budget: int, batch: Sequence[pd.Series]) -
         numbers_of(length),
         pa.nulls(len(kind), pa.bool_()),
     )
-    yield from pieces(fetcher, columns, _part_of(part), max(1, budget // COPIES))
+    yield from placed_pieces(fetcher, columns, _part_of(part), max(1, budget // COPIES))
 
 
 def _part_of(numbers: Sequence[pd.Series]) -> Part:

@@ -20,7 +20,7 @@ from hudi_vector.blobs.reading.lazy import LazyColumns, lazy_pieces
 from hudi_vector.blobs.reading.lazy_scan import LazyScan
 from hudi_vector.errors import UnknownColumnError, UnsupportedTableError
 from hudi_vector.schema import HUDI_TYPE
-from hudi_vector.spark.blobs.functions import COPIES, NO_NUMBER, bytes_udf, numbers_of
+from hudi_vector.spark.blobs.functions import COPIES, NO_NUMBER, bytes_column, numbers_of
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
@@ -123,7 +123,7 @@ def bytes_at(reference: Column, fetcher: BlobFetcher, name: str, budget: int) ->
     numbers = (F.coalesce(reference[field], F.lit(NO_NUMBER)) for field in ("offset", "length", "row"))
     inline = F.coalesce(reference["inline"], F.lit(False))
     reader = _Reader(fetcher, budget)
-    return bytes_udf(reader, name)(reference["path"], *numbers, inline)
+    return bytes_column(reader, [reference["path"], *numbers, inline], name, fetcher.on_error)
 
 
 @dataclass
@@ -133,7 +133,7 @@ class _Reader:
     fetcher: BlobFetcher
     budget: int
 
-    def __call__(self, batch: Sequence[pd.Series]) -> Iterator[pa.BinaryArray]:
+    def __call__(self, batch: Sequence[pd.Series]) -> Iterator[pa.StructArray]:
         path, offset, length, row, inline = batch
         columns = LazyColumns(
             pa.array(path, pa.string(), from_pandas=True),

@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
@@ -142,7 +143,7 @@ def _by_spark(
     )
     try:
         collected = rows.collect()
-    except PySparkException as problem:
+    except (PySparkException, Py4JJavaError) as problem:
         raise from_worker(problem) or problem from None
     _require_one_row([tuple(row.key) for row in collected], [row.partition for row in collected], name)
     values = {tuple(row.key): None if row.value is None else bytes(row.value) for row in collected}

@@ -12,7 +12,7 @@ from hudi_vector.workers import unfit_workers
 
 __all__ = ["from_worker", "in_few_words"]
 
-_RAISED = re.compile(r"^hudi_vector\.errors\.(\w+): (.+)$", re.MULTILINE)
+_RAISED = re.compile(r"(?:^|: )hudi_vector\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def in_few_words() -> Iterator[None]:
 
 
 def from_worker(problem: BaseException) -> HudiVectorError | None:
-    """Return the error of this package that a Python worker raised, extracted from Spark's error.
+    """Return the error of this package that a Python worker, or a column, raised, extracted from Spark's error.
 
     Return a SessionError if the workers are unsuitable, None if something else went wrong.
     """
