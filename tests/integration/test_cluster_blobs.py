@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ from support.swept import Killed
 
 import hudi_vector as hv
 from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError, WriteError
+from hudi_vector.storage import Storage
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.plans.clustering_files import (
@@ -201,6 +203,25 @@ def test_a_run_killed_after_its_thresholds_is_looked_after(spark, path, clean_se
     assert answers(spark, path) == {**before, 3: (99, content(3, 70), content(3, 60))}
     assert begun_runs(f"file://{path}") == []
     assert not any((path / ".hoodie/blob_service/v1/staging").iterdir())
+
+
+def test_a_run_killed_once_it_removed_what_it_staged_has_ended(spark, path, clean_session, monkeypatch):
+    spark.conf.set("hoodie.storage.blob.inline.threshold", "2KB")
+    before, removed = answers(spark, path), Storage.remove_folder
+
+    def remove_and_die(storage, folder):
+        holds_list = (Path(folder.removeprefix("file://")) / "by-size").is_dir()
+        removed(storage, folder)
+        if holds_list:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "remove_folder", remove_and_die)
+        with pytest.raises(Killed):
+            services.cluster(spark, str(path), options=QUICK)
+    assert services.cluster(spark, str(path), options=QUICK).is_well
+    assert begun_runs(f"file://{path}") == []
+    assert answers(spark, path) == before
 
 
 CENTRES = np.eye(4, 8, dtype=np.float32) * 20

@@ -271,7 +271,8 @@ class Clustering(Compaction):
     def _close(self, runs: Sequence[CompactionRun], name: str) -> None:
         for run in runs:
             self._end(run)
-        self._remove_staged(name)
+        if not runs:
+            self._remove_staged(name)
 
 
 def _groups(slices: Mapping[Place, FileSlice], chosen: Collection[Place]) -> tuple[PlannedGroup, ...]:

@@ -278,8 +278,10 @@ class Compaction:
         return reduce(lambda one, other: one.unionByName(other), stored, self.spark.createDataFrame([], STORED))
 
     def _end(self, run: CompactionRun) -> None:
-        self._remove_staged(run.plan.plan_id)
+        """Note that a run has ended, then remove its staged rows: until the note, the next run may need them."""
         publish_run(replace(run, state=ENDED, pending=None), self.storage_options)
+        for write_id in {run.plan.plan_id, *([run.pending.write_id] if run.pending else [])}:
+            self._remove_staged(write_id)
 
     def _group(
         self,
@@ -409,7 +411,10 @@ class Compaction:
         tell("looked after other writers")
 
     def _settle(self, pending: PendingCommit) -> str:
-        """Find out whether a noted commit was made, complete or abort it, and return the outcome in words."""
+        """Find out whether a noted commit was made, complete or abort it, and return the outcome in words.
+
+        What was staged for it stays until the end of the run is noted, by `_end`.
+        """
         from hudi_vector.writing.blobs.staged_files import noted_list
         from hudi_vector.writing.commits import find_commit
         from hudi_vector.writing.files import Files
@@ -420,7 +425,6 @@ class Compaction:
         if commit is None:
             if pending.kind == REPACKING:
                 self._drop(pending.write_id)
-            self._remove_staged(pending.write_id)
             return "before its commit, and nothing refers to what it copied"
         done, folder, options = _Done(), self._folder(pending.write_id), self.storage_options
         if pending.kind == RESIZING:
@@ -430,17 +434,15 @@ class Compaction:
             targets = targets_of(moves, self.path, columns=len(self.table.columns))
         finish_upload = partial(finish, self.path, pending.write_id, options=options)
         self._after(commit, pending, targets, done, self.tell, finish_upload)
-        self._remove_staged(pending.write_id)
         return f"after its commit {commit.instant}, which was looked after" + (
             f"; {done.restored} rows of other writers were restored" if done.restored else ""
         )
 
     def _drop(self, write_id: str) -> None:
-        """Abort an upload that no commit refers to, and remove its staged rows."""
+        """Abort an upload that no commit refers to."""
         if read_upload(self.path, write_id, options=self.storage_options).state not in (ABORTED, COMMITTED):
             with suppress(HudiVectorError, OSError):
                 abort(self.path, write_id, options=self.storage_options)
-        self._remove_staged(write_id)
 
     def _folder(self, write_id: str) -> str:
         from hudi_vector.writing.blobs.staging import staging_folder
