@@ -51,3 +51,20 @@ def test_equal_vectors_and_wrong_numbers() -> None:
         with pytest.raises(InvalidArgumentError, match="5 vectors make no"):
             kmeans.train(same, clusters)
     assert kmeans.nearest(np.empty((0, 2)), np.ones((1, 2), np.float32)).shape == (0,)
+
+
+@given(st.permutations(range(12)))
+def test_centres_in_a_line_come_in_their_order(order):
+    """As many centres as rows are the rows themselves."""
+    rows = np.array([[number * 3.0, number % 2 * 0.1] for number in order], np.float32)
+    line = kmeans.train(rows, len(rows))[:, 0].tolist()
+    assert line in (sorted(line), sorted(line, reverse=True))
+
+
+def test_centres_alike_come_one_after_the_other():
+    """Five far groups of ten centres each: a group is left only when all of it was named."""
+    chance = np.random.default_rng(5)
+    group = np.arange(50) % 5
+    rows = 100 * np.eye(5, 8)[group] + chance.normal(size=(50, 8))
+    found = kmeans.train(rows[chance.permutation(50)], 50)
+    assert np.count_nonzero(np.diff(found[:, :5].argmax(axis=1))) == 4

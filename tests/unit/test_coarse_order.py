@@ -1,4 +1,4 @@
-"""The cluster of each vector, batch by batch, and clusters in a line."""
+"""The cluster of each vector, batch by batch, and samples of vectors."""
 
 from __future__ import annotations
 
@@ -60,10 +60,3 @@ def test_samples_are_finite_and_about_as_many_as_asked_for():
 
     assert sample(1.0)[:, 0].tolist() == [number for number in range(1000) if number not in (3, 4)]
     assert 200 < len(sample(0.25)) < 300
-
-
-@given(st.permutations(range(12)))
-def test_centres_lie_in_a_line(order):
-    centres = np.array([[number * 3.0, number % 2 * 0.1] for number in order], np.float32)
-    line = coarse_order._in_line(centres)[:, 0].tolist()
-    assert line in (sorted(line), sorted(line, reverse=True))

@@ -45,7 +45,7 @@ def centres_of(table: BlobTable, column: VectorColumn) -> npt.NDArray[np.float32
     sample = np.concatenate([np.frombuffer(row[0], np.float32) for row in chosen] or [np.empty(0, np.float32)])
     sample = sample.reshape(-1, column.dimension)
     clusters = min(_MOST_CLUSTERS, math.isqrt(rows), max(1, len(sample) // _PER_CLUSTER), len(sample))
-    return _in_line(train(sample, clusters)) if clusters else np.empty((0, column.dimension), np.float32)
+    return train(sample, clusters) if clusters else np.empty((0, column.dimension), np.float32)
 
 
 def numbered(table: BlobTable, columns: Sequence[VectorColumn], folder: str) -> DataFrame:
@@ -98,14 +98,6 @@ def with_numbers(
 
 def _plain(table: BlobTable) -> list[Column]:
     return [table.key(), table.partition(), F.col("_hoodie_commit_seqno")]
-
-
-def _in_line(centres: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the centres sorted along the direction in which they differ most, so that neighbours are similar."""
-    middle = centres.astype(np.float64)
-    middle -= middle.mean(axis=0)
-    direction = np.linalg.svd(middle, full_matrices=False)[2][0]
-    return centres[np.argsort(middle @ direction, kind="stable")]
 
 
 def _matrix(column: pa.Array, dimension: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
