@@ -137,7 +137,7 @@ def blob(path: str | None, offset: int | None = 0, length: int | None = 5, manag
     }
 
 
-def inline(data: bytes) -> dict[str, Any]:
+def inline(data: bytes | None) -> dict[str, Any]:
     """An INLINE blob."""
     return {"type": "INLINE", "data": data, "reference": None}
 

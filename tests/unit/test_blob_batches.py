@@ -13,6 +13,7 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.blob_states import inline
 
 from hudi_vector.blobs.files import LocalFile, OpenLocalFile
 from hudi_vector.blobs.reading.batches import read_batches
@@ -23,10 +24,6 @@ from hudi_vector.errors import BlobReadError, InvalidArgumentError, InvalidBlobE
 SAME = {"img": "img"}
 # Arrow frees through the pool that allocated: a counting pool has to outlive everything it counted.
 POOLS: list[pa.MemoryPool] = []
-
-
-def inline(data: bytes) -> dict:
-    return {"type": "INLINE", "data": data, "reference": None}
 
 
 def batch(*blobs: Any, first: int = 0) -> pa.RecordBatch:

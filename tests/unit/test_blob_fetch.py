@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support import servers
+from support.blob_states import inline
 from support.descriptors import open_files
 from support.rights import without_root
 
@@ -37,10 +38,6 @@ CONTENT = bytes(range(256)) * 40
 def columns(*blobs: Any) -> BlobColumns:
     """Blobs as dicts, (path, offset, length) or None."""
     return BlobColumns.of(blob_rows(blobs))
-
-
-def inline(data: bytes | None) -> dict:
-    return {"type": "INLINE", "data": data, "reference": None}
 
 
 def fetched(*blobs: Any, part: Part | None = None, **settings: Any) -> list[bytes | None]:

@@ -13,6 +13,7 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.blob_states import inline
 from support.descriptors import open_files
 
 from hudi_vector.blobs.files import OpenLocalFile, RemoteFile
@@ -48,10 +49,6 @@ def video(tmp_path: Path) -> str:
 def reference(path: str, offset: int | None = None, length: int | None = None) -> dict:
     place = {"external_path": path, "offset": offset, "length": length, "managed": False}
     return {"type": "OUT_OF_LINE", "data": None, "reference": place}
-
-
-def inline(data: bytes) -> dict:
-    return {"type": "INLINE", "data": data, "reference": None}
 
 
 def forms(path: str, offset: int | None, length: int | None) -> list[Any]:

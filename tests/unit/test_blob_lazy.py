@@ -13,6 +13,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.blob_states import inline
 from support.descriptors import open_files
 
 from hudi_vector.blobs.reading.base_files import BaseFiles
@@ -40,10 +41,6 @@ def outside(tmp_path: Path) -> str:
     path = tmp_path / "outside.bin"
     path.write_bytes(OUTSIDE)
     return str(path)
-
-
-def inline(data: bytes) -> dict[str, Any]:
-    return {"type": "INLINE", "data": data, "reference": None}
 
 
 def ref(path: str, offset: int | None = None, length: int | None = None) -> dict[str, Any]:

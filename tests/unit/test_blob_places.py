@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.blob_states import inline
 from support.rights import without_root
 
 from hudi_vector.blobs.reading.base_files import BaseFiles
@@ -32,10 +33,6 @@ def file(tmp_path: Path) -> str:
     path = tmp_path / "blobs.bin"
     path.write_bytes(CONTENT)
     return str(path)
-
-
-def inline(data: bytes) -> dict[str, Any]:
-    return {"type": "INLINE", "data": data, "reference": None}
 
 
 def placed(found: Iterable[pa.StructArray]) -> list[Any]:

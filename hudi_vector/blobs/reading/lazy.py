@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from hudi_vector.blobs.files import BlobFiles
 from hudi_vector.blobs.reading.base_files import BaseFiles
 from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
+from hudi_vector.blobs.reading.pieces import cut
 from hudi_vector.blobs.reading.places import places_of
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns, as_flags
 from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError
@@ -107,13 +108,10 @@ def lazy_pieces(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, bu
     files = fetcher.files()
     places = places_of(fetcher, columns.blobs(), Part(), files)
     columns = replace(columns, path=places.others(columns.path))
-    ends = np.cumsum(np.where(columns.in_pages, columns.sizes, _sizes(fetcher, columns, bases, files)))
-    start, done = 0, 0
-    while start < len(columns):
-        stop = max(start + 1, int(np.searchsorted(ends, done + budget, side="right")))
+    sizes = np.where(columns.in_pages, columns.sizes, _sizes(fetcher, columns, bases, files))
+    for start, stop in cut(sizes, budget):
         values = _fetched(fetcher, columns.slice(start, stop), bases, files)
         yield places.slice(start, stop).piece(values)
-        start, done = stop, int(ends[stop - 1])
 
 
 def _sizes(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, files: BlobFiles) -> Ints:

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from hudi_vector.blobs.files import BlobFiles
 from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
+from hudi_vector.blobs.reading.wanted import Ints
 from hudi_vector.blobs.struct import BlobColumns
 
-__all__ = ["pieces"]
+__all__ = ["cut", "pieces"]
 
 
 def pieces(
@@ -28,12 +29,24 @@ def pieces(
         >>> [piece.to_pylist() for piece in pieces(BlobFetcher(), blobs, Part(), 3)]
         [[b'aa'], [b'bb', b'c']]
     """
-    files = files or fetcher.files()
-    ends = np.cumsum(fetcher.sizes(columns, part, files=files))
-    start, done = 0, 0
-    while start < len(columns):
-        stop = max(start + 1, int(np.searchsorted(ends, done + budget, side="right")))
+    if files is None:
+        files = fetcher.files()
+    for start, stop in cut(fetcher.sizes(columns, part, files=files), budget):
         yield fetcher.fetch(columns.slice(start, stop), _part(part, start, stop), files=files)
+
+
+def cut(sizes: Ints, budget: int) -> Iterator[tuple[int, int]]:
+    """Yield the begin and the end (exclusive) of each piece: as many values as fit in `budget` bytes, but at least one.
+
+    Example:
+        >>> list(cut(np.array([2, 2, 1, 9, 0]), 3))
+        [(0, 1), (1, 3), (3, 4), (4, 5)]
+    """
+    ends = np.cumsum(sizes)
+    start, done = 0, 0
+    while start < len(ends):
+        stop = max(start + 1, int(np.searchsorted(ends, done + budget, side="right")))
+        yield start, stop
         start, done = stop, int(ends[stop - 1])
 
 

@@ -18,7 +18,8 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructType
 
 from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
 from hudi_vector.blobs.reading.places import PIECE_TYPE, placed_pieces
@@ -54,16 +55,6 @@ NO_NUMBER = -(2**63)
 """The substitute for NULL in integers that go to pandas, which would convert a column with NULLs to floats."""
 
 _BUDGET = 64 << 20
-
-_PIECE = StructType(
-    [
-        StructField("bytes", BinaryType()),
-        StructField("path", StringType()),
-        StructField("offset", LongType()),
-        StructField("length", LongType()),
-    ]
-)
-"""Spark's type for `PIECE_TYPE`."""
 
 _LOST = (
     f"{BlobReadError.__module__}.BlobReadError: the blob at 'file://%s' (offset %d, length %d) cannot be read: "
@@ -210,7 +201,7 @@ def bytes_column(
 
     read.__name__ = name
     read.__annotations__ = {"batches": Iterator[tuple[pd.Series, ...]], "return": Iterator[pd.DataFrame]}
-    value = F.pandas_udf(read, _PIECE)(*arguments)  # type: ignore[attr-defined,call-overload]
+    value = F.pandas_udf(read, from_arrow_type(PIECE_TYPE))(*arguments)  # type: ignore[attr-defined,call-overload]
     path, offset, length = (value[field] for field in ("path", "offset", "length"))
     found = range_of_file(path, offset, length)
     if on_error == "raise":

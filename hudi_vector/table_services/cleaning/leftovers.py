@@ -3,9 +3,9 @@
 Rows, and the notes of compactions about them, are staged in ``.hoodie/blob_service/v1/staging/{write or plan}/``. The
 process that makes such a folder removes it, and a run that ends a dead compaction or clustering removes that one's
 folder. The folders of killed writes, of prepared writes that were never finished, and of runs that were killed after
-they had noted their end, remain. A folder is a leftover
-once its write can no longer commit, no service works on it, and all of it is older than the grace. Containers follow
-the same rule (`hudi_vector.table_services.marking.verdict`).
+they had noted their end, remain. A folder is a leftover once its write can no longer commit, no service works on it,
+and all of it is older than the grace. Containers follow the same rule
+(`hudi_vector.table_services.marking.verdict`).
 
 `hudi_vector.storage.Storage.publish` writes local files under hidden names first. Publishing takes a moment, so such a
 file is a leftover once it is older than the grace.
