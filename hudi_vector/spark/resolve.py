@@ -210,11 +210,24 @@ def _require_table_at(spark: SparkSession, path: str) -> None:
         system = folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
         found = system.exists(paths(folder, ".hoodie/hoodie.properties"))
     except Py4JJavaError as problem:
-        raise TableNotFoundError(f"'{path}' cannot be opened: {_java_message(problem)}") from None
+        why = _why_absent(spark, path) or f"'{path}' cannot be opened: {_java_message(problem)}"
+        raise TableNotFoundError(why) from None
     if not found:
         raise TableNotFoundError(
             f"there is no Hudi table at '{path}': it has no .hoodie/hoodie.properties; give the table's base path"
         )
+
+
+def _why_absent(spark: SparkSession, path: str) -> str | None:
+    """Return what our own reader says against a path of an object store, which Hadoop may have no client for."""
+    uri = normalise(path)
+    if scheme_of(uri) == "file":
+        return None
+    try:
+        NativeTable(Source(uri, path, storage_options(spark, uri))).first_timeline()
+    except HudiVectorError as problem:
+        return str(problem)
+    return None
 
 
 def _java_message(problem: Py4JJavaError) -> str:

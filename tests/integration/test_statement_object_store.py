@@ -74,3 +74,10 @@ def test_a_first_statement_takes_at_most_four_waves_more_than_python(
     assert [tuple(hit[name] for name in ("id", "part", "_distance")) for hit in hits] == found == again == expected
     assert first.waves <= python.waves + 4, slow.summary(first)
     assert second.waves <= 6, slow.summary(second)
+
+
+def test_a_place_without_a_table_is_one_sentence(spark: SparkSession, store: Any) -> None:
+    with pytest.raises(hv.errors.TableNotFoundError) as refused:
+        hv.search(spark, "s3a://lake/other", "emb", QUERY, 5)
+    assert "s3a://lake/other" in str(refused.value)
+    assert "java" not in str(refused.value)

@@ -164,15 +164,21 @@ def test_a_thousand_files_take_no_more_waves(store: Any, tmp_path: Path) -> None
     store.warm()
     asked = {"mode": "approximate", "nprobes": 3}
     with hv.open(str(tmp_path / "many"), column="emb") as local:
-        expected = answer(local, **asked)
+        expected = [answer(local, **asked), answer(local, filter="price < 4", **asked)]
     forget()
     store.set_delay(DELAY)
-    with store.watched() as seen, opened(store, "many") as table:
-        found = answer(table, **asked)
+    with store.watched() as seen:
+        table = opened(store, "many")
+        found = [answer(table, **asked)]
+    with table, store.watched() as filtered:
+        found.append(answer(table, filter="price < 4", **asked))
     store.set_delay(0)
     assert found == expected
     assert seen.heads == 0
     assert (len(seen.requests) <= 60, seen.waves <= 10) == (True, True), slow.summary(seen)
+    of_lists = [request.start for request in filtered.requests if request.key.endswith(".pack")]
+    of_columns = [request.end for request in filtered.requests if request.key.endswith(".parquet")]
+    assert min(of_lists) < min(of_columns), "the rows of lists are read while filter columns are"
 
 
 def test_a_second_search_and_one_with_a_filter(store: Any, lake: Path) -> None:

@@ -101,6 +101,9 @@ class View(Protocol):
     def __len__(self) -> int:
         """Return the number of rows that have a code."""
 
+    def need_rows(self) -> None:
+        """Read the rows of all entries, if they are not in memory yet; a search with a filter needs them."""
+
     def candidates(
         self,
         queries: npt.NDArray[Any],

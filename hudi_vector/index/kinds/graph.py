@@ -221,6 +221,9 @@ class GraphView:
             found = self._walked(points, np.flatnonzero(fit), nprobes or _USUAL_EFFORT, count, masks, odd)
         return candidates_of(found, self.row, self.bases, len(points), self.always, bitmap)
 
+    def need_rows(self) -> None:
+        """Do nothing: the rows of a graph are in memory."""
+
     def without(self, segment: Ints, position: Ints) -> GraphView:
         """Return a view in which no node links to the given rows; segment -1 means a row outside the view.
 

@@ -206,8 +206,8 @@ class IndexView:
         asked = Asked.of(fitting(queries, self.model), self.model)
         bitmap = bitmap_of(allowed, self.bases)
         entries = self._entries(bitmap)
-        if self.lists is not None and (len(entries) <= k or asked.beyond.any()):
-            self.lists.need_rows()
+        if len(entries) <= k or asked.beyond.any():
+            self.need_rows()
         if len(entries) <= k:
             found = everything(np.arange(len(asked)), entries, most)
         else:
@@ -228,6 +228,11 @@ class IndexView:
                 lists = -(-(nprobes or max(1, self.model.lists // 32)) * len(self) // len(entries))
                 found = probe.approximate(k, lists, count)
         return candidates_of(found, self.row, self.bases, len(asked), self.always, bitmap)
+
+    def need_rows(self) -> None:
+        """Read the rows of all entries, if they are not in memory yet."""
+        if self.lists is not None:
+            self.lists.need_rows()
 
     def _need(self, lists: Ints) -> None:
         """Have lists in memory, and count which of them were."""
@@ -258,7 +263,6 @@ class IndexView:
     def _entries(self, bitmap: npt.NDArray[np.bool_] | None) -> Entries:
         if bitmap is None:
             return Entries(None, self.offsets, in_lists=True)
-        if self.lists is not None:
-            self.lists.need_rows()
+        self.need_rows()
         chosen = np.flatnonzero(bitmap[self.row])
         return Entries(chosen, np.searchsorted(chosen, self.offsets), in_lists=len(chosen) > FEW * len(self))

@@ -121,10 +121,14 @@ def search_slices(
 
 def _scanning(entries: Sequence[Entry], each: Each) -> Each:
     """Return the function that maps a scan over slices: on an object store, more of them at once than processors."""
-    bases = [entry[1].file_slice.base_file for entry in entries]
-    if all(base is None or scheme_of(base.uri) == "file" for base in bases):
+    if _are_local(entries):
         return each
     return _for_scans([entry[1].file_slice.size for entry in entries])
+
+
+def _are_local(entries: Sequence[Entry]) -> bool:
+    bases = [entry[1].file_slice.base_file for entry in entries]
+    return all(base is None or scheme_of(base.uri) == "file" for base in bases)
 
 
 def _for_scans(sizes: Iterable[int]) -> Each:
@@ -340,6 +344,11 @@ class _Readers(Sequence[ParquetSlice]):
         slices = (access.file_slice for _, access in self._entries)
         return self._spec.predicate is not None or any(each.log_files or each.deleted is not None for each in slices)
 
+    @property
+    def are_local(self) -> bool:
+        """Return True if all of the files are on a local disk."""
+        return _are_local(self._entries)
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -451,10 +460,14 @@ def _allowed(
 ) -> list[npt.NDArray[np.bool_]] | None:
     """Return a mask of the rows of each file that are neither filtered out nor deleted, and count the rows.
 
-    Returns None if all rows are allowed.
+    Returns None if all rows are allowed. On an object store, the rows of the lists are read at the same time.
     """
     if not readers.choose and codes.places is None:
         counts.rows += codes.view.rows
         counts.nulls += codes.view.rows - codes.view.vectors
         return None
-    return allowed_rows(readers, spec, counts, each)
+    if readers.are_local:
+        return allowed_rows(readers, spec, counts, each)
+    masks, _ = parallel.together(lambda: allowed_rows(readers, spec, counts, each), codes.view.need_rows)
+    found: list[npt.NDArray[np.bool_]] = masks
+    return found
