@@ -18,7 +18,7 @@ from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import Progress
 from hudi_vector.read.logs.merged import MergedSlice
 from hudi_vector.storage import parallel
-from hudi_vector.workers import balanced, unfit_workers
+from hudi_vector.workers import balanced, forget_archives, unfit_workers
 
 __all__ = ["find_unmergeable", "on_executors", "run_distributed"]
 
@@ -48,6 +48,7 @@ def on_executors(context: SparkContext, at_once: int = 1) -> Each:
 
     def each(run: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         def guarded(item: Any) -> Any:
+            forget_archives()
             try:
                 return run(item)
             except HudiVectorError as problem:

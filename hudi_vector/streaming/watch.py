@@ -18,6 +18,7 @@ from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, Unsupport
 from hudi_vector.query.changes.task import ON_GAP, WatchTask
 from hudi_vector.query.opened.request import Asked, as_queries, require_readable
 from hudi_vector.query.tuning import Tuning
+from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.spark.resolve import resolve_name, storage_options
 from hudi_vector.spark.search.changes import CHANGE_SCHEMA
@@ -125,7 +126,7 @@ def watch_search(
     folder = opened.config.layout.folder(source.hadoop_path.rstrip("/"))
     files = spark.readStream.format("binaryFile").schema(_FILES).options(**listed).load(folder)
     schema = spark.createDataFrame([], _SCHEMA).schema
-    return files.select("path").mapInArrow(_stage(task, to_arrow_schema(schema)), schema)
+    return map_in_arrow(files.select("path"), _stage(task, to_arrow_schema(schema)), schema)
 
 
 def _require_watchable(table: NativeTable) -> None:

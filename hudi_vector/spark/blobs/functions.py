@@ -33,6 +33,7 @@ from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.spark.resolve import storage_options
+from hudi_vector.workers import forget_archives
 
 __all__ = [
     "COPIES",
@@ -192,6 +193,7 @@ def bytes_column(
     """
 
     def read(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.DataFrame]:
+        forget_archives()
         for batch in batches:
             with in_few_words():
                 for values in read_batch(batch):

@@ -20,6 +20,7 @@ from hudi_vector.blobs.counts.tally import SUMMARY, TALLY, add_up, count_blobs, 
 from hudi_vector.blobs.files import BlobFiles
 from hudi_vector.blobs.stored_blobs import StoredBlobs
 from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.storage.listed import with_names
@@ -74,12 +75,13 @@ def inventory(spark: SparkSession, table: str | os.PathLike[str]) -> DataFrame:
 
 def inventory_of(found: BlobTable, listed: Iterable[FileInfo]) -> DataFrame:
     """Return the inventory of an opened table; `listed` are the files of its blob area whose names a row can hold."""
-    counted = found.frame.select(
+    placements = found.frame.select(
         found.partition().alias("partition"),
         *(found.placement(column).alias(str(number)) for number, column in enumerate(found.columns)),
-    ).mapInArrow(_Count(found.columns, found.area), _spark_schema(TALLY))
+    )
+    counted = map_in_arrow(placements, _Count(found.columns, found.area), _spark_schema(TALLY))
     by_file = counted.unionByName(_tally(found, listed)).repartition("file").sortWithinPartitions("file")
-    return by_file.mapInArrow(_Summarise(found.area, found.options), _spark_schema(SUMMARY))
+    return map_in_arrow(by_file, _Summarise(found.area, found.options), _spark_schema(SUMMARY))
 
 
 def _tally(table: BlobTable, listed: Iterable[FileInfo]) -> DataFrame:

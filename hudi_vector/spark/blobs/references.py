@@ -22,6 +22,7 @@ from hudi_vector.errors import UnknownColumnError, UnsupportedTableError
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.spark.blobs.functions import COPIES, NO_NUMBER, bytes_column, numbers_of
 from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.spark.resolve import schema_then
@@ -104,7 +105,7 @@ def blob_references(spark: SparkSession, table: str, column: str, *, as_of: Any 
     groups = balanced([file.size for file in files], min(len(files), most)) if files else []
     tasks = tuple(tuple(files[i] for i in group) for group in groups)
     scan = LazyScan(name, pa.schema(fields), found.options)
-    return spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(_Scan(scan, tasks), after)
+    return map_in_arrow(spark.range(0, len(tasks), 1, max(1, len(tasks))), _Scan(scan, tasks), after)
 
 
 def is_reference(kind: DataType) -> bool:

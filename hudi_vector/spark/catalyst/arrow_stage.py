@@ -11,6 +11,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import StructType
 
 from hudi_vector.schema import quoted
+from hudi_vector.workers import forget_archives
 
 __all__ = ["map_in_arrow"]
 
@@ -23,6 +24,12 @@ def map_in_arrow(
     PySpark 3.5 looks up columns by their unquoted names in ``mapInArrow``, which fails for a name with a dot or a
     back-tick. `schema` is the schema of the result.
     """
-    stage = pandas_udf(work, returnType=schema, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
+
+    def begun(batches: Iterable[Any]) -> Iterable[Any]:
+        forget_archives()
+        return work(batches)
+
+    begun.__name__ = getattr(work, "__name__", type(work).__name__)  # Spark's plan shows it
+    stage = pandas_udf(begun, returnType=schema, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
     called = stage(*[frame[quoted(name)] for name in frame.columns])
     return DataFrame(frame._jdf.pythonMapInArrow(called._jc.expr(), False), frame.sparkSession)

@@ -18,6 +18,7 @@ from hudi_vector.read.lance_fragment import FragmentRows
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
+from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.spark.resolve import is_path, storage_options
 from hudi_vector.storage import Storage, join, normalise, open_storage
@@ -64,7 +65,7 @@ def stored_frame(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
         StructField(f.name, f.dataType, True, {HUDI_TYPE: kinds[f.name]} if kinds[f.name] else None) for f in plain
     ]
     slices = len(snapshot.file_slices)
-    return spark.range(0, slices, 1, max(1, slices)).mapInArrow(_reader(snapshot), StructType(fields))
+    return map_in_arrow(spark.range(0, slices, 1, max(1, slices)), _reader(snapshot), StructType(fields))
 
 
 def _reader(snapshot: Snapshot) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

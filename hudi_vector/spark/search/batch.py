@@ -27,6 +27,7 @@ from hudi_vector.query.join.sides import PlannedSide
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import free_names, quoted
+from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.few_rows import has_at_most, is_narrow
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.local_rows import arrow_fields, collected
@@ -99,7 +100,8 @@ class QueryRows:
         packed = spark.createDataFrame(rows, "first LONG, vectors BINARY, count INT")
         width = self.matrix.shape[1]
         schema = StructType([StructField(INDEX, LongType()), *self.target.schema.fields])
-        return packed.repartition(len(rows) or 1).mapInArrow(lambda batches: _unpacked(batches, width), schema)
+        spread = packed.repartition(len(rows) or 1)
+        return map_in_arrow(spread, lambda batches: _unpacked(batches, width), schema)
 
     def rows(self, spark: SparkSession, names: Sequence[str]) -> pa.Table:
         """Return the named columns and the vector column of all rows, collected on the driver."""
