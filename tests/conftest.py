@@ -100,7 +100,7 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """A registered session on two cores, with Hudi's real bundle."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
-    from support.quick import JVM, remember_java_names
+    from support.quick import JVM, leave_out_settings_of_clusters, remember_java_names
 
     import hudi_vector as hv
 
@@ -125,6 +125,7 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with alone(tmp_path_factory.getbasetemp().parent):
         session = hv.register(hv.configure(builder).getOrCreate())
     session.sparkContext.setLogLevel("ERROR")
+    leave_out_settings_of_clusters(session)
     yield session
     session.stop()
 

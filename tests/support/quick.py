@@ -54,6 +54,14 @@ def remember_java_names() -> None:
     JVMView.__getattr__ = remembered
 
 
+def leave_out_settings_of_clusters(spark: SparkSession) -> None:
+    """Drop what Hadoop sets for YARN and MapReduce, two thirds of its settings: Hudi sends all of them with each task."""
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    for group in ("yarn.", "mapreduce."):
+        for name in settings.getPropsWithPrefix(group).keySet().toArray():
+            settings.unset(group + name)
+
+
 QUICK: dict[str, str] = {
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",
