@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import hudi_vector as hv
 from support.blobs import content
-from support.quick import JVM, QUICK, remember_java_names
+from support.quick import JVM, QUICK, leave_out_settings_of_clusters, remember_java_names
 
 _TOLD = "HUDI_VECTOR_TESTS_KILL"
 _SUPPORT = Path(__file__).parent
@@ -297,7 +297,9 @@ def _session() -> SparkSession:
     builder = SparkSession.builder.master("local[1]")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return hv.register(hv.configure(builder).getOrCreate())
+    session = hv.register(hv.configure(builder).getOrCreate())
+    leave_out_settings_of_clusters(session)
+    return session
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
 import hudi_vector as hv
-from support.quick import FEW_STATEMENTS, QUICK, remember_java_names
+from support.quick import FEW_STATEMENTS, QUICK, leave_out_settings_of_clusters, remember_java_names
 
 remember_java_names()
 
@@ -45,7 +45,9 @@ def application(master="local[2]", packages=None, conf=None):
         given["spark.jars.packages"] = packages
     for key, value in given.items():
         builder = builder.config(key, value)
-    return hv.register(hv.configure(builder).getOrCreate())
+    session = hv.register(hv.configure(builder).getOrCreate())
+    leave_out_settings_of_clusters(session)
+    return session
 """
 
 
