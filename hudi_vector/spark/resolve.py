@@ -219,12 +219,17 @@ def _require_table_at(spark: SparkSession, path: str) -> None:
 
 
 def _why_absent(spark: SparkSession, path: str) -> str | None:
-    """Return what our own reader says against a path of an object store, which Hadoop may have no client for."""
+    """Return what our own reader says against a path of an object store, which Hadoop may have no client for.
+
+    Returns None for a path that this reader does not read.
+    """
     uri = normalise(path)
     if scheme_of(uri) == "file":
         return None
     try:
         NativeTable(Source(uri, path, storage_options(spark, uri))).first_timeline()
+    except UnsupportedTableError:
+        return None
     except HudiVectorError as problem:
         return str(problem)
     return None
