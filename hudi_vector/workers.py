@@ -53,7 +53,7 @@ def forget_archives() -> None:
     stay = tuple(place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isfile(place))
     for place, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimport.zipimporter) and (finder.archive.endswith(".jar") or finder.archive in stay):
-            del sys.path_importer_cache[place]
+            sys.path_importer_cache.pop(place, None)  # another thread may do the same
 
 
 def balanced(sizes: list[int], groups: int) -> list[list[int]]:

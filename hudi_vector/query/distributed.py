@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -48,12 +47,15 @@ def on_executors(context: SparkContext, at_once: int = 1) -> Each:
 
     def each(run: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         def guarded(item: Any) -> Any:
-            forget_archives()
             try:
                 return run(item)
             except HudiVectorError as problem:
                 # As a value it reaches the driver in its own words, and is not tried four times.
                 return type(problem)(str(problem))
+
+        def task(items: Iterable[Any]) -> Iterable[Any]:
+            forget_archives()
+            return map(guarded, items) if together == 1 else parallel.each(guarded, items, most=together)
 
         if not items:
             return []
@@ -61,9 +63,7 @@ def on_executors(context: SparkContext, at_once: int = 1) -> Each:
         # To begin a task takes longer than to read a small file.
         tasks = min(len(items), _MOST_TASKS_PER_CORE * max(1, context.defaultParallelism))
         rows = context.parallelize(items, tasks)
-        several = partial(parallel.each, guarded, most=together)
-        done = rows.map(guarded) if together == 1 else rows.mapPartitions(several)
-        outcomes = _of_workers(done)
+        outcomes = _of_workers(rows.mapPartitions(task))
         for outcome in outcomes:
             if isinstance(outcome, HudiVectorError):
                 raise outcome

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from support import tables
@@ -11,16 +13,35 @@ from support import tables
 import hudi_vector as hv
 
 
-def archives_looked_in(spark: SparkSession) -> set[str]:
-    """The archives whose names each worker reads again before its next task."""
+def archives_of_workers(spark: SparkSession, what: str, look: bool = False) -> dict[int, set[str]]:
+    """For two worker processes of searches or of blobs, the archives whose names they read again before their next task.
 
-    def looked_in(_: int) -> list[str]:
+    With `look`, the workers first look for a module that is nowhere, and so in each archive.
+    """
+
+    def of_this(_: int) -> tuple[int, set[str]]:
+        import importlib.util
+        import os
         import sys
+        import time
         import zipimport
 
-        return [at.archive for at in sys.path_importer_cache.values() if isinstance(at, zipimport.zipimporter)]
+        time.sleep(0.2)  # so that the other task gets another worker
+        if look:
+            importlib.util.find_spec("no_such_module")
+        known = sys.path_importer_cache.values()
+        return os.getpid(), {finder.archive for finder in known if isinstance(finder, zipimport.zipimporter)}
 
-    return set(spark.sparkContext.parallelize(range(2), 2).flatMap(looked_in).collect())
+    if what == "search":
+        return dict(spark.sparkContext.parallelize(range(2), 2).map(of_this).collect())
+
+    def of_these(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            worker, archives = of_this(0)
+            yield pa.RecordBatch.from_pydict({"worker": [worker], "archives": [list(archives)]})
+
+    rows = spark.range(2, numPartitions=2).mapInArrow(of_these, "worker LONG, archives ARRAY<STRING>").collect()
+    return {row.worker: set(row.archives) for row in rows}
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +55,19 @@ def table(spark: SparkSession, workspace: Path) -> str:
 
 
 @pytest.mark.parametrize("what", ["search", "blobs"])
-def test_no_archive_is_read_again_before_the_next_task(spark: SparkSession, table: str, what: str) -> None:
+def test_a_worker_that_ran_a_task_reads_no_archive_before_the_next_one(
+    spark: SparkSession, table: str, what: str
+) -> None:
     def run() -> int:
         if what == "search":
             return hv.search(spark, table, "emb", [1.0, 2.0], 5, execution="distributed").count()
         frame = spark.read.format("hudi").load(table).select("id", "img")
-        return hv.read_blobs(frame.repartition(2), "img").count()
+        return len(hv.read_blobs(frame.repartition(2), "img").collect())
 
-    for _ in range(3):  # modules are imported during the first
+    assert run() > 0  # modules are imported now
+    before = archives_of_workers(spark, what, look=True)
+    assert all(any("hudi-spark" in archive for archive in archives) for archives in before.values())
+    for _ in range(3):
         assert run() > 0
-    assert archives_looked_in(spark) == set()
+    after = archives_of_workers(spark, what)
+    assert set() in [after[worker] for worker in before.keys() & after.keys()]
