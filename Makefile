@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 EXTRAS := demo,bench,test,lint
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Versions that pyenv or the PATH has, or paths of interpreters; one that is named here must be there.
 PYTHONS ?= 3.10 3.11 3.12 3.13
@@ -36,7 +36,7 @@ setup: $(VENV)/.ready ## Make the virtual environment and install the package wi
 demo: setup ## Search a real table of handwritten digits, and draw the neighbours
 	$(BIN)/python docs/demo.py --output demo-output
 
-test: $(VENV)/spark.jsa ## Run all tests, on two cores: a file goes to the process that is free, those with a SparkSession first
+test: $(VENV)/spark.jsa ## Run all tests, on two cores: two processes take files with a SparkSession first, a third only those without
 	$(PYTEST) tests/integration tests/programs tests/conformance tests/docs tests/properties tests/unit
 
 test-vectors: $(VENV)/spark.jsa ## Run the tests of searches, indexes, joins and streams, and those of the shared ground

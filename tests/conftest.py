@@ -22,6 +22,8 @@ from support.soak import LONG_TESTS, RECORD, Record, Soak, file_of, longest_ago_
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from support.sharing_out import SharingOut
+    from xdist.remote import Producer
 
 # The same examples on every run: a failure found once is found again.
 settings.register_profile("project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -42,6 +44,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = [item for item in items if item.get_closest_marker("soak") is None]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SharingOut | None:
+    if config.getoption("dist") != "loadfile":
+        return None
+    from support.sharing_out import SharingOut
+
+    return SharingOut(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,48 @@
+"""How files of tests are shared out among the processes of a run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+CONFTEST = """
+from support.sharing_out import SharingOut
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return SharingOut(config, log)
+"""
+TEST = """
+import os, pathlib, pytest, time
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_it(number):
+    time.sleep(0.05)
+    worker = os.environ["PYTEST_XDIST_WORKER"]
+    pathlib.Path(__file__).with_suffix(f".{number}.ran").write_text(worker)
+"""
+
+
+@pytest.mark.parametrize("without_spark", [0, 6])
+def test_a_third_process_takes_only_tests_without_spark(tmp_path: Path, without_spark: int) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    for folder, count in (("integration", 6), ("unit", without_spark)):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        for number in range(count):
+            (tmp_path / "tests" / folder / f"test_{folder}_{number}.py").write_text(TEST)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "3", "--rootdir", str(tmp_path)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    subprocess.run(
+        [*command, "--dist", "loadfile", "--no-loadscope-reorder", "tests/integration", "tests/unit"],
+        cwd=tmp_path, env={**environment, "PYTHONPATH": str(TESTS)}, check=True, timeout=300,
+    )  # fmt: skip
+    ran = {file.name: file.read_text() for file in tmp_path.rglob("*.ran")}
+    assert len(ran) == 3 * (6 + without_spark)
+    assert {worker for name, worker in ran.items() if "integration" in name} == {"gw0", "gw1"}
+    assert ("gw2" in ran.values()) == bool(without_spark)
