@@ -276,7 +276,7 @@ LOCAL_THREADS: Option[int] = Option(
 )
 IO_PARALLELISM: Option[int] = Option(
     "hoodie.vector.io.parallelism",
-    32,
+    64,
     "requests",
     "Requests that a process (the driver, or a Python worker of Spark) sends to an object store at once: while one "
     "waits for its first byte, the others do too.",

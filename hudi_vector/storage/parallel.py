@@ -41,10 +41,10 @@ __all__ = [
 T = TypeVar("T")
 R = TypeVar("R")
 
-_USUAL = 32
+_USUAL = 64
 _IN_FLIGHT_BYTES = 256 << 20
 _LEVELS = 4
-_AHEAD = 4
+_AHEAD = 2
 """So much work that decodes is begun for each request that may be under way."""
 _LOOK_SECONDS = 0.1
 _HERE = threading.local()

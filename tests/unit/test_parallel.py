@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hudi_vector.options import IO_PARALLELISM
 from hudi_vector.storage import parallel
 
 SOON = 60
@@ -38,7 +39,7 @@ def _three() -> Iterator[None]:
     """The process sends three requests at once."""
     parallel.set_parallelism(3)
     yield
-    parallel.set_parallelism(32)
+    parallel.set_parallelism(IO_PARALLELISM.default)
 
 
 def test_results_keep_the_order_and_all_run_at_once() -> None:
@@ -89,22 +90,22 @@ def test_the_parallelism_is_that_of_the_process() -> None:
     try:
         names: set[str] = set(parallel.each(lambda _: threading.current_thread().name, range(8)))
     finally:
-        parallel.set_parallelism(32)
+        parallel.set_parallelism(IO_PARALLELISM.default)
     assert len(names) == 1
 
 
 @pytest.mark.usefixtures("_three")
 def test_more_work_is_begun_than_requests_are_under_way() -> None:
-    working, asking, all_here = Most(), Most(), threading.Barrier(12, timeout=SOON)
+    working, asking, all_here = Most(), Most(), threading.Barrier(6, timeout=SOON)
 
     def work(_: int) -> None:
         with working:
             with parallel.one_request(), asking:
                 time.sleep(0.01)
-            all_here.wait()  # twelve have their answers, and none of them has gone on
+            all_here.wait()  # six have their answers, and none of them has gone on
 
     parallel.each(work, range(24), decodes=True)
-    assert (working.at_once, asking.at_once, asking.entered) == (12, 3, 24)
+    assert (working.at_once, asking.at_once, asking.entered) == (6, 3, 24)
 
 
 @pytest.mark.usefixtures("_three")
