@@ -209,11 +209,12 @@ def publish(name: str, given: argparse.Namespace, about: Mapping[str, Any], cont
 
 
 def _said(words: list[str]) -> list[str]:
-    """The words of a command without the folder of its tables, which is of one machine."""
-    if "--output" not in words:
-        return words
-    at = words.index("--output")
-    return words[:at] + words[at + 2 :]
+    """The words of a command without the folders of its tables and embeddings, which are of one machine."""
+    for folder in ("--output", "--cache"):
+        if folder in words:
+            at = words.index(folder)
+            words = words[:at] + words[at + 2 :]
+    return words
 
 
 def _commit() -> str | None:

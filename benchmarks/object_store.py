@@ -16,6 +16,8 @@ Before the rounds a process of each asks 100 queries, with the filter and withou
 delay, for the recall. Lance gets the least effort whose recall is at least 0.95; ours is asked
 for this recall, or for the exact rows.
 
+At the end ours, by the session of Spark, and Lance index copies of the tables that have no index, once each.
+
 LanceDB is measured where ``HUDI_VECTOR_LANCEDB`` names an interpreter that has it, or the one that runs this does.
 """
 
@@ -33,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from common import environment, parser_of, publish, session, spread
+from object_store_builds import built
 from object_store_data import FILTER, QUERIES, RECALL, Case, copy, draw, files_of, least_effort, recall, stored, write
 from slow_store import BUCKET, SlowStore, Watched, slow_store
 
@@ -45,6 +48,7 @@ STEPS: tuple[tuple[str, str | None], ...] = (
     ("search with a filter", FILTER),
 )
 _SEARCHER = Path(__file__).with_name("object_store_searcher.py")
+_BUILDERS = ("ours, spark.sql", "Lance, IVF_PQ")
 _COUNTS = ("requests", "megabytes", "waves", "heads", "lists", "gets", "most_at_once")
 
 
@@ -123,8 +127,8 @@ def main() -> None:
         about["versions"] |= measured[0]["versions"]
         rows = [row for each in measured for row in each["rows"]]
         content = {"delay": given.delay, "rounds": given.rounds, "queries": QUERIES, "filter": FILTER}
-        tables = [each["table"] for each in measured]
-        publish("object-store", given, about, {**content, "tables": tables, "rows": rows})
+        tables, builds = [each["table"] for each in measured], [row for each in measured for row in each["builds"]]
+        publish("object-store", given, about, {**content, "tables": tables, "rows": rows, "builds": builds})
 
 
 def cases_of(output: Path, small: bool) -> list[Case]:
@@ -177,7 +181,9 @@ def measure(
     taken = in_rounds(store, case, ready, rounds)
     rows = [row_of(case, who, step, taken[who.name, step], recalls[who.name]) for who in ready for step in STEPS]
     about = {"table": case.said, **stored(case.table), "copy": stored(case.copy), "efforts": efforts}
-    return {"table": about, "rows": rows, "versions": versions}
+    builders = [who for who in ready if who.name in _BUILDERS] if by_sql else []
+    builds = built(store, case, delay, builders, process_of)
+    return {"table": about, "rows": rows, "builds": builds, "versions": versions}
 
 
 def contestants(

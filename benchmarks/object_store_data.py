@@ -109,21 +109,31 @@ def write(spark: SparkSession, case: Case) -> None:
     hv.write(
         rows, str(case.table), record_key="id", operation="bulk_insert", vectors=vectors, options=options, **partition
     )
-    hv.index.create(spark, str(case.table), "emb", metric="l2", kind="ivf_sq8", recall_target=RECALL)
+    hv.index.create(spark, str(case.table), "emb", **our_index())
 
 
 def copy(case: Case) -> None:
-    """Write Lance's copy, in one file, and its index with the share of lists that ours has by default."""
+    """Write Lance's copy, in one file, and its index."""
     import lance
-
-    from hudi_vector.index.kinds.model import default_partitions
-    from hudi_vector.kernels.product import usual_parts
 
     shutil.rmtree(case.copy, ignore_errors=True)
     case.copy.parent.mkdir(parents=True, exist_ok=True)
     data = lance.write_dataset(pq.read_table(case.source), str(case.copy))
+    data.create_index("emb", **lance_index(case))
+
+
+def lance_index(case: Case) -> dict[str, Any]:
+    """What Lance's index is to be: an IVF_PQ with the share of lists that ours has by default."""
+    from hudi_vector.index.kinds.model import default_partitions
+    from hudi_vector.kernels.product import usual_parts
+
     lists, parts = default_partitions(case.rows), usual_parts(case.dimension, 8)
-    data.create_index("emb", "IVF_PQ", metric="L2", num_partitions=lists, num_sub_vectors=parts)
+    return {"index_type": "IVF_PQ", "metric": "L2", "num_partitions": lists, "num_sub_vectors": parts}
+
+
+def our_index() -> dict[str, Any]:
+    """What our index is to be."""
+    return {"metric": "l2", "kind": "ivf_sq8", "recall_target": RECALL}
 
 
 def least_effort(case: Case, truth: dict[str | None, list[list[int]]], condition: str | None) -> dict[str, int]:

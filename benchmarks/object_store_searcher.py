@@ -4,8 +4,9 @@
 
 It reads lines of JSON and answers each by one. The first says who searches and what; before its answer the modules that
 it names are loaded, a SparkSession started where one is needed, and nothing is opened. Each further one is a step:
-queries and a filter. The first step opens. When there are no more lines, the process ends. It imports nothing of this
-folder but for Spark's sake, since LanceDB may be in an environment without the package.
+queries and a filter, or a place whose index is to be built. The first step with queries opens. When there are no more
+lines, the process ends. It imports nothing of this folder but for Spark's sake, since LanceDB may be in an environment
+without the package.
 """
 
 from __future__ import annotations
@@ -61,6 +62,19 @@ class Task:
 
     def effort_of(self, condition: str | None) -> dict[str, Any]:
         return self.filtered_effort if condition else self.effort
+
+    def build(self, place: str, options: dict[str, Any]) -> None:
+        """Build the index of a table that has none."""
+        if self.library == "lance":
+            import lance
+
+            lance.dataset(place, storage_options=self.settings).create_index("emb", **options)
+        else:
+            from pyspark.sql import SparkSession
+
+            import hudi_vector as hv
+
+            hv.index.create(SparkSession.active(), place, "emb", **options)
 
     def _hudi(self) -> Find:
         import hudi_vector as hv
@@ -139,8 +153,12 @@ def main() -> None:
     answer(version=load(task))
     for line in sys.stdin:
         step = json.loads(line)
-        queries = np.asarray(step["queries"], np.float32)
         begun = time.perf_counter()
+        if "build" in step:
+            task.build(step["build"], step["options"])
+            answer(seconds=time.perf_counter() - begun)
+            continue
+        queries = np.asarray(step["queries"], np.float32)
         find = find or task.opened()
         found = [find(query, step["filter"]) for query in queries]
         seconds = time.perf_counter() - begun

@@ -274,6 +274,26 @@ def index(run: Run) -> str:
     return _rows(header, rows)
 
 
+def index_kinds(run: Run) -> str:
+    """Kinds of index over the same vectors: what they cost, and what searches with a recall target find."""
+    found = {row["subject"]: row for row in run["rows"]}
+    kinds = [subject.removeprefix("create ") for subject in found if subject.startswith("create ")]
+    rows = []
+    for kind in kinds:
+        made, single = found[f"create {kind}"], found[f"{kind}, recall target 0.95"]
+        batch = found[f"batch of 1000, {kind}, recall target 0.95"]
+        rows.append(
+            [
+                f"`{kind}`",
+                *(_number(made[key]) for key in ("bytes_per_vector", "seconds")),
+                f"{single['recall']:.3f}",
+                *(_number(single[key]) for key in ("p50", "p99")),
+                _spread(batch["queries_per_second"]),
+            ]
+        )
+    return _rows(["kind", "bytes a vector", "made in s", "recall", "ms: p50", "p99", "batch, queries/s"], rows)
+
+
 def hybrid(run: Run) -> str:
     """Ways to a hybrid search."""
     found = run["seconds"]["hybrid"]
@@ -322,6 +342,18 @@ def object_store(run: Run) -> str:
     return f"{_rows(header, rows)}\n\n{said}"
 
 
+def object_store_builds(run: Run) -> str:
+    """Builds of an index on an object store: seconds, and what was asked for."""
+    rows = (
+        [
+            f"{row['table']}: {row['way']}",
+            *(_number(row[name]) for name in ("seconds", "requests", "megabytes", "waves")),
+        ]
+        for row in run["builds"]
+    )
+    return _rows(["table: way", "s", "requests", "MB", "waves"], rows)
+
+
 def object_store_blobs(run: Run) -> str:
     """Steps of writes, reads and services of blobs on an object store: what was asked for, in all and by us."""
     counts = ("requests", "of_ours", "waves", "waves_of_ours", "megabytes")
@@ -355,9 +387,11 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
         join_ratios,
         streaming,
         index,
+        index_kinds,
         hybrid,
         codecs,
         object_store,
+        object_store_builds,
         object_store_blobs,
     )
 }

@@ -180,6 +180,19 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         ["| one | 1.000 | 1, 2, 3 |  |  |  |", " |\n| made |  |  |  | 2 | 140 |"],
     ),
+    "index_kinds": (
+        {
+            "rows": [
+                {"subject": "create hnsw", "seconds": 2.0, "bytes_per_vector": 140.0},
+                {"subject": "hnsw, recall target 0.95", "recall": 0.96, "p50": 1.0, "p90": 2.0, "p99": 3.0, "cpu": 1},
+                {
+                    "subject": "batch of 1000, hnsw, recall target 0.95",
+                    "queries_per_second": {"median": 200.0, "least": 100.0, "largest": 300.0},
+                },
+            ]
+        },
+        ["| `hnsw` | 140 | 2 | 0.960 | 1 | 3 | 200 (100–300) |"],
+    ),
     "hybrid": (
         {"seconds": {"hybrid": {"ours": [0.1], "native, two searches and a join": [0.2]}}, "native_recall": 0.9},
         ["| ours | 100 (100–100) | 1.00 |", "| native, two searches and a join | 200 (200–200) | 0.90 |"],
@@ -221,6 +234,10 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "Lance 14; LanceDB was not there. ",
             "with it: t, 4 lists with 2 k candidates and 64 lists with 2 k candidates.",
         ],
+    ),
+    "object_store_builds": (
+        {"builds": [{"table": "few rows", "way": "ours", "seconds": 1.5, "requests": 7, "megabytes": 0.25, "waves": 3}]},
+        ["| few rows: ours | 1.5 | 7 | 0.25 | 3 |"],
     ),
     "object_store_blobs": (
         {
