@@ -236,7 +236,11 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "object_store_builds": (
-        {"builds": [{"table": "few rows", "way": "ours", "seconds": 1.5, "requests": 7, "megabytes": 0.25, "waves": 3}]},
+        {
+            "builds": [
+                {"table": "few rows", "way": "ours", "seconds": 1.5, "requests": 7, "megabytes": 0.25, "waves": 3}
+            ]
+        },
         ["| few rows: ours | 1.5 | 7 | 0.25 | 3 |"],
     ),
     "object_store_blobs": (
