@@ -165,11 +165,16 @@ def test_segments_that_are_damaged_have_their_keys_read(
     assert "record keys of a base file are read" in caplog.text
 
 
-def test_nothing_is_left_behind(table: str) -> None:
-    before = set(Path(tempfile.gettempdir()).glob("hudi-vector-*"))
+def test_nothing_is_left_behind(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    own, make = tmp_path / "temp", tempfile.mkdtemp
+    own.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(own))  # other tests make such folders meanwhile
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda **given: made.append(make(**given)) or made[-1])
     with hv.open(table, column="emb", options={"hoodie.vector.cache.max.bytes": "0"}) as t:
         t.search(QUERIES[0], 3, metric="l2", columns=["id"])
-    assert set(Path(tempfile.gettempdir()).glob("hudi-vector-*")) <= before
+    assert {Path(folder).parent for folder in made} == {own}
+    assert list(own.iterdir()) == []
 
 
 def test_log_files_that_cannot_be_understood_have_their_slice_merged(
