@@ -13,10 +13,10 @@ needs, then waits; each of its three steps begins when it is asked for, and its 
 search, search again with another query, and a third query with a filter that one row in a hundred passes. k is 10, the
 metric l2, the columns two. A session of Spark asks the same by `spark.sql`; it has started before the first step.
 Before the rounds a process of each asks 100 queries, with the filter and without it, of the same store without the
-delay, for the recall. Lance gets the least effort whose recall is at least 0.95; ours is asked
-for this recall, or for the exact rows.
+delay, for the recall. Lance gets the least effort whose recall is at least 0.95; ours is asked for this recall, or for
+the exact rows.
 
-At the end ours, by the session of Spark, and Lance index copies of the tables that have no index, once each.
+At the end each table is indexed once more, from a copy without an index: ours by a session of Spark, and Lance's.
 
 LanceDB is measured where ``HUDI_VECTOR_LANCEDB`` names an interpreter that has it, or the one that runs this does.
 """
@@ -36,7 +36,20 @@ from typing import Any
 
 from common import environment, parser_of, publish, session, spread
 from object_store_builds import built
-from object_store_data import FILTER, QUERIES, RECALL, Case, copy, draw, files_of, least_effort, recall, stored, write
+from object_store_data import (
+    FILTER,
+    QUERIES,
+    RECALL,
+    Case,
+    copy,
+    draw,
+    files_of,
+    least_effort,
+    recall,
+    stored,
+    upload,
+    write,
+)
 from slow_store import BUCKET, SlowStore, Watched, slow_store
 
 import hudi_vector as hv
@@ -160,9 +173,7 @@ def measure(
     store: SlowStore, case: Case, delay: float, rounds: int, lancedb: str, by_sql: bool = True
 ) -> dict[str, Any]:
     """Copy a table and Lance's copy to the store, and let all contestants search them, Spark's statements `by_sql`."""
-    for folder in (case.table, case.copy):
-        for file in files_of(folder):
-            store.client.upload_file(str(file), BUCKET, str(file.relative_to(case.folder)))
+    upload(store, case, [*files_of(case.table), *files_of(case.copy)])
     hv.index.compact(Settings(store.settings), f"s3a://{BUCKET}/{case.name}", "emb", grace="0s")
     store.warm()
     truth = case.truth()

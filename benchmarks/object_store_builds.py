@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-from object_store_data import Case, files_of, lance_index, our_index
+from object_store_data import Case, files_of, lance_index, our_index, upload
 from slow_store import BUCKET, SlowStore
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ def built(
 
 def _table_without_index(store: SlowStore, case: Case) -> str:
     index = case.table / ".hoodie" / "vector_index"
-    for file in files_of(case.table):
-        if not file.is_relative_to(index):
-            store.client.upload_file(str(file), BUCKET, f"{_FOLDER}/{file.relative_to(case.folder)}")
+    upload(store, case, (file for file in files_of(case.table) if not file.is_relative_to(index)), f"{_FOLDER}/")
     return f"s3a://{BUCKET}/{_FOLDER}/{case.name}"
 
 

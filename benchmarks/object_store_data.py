@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from index_data import Floats, K, Space, nearest
+from slow_store import BUCKET, SlowStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,6 +172,12 @@ def stored(folder: Path) -> dict[str, Any]:
 def files_of(folder: Path) -> list[Path]:
     """What is copied to the store: all but the checksums that Hadoop leaves on local disks."""
     return sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".crc")
+
+
+def upload(store: SlowStore, case: Case, files: Iterable[Path], below: str = "") -> None:
+    """Copy files of a case to the store, to where they lie in its folder, or below another one."""
+    for file in files:
+        store.client.upload_file(str(file), BUCKET, f"{below}{file.relative_to(case.folder)}")
 
 
 def _vectors_of(rows: pa.Table) -> npt.NDArray[np.float32]:

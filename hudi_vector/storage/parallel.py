@@ -44,7 +44,7 @@ R = TypeVar("R")
 _USUAL = 64
 _IN_FLIGHT_BYTES = 256 << 20
 _LEVELS = 4
-_AHEAD = 2
+_AHEAD = 4
 """So much work that decodes is begun for each request that may be under way."""
 _LOOK_SECONDS = 0.1
 _HERE = threading.local()

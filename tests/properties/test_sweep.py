@@ -39,9 +39,9 @@ class Sweeping(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.now = OLD_MS
+        self.now = self.swept_at = OLD_MS
         self.contents: dict[str, bytes] = {}
-        self.due: dict[str, int] = {}  # no file expires before this time
+        self.due: dict[str, int] = {}  # a file expires after this time
         self.marks: list[MarkReport] = []
         self.outside: set[str] = set()
         self.killed = False
@@ -134,7 +134,7 @@ class Sweeping(RuleBasedStateMachine):
         expire(self.area.table, window_ms=WINDOW_MS, now_ms=self.now, dry_run=dry_run)
         gone = before - set(self.area.in_trash())
         assert not (dry_run and gone)
-        assert all(self.due[path] <= self.now for path in gone)
+        assert all(self.due[path] < self.now for path in gone)
         self.forget(gone - set(self.area.in_place()))
 
     @rule(leases=st.integers(1, 70), step=STEPS, after=st.booleans())
@@ -144,7 +144,7 @@ class Sweeping(RuleBasedStateMachine):
         with dying(step, after):
             expire(self.area.table, window_ms=WINDOW_MS, now_ms=self.now)
         gone = before - set(self.area.in_trash())
-        assert all(self.due[path] <= self.now for path in gone)
+        assert all(self.due[path] < self.now for path in gone)
         self.forget(gone - set(self.area.in_place()))
 
     @invariant()
@@ -159,12 +159,12 @@ class Sweeping(RuleBasedStateMachine):
             assert not place.keys() & trash.keys(), "a local file is in exactly one place"
             assert self.area.trashed() == len(trash)
         for path in trash:
-            self.due.setdefault(path, self.now - LEASE_MS + WINDOW_MS)
+            self.due.setdefault(path, self.swept_at + WINDOW_MS)
         for path in self.due.keys() - trash.keys():
             del self.due[path]
 
     def swept(self, report: MarkReport, files: int, trash: bool = True) -> CleanResult:
-        self.now += LEASE_MS
+        self.now = self.swept_at = self.now + LEASE_MS
         limits = SweepLimits(100, files)
         return sweep(report, self.area.mark, limits=limits, trash=trash, now_ms=lambda: self.now)
 

@@ -72,6 +72,12 @@ def test_a_run_is_written_with_its_machine_and_a_small_one_elsewhere(
         assert {"benchmark", "command", "date", "commit", "machine", "versions", "seconds"} == written.keys()
 
 
+def test_the_command_of_a_run_names_no_folder_of_one_machine(common: ModuleType) -> None:
+    words = ["--set", "digits", "--cache", "/a", "--files", "8", "--output", "/b", "--clean"]
+    assert common._said(words) == ["--set", "digits", "--files", "8", "--clean"]
+    assert common._said(["--clean"]) == ["--clean"]
+
+
 def test_every_table_has_a_place_and_every_place_a_table(generate: ModuleType) -> None:
     places = [place for page in PAGES for place in generate.regions(page.read_text("utf-8"))]
     assert len(set(places)) == len(places)

@@ -96,16 +96,16 @@ def test_the_parallelism_is_that_of_the_process() -> None:
 
 @pytest.mark.usefixtures("_three")
 def test_more_work_is_begun_than_requests_are_under_way() -> None:
-    working, asking, all_here = Most(), Most(), threading.Barrier(6, timeout=SOON)
+    working, asking, all_here = Most(), Most(), threading.Barrier(12, timeout=SOON)
 
     def work(_: int) -> None:
         with working:
             with parallel.one_request(), asking:
                 time.sleep(0.01)
-            all_here.wait()  # six have their answers, and none of them has gone on
+            all_here.wait()  # twelve have their answers, and none of them has gone on
 
     parallel.each(work, range(24), decodes=True)
-    assert (working.at_once, asking.at_once, asking.entered) == (6, 3, 24)
+    assert (working.at_once, asking.at_once, asking.entered) == (12, 3, 24)
 
 
 @pytest.mark.usefixtures("_three")
