@@ -16,7 +16,7 @@ from hudi_vector.kernels.topk import Ints
 
 __all__ = ["calibrate", "setting_at", "setting_for", "settings_at"]
 
-_WIDENINGS = (1, 2, 5, 10, 20)
+_WIDENINGS = (1, 1.25, 1.5, 2, 3, 5, 10, 20)
 _FEWEST_CANDIDATES, _MOST_CANDIDATES = 10, 5000
 _ERRORS = 1.645
 """Standard errors in a margin: the recall of all queries exceeds a measured one less its margin in 19 of 20 cases."""
@@ -58,7 +58,7 @@ def calibrate(
         return Setting(nprobes, candidates, float(hit.mean()), scored, k, _margin(query, hit))
 
     least = max(k, _FEWEST_CANDIDATES)
-    counts = [least * widening for widening in _WIDENINGS if widening == 1 or least * widening <= _MOST_CANDIDATES]
+    counts = [int(least * by) for by in _WIDENINGS if by == 1 or least * by <= _MOST_CANDIDATES]
     measured, before = [], 0.0
     for nprobes in view.efforts:
         here = [measure(nprobes, counts[-1]), measure(nprobes, counts[0])]
