@@ -30,6 +30,8 @@ __all__ = [
     "BLOB_PATHS",
     "BLOB_PIN",
     "BLOB_WRITE_LEASE",
+    "CACHE_DIR",
+    "CACHE_DIR_MAX_BYTES",
     "CACHE_MAX_BYTES",
     "CLEAN_EXECUTION",
     "CLEAN_GRACE",
@@ -288,6 +290,21 @@ CACHE_MAX_BYTES: Option[int] = Option(
     BYTES,
     "Decoded vectors and columns kept in memory by each process, the driver and every Python worker; 0 turns it off.",
     minimum=0,
+)
+CACHE_DIR: Option[str] = Option(
+    "hoodie.vector.cache.dir",
+    "",
+    FOLDER,
+    "A folder on a local disk of each host, in which all processes of a user there keep what they read: ranges of "
+    "objects on S3, and decoded vectors of base files. What lies there is as secret as the tables. Without this "
+    "setting nothing is kept on disk.",
+)
+CACHE_DIR_MAX_BYTES: Option[int] = Option(
+    "hoodie.vector.cache.dir.max.bytes",
+    10 << 30,
+    BYTES,
+    "What the cache on disk may hold; the least recently used leaves first.",
+    minimum=1,
 )
 BATCH_BLOCK_QUERIES: Option[int] = Option(
     "hoodie.vector.search.batch.block.queries",
@@ -664,6 +681,8 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     LOCAL_THREADS,
     IO_PARALLELISM,
     CACHE_MAX_BYTES,
+    CACHE_DIR,
+    CACHE_DIR_MAX_BYTES,
     BATCH_BLOCK_QUERIES,
     BATCH_COLLECT_MAX_BYTES,
     DISTANCE_COLUMNS,

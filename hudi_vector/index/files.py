@@ -124,7 +124,7 @@ def load_model(storage: Storage, folder: str, model_id: str) -> IndexModel:
     this package wrote it.
     """
     uri = model_uri(folder, model_id)
-    header, arrays = unpack("model", storage.whole(uri), uri)
+    header, arrays = unpack("model", storage.whole(uri, mtime_ns=0), uri)
     if header.get("model_id") != model_id or header.get("kind") not in tuple(KINDS):
         raise DataFileError(
             f"'{uri}' holds the model {header.get('model_id')} of kind {header.get('kind')}, not {model_id}"
@@ -205,7 +205,7 @@ def segment_content(storage: Storage, folder: str, name: str, size: int | None =
 
     Raises DataFileError if it is missing or of another size.
     """
-    return storage.whole(segment_uri(folder, name), size)
+    return storage.whole(segment_uri(folder, name), size, mtime_ns=0)
 
 
 def load_segment(
@@ -253,7 +253,7 @@ def load_segment_keys(
     content, and UnsupportedTableError if another version of this package wrote it.
     """
     uri = segment_uri(folder, name)
-    source = known if isinstance(known, pa.Buffer) else storage.open(uri, size=known)
+    source = known if isinstance(known, pa.Buffer) else storage.open(uri, size=known, mtime_ns=0)
     header, arrays = unpack_apart("segment", source, uri, _KEYS)
     if not arrays:
         return None

@@ -9,7 +9,15 @@ from functools import partial
 import numpy as np
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
-from hudi_vector.index.files import load_model, load_segment, load_segment_keys, segment_content
+from hudi_vector.index.files import (
+    load_model,
+    load_segment,
+    load_segment_keys,
+    model_uri,
+    pack_uri,
+    segment_content,
+    segment_uri,
+)
 from hudi_vector.index.kinds.candidates import View
 from hudi_vector.index.kinds.joined import joined_view
 from hudi_vector.index.manifest import ManifestEntry, PackPlace
@@ -130,8 +138,14 @@ def _joined_whole(storage: Storage, folder: str, model_id: str, entries: Sequenc
 def damaged_segments(
     folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions
 ) -> dict[str, str]:
-    """Return why segments cannot be read, by segment name; if the model cannot be read, all are returned."""
+    """Return why segments cannot be read, by segment name; if the model cannot be read, all are returned.
+
+    They are read from where they are stored, since what the cache on disk has of them may be what is damaged.
+    """
     storage = open_storage(folder, options)
+    alone = [segment_uri(folder, entry.segment) for entry in entries if entry.pack is None]
+    packs = [pack_uri(folder, place.name) for place in packs_of(entries)]
+    storage.forget_kept([model_uri(folder, model_id), *packs, *alone])
     try:
         model = load_model(storage, folder, model_id)
     except (DataFileError, UnsupportedTableError) as problem:

@@ -37,7 +37,7 @@ class SearchReport:
     Lance, hudi-rs, and pyarrow with settings that only it understands ask for is not counted, nor what is asked for
     again after a failure. Of a table on any store, `from_memory` and `from_storage` say by kind how much of what the
     search needed was in memory and how much was read: segments and lists of the index, footers of files, and vectors
-    and columns of row groups.
+    and columns of row groups. `from_disk` are decoded vectors and ranges of objects that the cache on disk had.
 
     Example:
         >>> rows = hv.search(spark, "products", "embedding", q, k=5).collect()
@@ -72,6 +72,7 @@ class SearchReport:
     waves: int = 0
     bytes_received: int = 0
     from_memory: dict[str, int] = field(default_factory=dict)
+    from_disk: dict[str, int] = field(default_factory=dict)
     from_storage: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -95,9 +96,11 @@ class SearchReport:
             f"  {reached}; {phases}",
             f"  proved: {self.proved} of {self.returned} rows are certainly in the exact answer",
         ]
-        if self.requests or self.from_memory or self.from_storage:
+        if self.requests or self.from_memory or self.from_disk or self.from_storage:
             asked_for = f"{self.requests} requests in {self.waves} waves, {self.bytes_received} bytes received"
             parts = [_listed("from memory", self.from_memory), _listed("read", self.from_storage)]
+            if self.from_disk:
+                parts.insert(1, _listed("from disk", self.from_disk))
             lines.append("  store: " + "; ".join([asked_for, *parts] if self.requests else parts))
         if self.invalid_queries:
             lines.append(f"  {self.invalid_queries} query rows without a usable vector gave no rows")
@@ -176,7 +179,7 @@ def _listed(title: str, counts: Mapping[str, int]) -> str:
 
 def _report(progress: Progress, winners: Winners, facts: SearchFacts, run: _Execution) -> SearchReport:
     counts, seen = progress.counts, progress.traffic
-    kept, read = ({}, {}) if seen is None else seen.counts()
+    kept, on_disk, read = ({}, {}, {}) if seen is None else seen.counts()
     fewest = int(np.bincount(winners.query, minlength=facts.queries).min()) if facts.queries else 0
     reached = fewest >= facts.k or facts.k >= EVERY_ROW
     return SearchReport(
@@ -206,6 +209,7 @@ def _report(progress: Progress, winners: Winners, facts: SearchFacts, run: _Exec
         waves=0 if seen is None else seen.waves,
         bytes_received=0 if seen is None else seen.nbytes,
         from_memory=kept,
+        from_disk=on_disk,
         from_storage=read,
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from hudi_vector.storage.parallel import traffic
 
-__all__ = ["ByteCache", "is_counting", "note", "process_cache"]
+__all__ = ["ByteCache", "is_counting", "note", "note_on_disk", "process_cache"]
 
 
 class ByteCache:
@@ -98,6 +98,13 @@ def process_cache() -> ByteCache:
 def is_counting() -> bool:
     """Return True if the search that runs here counts what it finds in memory."""
     return traffic() is not None
+
+
+def note_on_disk(kind: str, key: Hashable) -> None:
+    """Count, for the report of the search, a thing of a kind that the cache on disk had."""
+    counted = traffic()
+    if counted is not None:
+        counted.note_on_disk(kind, key)
 
 
 def note(kind: str, *keys: Hashable, is_kept: bool) -> None:

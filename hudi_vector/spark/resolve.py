@@ -18,7 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.arguments import as_text
 from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError, first_line
-from hudi_vector.options import ALLOWED_BLOBS, IO_PARALLELISM, require_known_in_session
+from hudi_vector.options import ALLOWED_BLOBS, CACHE_DIR, CACHE_DIR_MAX_BYTES, IO_PARALLELISM, require_known_in_session
 from hudi_vector.spark.catalyst.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, option_value, simple_name
 from hudi_vector.spark.catalyst.handles import frame_of, handles_of
@@ -286,11 +286,12 @@ def _not_direct(relation: JavaObject) -> str | None:
 def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptions:
     """Return the session's Hadoop settings for the storage of `uri`, or for every storage if it is None.
 
-    A local `uri` needs none. ``hoodie.blob.read.allowed``, the places that references may name, is always included, and
-    ``hoodie.vector.io.parallelism`` is for other storage than a local disk.
+    A local `uri` needs none. ``hoodie.blob.read.allowed``, the places that references may name, and the cache on disk
+    are always included, and ``hoodie.vector.io.parallelism`` is for other storage than a local disk.
     """
-    allowed = ALLOWED_BLOBS.in_session(spark)
-    ours = {ALLOWED_BLOBS.key: allowed} if allowed else {}
+    ours = {option.key: text for option in (ALLOWED_BLOBS, CACHE_DIR) if (text := option.in_session(spark))}
+    if CACHE_DIR.key in ours:
+        ours[CACHE_DIR_MAX_BYTES.key] = str(CACHE_DIR_MAX_BYTES.in_session(spark))
     if uri is not None and scheme_of(uri) == "file":
         return StorageOptions.of(ours)
     conf = spark._jsparkSession.sessionState().newHadoopConf()

@@ -17,15 +17,15 @@ import pyarrow.fs as pafs
 
 from hudi_vector.errors import DataFileError, MissingDependencyError, UnsupportedTableError
 from hudi_vector.storage import parallel
-from hudi_vector.storage.credentials import (
+from hudi_vector.storage.credentials.others import (
     azure_arguments,
     gcs_arguments,
     hudi_rs_options,
     lance_options,
 )
+from hudi_vector.storage.credentials.s3 import s3_arguments
 from hudi_vector.storage.local_files import in_its_folder, move_new, remove_empty, remove_file, remove_tree, scan, sync
 from hudi_vector.storage.objects import ObjectFile, Objects, is_addressed, objects_at
-from hudi_vector.storage.s3 import s3_arguments
 from hudi_vector.storage.settings import StorageOptions
 from hudi_vector.storage.writeback import begin_writeback
 
@@ -266,12 +266,12 @@ class Storage:
                     raise DataFileError(f"'{uri}' has more than {most} bytes, and no file of its kind is so large")
         return b"".join(pieces)
 
-    def opened(self, uri: str, mapped: bool = False, size: int | None = None) -> Any:
+    def opened(self, uri: str, mapped: bool = False, size: int | None = None, mtime_ns: int | None = None) -> Any:
         """Open a file as `open` does, and raise OSError if it is missing or cannot be opened."""
         if self.scheme == "file" and mapped:
             return pa.memory_map(self.path(uri))
         if (objects := self._objects_for(uri)) is not None:
-            file = ObjectFile(objects, self.path(uri), size)
+            file = ObjectFile(objects, self.path(uri), size, mtime_ns)
             file.size()
             return file
         return self.filesystem.open_input_file(self.path(uri))
@@ -284,19 +284,25 @@ class Storage:
         objects = self._objects_for(uri)
         return None if objects is None else ObjectFile(objects, self.path(uri), size)
 
-    def whole(self, uri: str, size: int | None = None) -> pa.Buffer:
+    def whole(self, uri: str, size: int | None = None, mtime_ns: int | None = None) -> pa.Buffer:
         """Return the content of a data file, mapped into memory if it is local, else by requests at once.
 
-        Without `size`, its size in bytes as somebody recorded it, an object is read by one request. Raises
-        DataFileError if the file cannot be read, or has another size.
+        Without `size`, its size in bytes as somebody recorded it, an object is read by one request. `mtime_ns` is that
+        of `open`. Raises DataFileError if the file cannot be read, or has another size.
         """
         try:
             if (objects := self._objects_for(uri)) is not None:
-                return ObjectFile(objects, self.path(uri), size).read_buffer()
+                return ObjectFile(objects, self.path(uri), size, mtime_ns).read_buffer()
             with self.open(uri) as opened:
                 return opened.read_buffer()
         except OSError as problem:
             raise DataFileError(f"the data file '{uri}' cannot be read: {problem}") from problem
+
+    def forget_kept(self, uris: Iterable[str]) -> None:
+        """Remove what the cache on disk has of objects that were opened with 0 as `mtime_ns`: it is damaged."""
+        for uri in uris:
+            if (objects := self._objects_for(uri)) is not None:
+                ObjectFile(objects, self.path(uri), None, 0).forget()
 
     def each(self, work: Callable[[T], R], items: Iterable[T], most: int | None = None) -> list[R]:
         """Return the results of `work` for all items; it is done at once where the file system answers late.
@@ -328,15 +334,16 @@ class Storage:
             return None
         return FileInfo(uri, entry.size, int(entry.mtime_ns or 0))
 
-    def open(self, uri: str, mapped: bool = True, size: int | None = None) -> Any:
+    def open(self, uri: str, mapped: bool = True, size: int | None = None, mtime_ns: int | None = None) -> Any:
         """Open a data file for random reads; raise DataFileError if it is missing or cannot be opened.
 
         With `mapped`, a local file is mapped into memory, which is fastest where most of it is read at once. With
         `size`, the file's size in bytes as it was listed, an object is not asked for before it is read: reads then
-        raise OSError if it is missing or has another size.
+        raise OSError if it is missing or has another size. With `mtime_ns`, as it was listed, or 0 for a name that is
+        never given to other content, what is read of an object is kept on disk, if the settings say where.
         """
         try:
-            return self.opened(uri, mapped, size)
+            return self.opened(uri, mapped, size, mtime_ns)
         except OSError as problem:
             raise DataFileError(f"the data file '{uri}' cannot be opened: {problem}") from problem
 
@@ -577,7 +584,11 @@ def open_storage(uri: str, options: StorageOptions) -> Storage:
 
 
 def follow_settings(options: StorageOptions) -> None:
-    """Let this process send as many requests at once as the settings say, if they say so; Spark's tasks do so too."""
+    """Let this process send as many requests at once as the settings say, if they say so; Spark's tasks do so too.
+
+    Raises InvalidOptionError if they name a folder for a cache on disk that cannot be used.
+    """
+    _ = options.cache
     if options.parallelism is not None:
         parallel.set_parallelism(options.parallelism)
 

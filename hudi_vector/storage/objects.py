@@ -11,15 +11,16 @@ import io
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
 
 from hudi_vector.errors import first_line
+from hudi_vector.storage.credentials.s3 import has_profile, s3_arguments
+from hudi_vector.storage.disk_cache import DiskCache
 from hudi_vector.storage.parallel import Traffic, each, one_request, traffic
-from hudi_vector.storage.s3 import has_profile, s3_arguments
 from hudi_vector.storage.settings import StorageOptions
 
 __all__ = ["END_BYTES", "ObjectFile", "Objects", "PositionedFile", "is_addressed", "objects_at"]
@@ -40,17 +41,30 @@ _STATIC = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 class Objects:
     """The objects of all buckets that one set of settings opens; threads may share it."""
 
-    def __init__(self, config: Mapping[str, Any], keys: Mapping[str, str] | None, client: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        keys: Mapping[str, str] | None,
+        client: Mapping[str, Any],
+        cache: DiskCache | None = None,
+    ) -> None:
         """Keep the settings, in obstore's words, without accessing a bucket.
 
         Args:
             config: Settings of each bucket's store.
             keys: The keys to sign with; None if obstore finds them by itself, or none are needed.
             client: Settings of the HTTP client.
+            cache: Where ranges of objects that never change are kept.
         """
         self._config, self._keys, self._client = config, keys, client
+        self.cache = cache
         self._stores: dict[str, Any] = {}
         self._lock = threading.Lock()
+
+    @property
+    def place(self) -> str:
+        """Return what tells these buckets from those of the same names elsewhere."""
+        return str(self._config.get("endpoint") or self._config["region"])
 
     def read(self, path: str, most: int | None = None) -> tuple[pa.Buffer | None, int]:
         """Return the content and the size of an object, by one request; no content if it has more than `most` bytes.
@@ -260,11 +274,18 @@ class ObjectFile(PositionedFile):
     what describes the rest.
     """
 
-    def __init__(self, objects: Objects, path: str, size: int | None) -> None:
-        """Keep the object's path; nothing is requested. `size` is its size in bytes as it was listed, if it was."""
+    def __init__(self, objects: Objects, path: str, size: int | None, mtime_ns: int | None = None) -> None:
+        """Keep the object's path; nothing is requested. `size` is its size in bytes as it was listed, if it was.
+
+        With `mtime_ns`, as it was listed, ranges are kept on disk if the settings say where; it is 0 for an object
+        whose name no other content ever has.
+        """
         super().__init__()
         self._objects, self._path = objects, path
         self._size = size
+        self._cache = None if mtime_ns is None else objects.cache
+        # Some readers know the size before they read, and others do not; a name that lasts needs no size.
+        self._source = f"{objects.place} {path} {f'{size} {mtime_ns}' if mtime_ns else ''}"
         # The threads in which pyarrow reads do not know for which search they do so.
         self._opened_by = traffic()
         self._tag: str | None = None
@@ -310,8 +331,8 @@ class ObjectFile(PositionedFile):
     def read_buffer(self, nbytes: int | None = None) -> pa.Buffer:
         """Return the next `nbytes` bytes, or all that are left; a large object is read in several parts at once."""
         if self._size is None and not self._at and nbytes is None:
-            content, self._size = self._objects.read(self._path)
-            self._at = self._size
+            content = self._kept("all", lambda: self._objects.read(self._path)[0])
+            self._at = self._size = content.size
             return content
         end = self.size() if nbytes is None else min(self._at + nbytes, self.size())
         begins = range(self._at, end, _PART_BYTES)
@@ -332,9 +353,30 @@ class ObjectFile(PositionedFile):
         return content
 
     def _part(self, begin: int, end: int) -> pa.Buffer:
-        content, size, tag = self._objects.read_range(self._path, begin, end, self._opened_by)
-        self._require_same(size, tag)
-        return content
+        def asked() -> pa.Buffer:
+            content, size, tag = self._objects.read_range(self._path, begin, end, self._opened_by)
+            self._require_same(size, tag)
+            return content
+
+        return self._kept(f"{begin} {end}", asked)
+
+    def _kept(self, part: str, read: Callable[[], Any]) -> pa.Buffer:
+        """Return a part of the object from the cache on disk, or read it and keep it there."""
+        if self._cache is None:
+            return read()
+        found = self._cache.get(self._source, part)
+        if found is None:
+            content = read()
+            self._cache.put(self._source, part, [content])
+            return content
+        if (seen := traffic() or self._opened_by) is not None:
+            seen.note_on_disk("ranges", (self._source, part))
+        return found.pieces[0]
+
+    def forget(self) -> None:
+        """Remove what the cache on disk has of the object: it is not what it should be."""
+        if self._cache is not None:
+            self._cache.forget(self._source)
 
     def _require_same(self, size: int, tag: str | None) -> None:
         """Raise OSError unless an answer is about the object that was listed, or answered first."""
@@ -391,7 +433,7 @@ def objects_at(options: StorageOptions) -> Objects | None:
             client[theirs] = timedelta(seconds=arguments[ours])
     if "proxy_options" in arguments:
         client["proxy_url"] = _proxy_url(arguments["proxy_options"])
-    return Objects(config, keys or None, client)
+    return Objects(config, keys or None, client, options.cache)
 
 
 def _reason(text: str) -> str:

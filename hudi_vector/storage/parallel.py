@@ -329,17 +329,19 @@ def threads_named(name: str, count: int) -> ThreadPoolExecutor:
 
 @dataclass
 class Traffic:
-    """The requests of one search to object stores, and the things that it finds in memory.
+    """The requests of one search to object stores, and the things that it finds in memory and in the cache on disk.
 
     Attributes:
         requests: The begin and the end of each request, in nanoseconds, and the bytes of an object in its answer.
         kept: By kind, what was in memory.
         read: By kind, what had to be read.
+        on_disk: By kind, what the cache on disk had.
     """
 
     requests: list[tuple[int, int, int]] = field(default_factory=list)
     kept: dict[str, set[Hashable]] = field(default_factory=dict)
     read: dict[str, set[Hashable]] = field(default_factory=dict)
+    on_disk: dict[str, set[Hashable]] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -364,11 +366,19 @@ class Traffic:
         """Count things of a kind, each once; what was read is not counted again when it is found in memory later."""
         (self.kept if is_kept else self.read).setdefault(kind, set()).update(keys)
 
-    def counts(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return how many things of each kind were in memory, and how many were read."""
-        kept = {kind: keys - self.read.get(kind, set()) for kind, keys in self.kept.items()}
-        first, second = ({kind: len(of[kind]) for kind in sorted(of) if of[kind]} for of in (kept, self.read))
-        return first, second
+    def note_on_disk(self, kind: str, key: Hashable) -> None:
+        """Count a thing that the cache on disk had, once."""
+        self.on_disk.setdefault(kind, set()).add(key)
+
+    def counts(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        """Return how many things of each kind were in memory, how many on disk, and how many were read."""
+        kept = {
+            kind: keys - self.read.get(kind, set()) - self.on_disk.get(kind, set()) for kind, keys in self.kept.items()
+        }
+        first, second, third = (
+            {kind: len(of[kind]) for kind in sorted(of) if of[kind]} for of in (kept, self.on_disk, self.read)
+        )
+        return first, second, third
 
 
 _TRAFFIC: ContextVar[Traffic | None] = ContextVar("hudi_vector_traffic", default=None)

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from hudi_vector.options import CACHE_DIR, CACHE_DIR_MAX_BYTES
+from hudi_vector.storage.disk_cache import DiskCache, disk_cache_at
+
 __all__ = ["HADOOP_KEYS", "PARALLELISM", "S3A", "StorageOptions", "bucket_settings"]
 
 HADOOP_KEYS = (
@@ -17,7 +20,8 @@ HADOOP_KEYS = (
 PARALLELISM = "hoodie.vector.io.parallelism"
 """The setting of how many requests a process sends at once."""
 
-_KEPT = ("fs.", "dfs.", "hadoop.security.credential.provider.path", "hoodie.blob.read.allowed", PARALLELISM)
+_OURS = ("hoodie.blob.read.allowed", PARALLELISM, CACHE_DIR.key, CACHE_DIR_MAX_BYTES.key)
+_KEPT = ("fs.", "dfs.", "hadoop.security.credential.provider.path", *_OURS)
 S3A = "fs.s3a."
 _BUCKET = S3A + "bucket."
 
@@ -26,9 +30,9 @@ _BUCKET = S3A + "bucket."
 class StorageOptions:
     """Hadoop's storage settings, as ``fs.…`` and ``dfs.…`` keys and values; their text form is masked.
 
-    Two settings of this package are included, so that whatever opens storage has them, also in Spark's tasks: which
-    places references may name (``hoodie.blob.read.allowed``), and how many requests a process sends at once
-    (``hoodie.vector.io.parallelism``).
+    Some settings of this package are included, so that whatever opens storage has them, also in Spark's tasks: which
+    places references may name (``hoodie.blob.read.allowed``), how many requests a process sends at once
+    (``hoodie.vector.io.parallelism``), and where a host keeps what was read (``hoodie.vector.cache.dir`` and its size).
     """
 
     values: tuple[tuple[str, str], ...] = ()
@@ -54,6 +58,13 @@ class StorageOptions:
         """Return how many requests the process that opens storage sends at once; None if nothing is said of it."""
         said = self.get(PARALLELISM)
         return None if said is None else int(said)
+
+    @property
+    def cache(self) -> DiskCache | None:
+        """Return the cache on disk, or None without one; raise InvalidOptionError if its folder cannot be used."""
+        said = dict(self.values)
+        folder = CACHE_DIR.read(said)
+        return disk_cache_at(folder, CACHE_DIR_MAX_BYTES.read(said)) if folder else None
 
     def get(self, key: str) -> str | None:
         """Return the value of a key, or None."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from hudi_vector.storage import FileInfo, StorageOptions
+from hudi_vector.storage import FileInfo, StorageOptions, scheme_of
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.deleted_rows import DeletedRows
 
@@ -31,6 +31,11 @@ class Source:
     def hadoop_path(self) -> str:
         """Return the path for Spark's own readers."""
         return self.spelled or self.uri
+
+    @property
+    def is_counted(self) -> bool:
+        """Return True if reports say where what was read came from: from a store, or past a cache on disk."""
+        return scheme_of(self.uri) != "file" or self.options.cache is not None
 
 
 @dataclass(frozen=True)

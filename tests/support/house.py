@@ -61,7 +61,8 @@ workers                     ground   errors
 jars                        ground   errors
 kernels                     ground   errors kernels.metrics
 kernels.metrics             ground   errors kernels
-storage                     ground   errors
+storage                     ground   errors options storage.credentials
+storage.credentials         ground   errors storage
 table                       ground   errors schema storage
 read                        ground   errors kernels read.parquet read.predicate schema storage table
 read.parquet                ground   errors kernels options read read.predicate storage table

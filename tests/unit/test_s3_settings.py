@@ -17,7 +17,7 @@ from hudi_vector.blobs.reading.rows import blob_rows
 from hudi_vector.blobs.struct import BlobColumns
 from hudi_vector.errors import BlobReadError, InvalidOptionError, UnsupportedTableError
 from hudi_vector.storage import StorageOptions, hudi_rs_options, lance_options, open_storage
-from hudi_vector.storage.s3 import s3_arguments
+from hudi_vector.storage.credentials.s3 import s3_arguments
 from hudi_vector.storage.settings import bucket_settings
 
 KEYS = {"fs.s3a.access.key": "a", "fs.s3a.secret.key": "s"}

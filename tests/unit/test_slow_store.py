@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from support.loaded import module
 
 from hudi_vector.storage import StorageOptions, open_storage
-from hudi_vector.storage.s3 import s3_arguments
+from hudi_vector.storage.credentials.s3 import s3_arguments
 
 PROGRAM = Path(__file__).resolve().parents[2] / "benchmarks/slow_store.py"
 slow = module("benchmarks/slow_store.py", "benchmarks_slow_store")

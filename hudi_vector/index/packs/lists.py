@@ -38,7 +38,7 @@ class PackFile:
     def __init__(self, storage: Storage, uri: str, size: int) -> None:
         """Open a pack of `size` bytes; an object is not asked for before it is read."""
         self.storage, self.uri = storage, uri
-        self._opened = storage.open(uri, mapped=False, size=size)
+        self._opened = storage.open(uri, mapped=False, size=size, mtime_ns=0)
 
     def read(self, begin: int, length: int) -> bytes:
         """Return a range of bytes; raise DataFileError if it cannot be read or the file is shorter."""

@@ -35,7 +35,7 @@ from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import SearchReport
 from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
 from hudi_vector.read.spec import ScanSpec
-from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
+from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
 from hudi_vector.storage.parallel import counted, set_parallelism
 from hudi_vector.table.instants import parse_as_of
 from hudi_vector.table.model import FileSlice, Snapshot, Source
@@ -149,7 +149,7 @@ class VectorTable:
         snapshot = self._first_snapshot(source, as_of)
         vector_column(snapshot, column, name, 1)
         without_deleted(snapshot, deleted or {})
-        self._is_remote = scheme_of(snapshot.source.uri) != "file"
+        self._is_counted = snapshot.source.is_counted
 
     def _first_snapshot(self, source: SnapshotSource, as_of: Any) -> Snapshot:
         """Choose the snapshot; indexes in a table on an object store are looked for at the same time."""
@@ -443,7 +443,7 @@ class VectorTable:
             none = replace(asked, vectors=np.empty((0, dimension), np.float64))
             return _hits(none.find(snapshot, ()), names, 0, batch)
 
-        with counted(self._is_remote):
+        with counted(self._is_counted):
             return self._snapshots().answer(asked.as_of, answer)
 
     def _left_out(self, deleted: Any) -> list[Deleted]:
@@ -588,7 +588,8 @@ def open(  # noqa: A001 - hv.open, as files are opened
     conf = dict(options or {})
     settings.require_known(conf)
     set_parallelism(settings.IO_PARALLELISM.read(conf))
-    storage = StorageOptions.of(storage_options or {})
+    kept = {key: conf[key] for key in (settings.CACHE_DIR.key, settings.CACHE_DIR_MAX_BYTES.key) if key in conf}
+    storage = StorageOptions.of({**(storage_options or {}), **kept})
     source: NativeTable | PlainFiles | DeltaFiles | LanceDataset
     if files is not None:
         source = PlainFiles(files, storage, name)

@@ -130,7 +130,8 @@ class DataFile:
         if (held := held_stream(self.file)) is not None:
             return held
         with reading(uri):
-            source = open_storage(uri, self._options).open(uri, mapped=mapped, size=self.file.size)
+            storage = open_storage(uri, self._options)
+            source = storage.open(uri, mapped=mapped, size=self.file.size, mtime_ns=self.file.mtime_ns)
             if source.size() != self.file.size:
                 source.close()
                 raise OSError("it was rewritten after it was listed")
@@ -231,7 +232,7 @@ def held_in_memory(file: FileInfo, options: StorageOptions) -> Iterator[None]:
     if scheme_of(file.uri) == "file" or file.size > _MOST_HELD or file in _HELD:
         yield
         return
-    _HELD[file] = open_storage(file.uri, options).whole(file.uri, file.size)
+    _HELD[file] = open_storage(file.uri, options).whole(file.uri, file.size, file.mtime_ns)
     try:
         yield
     finally:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
-from hudi_vector.read.cache import ByteCache, note, process_cache
+from hudi_vector.read.cache import ByteCache, note, note_on_disk, process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.parquet.data_file import DataFile, held_in_memory, reading
 from hudi_vector.read.parquet.fetched import Range
+from hudi_vector.read.parquet.kept_vectors import Decoded, KeptVectors
 from hudi_vector.read.parquet.page_file import column_pages, unread_index
 from hudi_vector.read.parquet.page_table import PagedChunk, PageTable, paged_chunks
 from hudi_vector.read.parquet.vector_pages import RangeReads, VectorPages
@@ -40,21 +40,13 @@ _FEW_BYTES = 64 << 10
 _SUITED = RangeReads()
 
 
-@dataclass(frozen=True)
-class _Decoded:
-    """The vectors of a row group, and the numbers of rows left out because they are NULL or invalid."""
-
-    block: VectorBlock
-    nulls: int
-    invalid: int
-
-
 class ParquetSlice:
     """A reader of one Parquet base file for one search.
 
     With `keep`, decoded columns are cached in the process; without it, vectors are read in blocks of a few megabytes
-    and no more is held. `deleted` is the deleted rows or a function that finds them, called on first use; None means
-    none. `constants` are columns with one value in all rows, regardless of what the file holds.
+    and no more is held. With a cache on disk, the vectors of a row group are decoded whole, and kept there. `deleted`
+    is the deleted rows or a function that finds them, called on first use; None means none. `constants` are columns
+    with one value in all rows, regardless of what the file holds.
     """
 
     def __init__(
@@ -71,7 +63,9 @@ class ParquetSlice:
         self._constants = dict(constants)
         self._deleted_mask: npt.NDArray[np.bool_] | None = None
         self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
-        self._data = DataFile(file, spec.options, mapped=self._cache is not None)
+        disk = spec.options.cache
+        self._on_disk = None if disk is None else KeptVectors(disk, file, spec.options, spec.column)
+        self._data = DataFile(file, spec.options, mapped=self._cache is not None or disk is not None)
         # For a few ranges, mapping a local file costs more than reading them.
         self._ranges = self._data if self._data.is_remote else DataFile(file, spec.options, mapped=False)
 
@@ -231,7 +225,7 @@ class ParquetSlice:
             mask = None if kept == rows else mask
         else:
             counts.rows += rows
-        if self._cache is not None:
+        if self._cache is not None or self._on_disk is not None:
             yield from self._whole(group, start, rows, mask, counts)
         else:
             yield from self._streamed(group, start, mask, counts)
@@ -300,14 +294,27 @@ class ParquetSlice:
         counts.nulls += int(mask.sum()) - len(block)
         yield block
 
-    def _decoded(self, group: int, start: int, rows: int, counts: ScanCounts) -> _Decoded:
-        assert self._cache is not None
+    def _decoded(self, group: int, start: int, rows: int, counts: ScanCounts) -> Decoded:
+        """Return the vectors of a row group: those in memory, on disk, or read from the file."""
         key = self._decoded_key(group)
-        found: _Decoded | None = self._cache.get(key)
-        note("vectors", key, is_kept=found is not None)
+        found: Decoded | None = None if self._cache is None else self._cache.get(key)
         if found is not None:
+            note("vectors", key, is_kept=True)
             counts.cached_slices += group == 0
             return found
+        kept = None if self._on_disk is None else self._on_disk.get(group)
+        if kept is not None:
+            note_on_disk("vectors", key)
+        else:
+            note("vectors", key, is_kept=False)
+            kept = self._read_whole(group, start, rows, counts)
+            if self._on_disk is not None:
+                self._on_disk.put(group, kept)
+        if self._cache is not None:
+            self._cache.put(key, kept, kept.block.nbytes + 1024)
+        return kept
+
+    def _read_whole(self, group: int, start: int, rows: int, counts: ScanCounts) -> Decoded:
         own = ScanCounts()
         column = self._spec.column.name
         positions = np.arange(start, start + rows, dtype=np.int64)
@@ -319,9 +326,7 @@ class ParquetSlice:
         else:
             own.nulls = rows
             block = _empty_block(self._spec)
-        made = _Decoded(block, own.nulls, own.invalid)
-        self._cache.put(key, made, block.nbytes + 1024)
-        return made
+        return Decoded(block, own.nulls, own.invalid)
 
     def _groups(self, pages: PageTable | None) -> Sequence[tuple[int, PagedChunk | None]]:
         """Return the number of rows of each row group, and its pages if a page table has them, else None."""

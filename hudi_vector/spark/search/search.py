@@ -39,7 +39,7 @@ from hudi_vector.spark.catalyst.predicates import Filter
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.scanned import length_in, search_frame
 from hudi_vector.spark.snapshots import forget, snapshot_for
-from hudi_vector.storage import open_storage, scheme_of
+from hudi_vector.storage import open_storage
 from hudi_vector.storage.parallel import counted
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Snapshot
@@ -158,7 +158,7 @@ class TableSearch:
         is searched. `unusable` is the number of query rows without a vector, for the report.
         """
         source = self.target.source
-        with counted(source is not None and scheme_of(source.uri) != "file"):
+        with counted(source is not None and source.is_counted):
             return self._answer(wanted, conf, Progress(unusable_queries=unusable))
 
     def _answer(self, wanted: Wanted, conf: Mapping[str, str], progress: Progress) -> tuple[Winners, pa.Table]:

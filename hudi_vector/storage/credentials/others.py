@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from hudi_vector.errors import UnsupportedTableError
-from hudi_vector.storage.s3 import s3_arguments
+from hudi_vector.storage.credentials.s3 import s3_arguments
 from hudi_vector.storage.settings import StorageOptions
 
 __all__ = [
