@@ -25,6 +25,7 @@ from hudi_vector.spark.catalyst.handles import frame_of, handles_of
 from hudi_vector.spark.relation_schema import relation_schema
 from hudi_vector.spark.unwrap import Peeled, peel
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
+from hudi_vector.storage.disk_cache import disk_cache_at
 from hudi_vector.storage.settings import HADOOP_KEYS
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Source
@@ -291,7 +292,9 @@ def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptio
     """
     ours = {option.key: text for option in (ALLOWED_BLOBS, CACHE_DIR) if (text := option.in_session(spark))}
     if CACHE_DIR.key in ours:
-        ours[CACHE_DIR_MAX_BYTES.key] = str(CACHE_DIR_MAX_BYTES.in_session(spark))
+        most = CACHE_DIR_MAX_BYTES.in_session(spark)
+        disk_cache_at(ours[CACHE_DIR.key], most)  # a folder that cannot be used is refused before a job begins
+        ours[CACHE_DIR_MAX_BYTES.key] = str(most)
     if uri is not None and scheme_of(uri) == "file":
         return StorageOptions.of(ours)
     conf = spark._jsparkSession.sessionState().newHadoopConf()
