@@ -5,8 +5,8 @@
 A moto server lies behind a proxy, ``slow_store_proxy.py``, and each has a process, so that neither waits for the
 interpreter of what is measured. Each request waits for the delay, however many others do, and is logged. Moto reads
 a whole object for each range, so that the proxy keeps the objects that were asked for in memory and answers for them
-itself; a change that passes through the proxy, or is made by `SlowStore.client`, lets it forget them. The command finds
-the endpoint in ``HUDI_VECTOR_SLOW_STORE``; what it asked for is printed when it has ended.
+itself; a change that passes through the proxy, or is made by `SlowStore.client`, lets it forget what that may change.
+The command finds the endpoint in ``HUDI_VECTOR_SLOW_STORE``; what it asked for is printed when it has ended.
 
 Times are noisy where a machine has few cores. What was asked for is not, nor is the number of waves: how many requests
 one after another the answer took, at the least, if all others ran at the same time as these.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -29,6 +30,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 BUCKET = "lake"
 CODES = {429: "TooManyRequests", 500: "InternalError", 503: "SlowDown"}
@@ -36,7 +38,10 @@ CODES = {429: "TooManyRequests", 500: "InternalError", 503: "SlowDown"}
 ENDPOINT = "HUDI_VECTOR_SLOW_STORE"
 _WAYS = ("reset", "silence", "truncated")
 _KEYS = {"access.key": "tester", "secret.key": "secret"}
+# The server looks at whether there is one, and at nothing in it.
+SIGNED = "AWS4-HMAC-SHA256 Credential=tester/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
 _REGION = "us-east-1"
+_PLACE = "bucket and key"
 
 
 @dataclass(frozen=True)
@@ -190,10 +195,21 @@ class SlowStore:
         """Let each request that comes from now on wait so long."""
         self._proxy.ask("delay", seconds)
 
-    def warm(self) -> None:
-        """Let the proxy read all objects of the bucket, so that no request waits until it has read one."""
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+    def warm(self, prefix: str = "") -> None:
+        """Let the proxy read all objects of the bucket, or those of a prefix, so that no request waits until it has."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         self._proxy.ask("warm", [[BUCKET, each["Key"]] for page in pages for each in page.get("Contents", [])])
+
+    def put_all(self, objects: Iterable[tuple[str, bytes]]) -> None:
+        """Write many objects by key, in a fifth of the time that `client` takes, which signs each request."""
+        host = self.direct.removeprefix("http://")
+        for key, content in objects:
+            with contextlib.closing(http.client.HTTPConnection(host, timeout=60)) as connection:
+                connection.request("PUT", quote(f"/{BUCKET}/{key}"), content, {"Authorization": SIGNED})
+                status = connection.getresponse().status
+            if status != 200:
+                raise RuntimeError(f"The server answered {status} when {key!r} was written.")
+            self._proxy.ask("forget", (BUCKET, key))
 
     def forget(self) -> None:
         """Let the proxy read all objects from the server again."""
@@ -220,7 +236,10 @@ def slow_store(delay: float = 0.03) -> Iterator[SlowStore]:
         client = boto3.client("s3", endpoint_url=direct, region_name=_REGION, **names)
         stack.callback(client.close)
         client.create_bucket(Bucket=BUCKET)
-        client.meta.events.register("after-call.s3", lambda model, **_: _forget_after(model.name, proxy))
+        client.meta.events.register("before-parameter-build.s3", _remember_place)
+        client.meta.events.register(
+            "after-call.s3", lambda model, context, **_: _forget_after(model.name, context[_PLACE], proxy)
+        )
         yield SlowStore(f"http://127.0.0.1:{proxy.port}", direct, client, proxy)
 
 
@@ -228,7 +247,7 @@ def slow_store(delay: float = 0.03) -> Iterator[SlowStore]:
 def moto() -> Iterator[int]:
     """Run an S3-compatible server as long as the block runs; its port is yielded when it answers."""
     port = free_port()
-    with running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]):
+    with running([sys.executable, str(Path(__file__).with_name("slow_store_server.py")), str(port)]):
         wait_for(port)
         yield port
 
@@ -346,9 +365,14 @@ def _request_of(row: dict[str, Any]) -> Request:
     return Request(**{**row, "range": tuple(row["range"]) if row["range"] else None})
 
 
-def _forget_after(call: str, proxy: _Proxy) -> None:
+def _remember_place(params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
+    context[_PLACE] = (params.get("Bucket"), params.get("Key"))
+
+
+def _forget_after(call: str, place: tuple[str | None, str | None], proxy: _Proxy) -> None:
+    """Let the proxy forget one object after a call that names one, and all objects after another one."""
     if not call.startswith(("Get", "Head", "List")):
-        proxy.ask("forget")
+        proxy.ask("forget", place if all(place) else None)
 
 
 def free_port() -> int:

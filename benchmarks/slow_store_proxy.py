@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, unquote
 from xml.sax.saxutils import escape, unescape
 
-from slow_store import CODES, Faults, Request
+from slow_store import CODES, SIGNED, Faults, Request
 
 Result = TypeVar("Result")
 Headers = tuple[tuple[str, str], ...]
@@ -41,8 +41,6 @@ _LISTING = frozenset({"list-type", "prefix", "delimiter", "marker", "max-keys", 
 _LISTING |= {"continuation-token", "fetch-owner", "x-id"}
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _CONDITIONS_OF_TIME = ("if-modified-since", "if-unmodified-since", "if-range")
-# The server looks at whether there is one, and at nothing in it.
-_SIGNED = "AWS4-HMAC-SHA256 Credential=tester/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
 
 
 @dataclass(frozen=True)
@@ -190,7 +188,7 @@ class Proxy:
         place = asked.place
         task = self.objects.get(place)
         if task is None:
-            headers = (("Host", "127.0.0.1"), ("Authorization", _SIGNED), ("x-amz-checksum-mode", "ENABLED"))
+            headers = (("Host", "127.0.0.1"), ("Authorization", SIGNED), ("x-amz-checksum-mode", "ENABLED"))
             task = self.begin(self.forward(Asked("GET", asked.target, headers)))
             self.objects[place] = task
             task.add_done_callback(partial(self.drop_failed, place))
@@ -238,6 +236,8 @@ class Proxy:
         elif command == "warm":
             targets = ("/" + quote("/".join(place)) for place in value)
             await asyncio.gather(*(self.whole(Asked("GET", target, ())) for target in targets))
+        elif command == "forget" and value:
+            self.objects.pop(tuple(value), None)
         elif command == "forget":
             self.objects.clear()
         elif command == "inject":

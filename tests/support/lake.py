@@ -12,9 +12,8 @@ from hudi_vector.table import native
 
 def upload(store: Any, path: Path, name: str) -> None:
     """Copy a table to the store."""
-    for file in path.rglob("*"):
-        if file.is_file():
-            store.client.put_object(Bucket="lake", Key=f"{name}/{file.relative_to(path)}", Body=file.read_bytes())
+    files = filter(Path.is_file, path.rglob("*"))
+    store.put_all((f"{name}/{file.relative_to(path)}", file.read_bytes()) for file in files)
 
 
 def forget() -> None:

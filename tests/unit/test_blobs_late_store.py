@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.blob_states import DAY, BlobTable, blob, write_id
+from support.lake import upload
 from support.loaded import module
 
 from hudi_vector.blobs.names import STAGING, new_write_id
@@ -53,14 +54,6 @@ def store() -> Iterator[Any]:
             running.client.put_object(Bucket="lake", Key=f"containers/{number}", Body=content)
         running.warm()
         yield running
-
-
-def upload(store: Any, path: Path, name: str) -> None:
-    """Copy a table to the store, file by file."""
-    for file in path.rglob("*"):
-        if file.is_file():
-            store.client.put_object(Bucket="lake", Key=f"{name}/{file.relative_to(path)}", Body=file.read_bytes())
-    store.warm()
 
 
 Place = tuple[int, int]
@@ -163,6 +156,7 @@ def test_blobs_by_key(store: Any, tmp_path: Path) -> None:
         pq.write_table(pq.read_table(file), file, write_page_index=True)  # as Hudi does
     table.complete(instant)
     upload(store, tmp_path, "keys")
+    store.warm("keys/")
     options = StorageOptions.of(store.settings)
     process_cache().clear()
     store.set_delay(DELAY)
@@ -276,6 +270,7 @@ def marked_table(store: Any, path: Path, name: str, files: int, partitions: int 
         table.base(f"f{number:04d}", instant, {row: blob(path) for row, path in enumerate(containers)}, partition)
     table.complete(instant)
     upload(store, path, name)
+    store.warm(f"{name}/")
     return f"s3a://lake/{name}"
 
 

@@ -161,7 +161,7 @@ def test_a_first_search(store: Any, lake: Path, name: str, asked: dict[str, Any]
 def test_a_thousand_files_take_no_more_waves(store: Any, tmp_path: Path) -> None:
     written_in_one_pack(tmp_path / "many")
     upload(store, tmp_path / "many", "many")
-    store.warm()
+    store.warm("many/")
     asked = {"mode": "approximate", "nprobes": 3}
     with hv.open(str(tmp_path / "many"), column="emb") as local:
         expected = [answer(local, **asked), answer(local, filter="price < 4", **asked)]
@@ -232,7 +232,7 @@ def test_columns_of_rows_are_read_once(store: Any, tmp_path: Path, keep: bool, h
                    write_page_index=has_index, row_group_size=90_000)  # fmt: skip
     content = (tmp_path / "f.parquet").read_bytes()
     store.client.put_object(Bucket="lake", Key="columns.parquet", Body=content)
-    store.warm()
+    store.warm("columns")
     options = StorageOptions.of(store.settings)
     spec = ScanSpec("s3://lake", table.schema, VectorColumn("emb", 4, "float"), None, options=options)
     process_cache().resize(1 << 30)
@@ -368,8 +368,7 @@ def test_waves_are_those_of_the_proxy(times: list[tuple[int, int]]) -> None:
 
 
 def test_each_page_of_a_listing_is_a_request(store: Any) -> None:
-    for number in range(1001):
-        store.client.put_object(Bucket="lake", Key=f"many names/{number}", Body=b"x")
+    store.put_all((f"many names/{number}", b"x") for number in range(1001))
     storage = open_storage("s3://lake/many names", StorageOptions.of(store.settings))
     for recursive in (False, True):
         with store.watched() as seen, parallel.counted(True):
@@ -393,9 +392,7 @@ def test_each_page_of_a_listing_is_a_request(store: Any) -> None:
 def test_all_folders_but_one_are_listed_by_few_requests(store: Any, folders: dict[str, int], requests: int) -> None:
     root = f"many folders/{sorted(folders.items())}"
     for folder, files in folders.items():
-        for number in range(files):
-            key = "/".join(filter(None, [root, folder, f"{number:04d}"]))
-            store.client.put_object(Bucket="lake", Key=key, Body=b"x")
+        store.put_all(("/".join(filter(None, [root, folder, f"{number:04d}"])), b"x") for number in range(files))
     uri = f"s3://lake/{root}"
     storage = open_storage(uri, StorageOptions.of(store.settings))
     expected = [info for info in storage.list_files(uri, recursive=True) if not info.uri.startswith(f"{uri}/.hoodie/")]
@@ -552,7 +549,7 @@ def test_ranges_are_those_of_the_object(store: Any, ranges: list[tuple[int, int]
 def test_a_large_object_is_read_in_parts_at_once(store: Any) -> None:
     content = np.random.default_rng(5).bytes(20 << 20)
     store.client.put_object(Bucket="lake", Key="large", Body=content)
-    store.warm()
+    store.warm("large")
     storage = open_storage("s3://lake/large", StorageOptions.of(store.settings))
     store.set_delay(DELAY)
     with store.watched() as seen:
@@ -614,7 +611,7 @@ def test_files_are_indexed_several_at_once(store: Any, lake: Path) -> None:
 
 def test_an_index_with_separate_segments_is_verified_at_once(store: Any, lake: Path) -> None:
     upload(store, lake / "f200", "separate")  # only the copy in the store was packed
-    store.warm()
+    store.warm("separate/")
     forget()
     store.set_delay(2 * DELAY)
     with store.watched() as seen:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ PROGRAM = Path(__file__).resolve().parents[2] / "benchmarks/slow_store.py"
 slow = module("benchmarks/slow_store.py", "benchmarks_slow_store")
 
 DATA = np.random.default_rng(1).bytes(5000)
-SIGNED = "AWS4-HMAC-SHA256 Credential=tester/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+SIGNED = slow.SIGNED
 LARGE = np.random.default_rng(2).bytes(12 << 20)
 
 
@@ -381,6 +382,30 @@ def test_warm_objects_are_answered_without_the_server(store: Any, connection: ht
     assert ask(connection, "GET", "/lake/a%20b/c%3Dd")[:2] == (200, DATA)
     store.forget()
     assert ask(connection, "GET", "/lake/a%20b/c%3Dd")[0] == 404
+
+
+def test_many_objects_are_written(store: Any, client: Any) -> None:
+    content = {"many/a b%20#?.bin": DATA, "many/ä=1/2": b"", "many/c": LARGE}
+    for each in (dict.fromkeys(content, b"before"), content):
+        store.put_all(each.items())
+        assert {key: client.get_object(Bucket="lake", Key=key)["Body"].read() for key in each} == each
+    late = replace(store, direct=store.endpoint)
+    failed = pytest.raises(RuntimeError, match=r"The server answered 503 when 'many/d' was written\.")
+    with store.inject(slow.Faults(503)), failed:
+        late.put_all([("many/d", b"")])
+
+
+def test_a_change_of_an_object_leaves_others_warm(store: Any, connection: http.client.HTTPConnection) -> None:
+    for key in ("kept/1", "kept/2", "other"):
+        store.client.put_object(Bucket="lake", Key=key, Body=DATA)
+    store.warm("kept/")
+    store.client.put_object(Bucket="lake", Key="kept/2", Body=b"2")
+    with client_of(store.direct) as other:
+        other.delete_objects(Bucket="lake", Delete={"Objects": [{"Key": "kept/1"}, {"Key": "other"}]})
+    assert [ask(connection, "GET", f"/lake/{key}")[0] for key in ("kept/1", "kept/2", "other")] == [200, 200, 404]
+    assert ask(connection, "GET", "/lake/kept/2")[1] == b"2"
+    store.client.delete_objects(Bucket="lake", Delete={"Objects": [{"Key": "kept/2"}]})
+    assert ask(connection, "GET", "/lake/kept/1")[0] == 404, "a call that names no object may have changed any"
 
 
 @pytest.mark.parametrize("status", slow.CODES)
