@@ -8,7 +8,7 @@ from hudi_vector.storage import Storage, join
 from hudi_vector.storage.records import Record
 from hudi_vector.storage.side_files import names_of
 
-__all__ = ["CLEAN", "COMPACT", "LEASE", "LEASES", "HeldLease", "read_lease"]
+__all__ = ["CLEAN", "COMPACT", "LEASE", "LEASES", "HeldLease", "lease_states", "read_lease"]
 
 LEASES = ".hoodie/blob_service/v1/leases"
 CLEAN = "clean"
@@ -46,18 +46,27 @@ def read_lease(
     name and the content of a state that is known, which is not read if it is still the newest. Raises DataFileError if
     the content is not that of a lease.
     """
+    return lease_states(storage, table, service, held)[1]
+
+
+def lease_states(
+    storage: Storage, table: str, service: str, held: tuple[str, HeldLease] | None = None
+) -> tuple[list[str], HeldLease | None]:
+    """Return the names of all states of a service's lease, and what `read_lease` returns."""
     for _ in range(_LOOKS - 1):
         try:
             return _look(storage, table, service, held)
-        except FileNotFoundError:  # a newer state replaced the file between the listing and the read
+        except FileNotFoundError:  # the holder gave the lease back between the listing and the read
             continue
     return _look(storage, table, service, held)
 
 
-def _look(storage: Storage, table: str, service: str, held: tuple[str, HeldLease] | None) -> HeldLease | None:
+def _look(
+    storage: Storage, table: str, service: str, held: tuple[str, HeldLease] | None
+) -> tuple[list[str], HeldLease | None]:
     folder = join(table, LEASES, service)
     names = names_of(storage, folder)
     if held is not None and names[:1] == [held[0]]:
-        return held[1]
+        return names, held[1]
     found = LEASE.newest(storage, folder, names)
-    return None if found is None else found.value()
+    return names, None if found is None else found.value()

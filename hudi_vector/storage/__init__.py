@@ -462,6 +462,14 @@ class Storage:
             return False
         return True
 
+    def removal(self, uri: str) -> Callable[[], object]:
+        """Look for what is in a folder, and return a function that removes the folder, as `remove_folder` does."""
+        objects = self._objects_for(uri)
+        found = None if objects is None else objects.named_below(self.path(uri))
+        if objects is None or found is None:
+            return lambda: self.remove_folder(uri)
+        return lambda: self.each(objects.delete, found)
+
     def remove_empty_folders(self, uri: str) -> None:
         """Remove a local folder and the folders in it as far as they are empty; links stay.
 

@@ -11,7 +11,7 @@ import io
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -26,6 +26,7 @@ from hudi_vector.storage.settings import StorageOptions
 __all__ = ["END_BYTES", "ObjectFile", "Objects", "PositionedFile", "is_addressed", "objects_at"]
 
 _PART_BYTES = 8 << 20
+_STREAMED_BYTES = 1 << 20
 _PAGE = 1000
 """The most names that an answer to a listing has."""
 # The footer of a Hudi base file holds a Bloom filter of some 430 KB; the page index lies before it.
@@ -92,6 +93,18 @@ class Objects:
             content = self._bytes(found, path)
             answer.nbytes = content.size
         return content, int(found.meta["size"]), found.meta.get("e_tag")
+
+    def stream(self, path: str, begin: int, end: int) -> Iterator[pa.Buffer]:
+        """Yield the bytes from `begin` to `end`, which must not be empty, as they come by one request.
+
+        Raises OSError, FileNotFoundError among them, if they cannot be read.
+        """
+        with one_request() as answer:
+            pieces = iter(self._get(path, (begin, end)).stream(min_chunk_size=_STREAMED_BYTES))
+            while (piece := self._asked(lambda: next(pieces, None), path)) is not None:
+                content = pa.py_buffer(piece)
+                answer.nbytes += content.size
+                yield content
 
     def info(self, path: str) -> tuple[int, int]:
         """Return an object's size in bytes and its modification time in ns; raise OSError if it cannot be asked for."""
@@ -321,6 +334,13 @@ class ObjectFile(PositionedFile):
         """
         content: bytes = self._part(offset, offset + nbytes).to_pybytes()
         return content
+
+    def streamed(self, begin: int, end: int) -> Iterator[pa.Buffer]:
+        """Yield the bytes from `begin` to `end` as they come by one request, of which few are held at a time.
+
+        Fewer come where the object ends before. Raises OSError if it cannot be read.
+        """
+        return self._objects.stream(self._path, begin, end)
 
     def read_ahead(self) -> None:
         """Read the end of the object, by one request; raise OSError if it cannot be read."""

@@ -4,6 +4,9 @@ The lease is the newest whole side file of ``{table}/.hoodie/blob_service/v1/lea
 until when. The holder renews it in the background. If the holder dies, another run can take over once the lease has
 run out. The lease is advisory: two runs that begin at the same moment may both hold it until the next renewal. That
 does no harm, because every step of a service can be repeated.
+
+A holder gives the lease back by removing its states, and the older ones that it found: a lease without a state is free.
+It removes nothing that another run has published, so it need not look first.
 """
 
 from __future__ import annotations
@@ -11,14 +14,15 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timezone
 from types import TracebackType
+from typing import Any
 
-from hudi_vector.blobs.leases import LEASE, LEASES, HeldLease, read_lease
+from hudi_vector.blobs.leases import LEASE, LEASES, HeldLease, lease_states, read_lease
 from hudi_vector.errors import RefusedError
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.leases import Renewals, clock_ms, this_process
-from hudi_vector.storage.side_files import names_of
 
 __all__ = ["LEASE_MS", "ServiceLease"]
 
@@ -41,6 +45,8 @@ class ServiceLease:
         options: Options to open storage.
         lease_ms: How long the lease holds without a renewal, milliseconds.
         now_ms: The clock, in milliseconds since 1970, for tests.
+        meanwhile: A call that only reads, made as soon as the lease is published, while it is looked whether it is
+            held; `seen` returns its result.
 
     Example:
         >>> import tempfile
@@ -56,6 +62,7 @@ class ServiceLease:
         options: StorageOptions = _LOCAL,
         lease_ms: int = LEASE_MS,
         now_ms: Callable[[], int] = clock_ms,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
         self._table = normalise(table)
         self._service = service
@@ -65,7 +72,11 @@ class ServiceLease:
         self._now = now_ms
         self._owner = uuid.uuid4().hex
         self._until = 0
+        self._meanwhile = meanwhile
+        self.seen: Callable[[], Any] = meanwhile
         self._held: tuple[str, HeldLease] | None = None  # the newest state that this run has published
+        self._states: list[str] = []  # what is removed when the lease is given back
+        self._last: list[Callable[[], object]] = []
         self._lost: str | None = None
         self._renewals = Renewals(f"the lease of the {service} of {self._table}", self.renew, lease_ms)
 
@@ -92,11 +103,17 @@ class ServiceLease:
         self._publish(found.generation + 1, self._now() + self._lease_ms)
 
     def __enter__(self) -> ServiceLease:
-        found = self._newest()
+        self._states, found = lease_states(self._storage, self._table, self._service)
         self._require_free(found)
         self._publish(0 if found is None else found.generation + 1, self._now() + self._lease_ms)
-        # Another run may have published the same generation; both see the same file as the newest, and one gives up.
-        self._require_free(self._newest())
+        self.seen = self._storage.begun(self._meanwhile)
+        try:
+            # Another run may have published the same generation: both see the same file as the newest, one gives up.
+            self._require_free(self._newest())
+        except BaseException:
+            with suppress(OSError):
+                self._release()  # or it would hold up the run after the other one
+            raise
         self._renewals.__enter__()
         return self
 
@@ -104,6 +121,13 @@ class ServiceLease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._renewals.__exit__(kind, error, trace)
+        self._storage.together(self._release_or_say, *self._last)
+
+    def at_release(self, *calls: Callable[[], object]) -> None:
+        """Make calls when the lease is given back, at the same time; what they raise is raised then."""
+        self._last += calls
+
+    def _release_or_say(self) -> None:
         try:
             self._release()
         except OSError as problem:
@@ -118,24 +142,15 @@ class ServiceLease:
             )
 
     def _release(self) -> None:
-        if self._held is None:
-            return
-        names, generation = names_of(self._storage, self._folder), self._held[1].generation
-        if names[:1] != [self._held[0]]:
-            found = LEASE.newest(self._storage, self._folder, names)
-            if found is None or found.value().owner != self._owner:
-                return
-            generation = found.generation
-        # Not both at once: another run that saw no state at all would take the lease, and this state would end it.
-        freed = self._publish(generation + 1, 0)
-        # Later files may be in the middle of being written.
-        self._storage.remove_all(join(self._folder, name) for name in reversed(names) if name < freed)
+        """Remove the states of the lease, on a local disk the newest one last."""
+        states, self._states = sorted(self._states), []
+        self._storage.remove_all(join(self._folder, name) for name in states)
 
-    def _publish(self, generation: int, until_ms: int) -> str:
+    def _publish(self, generation: int, until_ms: int) -> None:
         lease = HeldLease(generation, self._owner, this_process(), until_ms)
         name = LEASE.publish(self._storage, self._folder, lease, generation)
         self._held, self._until = (name, lease), until_ms
-        return name
+        self._states.append(name)
 
     def _newest(self) -> HeldLease | None:
         return read_lease(self._storage, self._table, self._service, self._held)

@@ -10,6 +10,7 @@ import pyarrow.fs as pafs
 import pytest
 from support import servers
 
+from hudi_vector.blobs.names import new_write_id
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.blobs.uploads.manifest import finish, list_uploads, open_upload, read_checksums, stage
@@ -61,6 +62,14 @@ def test_a_write_to_an_object_store(form: str, options: StorageOptions, lake: pa
     assert list_uploads(table, options=options) == [done]
     assert read_checksums(done, options=options).num_rows == 3
 
+
+def test_the_name_of_a_lance_container_is_reserved(options: StorageOptions) -> None:
+    """Lance writes it by its own means; other containers have names with random bits, which are not looked up."""
+    table, settings = "s3a://lake/reserved/t", BlobSettings(inline_threshold=50, format="lance")
+    plan = BlobWritePlan(table, new_write_id(0), (BlobColumn("img", settings),), options=options)
+    with BlobWriter(plan, TASK) as writer:
+        writer.convert(pa.record_batch({"img": BLOBS}))
+        writer.close()
     again = BlobWriter(plan, TASK)
     with pytest.raises(BlobWriteError, match="is there already"):
         again.convert(pa.record_batch({"img": BLOBS}))

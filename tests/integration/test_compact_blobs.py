@@ -27,7 +27,7 @@ from support.swept import Killed, dying
 
 import hudi_vector as hv
 from hudi_vector.blobs.names import new_write_id
-from hudi_vector.blobs.uploads.manifest import ABORTED, COMMITTED, list_uploads
+from hudi_vector.blobs.uploads.manifest import ABORTED, COMMITTED, OPEN, UPLOADS, list_uploads
 from hudi_vector.cli import main
 from hudi_vector.errors import (
     DataFileError,
@@ -37,6 +37,7 @@ from hudi_vector.errors import (
     UnknownColumnError,
     WriteError,
 )
+from hudi_vector.storage.side_files import is_side_file
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.plans.compaction import CompactionPlan
@@ -47,6 +48,7 @@ from hudi_vector.table_services.plans.compaction_files import (
     begun_runs,
     publish_plan,
     publish_run,
+    unended_runs,
 )
 from hudi_vector.table_services.plans.plan_files import RUNNING
 from hudi_vector.table_services.service_lease import LEASES, ServiceLease
@@ -267,6 +269,41 @@ def test_whoever_comes_after_a_killed_run_ends_it(spark, shared):
     assert begun_runs(table) == []
     assert {each.state for each in list_uploads(table) if each.write_id not in known} == {COMMITTED, ABORTED}
     assert not any(Path(shared, ".hoodie/blob_service/v1/staging").iterdir())
+
+
+@pytest.mark.parametrize("gone", [("list",), ("manifest",), ("list", "manifest"), ("note",)], ids=" ".join)
+@pytest.mark.parametrize("by_maintain", [False, True])
+def test_a_run_that_was_killed_before_all_it_begins_with_was_durable(spark, shared, gone, by_maintain):
+    """On an object store, its list, its manifest and its note are sent at once, and any of them may be there."""
+    change(spark, shared, [1], ts=1)
+    before, table = stored(spark, shared), f"file://{shared}"
+
+    def die():
+        raise Killed
+
+    known = {each.write_id for each in list_uploads(table)}
+    with pytest.raises(Killed):
+        services.compact_blobs(spark, str(shared), options=QUICK, progress=acting("copying", die))
+    (run,) = begun_runs(table)
+    home = Path(shared, COMPACTIONS, run.plan.plan_id)
+    places = {
+        "list": home / run.containers.name,
+        "manifest": Path(shared, UPLOADS, run.pending.write_id),
+        "note": next(file for file in home.iterdir() if is_side_file(file.name)),
+    }
+    for name in gone:
+        shutil.rmtree(places[name]) if places[name].is_dir() else places[name].unlink()
+    marked = services.clean_blobs(spark, str(shared), dry_run=True, grace="0s")
+    assert any("compactions" in doubt for doubt in marked.doubts) == ("list" in gone), "in doubt nothing is taken"
+    if by_maintain:
+        services.maintain(spark, str(shared), steps=["figures"])
+        assert unended_runs(table) == []
+    services.compact_blobs(spark, str(shared), options=QUICK)
+    assert stored(spark, shared) == before
+    assert hv.blobs.verify(spark, str(shared)).collect() == []
+    assert unended_runs(table) == begun_runs(table) == []
+    left = {each.state for each in list_uploads(table) if each.write_id not in known}
+    assert left <= {COMMITTED, ABORTED, *([OPEN] if "note" in gone else [])}
 
 
 def test_maintain_ends_a_run_that_was_killed_behind_its_commit(spark, shared):

@@ -116,7 +116,7 @@ blobs.uploads               blobs    blobs blobs.containers errors storage
 blobs.reading               blobs    arguments blobs blobs.uploads errors read read.logs read.parquet schema storage
                                      table
 blobs.counts                blobs    blobs blobs.reading blobs.uploads errors storage
-blobs.copies                blobs    blobs blobs.containers blobs.reading errors storage
+blobs.copies                blobs    blobs blobs.containers blobs.reading blobs.uploads errors storage
 blobs.storing               blobs    blobs blobs.containers blobs.uploads errors storage
 spark.blobs                 blobs    arguments blobs blobs.counts blobs.reading blobs.uploads errors options schema
                                      spark spark.catalyst storage table workers

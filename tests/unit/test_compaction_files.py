@@ -8,7 +8,7 @@ import pytest
 from support.blob_states import BlobTable, write_id
 
 from hudi_vector.blobs.names import new_write_id
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import DataFileError, InvalidArgumentError
 from hudi_vector.storage import normalise
 from hudi_vector.table.timeline import Instant
 from hudi_vector.table_services.marking.mark import find_unneeded
@@ -16,9 +16,11 @@ from hudi_vector.table_services.plans.compaction import CompactionPlan, PlannedC
 from hudi_vector.table_services.plans.compaction_files import (
     PendingCommit,
     begun_runs,
+    new_run,
     publish_plan,
     publish_run,
     read_run,
+    unended_runs,
 )
 from hudi_vector.table_services.plans.compaction_result import CompactResult
 from hudi_vector.table_services.plans.plan_files import ENDED, RUNNING
@@ -41,9 +43,24 @@ def test_a_run_is_read_back_in_each_of_its_states(tmp_path):
     running = publish_run(replace(made, state=RUNNING, pending=pending))
     later = publish_run(replace(publish_plan(plan(table, 5)), state=RUNNING))
     assert begun_runs(table) == [running, later]
+    assert unended_runs(table) == [replace(run, plan=replace(run.plan, containers=())) for run in (running, later)]
     ended = publish_run(replace(running, state=ENDED, pending=None))
     assert read_run(table, made.plan.plan_id) == ended
     assert begun_runs(table) == [later]
+
+
+def test_a_run_that_was_killed_while_its_list_was_sent_can_be_ended(tmp_path):
+    """The note of its first commit may be durable before the list of its containers is."""
+    table = normalise(str(tmp_path))
+    run, _ = new_run(plan(table))
+    pending = PendingCommit(new_write_id(1), "token", ())
+    noted = publish_run(replace(run, pending=pending))
+    with pytest.raises(DataFileError, match="cannot be read"):
+        begun_runs(table)  # a mark then takes it for a doubt, and keeps everything
+    (found,) = unended_runs(table)
+    assert (found.pending, found.generation) == (pending, noted.generation)
+    publish_run(replace(found, state=ENDED, pending=None))
+    assert (begun_runs(table), unended_runs(table)) == ([], [])
 
 
 @pytest.mark.parametrize("name", ["x", "../../etc", "19700101000000007_0123456789ab"])

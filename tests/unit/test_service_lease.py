@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -60,15 +61,55 @@ def test_a_second_run_is_told_who_holds_it_until_when(tmp_path: Path) -> None:
         again.check()
 
 
-def test_what_a_lease_leaves_behind_is_one_small_file(tmp_path: Path) -> None:
+def test_a_lease_leaves_nothing_behind(tmp_path: Path) -> None:
     clock = Clock()
+    dead = lease_of(tmp_path, clock)
+    dead.__enter__()
+    clock.now += 60_000
     for _ in range(3):
         with lease_of(tmp_path, clock) as lease:
             lease.renew()
             lease.renew()
             assert len(names(tmp_path)) >= 3
-        assert len(names(tmp_path)) == 1
-    assert names(tmp_path)[0].startswith("00000011-")
+        assert names(tmp_path) == [], "also what a dead run had left"
+
+
+def test_who_comes_too_late_leaves_nothing_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both find the lease free and publish; of two states of one generation the one with the greater name counts."""
+    late, first = lease_of(tmp_path, Clock()), lease_of(tmp_path, Clock())
+    publish_late = late._publish
+
+    def named(number: str, publish: Callable[[], object]) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                "hudi_vector.storage.side_files.uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex=number))
+            )
+            publish()
+
+    def first_comes_before(generation: int, until_ms: int) -> None:
+        named("f" * 32, first.__enter__)
+        named("0" * 32, lambda: publish_late(generation, until_ms))
+
+    monkeypatch.setattr(late, "_publish", first_comes_before)
+    with pytest.raises(RefusedError, match="another clean"):
+        late.__enter__()
+    assert names(tmp_path) == [f"00000000-{'f' * 32}"]
+    first.check()
+    first.__exit__(None, None, None)
+    assert names(tmp_path) == []
+
+
+def test_what_is_read_meanwhile_sees_what_was_there_when_the_lease_was_published(tmp_path: Path) -> None:
+    with lease_of(tmp_path, Clock(), meanwhile=lambda: names(tmp_path)) as lease:
+        assert len(lease.seen()) == 1
+
+
+def test_what_is_left_to_the_end_is_done_when_the_lease_is_given_back(tmp_path: Path) -> None:
+    done: list[int] = []
+    with lease_of(tmp_path, Clock()) as lease:
+        lease.at_release(lambda: done.append(1), lambda: done.append(2))
+        assert done == []
+    assert (done, names(tmp_path)) == ([1, 2], [])
 
 
 def test_a_lease_is_renewed_while_its_run_goes_on(tmp_path: Path) -> None:
@@ -127,7 +168,7 @@ def test_of_two_that_begin_at_once_the_loser_finds_out(tmp_path: Path) -> None:
             lease.renew()
         with pytest.raises(RefusedError, match="taken it over"):
             lease.check()
-    assert len(names(tmp_path)) == 2, "the other's lease stays"
+    assert len(names(tmp_path)) == 1, "the other's lease stays"
 
 
 def test_a_damaged_lease_holds_nobody_up(tmp_path: Path) -> None:
@@ -159,7 +200,7 @@ def test_storage_that_fails_at_the_end_costs_only_the_wait(
         raise OSError("no network")
 
     with monkeypatch.context() as patch:
-        patch.setattr("hudi_vector.storage.Storage.publish", broken)
+        patch.setattr("hudi_vector.storage.Storage.remove_all", broken)
         lease.__exit__(None, None, None)
     assert "runs out by itself: no network" in caplog.text
     with pytest.raises(RefusedError, match="another clean"), lease_of(tmp_path, clock):

@@ -35,7 +35,7 @@ class ParquetContainer:
     def __init__(self, uri: str, options: StorageOptions) -> None:
         self._uri = uri
         self._storage = open_storage(uri, options)
-        self._file = self._storage.create(uri)
+        self._file = self._storage.create(uri, unique=True)
         self._writer = pq.ParquetWriter(
             self._file.stream,
             _SCHEMA,

@@ -38,7 +38,11 @@ class _Filling:
 
 
 class ContainerPool:
-    """The containers into which one task stores bytes; a full container is closed and the next one opened."""
+    """The containers into which one task stores bytes; a full container is closed and the next one opened.
+
+    No two containers have one name: it has the write's id, which is random, and the number of the task attempt, which
+    Spark gives once. So an object store is not asked whether a name is taken, which a local disk refuses by itself.
+    """
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ class RawContainer:
     """A raw container that is being filled."""
 
     def __init__(self, uri: str, options: StorageOptions) -> None:
-        self._file = open_storage(uri, options).create(uri)
+        self._file = open_storage(uri, options).create(uri, unique=True)
         self._position = 0
 
     def room(self, lengths: Ints, limit: int) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,8 @@ from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.struct import OUT_OF_LINE, BlobColumns
 from hudi_vector.errors import BlobWriteError
-from hudi_vector.storage import StorageOptions, join, scheme_of
+from hudi_vector.storage import StorageOptions, join, open_storage, scheme_of
+from hudi_vector.storage.objects import ObjectFile
 
 __all__ = ["PIECE", "PLACES", "Chunk", "Piece", "whole_blobs"]
 
@@ -25,6 +28,9 @@ PIECE = 32 << 20
 
 PLACES = pa.schema([("new_path", pa.string()), ("new_begin", pa.int64())])
 """The new location of a range: `new_path` is relative to the table, `new_begin` is the first byte."""
+
+_MOST_CHECKED = 32
+"""So many parts of new objects are read back at once, each by a stream of which some megabyte is held."""
 
 _NOWHERE = pa.array([], pa.struct(list(PLACES)))
 _RANGE = ["file", "begin", "count"]
@@ -46,6 +52,20 @@ class Piece:
     def bytes(self) -> int:
         """Return the total bytes of the ranges."""
         return int(pc.sum(self.ranges["count"]).as_py() or 0)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Ranges with their new places, and the SHA-256 of their bytes; None if the source is read again."""
+
+    moved: pa.RecordBatch
+    digest: bytes | None = None
+
+    @property
+    def path(self) -> str:
+        """Return the new file of the first range."""
+        path: str = self.moved["new_path"][0].as_py()
+        return path
 
 
 class Chunk:
@@ -75,7 +95,7 @@ class Chunk:
         self._settings = settings
         self._pool = pool
         self._options = options
-        self._ranges: list[tuple[pa.RecordBatch, bytes | None]] = []
+        self._ranges: list[_Stored] = []
         self._rows: list[pa.RecordBatch] = []
         self._last = _NOWHERE
         # On a local disk it is fastest to read both files again; on an object store each read costs money.
@@ -91,7 +111,8 @@ class Chunk:
             paths, offsets = self._store(ByteValues.of(values, rows))
             stored = pa.StructArray.from_arrays([paths, pa.array(offsets)], fields=list(PLACES))
             ranges = piece.ranges.take(pa.array(rows)).select(_RANGE)
-            self._ranges.append((_with(ranges, stored), None if self._reads_twice else _digest(values.drop_null())))
+            moved = _with(ranges, stored)
+            self._ranges += [_Stored(moved)] if self._reads_twice else _by_file(moved, values.drop_null())
         there = np.full(len(values), -1)
         there[rows] = np.arange(len(rows))
         known = pa.concat_arrays([self._last, stored.take(pa.array(there, mask=there < 0))])
@@ -104,22 +125,45 @@ class Chunk:
         Raises BlobWriteError if a file cannot be made durable or does not hold the bytes that were read.
         """
         written = self._pool.close()
-        # A new fetcher reads as any other reader would, without this process's knowledge of the files.
-        fetcher = BlobFetcher(self._options, self._table)
-        for moved, digest in self._ranges:
-            paths = moved["new_path"].dictionary_encode()
-            files = pa.array([join(self._table, path) for path in paths.dictionary.to_pylist()], pa.string())
-            there = whole_blobs(files.take(paths.indices), moved["new_begin"], moved["count"])
-            if not (_equals(fetcher, there, moved) if digest is None else _digest(fetcher.fetch(there)) == digest):
-                raise BlobWriteError(
-                    f"container '{moved['new_path'][0]}' does not hold the bytes that were copied to it; "
-                    "nothing refers to it yet: look at the disk, and run the compaction again"
-                )
+        checks = [partial(self._require_held, each) for each in self._ranges]
+        open_storage(self._table, self._options).each(lambda check: check(), checks, _MOST_CHECKED)
         return written, self._rows
 
     def discard(self) -> None:
         """Close the open files after a failure; nothing refers to them."""
         self._pool.discard()
+
+    def _require_held(self, stored: _Stored) -> None:
+        """Raise BlobWriteError if a new file does not hold what was copied to it."""
+        if not (self._has_digest(stored) if stored.digest is not None else self._equals_source(stored)):
+            raise BlobWriteError(
+                f"container '{stored.path}' does not hold the bytes that were copied to it; "
+                "nothing refers to it yet: look at the disk, and run the compaction again"
+            )
+
+    def _has_digest(self, stored: _Stored) -> bool:
+        """Return True if the bytes in a new file have the digest; they are read as they come, and few are held."""
+        uri = join(self._table, stored.path)
+        # An object that is opened again is read as any other reader would, without what this process knows of it.
+        file = open_storage(uri, self._options).addressed(uri)
+        if file is None:
+            there = self._there(stored.moved)
+            return _digest(BlobFetcher(self._options, self._table).fetch(there)) == stored.digest
+        begins, counts = stored.moved["new_begin"].to_numpy(), stored.moved["count"].to_numpy()
+        try:
+            return _streamed_digest(file, begins, counts) == stored.digest
+        except OSError as problem:
+            raise BlobWriteError(f"container '{stored.path}' cannot be read back: {problem}") from problem
+
+    def _equals_source(self, stored: _Stored) -> bool:
+        # A new fetcher reads as any other reader would, without this process's knowledge of the files.
+        return _equals(BlobFetcher(self._options, self._table), self._there(stored.moved), stored.moved)
+
+    def _there(self, moved: pa.RecordBatch) -> BlobColumns:
+        """Return references to the new places."""
+        paths = moved["new_path"].dictionary_encode()
+        files = pa.array([join(self._table, path) for path in paths.dictionary.to_pylist()], pa.string())
+        return whole_blobs(files.take(paths.indices), moved["new_begin"], moved["count"])
 
     def _store(self, values: ByteValues) -> tuple[pa.StringArray, Ints]:
         """Write values; return the path and the offset of each."""
@@ -164,6 +208,33 @@ def _equals(fetcher: BlobFetcher, there: BlobColumns, moved: pa.RecordBatch) -> 
         if not fetcher.fetch(there, part).equals(fetcher.fetch(source, part)):
             return False
     return True
+
+
+def _by_file(moved: pa.RecordBatch, values: pa.BinaryArray) -> list[_Stored]:
+    """Return the ranges of each new file, in the order of their places there, with the digest of their bytes."""
+    paths = moved["new_path"].dictionary_encode().indices.to_numpy()
+    each = [pa.array(np.flatnonzero(paths == number)) for number in range(int(paths.max()) + 1)]
+    return [_Stored(moved.take(rows), _digest(values if len(each) == 1 else values.take(rows))) for rows in each]
+
+
+def _streamed_digest(file: ObjectFile, begins: Ints, counts: Ints) -> bytes:
+    """Return one SHA-256 over ranges of a file in ascending order; what comes between them is left out."""
+    digest = hashlib.sha256()
+    some = np.flatnonzero(counts)
+    if not len(some):
+        return digest.digest()
+    wanted = deque(zip(begins[some].tolist(), (begins + counts)[some].tolist(), strict=True))
+    at = wanted[0][0]
+    for piece in file.streamed(at, wanted[-1][1]):
+        view, end = memoryview(piece), at + piece.size
+        while wanted and wanted[0][0] < end:
+            first, last = wanted.popleft()
+            digest.update(view[max(first, at) - at : last - at])
+            if last > end:
+                wanted.appendleft((first, last))
+                break
+        at = end
+    return digest.digest()
 
 
 def _digest(values: pa.BinaryArray) -> bytes:

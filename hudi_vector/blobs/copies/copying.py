@@ -30,6 +30,8 @@ from hudi_vector.blobs.containers.pool import ContainerPool, TaskAttempt
 from hudi_vector.blobs.copies.copy_chunk import PIECE, PLACES, Chunk, Piece, whole_blobs
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.settings import BlobSettings
+from hudi_vector.blobs.uploads.kept_checksums import KeptChecksums
+from hudi_vector.blobs.uploads.manifest import Upload
 from hudi_vector.storage import StorageOptions, normalise
 
 __all__ = ["PLACES", "RANGES", "Copier", "digests", "read_ahead"]
@@ -54,12 +56,15 @@ class Copier:
     """The serialisable instructions for copying the ranges of one write in its tasks.
 
     `settings` are pairs of column and settings; their container size is ignored, as a chunk is always one container.
+    `sources` are writes whose containers are copied, as far as they are known: tasks read no manifest of these that
+    names its checksums.
     """
 
     table: str
     write_id: str
     settings: tuple[tuple[str, BlobSettings], ...]
     options: StorageOptions = field(default=StorageOptions(), repr=False)
+    sources: tuple[Upload, ...] = field(default=(), repr=False)
 
     def copy(
         self, ranges: Iterable[pa.RecordBatch], task: TaskAttempt, written: list[WrittenContainer]
@@ -89,7 +94,8 @@ class Copier:
     ) -> Generator[Chunk, None, None]:
         """Yield chunks whose bytes are all written but not yet durable; the caller then owns the chunk."""
         table, settings, numbers = normalise(self.table), dict(self.settings), count()
-        fetcher = BlobFetcher(self.options, self.table, on_error="null", verify=True)
+        kept = KeptChecksums(self.options, (each for each in self.sources if each.names_checksums))
+        fetcher = BlobFetcher(self.options, self.table, on_error="null", verify=True, kept=kept)
         key: tuple[str, str, int] | None = None
         chunk: Chunk | None = None
         try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from hudi_vector.blobs.reading.resolve import MAX_VALUE_BYTES, Resolved, resolve
 from hudi_vector.blobs.reading.transfer import Failure, transfer
 from hudi_vector.blobs.reading.wanted import Ints, Part, Wanted, wanted_of
 from hudi_vector.blobs.struct import BlobColumns, Flags
-from hudi_vector.blobs.uploads.kept_checksums import kept_checksums
+from hudi_vector.blobs.uploads.kept_checksums import KeptChecksums, kept_checksums
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.storage import StorageOptions, path_text
 from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads, sparing_gap
@@ -51,6 +52,7 @@ class BlobFetcher:
             changed count as unreadable. Blobs without a checksum, and parts of blobs, are not compared.
         from_remote: Whether references may come from an object store, if the table is not known; then they may not name
             files of this machine.
+        kept: The checksums to compare with; None for those that this process keeps.
 
     Raises:
         InvalidArgumentError: A setting has an invalid value.
@@ -69,6 +71,7 @@ class BlobFetcher:
     on_error: str = "raise"
     verify: bool = False
     from_remote: bool = False
+    kept: KeptChecksums | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "null"):
@@ -123,7 +126,7 @@ class BlobFetcher:
         wanted = resolved.wanted
         rows = np.flatnonzero(wanted.refers & (wanted.length >= 0) & np.asarray(values.is_valid()))
         uris = pa.array([file_uri(path, self.table) for path in wanted.paths], pa.string())
-        kept = kept_checksums(self.options).of(
+        kept = (self.kept or kept_checksums(self.options)).of(
             uris.take(pa.array(wanted.file[rows])), wanted.offset[rows], wanted.length[rows]
         )
         rows = rows[kept.rows]
@@ -195,14 +198,9 @@ class BlobFetcher:
             threads = self.threads or default_threads(local=local)
             need = resolved.need[rows]
             gap = self._gap(wanted.file[rows], resolved.begin[rows], need, local)
-            reads = plan_reads(
-                wanted.file[rows],
-                resolved.begin[rows],
-                need,
-                target[rows],
-                max_gap=gap,
-                max_read=_share(int(need.sum()), threads, _MIN_SHARE if local else _MIN_REMOTE_SHARE),
-            )
+            planned = partial(plan_reads, wanted.file[rows], resolved.begin[rows], need, target[rows], max_gap=gap)
+            total = int(need.sum())
+            reads = _shared_locally(planned, total, threads) if local else _in_one_round(planned, total, threads)
             failures = transfer(reads, files, output, self.threads)
             _require_asked(failures, reads, wanted, files)
             for failure in failures:
@@ -234,6 +232,24 @@ def _require_asked(failures: Sequence[Failure], reads: Reads, wanted: Wanted, fi
     unasked = {wanted.paths[number] for number in numbers if (file := files[number]) and file.size == UNASKED}
     if unasked:
         raise _UnaskedError(unasked)
+
+
+def _shared_locally(planned: Callable[..., Reads], total: int, threads: int) -> Reads:
+    """Plan the reads of local files."""
+    return planned(max_read=_share(total, threads, _MIN_SHARE))
+
+
+def _in_one_round(planned: Callable[..., Reads], total: int, threads: int) -> Reads:
+    """Plan the reads of objects: if all may be under way together, no more than that where longer ones make do.
+
+    A read for which no thread is left waits for another one to end, which takes longer than a few megabytes more.
+    """
+    reads = planned(max_read=_share(total, threads, _MIN_REMOTE_SHARE))
+    if len(reads) <= threads or total > threads * _MIN_REMOTE_SHARE:
+        return reads
+    whole = planned(max_read=MAX_READ)
+    left = threads - len(whole)
+    return planned(max_read=min(MAX_READ, max(_MIN_REMOTE_SHARE, -(-total // left)))) if left > 0 else whole
 
 
 def _share(total: int, threads: int, least: int) -> int:

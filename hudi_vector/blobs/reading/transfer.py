@@ -54,7 +54,7 @@ def transfer(
     first = files[int(reads.file[0])]
     assert first is not None
     most = threads or default_threads(local=first.local)
-    pieces = _pieces(reads, most)
+    pieces = _pieces(reads, most) if first.local else _singly(reads)
     job = _Job(reads, files, output)
     done: list[list[Failure]] = []
     if threads is None and first.local:
@@ -74,6 +74,11 @@ def _pieces(reads: Reads, threads: int) -> list[tuple[int, int]]:
     count = min(len(reads), threads * _PIECES_PER_THREAD)
     cuts = np.unique(np.searchsorted(cost, np.linspace(0, cost[-1], count + 1)[1:-1]))
     return list(pairwise([0, *cuts[cuts > 0].tolist(), len(reads)]))
+
+
+def _singly(reads: Reads) -> list[tuple[int, int]]:
+    """Return one piece for each read: a request that shares a piece waits for the one before it, and saves nothing."""
+    return [(read, read + 1) for read in range(len(reads))]
 
 
 def _quick(reads: Reads, piece: tuple[int, int]) -> float:

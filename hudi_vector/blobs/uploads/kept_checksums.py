@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hudi_vector.blobs.containers.container import CHECKSUMS
 from hudi_vector.blobs.names import BLOB_AREA, ContainerName
-from hudi_vector.blobs.uploads.manifest import read_checksums, read_upload
+from hudi_vector.blobs.uploads.manifest import Upload, read_checksums, read_upload
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.storage import StorageOptions, open_storage
 
@@ -60,10 +60,12 @@ class KeptChecksums:
 
     Args:
         options: Hadoop's storage settings.
+        known: Uploads that name their checksums already, as `names_checksums` says: their manifests are not read.
     """
 
-    def __init__(self, options: StorageOptions) -> None:
+    def __init__(self, options: StorageOptions, known: Iterable[Upload] = ()) -> None:
         self._options = options
+        self._known = {(upload.table, upload.write_id): upload for upload in known}
         self._of_write = lru_cache(_WRITES_HELD)(self._load)
 
     def of(self, uris: pa.StringArray, offset: Ints, length: Ints) -> WrittenChecksums:
@@ -107,7 +109,8 @@ class KeptChecksums:
 
     def _load(self, table: str, write_id: str) -> _Write | None:
         try:
-            kept = read_checksums(read_upload(table, write_id, options=self._options), options=self._options)
+            upload = self._known.get((table, write_id)) or read_upload(table, write_id, options=self._options)
+            kept = read_checksums(upload, options=self._options)
         except InvalidArgumentError:
             return None  # a table that was copied without its manifests
         return None if kept is None else _Write.of(kept)

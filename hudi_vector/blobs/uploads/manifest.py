@@ -80,12 +80,15 @@ __all__ = [
     "finish",
     "finish_known",
     "list_uploads",
+    "new_upload",
     "open_upload",
     "prolong",
+    "publish_new",
     "read_checksums",
     "read_upload",
     "read_uploads",
     "renew_lease",
+    "require_not_aborted",
     "require_running",
     "stage",
     "stage_known",
@@ -176,6 +179,11 @@ class Upload:
             return False
         return self.state == UNREADABLE or now_ms < self.lease_until_ms
 
+    @property
+    def names_checksums(self) -> bool:
+        """Return True if the checksums that are named, or that none are, will not change any more."""
+        return self.state in (STAGED, COMMITTED)
+
 
 _MANIFEST = Record("upload", 1, Upload, elsewhere=("table", "generation"))
 
@@ -191,9 +199,7 @@ def open_upload(
 ) -> Upload:
     """Publish the manifest of a new write before any of its bytes; return the upload with its new write id.
 
-    `columns` are the settings of the blob columns by dotted path, `lease_ms` the milliseconds that the write may run
-    without a renewal. With `prepared`, a DataFrame is prepared for its user, who has 7 days to write it. `now_ms`
-    replaces the clock in tests.
+    The arguments are those of `new_upload`, and how storage is opened.
 
     Example:
         >>> import tempfile
@@ -202,9 +208,31 @@ def open_upload(
         >>> [found.state for found in list_uploads(table)]
         ['open']
     """
+    return publish_new(new_upload(table, columns, lease_ms=lease_ms, prepared=prepared, now_ms=now_ms), options)
+
+
+def publish_new(upload: Upload, options: StorageOptions = _LOCAL) -> Upload:
+    """Publish the first manifest of a new write, before any of its bytes."""
+    return _publish(upload, options)
+
+
+def new_upload(
+    table: str,
+    columns: Mapping[str, BlobSettings],
+    *,
+    lease_ms: int,
+    prepared: bool = False,
+    now_ms: int | None = None,
+) -> Upload:
+    """Return the upload of a new write, of which no other process knows yet.
+
+    `columns` are the settings of the blob columns by dotted path, `lease_ms` the milliseconds that the write may run
+    without a renewal. With `prepared`, a DataFrame is prepared for its user, who has 7 days to write it. `now_ms`
+    replaces the clock in tests.
+    """
     now = clock_ms() if now_ms is None else now_ms
     length = PREPARED_MS if prepared else lease_ms
-    upload = Upload(
+    return Upload(
         table=normalise(table),
         write_id=new_write_id(now),
         state=PREPARED if prepared else OPEN,
@@ -213,7 +241,6 @@ def open_upload(
         lease_ms=length,
         columns=tuple(sorted(columns.items())),
     )
-    return _publish(upload, options)
 
 
 def renew_lease(table: str, write_id: str, *, now_ms: int | None = None, options: StorageOptions = _LOCAL) -> Upload:
@@ -324,6 +351,21 @@ def current(upload: Upload, *, options: StorageOptions = _LOCAL) -> Upload:
     if names and generation_of(names[0]) == upload.generation:
         return upload
     return read_upload(upload.table, upload.write_id, options=options)
+
+
+def require_not_aborted(upload: Upload, *, options: StorageOptions = _LOCAL) -> None:
+    """Raise BlobWriteError if another process has aborted a write; the manifest is listed, and not read.
+
+    `upload` is a state that the process which runs the write has published; it may publish the next one meanwhile.
+    Raises InvalidArgumentError if the manifest is gone.
+    """
+    names = names_of(_open(upload.table, options), uploads_folder(upload.table, upload.write_id))
+    generations = {generation_of(name) for name in names}
+    if upload.generation not in generations:
+        upload = read_upload(upload.table, upload.write_id, options=options)
+    aborted = _RANKS[ABORTED] * _RANK_STEP
+    if any(aborted <= generation < aborted + _RANK_STEP for generation in generations):
+        raise BlobWriteError(f"{_named(replace(upload, state=ABORTED))} and cannot go on")
 
 
 def list_uploads(table: str, *, options: StorageOptions = _LOCAL) -> list[Upload]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from hudi_vector.blobs.containers.container import WrittenContainer
 from hudi_vector.blobs.uploads.manifest import (
@@ -11,11 +12,12 @@ from hudi_vector.blobs.uploads.manifest import (
     current,
     finish_known,
     prolong,
+    require_not_aborted,
     require_running,
     stage_known,
 )
 from hudi_vector.blobs.uploads.side_tables import SideTable
-from hudi_vector.storage import StorageOptions
+from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.storage.leases import Renewals
 
 __all__ = ["RunningUpload"]
@@ -72,16 +74,25 @@ class RunningUpload:
                 self._upload = prolong(self._upload, options=self._options)
 
     def stage(self, containers: Iterable[WrittenContainer], pins: Iterable[SideTable] = ()) -> Upload:
-        """Publish the containers and pins that the commit will refer to; raise BlobWriteError if the lease ran out.
+        """Publish the containers and pins that the commit will refer to.
 
-        Whether another process has ended the write is left to `require_held`, right before the commit.
+        Raise BlobWriteError if the lease ran out, or if another process has ended the write: the commit may follow at
+        once.
         """
-        with self._alone:
-            self._upload = stage_known(self._upload, containers, pins=pins, options=self._options)
-            return self._upload
+        return self._published(lambda known: stage_known(known, containers, pins=pins, options=self._options))
 
     def finish(self, instant: str) -> Upload:
-        """Mark the write as committed by a completed instant; raise BlobWriteError if another process has ended it."""
+        """Mark the write as committed by a completed instant; raise BlobWriteError if another process had ended it.
+
+        It is marked in that case too: the commit is there, and its rows refer to the containers.
+        """
+        return self._published(lambda known: finish_known(known, instant, options=self._options))
+
+    def _published(self, publish: Callable[[Upload], Upload]) -> Upload:
+        """Publish the next state, and look at the same time whether another process has ended the write."""
         with self._alone:
-            self._upload = finish_known(current(self._upload, options=self._options), instant, options=self._options)
+            storage = open_storage(self._upload.table, self._options)
+            looking = storage.begun(partial(require_not_aborted, self._upload, options=self._options))
+            self._upload = publish(self._upload)
+            looking()
             return self._upload

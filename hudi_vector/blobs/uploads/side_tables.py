@@ -28,6 +28,7 @@ __all__ = [
     "SideTable",
     "checksums_of",
     "load_table",
+    "new_table",
     "publish_table",
     "replace_table",
     "rows_of",
@@ -72,12 +73,19 @@ def table_of(kind: type[D], rows: Sequence[D]) -> pa.Table:
 
 def publish_table(storage: Storage, folder: str, kind: str, table: pa.Table) -> SideTable:
     """Write a side table of a kind into the manifest's folder under a new name, durable on return; return its file."""
+    made, publish = new_table(storage, folder, kind, table)
+    publish()
+    return made
+
+
+def new_table(storage: Storage, folder: str, kind: str, table: pa.Table) -> tuple[SideTable, Callable[[], None]]:
+    """Return the file of a new side table, and the call that makes it durable."""
     sink = io.BytesIO()
     pq.write_table(table, sink)
     content = sink.getvalue()
     name = f"{kind}-{uuid.uuid4().hex}.parquet"
-    storage.publish(join(folder, name), content, unique=True)
-    return SideTable(name, len(content), hashlib.sha256(content).hexdigest())
+    made = SideTable(name, len(content), hashlib.sha256(content).hexdigest())
+    return made, lambda: storage.publish(join(folder, name), content, unique=True)
 
 
 def replace_table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,12 +15,12 @@ from pyspark.sql.types import StructType
 from hudi_vector.arguments import as_text
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.struct import INLINE
-from hudi_vector.errors import InvalidTypeError, UnknownColumnError
+from hudi_vector.errors import HudiVectorError, InvalidTypeError, UnknownColumnError
 from hudi_vector.schema import quoted
 from hudi_vector.spark.blobs.functions import is_blob, whole
 from hudi_vector.spark.catalyst.nested_fields import column_names, field_at
 from hudi_vector.spark.resolve import storage_options, table_named
-from hudi_vector.storage import StorageOptions, path_text
+from hudi_vector.storage import StorageOptions, path_text, scheme_of
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
@@ -57,11 +58,10 @@ class BlobTable:
         Raises TableNotFoundError if there is no such table, UnsupportedTableError if it is not a Hudi table or the view
         does more than name it.
         """
-        # References may lead to another storage than the table's.
-        source = replace(table_source(spark, name), options=storage_options(spark))
+        source, native = _opened(spark, name)
         # The catalog's relation may be older than the table, and a view may hide columns.
         frame = _newest(spark, source)
-        return cls(source, frame, BlobArea.of(source.uri), _blob_columns(frame), NativeTable(source).config)
+        return cls(source, frame, BlobArea.of(source.uri), _blob_columns(frame), native.config)
 
     def again(self) -> BlobTable:
         """Return the table as it is now, without looking for it or reading its properties again."""
@@ -139,6 +139,18 @@ class BlobTable:
             f"column '{name}' of '{self.label}' is {found.dataType.simpleString()}, which is no BLOB; "
             f"its BLOB columns are {', '.join(self.columns) or 'none'}"
         )
+
+
+def _opened(spark: SparkSession, name: str | os.PathLike[str]) -> tuple[Source, NativeTable]:
+    """Return a table with the session's settings, as references may lead to another storage than the table's."""
+    source = replace(table_source(spark, name, look=False), options=storage_options(spark))
+    if scheme_of(source.uri) != "file":
+        with suppress(HudiVectorError, OSError):
+            native = NativeTable(source)
+            if native.first_timeline().commits:
+                return source, native
+        source = replace(table_source(spark, name), options=source.options)  # which says what is missing, if so
+    return source, NativeTable(source)
 
 
 def table_source(spark: SparkSession, name: str | os.PathLike[str], look: bool = True) -> Source:

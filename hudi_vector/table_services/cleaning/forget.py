@@ -15,7 +15,7 @@ from hudi_vector.storage.side_files import remove
 from hudi_vector.table_services.mark_report import MARKS, MarkReport
 from hudi_vector.table_services.marking.files import list_marks
 from hudi_vector.table_services.plans.clustering_files import CLUSTERINGS, begun_clusterings, idle_clusterings
-from hudi_vector.table_services.plans.compaction_files import COMPACTIONS, begun_runs, idle_compactions
+from hudi_vector.table_services.plans.compaction_files import COMPACTIONS, idle_compactions, unended_runs
 from hudi_vector.table_services.trash.sweep_record import SWEEPS, ended_sweeps, read_sweep, unfinished_sweeps
 from hudi_vector.table_services.trash.trash import list_trash
 
@@ -103,7 +103,7 @@ class _Notes:
         over = [name for name in old if name not in standing and name not in running]
         if not over:
             return []
-        asked = {run.pending.write_id for run in begun_runs(self._root, self._options) if run.pending}
+        asked = {run.pending.write_id for run in unended_runs(self._root, self._options) if run.pending}
         for sweep in ended_sweeps(self._storage, self._root):
             record = read_sweep(self._storage, self._root, sweep)
             asked |= {part for file in record.files for part in file.path.split("/")} if record else set()

@@ -29,7 +29,7 @@ from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.guards import is_plain
 from hudi_vector.table_services.plans.clustering_files import begun_clusterings
-from hudi_vector.table_services.plans.compaction_files import begun_runs
+from hudi_vector.table_services.plans.compaction_files import unended_runs
 from hudi_vector.table_services.result import CleanFile
 from hudi_vector.table_services.retention.pending import PendingInstant, is_stale, pending_ingests
 from hudi_vector.table_services.sites import Site
@@ -191,7 +191,7 @@ class _Needs:
     @classmethod
     def of(cls, native: NativeTable, uploads: dict[str, Upload], horizon_ms: int, grace_ms: int) -> _Needs:
         table, options = native.source.uri, native.source.options
-        runs = begun_runs(table, options)
+        runs = unended_runs(table, options)
         running = {name for run in runs for name in (run.plan.plan_id, run.pending and run.pending.write_id) if name}
         running |= {run.plan.plan_id for run in begun_clusterings(table, options)}
         lease = read_lease(native.storage, table, COMPACT)

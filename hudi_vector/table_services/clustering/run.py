@@ -69,7 +69,7 @@ class Clustering(Compaction):
         try:
             work, laid = self._laid(order, vectors, inputs, settings, plan_id)
             wanted = Wanted(self.spark, None, None, None, None)
-            compaction = wanted.plan(work, self.table.columns, deduplicate=False, order=laid)
+            compaction = wanted.plan(work, self.table.columns, deduplicate=False, look=self.look, order=laid)
         finally:
             self._remove_staged(plan_id)
         return ClusteringPlan(

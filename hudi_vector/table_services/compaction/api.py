@@ -21,7 +21,7 @@ from hudi_vector.options import (
 from hudi_vector.storage import join
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.arguments import hudi_settings
-from hudi_vector.table_services.compaction.state import container_states
+from hudi_vector.table_services.compaction.state import AreaLook, container_states
 from hudi_vector.table_services.plans.compaction import CompactionPlan, Thresholds, choose
 from hudi_vector.table_services.plans.compaction_files import (
     COMPACTIONS,
@@ -128,28 +128,31 @@ def compact_blobs(
     wanted = None if plan is not None else Wanted(spark, live_threshold, target_size, small_threshold, group_size)
     chosen = work.table.chosen(columns)
 
-    def decided() -> CompactionPlan | CompactionRun:
+    def decided(look: Callable[[], AreaLook]) -> CompactionPlan | CompactionRun:
         """Return a new plan, or the run of the plan that was named."""
         if wanted is None:
             assert plan is not None
             return read_run(work.table.source.uri, plan, work.storage_options)
-        return wanted.plan(work, tuple(chosen), deduplicate=deduplicate)
+        return wanted.plan(work, tuple(chosen), deduplicate=deduplicate, look=look)
 
     if dry_run:
-        made = plan_of(decided())
+        made = plan_of(decided(work.look))
         if plan is None:
             publish(made, work)
         result = replace(of_plan(made), dry_run=True, refusal=refusal)
         return reported(result, report)
     if refusal is not None:
         raise RefusedError(refusal)
-    with ServiceLease(work.table.source.uri, COMPACT, options=work.storage_options) as lease:
-        notes = work.end_begun_runs(lease)
-        found = decided()
+    # A plan may rest on what was there before the lease was held, so that this does not wait for the lease.
+    look = work.look if wanted is None else work.storage.begun(work.look)
+    with ServiceLease(work.table.source.uri, COMPACT, options=work.storage_options, meanwhile=work.begun) as lease:
+        begun, seen = lease.seen()
+        notes = work.end_begun_runs(lease, begun)
+        found = decided(work.look if notes else look)
         made = plan_of(found)
         reported(of_plan(made), report)
         if made.candidates:
-            done = work.run(found, lease)
+            done = work.run(found, lease, None if notes else seen)
         else:
             done = of_plan(made)
             work.forget_old_plans(keep=made.plan_id)
@@ -190,9 +193,17 @@ class Wanted:
         )
 
     def plan(
-        self, work: Compaction, columns: tuple[str, ...], *, deduplicate: bool, order: Order | None = None
+        self,
+        work: Compaction,
+        columns: tuple[str, ...],
+        *,
+        deduplicate: bool,
+        look: Callable[[], AreaLook],
+        order: Order | None = None,
     ) -> CompactionPlan:
         """Count the references to containers of some BLOB columns, and decide which containers are repacked.
+
+        `look` returns what is in the table's blob area.
 
         With `order`, the planned order of the rows, containers with too many blobs out of that order are repacked too.
         With `deduplicate`, equal blobs are to be stored once. The plan is not published here.
@@ -201,7 +212,7 @@ class Wanted:
 
         now, limits = clock_ms(), replace(self._limits, disorder_percent=_DISORDER_PERCENT if order else None)
         work.tell("counting references")
-        states = container_states(work.table, columns, work.uploads_of, order=order) if columns else []
+        states = container_states(work.table, columns, look(), order=order) if columns else []
         return CompactionPlan(
             plan_id=new_write_id(now),
             table=work.table.source.uri,

@@ -1,7 +1,11 @@
 """A run of blob compaction: each group of containers has a separate upload, copy and commit.
 
-    open manifest → note upload and commit → write containers and references → staged manifest, note of the references
+    open manifest, note of upload and commit → write containers → references, note of them, staged manifest
     → Hudi's commit → committed manifest → restore overwritten rows of other writers → clear the note
+
+The parts between two arrows are sent at once to an object store, where a run may be killed with any of them done. No
+part says more than that a run was under way: before the first arrow nothing was copied, and before Hudi's commit
+nothing refers to what was copied. A manifest that says *committed* only repeats what the timeline says.
 
 After a run was killed, the next run looks for the noted commit by its token. If there is no such commit, the upload is
 aborted; otherwise the steps that follow a commit are completed.
@@ -23,17 +27,18 @@ from hudi_vector.blobs.uploads.manifest import (
     Upload,
     abort,
     finish,
-    open_upload,
+    new_upload,
+    publish_new,
     read_upload,
     read_uploads,
 )
 from hudi_vector.blobs.uploads.running import RunningUpload
-from hudi_vector.errors import DataFileError, HudiVectorError, RefusedError
+from hudi_vector.errors import DataFileError, HudiVectorError, InvalidArgumentError, RefusedError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.cleaning.forget import forget_plans
 from hudi_vector.table_services.compaction.dead_writes import roll_back_dead
-from hudi_vector.table_services.compaction.state import require_suitable, settings_of
+from hudi_vector.table_services.compaction.state import AreaLook, look_at_area, require_suitable, settings_of
 from hudi_vector.table_services.marking.sharers import named_by_others, registered_tables
 from hudi_vector.table_services.plans.compaction import CompactionPlan, PlannedContainer, containers_of
 from hudi_vector.table_services.plans.compaction_files import (
@@ -42,10 +47,10 @@ from hudi_vector.table_services.plans.compaction_files import (
     RESIZING,
     CompactionRun,
     PendingCommit,
-    begun_runs,
     new_run,
     plan_of,
     publish_run,
+    unended_runs,
 )
 from hudi_vector.table_services.plans.compaction_result import CompactResult
 from hudi_vector.table_services.plans.plan_files import ENDED, RUNNING
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
     from hudi_vector.blobs.settings import BlobSettings
     from hudi_vector.spark.blobs.table import BlobTable
     from hudi_vector.table.native import NativeTable
+    from hudi_vector.table.timeline import Instant
     from hudi_vector.writing.commits import Commit
     from hudi_vector.writing.rewriting.repack import Copied
 
@@ -81,6 +87,15 @@ class _Done:
     commits: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    completed: frozenset[Instant] | None = None  # the instants that were completed before the next group is read
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A run as it was noted last; `publish_list` makes its containers durable, if they are not."""
+
+    run: CompactionRun
+    publish_list: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -170,16 +185,33 @@ class Compaction:
             "job writes, give assume_single_writer"
         )
 
-    def run(self, planned: CompactionPlan | CompactionRun, lease: ServiceLease) -> CompactResult:
+    def look(self) -> AreaLook:
+        """Look at the table's blob area."""
+        return look_at_area(self.table, self.uploads_of)
+
+    def begun(self) -> tuple[Sequence[CompactionRun], frozenset[Instant]]:
+        """Return the runs that have not ended, without their containers, and the instants that are completed."""
+        from hudi_vector.writing.rewriting.rewrite import committed_now
+
+        runs, seen = self.storage.together(
+            lambda: unended_runs(self.table.source.uri, self.storage_options), lambda: committed_now(self.table)
+        )
+        return runs, seen
+
+    def run(
+        self,
+        planned: CompactionPlan | CompactionRun,
+        lease: ServiceLease,
+        seen: frozenset[Instant] | None = None,
+    ) -> CompactResult:
         """Repack the candidates of a plan, group by group, and end its run; the caller holds `lease`.
 
-        A plan that was not published is given as it is, another one with its run.
+        A plan that was not published is given as it is, another one with its run. `seen` are instants that were
+        completed by now, if they have been listed.
         """
         plan = plan_of(planned)
-        groups, done, options = plan.groups, _Done(), self.storage_options
-        begun: Callable[[], CompactionRun] = self.storage.begun(
-            lambda: planned if isinstance(planned, CompactionRun) else new_run(planned, options)
-        )
+        groups, done, options = plan.groups, _Done(completed=seen), self.storage_options
+        begun = _Begun(planned) if isinstance(planned, CompactionRun) else _Begun(*new_run(planned, options))
         writes = (ContainerName.parse(plan.table, join(plan.table, each.path)) for each in plan.candidates)
         uploads = self.uploads_of({name.write_id for name in writes if name})
         for number, members in enumerate(groups, 1):
@@ -187,16 +219,17 @@ class Compaction:
             tell, is_last = _numbered(self.tell, number, len(groups)), number == len(groups)
             settings = settings_of(self.spark, self.table, plan, members, uploads)
             noted = self._group(plan, begun, members, settings, lease, done, tell)
-            run = publish_run(replace(noted, state=ENDED if is_last else RUNNING, pending=None), options)
-            begun = partial(replace, run)
             if not is_last:
+                begun = _Begun(publish_run(replace(noted, state=RUNNING, pending=None), options))
                 self._remove_staged(done.folders.pop())
         done.folders += [plan.plan_id] if done.stored else []
-        registry, *_ = self.storage.together(
-            lambda: registered_tables(plan.table, self.storage_options),
+        _, registry, _, *removals = self.storage.together(
+            lambda: publish_run(replace(noted, state=ENDED, pending=None), options),
+            lambda: registered_tables(plan.table, options),
             lambda: self.forget_old_plans(keep=plan.plan_id),
-            *(partial(self._remove_staged, folder) for folder in done.folders),
+            *(partial(self._removal, folder) for folder in done.folders),
         )
+        lease.at_release(*removals)  # until the run has ended, the next one may need what was staged
         left = self._referred(plan.candidates)
         released = [each for each in plan.candidates if each.path not in left]
         lent = named_by_others(self.table.source, [join(plan.table, each.path) for each in released], registry)
@@ -230,10 +263,13 @@ class Compaction:
             self.spark, self.name, self.hudi_options, self.tell, alone=self.alone, needs_blobs=bool(self.table.columns)
         )
 
-    def end_begun_runs(self, lease: ServiceLease) -> tuple[str, ...]:
-        """End the runs that killed processes had begun, and return a sentence for each; the caller holds `lease`."""
+    def end_begun_runs(self, lease: ServiceLease, begun: Sequence[CompactionRun] | None = None) -> tuple[str, ...]:
+        """End the runs that killed processes had begun, and return a sentence for each; the caller holds `lease`.
+
+        `begun` are these runs if they have been read.
+        """
         notes = []
-        for run in begun_runs(self.table.source.uri, self.storage_options):
+        for run in unended_runs(self.table.source.uri, self.storage_options) if begun is None else begun:
             lease.check()
             how = "between two groups" if run.pending is None else self._settle(run.pending)
             self._end(run)
@@ -265,7 +301,12 @@ class Compaction:
 
         sizes = {join(plan.table, each.path): each.bytes for each in members}
         references = referring(self._rewriting.opened(), sizes)
-        copier = Copier(self.path, write_id, tuple(settings.items()), self.storage_options)
+        names = (ContainerName.parse(plan.table, uri) for uri in sizes)
+        sources = {
+            name.write_id: self.uploads[name.write_id] for name in names if name and name.write_id in self.uploads
+        }
+        known = tuple(replace(each, containers=(), pins=()) for each in sources.values())
+        copier = Copier(self.path, write_id, tuple(settings.items()), self.storage_options, known)
         asked = references, copier, plan.target_size, containers_of(members, plan.target_size), self._folder(write_id)
         return copy_equal_once(*asked, self._known(plan, stored)) if plan.deduplicate else copy_ranges(*asked)
 
@@ -286,34 +327,28 @@ class Compaction:
     def _group(
         self,
         plan: CompactionPlan,
-        begun: Callable[[], CompactionRun],
+        begun: _Begun,
         members: Sequence[PlannedContainer],
         settings: Mapping[str, BlobSettings],
         lease: ServiceLease,
         done: _Done,
         tell: Callable[[str], None],
     ) -> CompactionRun:
-        """Repack a group of containers; return the run, in which the group's commit is still noted.
-
-        `begun` returns the run as it was before.
-        """
+        """Repack a group of containers; return the run, in which the group's commit is still noted."""
         from hudi_vector.writing.commits import new_token
         from hudi_vector.writing.rewriting.repack import targets_of
         from hudi_vector.writing.rewriting.rewrite import committed_now
 
-        options, noted = self.storage_options, None
-        lease_ms = min(each.lease_ms for each in settings.values())
-        upload, seen = self.storage.together(
-            lambda: open_upload(self.path, settings, lease_ms=lease_ms, options=options),
-            lambda: committed_now(self.table),
-        )
+        options = self.storage_options
+        seen = committed_now(self.table) if done.completed is None else done.completed
+        upload = new_upload(self.path, settings, lease_ms=min(each.lease_ms for each in settings.values()))
+        pending = PendingCommit(upload.write_id, new_token(), tuple(sorted(seen)))
+        upload, noted = self._noted(upload, begun, pending)
         running = RunningUpload(upload, options)
         done.folders.append(upload.write_id)
         with ExitStack() as held:
             try:
                 with running.renewals():
-                    pending = PendingCommit(upload.write_id, new_token(), tuple(sorted(seen)))
-                    noted = publish_run(replace(begun(), state=RUNNING, pending=pending), options)
                     tell("copying")
                     copied = self._copied(plan, members, settings, upload.write_id, done.stored)
                     moves = held.enter_context(copied.moves.held())
@@ -321,9 +356,8 @@ class Compaction:
                     commit = self._rewritten(targets, pending, copied, running, lease, tell)
             except Exception:
                 # This process still runs, so it ends the noted commit itself; after a kill the next run has to.
-                if noted is not None:
-                    self._settle(pending)
-                    self._end(noted)
+                self._settle(pending)
+                self._end(noted)
                 raise
             moved, lost = _counted(moves)
             if lost:
@@ -339,6 +373,23 @@ class Compaction:
             self._add(done, copied, moved, plan)
         return noted
 
+    def _noted(self, upload: Upload, begun: _Begun, pending: PendingCommit) -> tuple[Upload, CompactionRun]:
+        """Make durable what a kill must find before anything is copied: an upload, the plan, and the commit to come."""
+        options, run = self.storage_options, replace(begun.run, state=RUNNING, pending=pending)
+        opened: Upload
+        noted: CompactionRun
+        try:
+            opened, _, noted = self.storage.together(
+                partial(publish_new, upload, options), begun.publish_list, partial(publish_run, run, options)
+            )
+        except Exception:
+            # Any part may be durable, or become so: the end has a higher generation than the note.
+            with suppress(HudiVectorError, OSError):
+                self._drop(upload.write_id)
+                self._end(replace(run, generation=run.generation + 1))
+            raise
+        return opened, noted
+
     def _rewritten(
         self,
         targets: DataFrame,
@@ -351,27 +402,27 @@ class Compaction:
         """Point rows to what was copied, with one commit; return it, or None if no row needs it any more."""
         from hudi_vector.writing.rewriting.rewrite import rewrite_rows
 
-        noted = self.storage.begun(
-            lambda: self.storage.together(lambda: running.stage(copied.containers), copied.moves.note)
-        )
+        steps: list[Callable[[], object]] = []
         tell("looking at the rows once more")
+
+        def stage() -> None:
+            self.storage.together(lambda: running.stage(copied.containers), copied.moves.note)
 
         def before_commit() -> None:
             lease.check()
-            noted()
-            is_held = self.storage.begun(running.require_held)
+            # Only now: what is published shows at the same time that no other process has ended the upload.
+            steps.append(self.storage.begun(running.require_held if steps else stage))
             self._require_quiet()
-            is_held()
+            steps[-1]()
             tell("committing")
 
         try:
-            commit = rewrite_rows(self._rewriting, targets, pending.token, before_commit)
+            return rewrite_rows(self._rewriting, targets, pending.token, before_commit)
         except BaseException:
-            with suppress(HudiVectorError, OSError):
-                noted()  # or it would publish the upload while it is aborted
+            for step in steps:
+                with suppress(HudiVectorError, OSError):
+                    step()  # or it would publish the upload while it is aborted
             raise
-        noted()
-        return commit
 
     def _add(self, done: _Done, copied: Copied, moved: int, plan: CompactionPlan) -> None:
         """Add what a group has copied to the totals, and keep what it stored for the groups after it."""
@@ -405,6 +456,7 @@ class Compaction:
                 finish_upload(commit.instant)
 
         _, completed = self.storage.together(finish_it, lambda: committed_now(self.table))
+        done.completed = completed
         done.commits.append(commit.instant)
         seen, folder = frozenset(pending.seen), self._folder(pending.write_id)
         done.restored += reapply_overwritten(self._rewriting, targets, seen, commit.instant, folder, completed)
@@ -440,7 +492,11 @@ class Compaction:
 
     def _drop(self, write_id: str) -> None:
         """Abort an upload that no commit refers to."""
-        if read_upload(self.path, write_id, options=self.storage_options).state not in (ABORTED, COMMITTED):
+        try:
+            state = read_upload(self.path, write_id, options=self.storage_options).state
+        except InvalidArgumentError:  # its process was killed before there was a manifest, and nothing was copied
+            return
+        if state not in (ABORTED, COMMITTED):
             with suppress(HudiVectorError, OSError):
                 abort(self.path, write_id, options=self.storage_options)
 
@@ -451,6 +507,9 @@ class Compaction:
 
     def _remove_staged(self, write_id: str) -> None:
         self.storage.remove_folder(normalise(self._folder(write_id)))
+
+    def _removal(self, write_id: str) -> Callable[[], object]:
+        return self.storage.removal(normalise(self._folder(write_id)))
 
     @property
     def _rewriting(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.counts.tally import MANAGED
@@ -12,7 +12,7 @@ from hudi_vector.blobs.names import ContainerName
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.uploads.manifest import Upload
 from hudi_vector.errors import DataFileError, UnsupportedTableError
-from hudi_vector.storage import join, open_storage
+from hudi_vector.storage import FileInfo, join, open_storage
 from hudi_vector.storage.listed import list_below
 from hudi_vector.table_services.plans.compaction import CompactionPlan, ContainerState, PlannedContainer
 
@@ -22,41 +22,55 @@ if TYPE_CHECKING:
     from hudi_vector.spark.blobs.table import BlobTable
     from hudi_vector.writing.rewriting.row_order import Order
 
-__all__ = ["container_states", "require_suitable", "settings_of"]
+__all__ = ["AreaLook", "container_states", "look_at_area", "require_suitable", "settings_of"]
 
 _CHECKSUMS = ("none", "crc32", "sha256")
 
 
+@dataclass(frozen=True)
+class AreaLook:
+    """The files of a table's blob area as they were listed, and what waits for the uploads that made them, by id.
+
+    It may be older than the rows that are counted: a file that it lacks stays as it is, and one that is gone has no
+    rows.
+    """
+
+    files: Sequence[FileInfo]
+    uploads: Callable[[], Mapping[str, Upload]]
+
+
+def look_at_area(table: BlobTable, uploads_of: Callable[[Iterable[str]], Mapping[str, Upload]]) -> AreaLook:
+    """List a table's blob area, and begin to read the uploads; `uploads_of` reads those of some writes by their ids."""
+    area, storage = table.area, open_storage(table.area.uri, table.options)
+    files, _ = list_below(storage, area.uri)
+    names = (ContainerName.parse(area.table, info.uri) for info in files)
+    writes = {name.write_id for name in names if name}
+    return AreaLook(files, storage.begun(lambda: uploads_of(writes)))
+
+
 def container_states(
-    table: BlobTable,
-    columns: Sequence[str],
-    uploads_of: Callable[[Iterable[str]], Mapping[str, Upload]],
-    *,
-    order: Order | None = None,
+    table: BlobTable, columns: Sequence[str], look: AreaLook, *, order: Order | None = None
 ) -> list[ContainerState]:
     """Return the state of each container of the given columns that rows of the newest snapshot refer to.
 
-    `uploads_of` reads the uploads of some writes by their ids. With `order`, the planned order of the rows, the states
-    are those after the rows were put in that order, which reads the references a second time. Raise DataFileError if
-    the rows cannot be read.
+    With `order`, the planned order of the rows, the states are those after the rows were put in that order, which reads
+    the references a second time. Raise DataFileError if the rows cannot be read.
     """
     from hudi_vector.spark.blobs.inventory import inventory_of
     from hudi_vector.writing.failures import in_one_sentence
     from hudi_vector.writing.rewriting.row_order import laid_out
 
-    area, storage = table.area, open_storage(table.area.uri, table.options)
-    files, _ = list_below(storage, area.uri)
-    sizes = {info.uri: info.size for info in files}
+    area = table.area
+    sizes = {info.uri: info.size for info in look.files}
     names = {uri: ContainerName.parse(area.table, uri) for uri in sizes}
-    reading = storage.begun(lambda: uploads_of({name.write_id for name in names.values() if name}))
     totals: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    counted = inventory_of(table.again(), files).where(f"kind = '{MANAGED}' AND container IS NOT NULL")
+    counted = inventory_of(table.again(), look.files).where(f"kind = '{MANAGED}' AND container IS NOT NULL")
     with in_one_sentence(f"counting the blobs of '{table.label}' failed", DataFileError):
         rows = counted.collect()
     for row in rows:
         for count in ("blobs", "shared", "dead_bytes", "dangling"):
             totals[row["container"]][count] += row[count]
-    payloads = {made.path: made.blob_bytes for upload in reading().values() for made in upload.containers}
+    payloads = {made.path: made.blob_bytes for upload in look.uploads().values() for made in upload.containers}
     laid = laid_out(table, {uri: sizes[uri] for uri in totals if uri in sizes}, order) if order else {}
     found = []
     for uri, total in totals.items():

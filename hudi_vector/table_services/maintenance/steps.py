@@ -28,7 +28,7 @@ from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.maintenance.figures import Figures, measure
 from hudi_vector.table_services.maintenance.history import DONE, DUE, NOTHING, REFUSED
 from hudi_vector.table_services.plans.clustering_files import begun_clusterings
-from hudi_vector.table_services.plans.compaction_files import begun_runs
+from hudi_vector.table_services.plans.compaction_files import unended_runs
 from hudi_vector.table_services.result import report_lines
 from hudi_vector.table_services.service_lease import ServiceLease
 
@@ -95,7 +95,7 @@ def end_killed_runs(job: Job) -> Outcome:
     from hudi_vector.table_services.clustering.run import Clustering
 
     root, _, options = locate(job.spark, job.table)
-    begun = [f"compaction {run.plan.plan_id}" for run in begun_runs(root, options)]
+    begun = [f"compaction {run.plan.plan_id}" for run in unended_runs(root, options)]
     begun += [f"clustering {run.plan.plan_id}" for run in begun_clusterings(root, options)]
     lease = read_lease(open_storage(root, options), root, COMPACT) if begun else None
     # As long as the lease holds, the run may still be working; a killed run is ended once its lease has run out.

@@ -3,17 +3,20 @@
 ``{table}/.hoodie/blob_service/v1/compactions/{plan id}/`` holds the containers of the plan as a side table, and side
 files. The newest side file has the state: *planned*; *running*, with the commit that is under way, if any; or *ended*.
 A commit is noted before its first byte is copied, with the token that Hudi's commit will carry, so that the commit can
-be found later.
+be found later. The first note of a new plan is sent together with the list of its containers and with the manifest of
+the upload that it names, and nothing is copied until all three are durable: a note without the others is of a run that
+was killed before it did anything. Such a run is ended like any other (`unended_runs`). A mark must know what is
+repacked, and takes the missing list for a doubt (`begun_runs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 from hudi_vector.blobs.names import WRITE_ID
-from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, publish_table, rows_of, table_of
+from hudi_vector.blobs.uploads.side_tables import SideTable, load_table, new_table, rows_of, table_of
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.records import Entry, Record, json_of
 from hudi_vector.storage.stored_values import has_form, one_of, shaped, value_of
@@ -34,6 +37,7 @@ __all__ = [
     "publish_plan",
     "publish_run",
     "read_run",
+    "unended_runs",
 ]
 
 COMPACTIONS = ".hoodie/blob_service/v1/compactions"
@@ -92,17 +96,19 @@ def publish_plan(plan: CompactionPlan, options: StorageOptions = _LOCAL) -> Comp
         >>> read_run(table, plan.plan_id) == made
         True
     """
-    return publish_run(replace(new_run(plan, options), state=PLANNED), options)
+    run, publish_containers = new_run(plan, options)
+    publish_containers()
+    return publish_run(replace(run, state=PLANNED), options)
 
 
-def new_run(plan: CompactionPlan, options: StorageOptions = _LOCAL) -> CompactionRun:
-    """Make the containers of a new plan durable, and return its run, to be published with its first commit.
+def new_run(plan: CompactionPlan, options: StorageOptions = _LOCAL) -> tuple[CompactionRun, Callable[[], None]]:
+    """Return the run of a new plan, to be published with its first commit, and what makes its containers durable.
 
     Until then no other process knows of the plan.
     """
     storage, folder = open_storage(plan.table, options), join(plan.table, COMPACTIONS, plan.plan_id)
-    containers = publish_table(storage, folder, _CONTAINERS, table_of(PlannedContainer, plan.containers))
-    return CompactionRun(plan, RUNNING, None, containers, -1)
+    containers, publish = new_table(storage, folder, _CONTAINERS, table_of(PlannedContainer, plan.containers))
+    return CompactionRun(plan, RUNNING, None, containers, -1), publish
 
 
 def plan_of(planned: CompactionPlan | CompactionRun) -> CompactionPlan:
@@ -128,17 +134,32 @@ def read_run(table: str, plan_id: str, options: StorageOptions = _LOCAL) -> Comp
 
 
 def _run_of(root: str, plan_id: str, found: Entry[CompactionPlan], options: StorageOptions) -> CompactionRun:
-    body, folder = found.body, join(root, COMPACTIONS, plan_id)
+    run, folder = _noted_of(root, found), join(root, COMPACTIONS, plan_id)
+    containers = rows_of(PlannedContainer, load_table(open_storage(root, options), folder, run.containers), folder)
+    return replace(run, plan=replace(run.plan, containers=containers))
+
+
+def _noted_of(root: str, found: Entry[CompactionPlan]) -> CompactionRun:
+    """Return a run whose plan lacks the containers."""
+    body = found.body
     state, pending = body.pop("state"), value_of(PendingCommit | None, body.pop("pending", None), found.uri, "pending")
     files = shaped(SideTable, body.pop(_CONTAINERS, None), found.uri)
-    containers = rows_of(PlannedContainer, load_table(open_storage(root, options), folder, files), folder)
-    return CompactionRun(found.value(table=root, containers=containers), state, pending, files, found.generation)
+    return CompactionRun(found.value(table=root, containers=()), state, pending, files, found.generation)
 
 
 def begun_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[CompactionRun]:
-    """Return the runs that were begun and have not ended, the oldest first."""
+    """Return the runs that were begun and have not ended, the oldest first.
+
+    Raise DataFileError if the list of containers of one is gone or damaged.
+    """
     root, begun = normalise(table), _PLANS.begun(table, options)
     return open_storage(root, options).each(lambda found: _run_of(root, found[0], found[1], options), begun)
+
+
+def unended_runs(table: str, options: StorageOptions = _LOCAL) -> Sequence[CompactionRun]:
+    """Return what `begun_runs` returns, without reading which containers the plans repack: they have none."""
+    root = normalise(table)
+    return [_noted_of(root, found) for _, found in _PLANS.begun(table, options)]
 
 
 def idle_compactions(table: str, before_ms: int, options: StorageOptions = _LOCAL) -> Sequence[str]:

@@ -1,5 +1,8 @@
 """The files in which rows wait for Hudi or for a later step: each task writes one, under its final name, and names it.
 
+On an object store, short lists of rows come home with their tasks: the driver has them without a read, and sends their
+files when the list is noted, together with the note.
+
 Files that no successful task named are left-overs of failed attempts: they are not read, and go with their folder.
 Spark's own writer would rename each file several times, which an object store does by a hundred requests in turn.
 """
@@ -7,11 +10,12 @@ Spark's own writer would rename each file several times, which an object store d
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote
 
@@ -26,7 +30,7 @@ from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.local_rows import no_rows
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
-from hudi_vector.storage import StorageOptions, join, normalise, open_storage, scheme_of
+from hudi_vector.storage import NewFile, StorageOptions, join, normalise, open_storage, scheme_of
 from hudi_vector.storage.records import json_of
 from hudi_vector.storage.side_files import seal, unseal
 from hudi_vector.storage.stored_values import has_form, value_of
@@ -42,6 +46,8 @@ _SMALL_BYTES = 1 << 20
 """Spark reads a file of an object store by seven requests. Files that are smaller on average are read by one each."""
 
 _READ_TOGETHER = 32
+_HOME_BYTES, _MOST_HOME_BYTES = 256 << 10, 4 << 20
+"""The largest file of a list that a task sends to the driver, and how many bytes of one list the driver holds."""
 _NOTE, _KIND, _VERSION = "_files", "staged-list", 1  # Spark reads no file whose name begins with _
 _LEAST_TASKS = "spark.sql.files.minPartitionNum"
 _LEAST_OF_LEAVES = "spark.sql.leafNodeDefaultParallelism"
@@ -63,7 +69,13 @@ class RowsFile:
     """The file of one task attempt, in its write's staging folder; it is made with the first rows."""
 
     def __init__(
-        self, folder: str, task: TaskAttempt, options: StorageOptions, spark_version: str, token: str | None = None
+        self,
+        folder: str,
+        task: TaskAttempt,
+        options: StorageOptions,
+        spark_version: str,
+        token: str | None = None,
+        most_home: int = 0,
     ) -> None:
         """Keep the names; no file is made.
 
@@ -74,10 +86,12 @@ class RowsFile:
             spark_version: The version of Spark that reads the file.
             token: A text for the file's name, where other processes may have left files in the folder; such a file is
                 still there after a crash of the machine, so that another process can go on.
+            most_home: A file of no more bytes is not made, but is the `content` afterwards.
         """
         self._name = f"part-{task.partition:05d}-{task.attempt}{f'-{token}' if token else ''}.parquet"
         self._uri = join(normalise(folder), self._name)
         self._options, self._version, self._durable = options, spark_version, token is not None
+        self._most_home = most_home
         self._file: Any = None
         self._writer: Any = None
 
@@ -87,7 +101,7 @@ class RowsFile:
         if self._writer is None:
             # Where a file names no version, Spark refuses dates before 1582: the calendar may be another.
             schema = schema.with_metadata({**(schema.metadata or {}), _MADE_BY: self._version})
-            self._file = open_storage(self._uri, self._options).create(self._uri, unique=True)
+            self._file = _HomeFile(self._most_home, self._created) if self._most_home else self._created()
             self._writer = pq.ParquetWriter(
                 self._file.stream, schema, compression="lz4", use_dictionary=False, write_statistics=False
             )
@@ -102,6 +116,14 @@ class RowsFile:
         self._file.close(self._durable)
         return [StagedFile(self._name, size)]
 
+    @property
+    def content(self) -> bytes | None:
+        """Return the content of a finished file that was not made; None if it was, or if there were no rows."""
+        return self._file.content if isinstance(self._file, _HomeFile) else None
+
+    def _created(self) -> NewFile:
+        return open_storage(self._uri, self._options).create(self._uri, unique=True)
+
     def discard(self) -> None:
         """Close the file after a failure; no one will read it."""
         if self._file is not None:
@@ -109,6 +131,57 @@ class RowsFile:
                 self._writer.close()  # otherwise it would try later to write its footer into a closed file
             with contextlib.suppress(OSError):
                 self._file.discard()
+
+
+class _HomeFile:
+    """A file that is held in memory until it has more than `most` bytes, and is then made by `created`."""
+
+    closed = False
+
+    def __init__(self, most: int, created: Callable[[], NewFile]) -> None:
+        self._most, self._created = most, created
+        self._held = io.BytesIO()
+        self._size = 0
+        self._file: NewFile | None = None
+
+    @property
+    def stream(self) -> _HomeFile:
+        """Return what the writer of rows writes to."""
+        return self
+
+    @property
+    def content(self) -> bytes | None:
+        """Return the whole content, None if the file was made."""
+        return self._held.getvalue() if self._file is None else None
+
+    def write(self, content: bytes) -> int:
+        """Append bytes."""
+        self._size += len(content)
+        if self._file is None and self._size > self._most:
+            self._file = self._created()
+            self._file.write(self._held.getbuffer())
+        if self._file is None:
+            self._held.write(content)
+        else:
+            self._file.write(content)
+        return len(content)
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self._size
+
+    def flush(self) -> None:
+        """Do nothing: the end of the file is what matters."""
+
+    def close(self, durable: bool = True) -> None:
+        """Close the file if it was made, as `NewFile.close` does."""
+        if self._file is not None:
+            self._file.close(durable)
+
+    def discard(self) -> None:
+        """Close the file after a failure."""
+        if self._file is not None:
+            self._file.discard()
 
 
 def _all_nullable(schema: pa.Schema) -> pa.Schema:
@@ -142,13 +215,25 @@ class Lists(AccumulatorParam[Any]):
 
 
 @dataclass(frozen=True)
+class _Part:
+    """A task's part of a list: its file, with the content if the file was not made."""
+
+    file: StagedFile
+    content: bytes | None
+
+
+@dataclass(frozen=True)
 class StagedList:
-    """The rows of a job, kept in a folder; `frame` reads them, so that they are computed only once."""
+    """The rows of a job, so that they are computed only once: `frame` reads them.
+
+    They lie in the files of a folder; those in `contents`, by their names, are made when the list is noted.
+    """
 
     frame: DataFrame
     folder: str
     files: tuple[StagedFile, ...]
     options: StorageOptions
+    contents: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[DataFrame]:
@@ -163,14 +248,22 @@ class StagedList:
             self.frame.unpersist()
 
     def note(self) -> None:
-        """Make durable which files the list has, so that `noted_list` finds them after this process was killed."""
-        uri = join(normalise(self.folder), _NOTE)
-        content = seal(_KIND, _VERSION, {"files": json_of(self.files)})
-        open_storage(uri, self.options).publish(uri, content, unique=True)
+        """Make durable which files the list has, so that `noted_list` finds them after this process was killed.
+
+        Files that have still to be made are sent at the same time: whoever reads the note does so after a step that
+        follows this call.
+        """
+        home = normalise(self.folder)
+        storage = open_storage(home, self.options)
+        note = seal(_KIND, _VERSION, {"files": json_of(self.files)})
+        sent = {**self.contents, _NOTE: note}
+        storage.each(lambda name: storage.publish(join(home, name), sent[name], unique=True), sent)
 
 
 def stage_list(frame: DataFrame, folder: str, options: StorageOptions) -> StagedList:
-    """Compute the rows of a frame and keep them in a folder, durable on return; other files in the folder stay.
+    """Compute the rows of a frame and keep them; other files in the folder stay.
+
+    They are durable once the list is noted, and on a local disk on return.
 
     Raises BlobWriteError if one of its tasks could not store bytes, WriteError if the rows could not be written.
     """
@@ -179,7 +272,12 @@ def stage_list(frame: DataFrame, folder: str, options: StorageOptions) -> Staged
     kept = map_in_arrow(frame, _keeping(folder, options, spark.version, uuid.uuid4().hex, made), NOTHING)
     with in_one_sentence(f"rows could not be kept in '{folder}'"):
         kept.write.format("noop").mode("overwrite").save()
-    files = tuple(made.value)
+    files = tuple(part.file for part in made.value)
+    contents = {part.file.name: part.content for part in made.value if part.content is not None}
+    if contents and len(contents) == len(files) and sum(map(len, contents.values())) <= _MOST_HOME_BYTES:
+        return StagedList(_read_home(spark, contents, frame.schema), folder, files, options, contents)
+    home, storage = normalise(folder), open_storage(folder, options)
+    storage.each(lambda name: storage.publish(join(home, name), contents[name], unique=True), contents)
     return StagedList(read_staged(spark, folder, files, frame.schema, options), folder, files, options)
 
 
@@ -203,7 +301,8 @@ def _keeping(
         context = TaskContext.get()
         assert context is not None
         attempt = TaskAttempt(context.partitionId(), context.taskAttemptId())
-        rows = RowsFile(folder, attempt, options, spark_version, token)
+        most_home = 0 if scheme_of(folder) == "file" else _HOME_BYTES
+        rows = RowsFile(folder, attempt, options, spark_version, token, most_home)
         with in_few_words():
             try:
                 for batch in batches:
@@ -212,7 +311,7 @@ def _keeping(
             except BaseException:
                 rows.discard()
                 raise
-        made.add(files)
+        made.add([_Part(file, rows.content) for file in files])
         yield from ()
 
     return run
@@ -248,6 +347,20 @@ def _read_small(
     groups = [([file.name for file in by_size[first::count]],) for first in range(count)]
     wanted = spark.createDataFrame(spark.sparkContext.parallelize(groups, count), "names array<string>")
     return map_in_arrow(wanted, _reading(normalise(folder), options), schema)
+
+
+def _read_home(spark: SparkSession, contents: Mapping[str, bytes], schema: StructType) -> DataFrame:
+    """Return the rows of files that the driver holds, in as many tasks as Spark would read them in."""
+    by_size = sorted(contents.values(), key=len, reverse=True)
+    count = _tasks(spark, [len(content) for content in by_size])
+    held = spark.sparkContext.parallelize([(content,) for content in by_size], count)
+    return map_in_arrow(spark.createDataFrame(held, "content binary"), _parsed, _nullable(spark, schema))
+
+
+def _parsed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for content in batch.column(0):
+            yield from pq.ParquetFile(pa.BufferReader(content.as_buffer())).iter_batches()
 
 
 def _tasks(spark: SparkSession, sizes: Sequence[int]) -> int:
