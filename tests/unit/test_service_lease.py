@@ -65,6 +65,7 @@ def test_a_lease_leaves_nothing_behind(tmp_path: Path) -> None:
     clock = Clock()
     dead = lease_of(tmp_path, clock)
     dead.__enter__()
+    dead._renewals.__exit__(None, None, None)  # its thread is gone with it
     clock.now += 60_000
     for _ in range(3):
         with lease_of(tmp_path, clock) as lease:
