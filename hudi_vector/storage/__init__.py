@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 
 from hudi_vector.errors import DataFileError, MissingDependencyError, UnsupportedTableError
 from hudi_vector.storage import parallel
-from hudi_vector.storage.credentials.others import (
+from hudi_vector.storage.credentials.clients import (
     azure_arguments,
     gcs_arguments,
     hudi_rs_options,
@@ -300,9 +300,8 @@ class Storage:
 
     def forget_kept(self, uris: Iterable[str]) -> None:
         """Remove what the cache on disk has of objects that were opened with 0 as `mtime_ns`: it is damaged."""
-        for uri in uris:
-            if (objects := self._objects_for(uri)) is not None:
-                ObjectFile(objects, self.path(uri), None, 0).forget()
+        if self._objects is not None:
+            self._objects.forget(map(self.path, uris))
 
     def each(self, work: Callable[[T], R], items: Iterable[T], most: int | None = None) -> list[R]:
         """Return the results of `work` for all items; it is done at once where the file system answers late.

@@ -14,13 +14,12 @@ import hashlib
 import json
 import mmap
 import os
-import stat
 import struct
 import threading
 import time
 import uuid
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_vector.errors import InvalidOptionError
+from hudi_vector.storage.local_files import is_private
 
 __all__ = ["DiskCache", "Kept", "disk_cache_at"]
 
@@ -71,7 +71,10 @@ class DiskCache:
     """
 
     def __init__(self, folder: str, budget: int) -> None:
-        """Use a folder that is there and belongs to this user alone; `budget` is in bytes."""
+        """Keep entries in a folder that is made if it is missing; `budget` is in bytes.
+
+        A folder that does not belong to this user alone is neither read nor written.
+        """
         self._folder, self._budget = folder, budget
         self._lock = threading.Lock()
         self._unseen: int | None = None
@@ -82,6 +85,8 @@ class DiskCache:
         """Return the entry of a part, or None if there is none or it is damaged; a damaged one is removed."""
         name = _name(source, part)
         path = f"{self._folder}/{name}"
+        if not is_private(self._folder):
+            return None
         try:
             with open(path, "rb") as file:
                 status = os.fstat(file.fileno())
@@ -116,20 +121,32 @@ class DiskCache:
             return
         hidden = f"{self._folder}/.{uuid.uuid4().hex}.tmp"
         try:
+            if not self.is_usable():
+                return
             self._make_room(size)
             with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as file:
                 for piece in content:
                     _write_all(file, piece)
             os.replace(hidden, f"{self._folder}/{_name(source, part)}")
-        except OSError:  # the disk is full, or somebody removed the folder: searches go on without it
+        except OSError:  # the disk is full, for example: searches go on without it
             self._paused_until = time.monotonic() + _PAUSE_SECONDS
             _remove(hidden)
 
-    def forget(self, source: str) -> None:
-        """Remove all that is kept of a source: its bytes do not fit what they should be."""
+    def is_usable(self) -> bool:
+        """Make the folder if it is missing, and return True if it belongs to this user alone.
+
+        Raises OSError if it cannot be made.
+        """
+        with suppress(FileExistsError):
+            os.mkdir(self._folder, 0o700)
+        return is_private(self._folder)
+
+    def forget(self, sources: Iterable[str]) -> None:
+        """Remove all that is kept of some sources: their bytes do not fit what they should be."""
+        gone = set(map(_hash, sources))
         with suppress(OSError), os.scandir(self._folder) as listed:
             for entry in listed:
-                if entry.name.startswith(_hash(source)):
+                if entry.name.partition("-")[0] in gone:
                     _remove(entry.path)
 
     def _make_room(self, size: int) -> None:
@@ -231,20 +248,19 @@ def disk_cache_at(folder: str, budget: int) -> DiskCache:
         raise InvalidOptionError(
             f"hoodie.vector.cache.dir is '{folder}'; give the absolute path of a folder on a local disk"
         )
-    own = path / f"hudi-vector-{os.getuid()}"
+    own = path / f"hudi-vector-{os.geteuid()}"
+    made = DiskCache(str(own), budget)
     try:
-        own.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            own.mkdir(mode=0o700)
-        status = own.lstat()
+        path.mkdir(parents=True, exist_ok=True)
+        is_usable = made.is_usable()
     except OSError as problem:
         raise InvalidOptionError(
             f"hoodie.vector.cache.dir is '{folder}', where no folder can be made: {problem.strerror}; "
             "give a local folder to which this process may write"
         ) from problem
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+    if not is_usable:
         raise InvalidOptionError(
             f"'{own}' is not a folder of this user alone, so what lies there may be anybody's; "
             "remove it, or give another folder as hoodie.vector.cache.dir"
         )
-    return DiskCache(str(own), budget)
+    return made

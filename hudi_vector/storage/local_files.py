@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 from hudi_vector.errors import DataFileError
 
-__all__ = ["in_its_folder", "move_new", "remove_empty", "remove_file", "remove_tree", "scan", "sync"]
+__all__ = ["in_its_folder", "is_private", "move_new", "remove_empty", "remove_file", "remove_tree", "scan", "sync"]
 
 R = TypeVar("R")
 
@@ -294,3 +295,12 @@ def _rename_new(name: str, home: int, new_name: str, new_home: int) -> None:
 def _system_rename() -> Callable[..., Any] | None:
     """Return Linux's renameat2, or None if the C library lacks it."""
     return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+
+
+def is_private(path: str) -> bool:
+    """Return True if a path is a folder, not a link, that belongs to this user and is closed to all others."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077

@@ -11,7 +11,7 @@ import io
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -62,10 +62,18 @@ class Objects:
         self._stores: dict[str, Any] = {}
         self._lock = threading.Lock()
 
-    @property
-    def place(self) -> str:
-        """Return what tells these buckets from those of the same names elsewhere."""
-        return str(self._config.get("endpoint") or self._config["region"])
+    def source(self, path: str, size: int | None, mtime_ns: int) -> str:
+        """Return what an object is called in the cache on disk, where buckets elsewhere may have the same names.
+
+        Some readers know its size before they read it, and others do not: a name that lasts (0) needs none.
+        """
+        place = self._config.get("endpoint") or self._config["region"]
+        return f"{place} {path} {f'{size} {mtime_ns}' if mtime_ns else ''}"
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Remove from the cache on disk what it has of objects whose names last: it is not what it should be."""
+        if self.cache is not None:
+            self.cache.forget(self.source(path, None, 0) for path in paths)
 
     def read(self, path: str, most: int | None = None) -> tuple[pa.Buffer | None, int]:
         """Return the content and the size of an object, by one request; no content if it has more than `most` bytes.
@@ -297,8 +305,7 @@ class ObjectFile(PositionedFile):
         self._objects, self._path = objects, path
         self._size = size
         self._cache = None if mtime_ns is None else objects.cache
-        # Some readers know the size before they read, and others do not; a name that lasts needs no size.
-        self._source = f"{objects.place} {path} {f'{size} {mtime_ns}' if mtime_ns else ''}"
+        self._source = "" if mtime_ns is None or self._cache is None else objects.source(path, size, mtime_ns)
         # The threads in which pyarrow reads do not know for which search they do so.
         self._opened_by = traffic()
         self._tag: str | None = None
@@ -392,11 +399,6 @@ class ObjectFile(PositionedFile):
         if (seen := traffic() or self._opened_by) is not None:
             seen.note_on_disk("ranges", (self._source, part))
         return found.pieces[0]
-
-    def forget(self) -> None:
-        """Remove what the cache on disk has of the object: it is not what it should be."""
-        if self._cache is not None:
-            self._cache.forget(self._source)
 
     def _require_same(self, size: int, tag: str | None) -> None:
         """Raise OSError unless an answer is about the object that was listed, or answered first."""

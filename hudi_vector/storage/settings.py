@@ -62,9 +62,14 @@ class StorageOptions:
     @property
     def cache(self) -> DiskCache | None:
         """Return the cache on disk, or None without one; raise InvalidOptionError if its folder cannot be used."""
+        return None if self._cache_place is None else disk_cache_at(*self._cache_place)
+
+    @cached_property
+    def _cache_place(self) -> tuple[str, int] | None:
+        """Return the folder of the cache and its bytes, which travel with the settings, as the cache cannot."""
         said = dict(self.values)
         folder = CACHE_DIR.read(said)
-        return disk_cache_at(folder, CACHE_DIR_MAX_BYTES.read(said)) if folder else None
+        return (folder, CACHE_DIR_MAX_BYTES.read(said)) if folder else None
 
     def get(self, key: str) -> str | None:
         """Return the value of a key, or None."""

@@ -20,13 +20,13 @@ import os
 import re
 import secrets
 import socket
-import stat
 import threading
 import uuid
 from dataclasses import dataclass
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
+from hudi_vector.storage.local_files import is_private
 from hudi_vector.storage.records import Record
 from hudi_vector.storage.side_files import forget_before
 
@@ -152,7 +152,7 @@ class TempArea:
         """Return True if an application of this user may have made the folder."""
         if not self._is_local:
             return True
-        return name.startswith(f"{_FOLDER}-") and _is_private(self._storage.path(join(self._root, name)))
+        return name.startswith(f"{_FOLDER}-") and is_private(self._storage.path(join(self._root, name)))
 
     @property
     def _lease(self) -> str:
@@ -168,15 +168,6 @@ def _make_private(path: str) -> None:
     """Make a new folder with mode 0700; raise FileExistsError if a link or folder has that name."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     os.mkdir(path, 0o700)
-
-
-def _is_private(path: str) -> bool:
-    """Return True if a path is a folder, not a link, that belongs to this user and is closed to all others."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
 def _names_itself(storage: Storage, folder: str) -> bool:

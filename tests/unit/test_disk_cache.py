@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ from hudi_vector.storage.disk_cache import DiskCache
 cache, number = DiskCache(sys.argv[1], int(sys.argv[2])), 0
 print("begun", flush=True)
 while True:
-    number += 1
+    number = number % 50 + 1
     for part in range(20):
         cache.put(f"source {part}", str(number), [bytes([part]) * 20_000])
 """
@@ -54,6 +54,14 @@ while True:
 def kept(cache: DiskCache, source: str, part: str) -> list[bytes] | None:
     found = cache.get(source, part)
     return None if found is None else [piece.to_pybytes() for piece in found.pieces]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait for other processes, however slow the machine is."""
+    deadline = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -76,7 +84,7 @@ def test_what_was_put_is_found(pieces: list[bytes], about: dict[str, Any], sourc
             assert [piece.to_pybytes() for piece in found.pieces] == pieces
             assert found.about == about
         assert cache.get(source, part + " more") is None
-        cache.forget(source)
+        cache.forget(["another", source])
         assert cache.get(source, part) is None
 
 
@@ -144,7 +152,7 @@ def test_a_mapped_entry_outlives_its_file(tmp_path: Path) -> None:
     cache.put("a", "1", [b"one" * 5000])
     found = cache.get("a", "1")
     assert found is not None
-    cache.forget("a")
+    cache.forget(["a"])
     assert files_of(tmp_path) == []
     assert found.pieces[0].to_pybytes() == b"one" * 5000
 
@@ -174,18 +182,19 @@ def test_killed_writers_leave_whole_entries_and_hidden_files_that_go(tmp_path: P
         for writer in writers:
             assert writer.stdout
             writer.stdout.readline()
-        time.sleep(random.Random(number).uniform(0.01, 0.1))
+        wait_until(lambda written=10 * (number + 1): len(files_of(tmp_path)) > written)
+        time.sleep(random.Random(number).uniform(0, 0.1))
         for writer in writers:
             writer.send_signal(signal.SIGKILL)
             writer.wait()
             writer.stdout.close()  # type: ignore[union-attr]
     cache, found = DiskCache(str(tmp_path), 64 << 20), 0
     for part in range(20):
-        for number in range(1, 200):
+        for number in range(1, 51):
             content = kept(cache, f"source {part}", str(number))
             found += content is not None
             assert content in (None, [bytes([part]) * 20_000])
-    assert found == len(files_of(tmp_path)) > 20
+    assert found == len(files_of(tmp_path)) > 60
     hidden = tmp_path / f".{'0' * 32}.tmp"
     hidden.write_bytes(b"half")
     for path in tmp_path.glob(".*"):
@@ -200,6 +209,7 @@ def test_many_processes_stay_within_the_budget(tmp_path: Path) -> None:
     for writer in writers:
         assert writer.stdout
         writer.stdout.readline()
+    wait_until(lambda: sum(each.st_size for each in map(_status, tmp_path.iterdir()) if each) > BUDGET // 2)
     most, cache = 0, DiskCache(str(tmp_path), BUDGET)
     for number in range(300):
         sizes = [status.st_size for path in tmp_path.iterdir() if (status := _status(path)) is not None]
@@ -210,7 +220,7 @@ def test_many_processes_stay_within_the_budget(tmp_path: Path) -> None:
         writer.kill()
         writer.wait()
         writer.stdout.close()  # type: ignore[union-attr]
-    assert BUDGET // 2 < most <= BUDGET * 1.3
+    assert most <= BUDGET * 1.3
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -221,7 +231,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def test_a_folder_that_is_not_of_this_user_alone_is_refused(tmp_path: Path) -> None:
-    own = tmp_path / f"hudi-vector-{os.getuid()}"
+    own = tmp_path / f"hudi-vector-{os.geteuid()}"
     own.mkdir(mode=0o755)
     with pytest.raises(InvalidOptionError, match="is not a folder of this user alone, so what lies there may be"):
         disk_cache_at(str(tmp_path), BUDGET)
@@ -286,6 +296,13 @@ def test_answers_are_the_same_with_a_cold_a_warm_a_damaged_and_a_lost_cache(file
         path.unlink()
     own.rmdir()
     assert searched(files, tmp_path)[0] == expected
+    found, report = searched(files, tmp_path)
+    assert (found, report.from_disk) == (expected, {"vectors": groups}), "the folder is made again"
+    own.rename(tmp_path / "elsewhere")
+    own.mkdir()
+    own.chmod(0o777)
+    assert searched(files, tmp_path)[0] == expected
+    assert not list(own.iterdir()), "nothing is written where others may read it"
 
 
 def test_a_file_that_was_written_again_is_read_again(files: list[str], tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hudi_vector.storage import (
     root_of,
     scheme_of,
 )
-from hudi_vector.storage.credentials.others import azure_arguments, gcs_arguments
+from hudi_vector.storage.credentials.clients import azure_arguments, gcs_arguments
 from hudi_vector.storage.writeback import begin_writeback
 
 S3 = {

@@ -200,7 +200,10 @@ class BlobFetcher:
             gap = self._gap(wanted.file[rows], resolved.begin[rows], need, local)
             planned = partial(plan_reads, wanted.file[rows], resolved.begin[rows], need, target[rows], max_gap=gap)
             total = int(need.sum())
-            reads = _shared_locally(planned, total, threads) if local else _in_one_round(planned, total, threads)
+            if local:
+                reads = planned(max_read=_share(total, threads, _MIN_SHARE))
+            else:
+                reads = _in_one_round(planned, total, threads)
             failures = transfer(reads, files, output, self.threads)
             _require_asked(failures, reads, wanted, files)
             for failure in failures:
@@ -232,11 +235,6 @@ def _require_asked(failures: Sequence[Failure], reads: Reads, wanted: Wanted, fi
     unasked = {wanted.paths[number] for number in numbers if (file := files[number]) and file.size == UNASKED}
     if unasked:
         raise _UnaskedError(unasked)
-
-
-def _shared_locally(planned: Callable[..., Reads], total: int, threads: int) -> Reads:
-    """Plan the reads of local files."""
-    return planned(max_read=_share(total, threads, _MIN_SHARE))
 
 
 def _in_one_round(planned: Callable[..., Reads], total: int, threads: int) -> Reads:

@@ -253,11 +253,15 @@ class StagedList:
         Files that have still to be made are sent at the same time: whoever reads the note does so after a step that
         follows this call.
         """
-        home = normalise(self.folder)
-        storage = open_storage(home, self.options)
         note = seal(_KIND, _VERSION, {"files": json_of(self.files)})
-        sent = {**self.contents, _NOTE: note}
-        storage.each(lambda name: storage.publish(join(home, name), sent[name], unique=True), sent)
+        _send({**self.contents, _NOTE: note}, self.folder, self.options)
+
+
+def _send(contents: Mapping[str, bytes], folder: str, options: StorageOptions) -> None:
+    """Write small files with new names, durable on return, at once where the file system answers late."""
+    home = normalise(folder)
+    storage = open_storage(home, options)
+    storage.each(lambda name: storage.publish(join(home, name), contents[name], unique=True), contents)
 
 
 def stage_list(frame: DataFrame, folder: str, options: StorageOptions) -> StagedList:
@@ -276,8 +280,7 @@ def stage_list(frame: DataFrame, folder: str, options: StorageOptions) -> Staged
     contents = {part.file.name: part.content for part in made.value if part.content is not None}
     if contents and len(contents) == len(files) and sum(map(len, contents.values())) <= _MOST_HOME_BYTES:
         return StagedList(_read_home(spark, contents, frame.schema), folder, files, options, contents)
-    home, storage = normalise(folder), open_storage(folder, options)
-    storage.each(lambda name: storage.publish(join(home, name), contents[name], unique=True), contents)
+    _send(contents, folder, options)
     return StagedList(read_staged(spark, folder, files, frame.schema, options), folder, files, options)
 
 
